@@ -1,0 +1,159 @@
+"""Generate the Python modules and stubs of ``core/graphmill/proto`` from its ``.proto`` files.
+
+    python tools/make_protos.py            write what differs
+    python tools/make_protos.py --check    write nothing; exit 1 and list what differs
+
+The ``.proto`` files are the source: they are edited by hand, and everything generated from them
+is committed, so that users and contributors need no protoc. Four kinds of file are made:
+
+* ``<name>_pb2.py``   by protoc;
+* ``<name>_pb2.pyi``  by mypy-protobuf, a protoc plugin;
+* ``_index.py``       the table "message or enum name -> module" of the lazy package;
+* ``__init__.pyi``    the same table for type checkers and editors.
+
+The generators are pinned, because their output differs from release to release and because code
+made by protoc 31.1 is the oldest that the oldest supported protobuf runtime (6.31.1) accepts.
+``tox -e protos`` installs ``PINS`` and runs the check.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+PINS = {"grpcio-tools": "1.74.0", "mypy-protobuf": "5.1.0"}
+SEARCH_ROOT = Path(__file__).resolve().parent.parent / "core"
+PACKAGE = "graphmill/proto"
+HEADER = "Made by tools/make_protos.py from the .proto files: do not edit."
+GENERATED = ("*_pb2.py", "*_pb2.pyi", "_index.py", "__init__.pyi")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the tool; return the process exit status (0 fine, 1 differs, 2 cannot run)."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, fail on a difference")
+    options = parser.parse_args(argv)
+    problem = _wrong_tools()
+    if problem:
+        print(problem, file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as scratch:
+        made = _generate(Path(scratch))
+        differing = _differences(made)
+        if not options.check:
+            _install(made, differing)
+    for name, what in differing:
+        print(f"{what if options.check else 'mended'}: core/{PACKAGE}/{name}")
+    if options.check and differing:
+        print("run `python tools/make_protos.py` and commit the result", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _wrong_tools() -> str:
+    """Say which pinned generator is missing or has another version ("" when all is well)."""
+    found = {}
+    for name in PINS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    wrong = [f"{name} is {found[name]}" for name in PINS if found[name] != PINS[name]]
+    if not wrong:
+        return ""
+    wanted = " ".join(f"{name}=={version}" for name, version in PINS.items())
+    return f"wrong generator: {', '.join(wrong)}; use `tox -e protos` or pip install {wanted}"
+
+
+def _generate(scratch: Path) -> Path:
+    """Make all generated files below `scratch`; return the folder that holds them."""
+    from grpc_tools import protoc
+
+    plugin = shutil.which("protoc-gen-mypy", path=str(Path(sys.executable).parent))
+    descriptor_set = scratch / "descriptors.bin"
+    arguments = [
+        "protoc",
+        f"-I{SEARCH_ROOT}",
+        f"-I{Path(protoc.__file__).parent / '_proto'}",  # google/protobuf/*.proto
+        f"--python_out={scratch}",
+        f"--plugin=protoc-gen-mypy={plugin}",
+        f"--mypy_out=quiet:{scratch}",
+        f"--descriptor_set_out={descriptor_set}",
+        *(f"{PACKAGE}/{path.name}" for path in sorted((SEARCH_ROOT / PACKAGE).glob("*.proto"))),
+    ]
+    if protoc.main(arguments) != 0:
+        raise SystemExit(2)  # protoc has said why
+    made = scratch / PACKAGE
+    table = _names(descriptor_set.read_bytes())
+    (made / "_index.py").write_text(_index_source(table), encoding="utf-8")
+    (made / "__init__.pyi").write_text(_stub_source(table), encoding="utf-8")
+    return made
+
+
+def _names(descriptor_set: bytes) -> dict[str, str]:
+    """Map each top-level message and enum to its module.
+
+    A name that occurs in two proto packages goes to the outer one: `VersionDef` is TensorFlow's
+    of `versions.proto`, not the proto splitter's.
+    """
+    from google.protobuf import descriptor_pb2
+
+    files = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file
+    table: dict[str, str] = {}
+    for file in sorted(files, key=lambda file: (file.package.count("."), file.name)):
+        for entity in (*file.message_type, *file.enum_type):
+            table.setdefault(entity.name, f"{Path(file.name).stem}_pb2")
+    return dict(sorted(table.items()))
+
+
+def _index_source(table: dict[str, str]) -> str:
+    """Write the module that the lazy package looks names up in."""
+    rows = "".join(f'    "{name}": "{module}",\n' for name, module in table.items())
+    return (
+        f'"""Where each message and enum lives.\n\n{HEADER}\n"""\n\n'
+        "from __future__ import annotations\n\n"
+        f"MODULE_OF: dict[str, str] = {{\n{rows}}}\n"
+    )
+
+
+def _stub_source(table: dict[str, str]) -> str:
+    """Write the stub that shows the lazy names, and the modules, to type checkers."""
+    modules = sorted(path.stem + "_pb2" for path in (SEARCH_ROOT / PACKAGE).glob("*.proto"))
+    lines = [f'"""The lazy names of `graphmill.proto`, for type checkers. {HEADER}"""', ""]
+    lines += [f"from graphmill.proto import {module} as {module}" for module in modules]
+    lines += [
+        f"from graphmill.proto.{module} import {name} as {name}" for name, module in table.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _differences(made: Path) -> list[tuple[str, str]]:
+    """Compare the made files with the package's; return (file name, what is wrong) pairs."""
+    home = SEARCH_ROOT / PACKAGE
+    new = {path.name for path in made.iterdir()}
+    old = {path.name for pattern in GENERATED for path in home.glob(pattern)}
+    found = [(name, "obsolete") for name in old - new]
+    for name in new:
+        if name not in old:
+            found.append((name, "missing"))
+        elif (home / name).read_bytes() != (made / name).read_bytes():
+            found.append((name, "differs"))
+    return sorted(found)
+
+
+def _install(made: Path, differing: list[tuple[str, str]]) -> None:
+    """Bring the package's generated files up to date."""
+    for name, what in differing:
+        target = SEARCH_ROOT / PACKAGE / name
+        if what == "obsolete":
+            target.unlink()
+        else:
+            shutil.copyfile(made / name, target)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
