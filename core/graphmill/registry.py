@@ -1,0 +1,306 @@
+"""`Registry`: names to objects that plugins bring, each with its owner, loaded on first use.
+
+A registry never depends on the order in which plugins register. Two registrations of one key with
+the same rank are a `PluginConflictError`; a higher priority, or `replace=True`, wins whoever came
+first. The executor resolves what it needs once per graph, so nothing here is on a per-node path.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from graphmill import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+T = TypeVar("T")
+
+_REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_OWN_DISTRIBUTION = "graphmill"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Say who supplied something: a plugin, and the distribution it was installed with.
+
+    Attributes:
+        plugin: the plugin's name, as in its entry point.
+        distribution: name of the installed distribution; "" for a plugin that came otherwise.
+        version: version of that distribution; "" where there is none.
+        module: the module or object that implements the plugin's hooks.
+    """
+
+    plugin: str
+    distribution: str = ""
+    version: str = ""
+    module: str = ""
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether graphmill's own distribution supplied it."""
+        return self.distribution == _OWN_DISTRIBUTION
+
+    def __str__(self) -> str:
+        source = f"{self.distribution} {self.version}".strip() or f"module {self.module}"
+        return f"plugin {self.plugin!r} ({source})"
+
+
+CORE = Provenance("core", _OWN_DISTRIBUTION, module="graphmill")
+"""The owner of what core itself registers."""
+
+
+class PluginError(errors.FailedPreconditionError):
+    """A plugin, or something that it registered by name, could not be loaded or used."""
+
+
+class PluginConflictError(errors.AlreadyExistsError):
+    """Two plugins claim the same thing with the same rank.
+
+    Attributes:
+        owners: the `Provenance` of both sides.
+    """
+
+    def __init__(self, message: str, *, owners: tuple[Provenance, ...] = ()) -> None:
+        super().__init__(message)
+        self.owners = owners
+
+
+class _Entry(Generic[T]):
+    """One registration. `value` is the reference string until `is_lazy` turns False."""
+
+    __slots__ = ("is_lazy", "owner", "priority", "reference", "replace", "value")
+
+    def __init__(self, value: T | str, owner: Provenance, priority: int, replace: bool) -> None:
+        self.value: Any = value
+        self.is_lazy = isinstance(value, str)
+        self.reference = value if isinstance(value, str) else ""
+        self.owner = owner
+        self.priority = priority
+        self.replace = replace
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        return (self.replace, self.priority)
+
+
+class Registry(Generic[T]):
+    """Map names to objects of one kind, with provenance, priorities and lazy loading.
+
+    Threads: any thread may call any method. `_lock` guards `_entries`; imports of lazy references
+    run outside it.
+
+    Args:
+        kind: what the values are, for messages: "device", "executor".
+        hook: the hook that adds to this registry, for the advice in messages.
+        expected: what a value must be, for messages: "a DeviceFactory class".
+        accepts: return whether an object may be a value; called once for each, when it is known.
+        failures: return one line for each plugin that failed to load, for "not found" messages.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        hook: str = "",
+        expected: str = "a callable",
+        accepts: Callable[[Any], bool] = callable,
+        failures: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self.kind = kind
+        self.hook = hook
+        self._expected = expected
+        self._accepts = accepts
+        self._failures = failures
+        self._lock = threading.Lock()
+        self._entries: dict[str, list[_Entry[T]]] = {}  # each list: highest rank first
+
+    def add(
+        self,
+        key: str,
+        value: T | str,
+        *,
+        owner: Provenance,
+        priority: int = 0,
+        replace: bool = False,
+    ) -> None:
+        """Register `value` under `key`.
+
+        Args:
+            key: the name; letter case matters.
+            value: the object, or "package.module:Attribute" to import it on first use.
+            owner: who registers it.
+            priority: the highest wins; equal ones are a conflict.
+            replace: win over every registration that does not say so too.
+
+        Raises:
+            InvalidArgumentError: the key is not a string, or the reference is malformed.
+            PluginConflictError: the key is registered with the same rank already.
+        """
+        self._check_arguments(key, value, owner)
+        entry: _Entry[T] = _Entry(value, owner, priority, replace)
+        with self._lock:
+            ranked = self._entries.setdefault(key, [])
+            twin = next((other for other in ranked if other.rank == entry.rank), None)
+            if twin is None:
+                ranked.append(entry)
+                ranked.sort(key=lambda other: other.rank, reverse=True)
+        if twin is not None:
+            raise self._conflict(key, twin, entry)
+
+    def get(self, key: str) -> T:
+        """Return the value that wins for `key`, importing it on first use.
+
+        Raises:
+            NotFoundError: nobody registered it; the message lists what there is.
+            PluginError: the reference does not lead to a usable object.
+        """
+        with self._lock:
+            ranked = self._entries.get(key)
+            entry = ranked[0] if ranked else None
+        if entry is None:
+            raise self._not_found(key)
+        if entry.is_lazy:
+            self._load(key, entry)
+        value: T = entry.value
+        return value
+
+    def find(self, key: str) -> T | None:
+        """Return the value for `key`, or None where nobody registered it; raise as `get` else."""
+        return self.get(key) if key in self else None
+
+    def keys(self) -> tuple[str, ...]:
+        """Return all names, sorted."""
+        with self._lock:
+            return tuple(sorted(self._entries))
+
+    def items(self) -> tuple[tuple[str, T], ...]:
+        """Return all names and winning values, sorted by name; imports every value (see `get`)."""
+        return tuple((key, self.get(key)) for key in self.keys())
+
+    def provenance(self, key: str) -> Provenance:
+        """Return who supplied the winner for `key` (`NotFoundError` where nobody did)."""
+        return self._winner(key).owner
+
+    def priority(self, key: str) -> int:
+        """Return the winner's priority (`NotFoundError` where nobody registered the key)."""
+        return self._winner(key).priority
+
+    def reference(self, key: str) -> str:
+        """Return where the winner comes from, as "package.module:Attribute", without loading it.
+
+        Raises:
+            NotFoundError: nobody registered it.
+        """
+        entry = self._winner(key)
+        return entry.reference or _describe(entry.value)
+
+    def suppliers(self, key: str) -> tuple[Provenance, ...]:
+        """Return everybody who registered `key`, the winner first; empty where nobody did."""
+        with self._lock:
+            return tuple(entry.owner for entry in self._entries.get(key, ()))
+
+    def withdraw(self, owner: Provenance) -> None:
+        """Remove all that `owner` registered, as if it had never been there."""
+        with self._lock:
+            for key in list(self._entries):
+                kept = [entry for entry in self._entries[key] if entry.owner != owner]
+                if kept:
+                    self._entries[key] = kept
+                else:
+                    del self._entries[key]
+
+    def __contains__(self, key: object) -> bool:
+        with self._lock:
+            return key in self._entries
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"<Registry of {self.kind}s: {', '.join(self.keys()) or 'empty'}>"
+
+    def _winner(self, key: str) -> _Entry[T]:
+        with self._lock:
+            ranked = self._entries.get(key)
+            if ranked:
+                return ranked[0]
+        raise self._not_found(key)
+
+    def _check_arguments(self, key: str, value: T | str, owner: Provenance) -> None:
+        if not isinstance(key, str):
+            raise errors.InvalidArgumentError(
+                f"{self.kind} name {key!r} from {owner} is not a string", plugin=owner.plugin
+            )
+        if isinstance(value, str):
+            if not _REFERENCE.fullmatch(value):
+                raise errors.InvalidArgumentError(
+                    f"reference {value!r} for {self.kind} {key!r} from {owner} is malformed: "
+                    "expected 'package.module:Attribute'",
+                    plugin=owner.plugin,
+                )
+        elif not self._accepts(value):
+            raise self._unusable(key, owner, f"{value!r} is not {self._expected}")
+
+    def _load(self, key: str, entry: _Entry[T]) -> None:
+        try:
+            value = load_reference(entry.reference)
+        except Exception as error:
+            reason = f"{entry.reference!r} raised {type(error).__name__}: {error}"
+            raise self._unusable(key, entry.owner, reason) from error
+        if not self._accepts(value):
+            reason = f"{entry.reference!r} is {value!r}, not {self._expected}"
+            raise self._unusable(key, entry.owner, reason)
+        with self._lock:
+            entry.value, entry.is_lazy = value, False
+
+    def _unusable(self, key: str, owner: Provenance, reason: str) -> PluginError:
+        return PluginError(
+            f"cannot load {self.kind} {key!r} registered by {owner}: {reason}", plugin=owner.plugin
+        )
+
+    def _conflict(self, key: str, old: _Entry[T], new: _Entry[T]) -> PluginConflictError:
+        if old.owner == new.owner:
+            return PluginConflictError(
+                f"{self.kind} {key!r} is registered twice by {new.owner}; remove one, or give "
+                "them different priorities",
+                owners=(old.owner, new.owner),
+            )
+        return PluginConflictError(
+            f"{self.kind} {key!r} is registered both by {old.owner} and by {new.owner} with "
+            f"priority {new.priority}. To win, one must register with a higher priority or with "
+            "replace=True; or disable one with GRAPHMILL_DISABLE_PLUGINS="
+            f"{(old if new.owner.is_builtin else new).owner.plugin}",
+            owners=(old.owner, new.owner),
+        )
+
+    def _not_found(self, key: str) -> errors.NotFoundError:
+        keys = self.keys()
+        parts = [f"no {self.kind} {key!r} is registered{errors.suggest(key, keys)}"]
+        parts.append(f"Registered: {', '.join(repr(k) for k in keys) or 'none'}")
+        failures = list(self._failures())
+        if failures:
+            parts.append(f"Plugins that failed to load: {'; '.join(failures)}")
+        if self.hook:
+            parts.append(f"A plugin registers one in {self.hook}")
+        return errors.NotFoundError(". ".join(parts))
+
+
+def load_reference(reference: str) -> Any:
+    """Import what "package.module:Attribute" names; raise what the import or look-up raises."""
+    module_name, _, path = reference.partition(":")
+    value: Any = importlib.import_module(module_name)
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _describe(value: object) -> str:
+    """Return "module:name" of a class or function, or of the class of another object."""
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}:{named.__qualname__}"
