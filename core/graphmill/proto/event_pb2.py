@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from graphmill.proto import summary_pb2 as graphmill_dot_proto_dot_summary__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bgraphmill/proto/event.proto\x12\tgraphmill\x1a\x1dgraphmill/proto/summary.proto\"\xef\x02\n\x05\x45vent\x12\x11\n\twall_time\x18\x01 \x01(\x01\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12\x16\n\x0c\x66ile_version\x18\x03 \x01(\tH\x00\x12\x13\n\tgraph_def\x18\x04 \x01(\x0cH\x00\x12%\n\x07summary\x18\x05 \x01(\x0b\x32\x12.graphmill.SummaryH\x00\x12\x30\n\x0blog_message\x18\x06 \x01(\x0b\x32\x15.graphmill.LogMessageB\x02\x18\x01H\x00\x12,\n\x0bsession_log\x18\x07 \x01(\x0b\x32\x15.graphmill.SessionLogH\x00\x12;\n\x13tagged_run_metadata\x18\x08 \x01(\x0b\x32\x1c.graphmill.TaggedRunMetadataH\x00\x12\x18\n\x0emeta_graph_def\x18\t \x01(\x0cH\x00\x12\x32\n\x0fsource_metadata\x18\n \x01(\x0b\x32\x19.graphmill.SourceMetadataB\x06\n\x04what\" \n\x0eSourceMetadata\x12\x0e\n\x06writer\x18\x01 \x01(\t\"\x98\x01\n\nLogMessage\x12*\n\x05level\x18\x01 \x01(\x0e\x32\x1b.graphmill.LogMessage.Level\x12\x0f\n\x07message\x18\x02 \x01(\t\"M\n\x05Level\x12\x0b\n\x07UNKNOWN\x10\x00\x12\r\n\tDEBUGGING\x10\n\x12\x08\n\x04INFO\x10\x14\x12\x08\n\x04WARN\x10\x1e\x12\t\n\x05\x45RROR\x10(\x12\t\n\x05\x46\x41TAL\x10\x32\"\xb5\x01\n\nSessionLog\x12\x33\n\x06status\x18\x01 \x01(\x0e\x32#.graphmill.SessionLog.SessionStatus\x12\x17\n\x0f\x63heckpoint_path\x18\x02 \x01(\t\x12\x0b\n\x03msg\x18\x03 \x01(\t\"L\n\rSessionStatus\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05START\x10\x01\x12\x08\n\x04STOP\x10\x02\x12\x0e\n\nCHECKPOINT\x10\x03\"6\n\x11TaggedRunMetadata\x12\x0b\n\x03tag\x18\x01 \x01(\t\x12\x14\n\x0crun_metadata\x18\x02 \x01(\x0c\"$\n\x0eWatchdogConfig\x12\x12\n\ntimeout_ms\x18\x01 \x01(\x03\"&\n\x11RequestedExitCode\x12\x11\n\texit_code\x18\x01 \x01(\x05\"\xb3\x01\n\x16WorkerHeartbeatRequest\x12\x34\n\rshutdown_mode\x18\x01 \x01(\x0e\x32\x1d.graphmill.WorkerShutdownMode\x12\x32\n\x0fwatchdog_config\x18\x02 \x01(\x0b\x32\x19.graphmill.WatchdogConfig\x12/\n\texit_code\x18\x03 \x01(\x0b\x32\x1c.graphmill.RequestedExitCode\"\x81\x01\n\x17WorkerHeartbeatResponse\x12.\n\rhealth_status\x18\x01 \x01(\x0e\x32\x17.graphmill.WorkerHealth\x12$\n\nworker_log\x18\x02 \x03(\x0b\x32\x10.graphmill.Event\x12\x10\n\x08hostname\x18\x03 \x01(\t*[\n\x0cWorkerHealth\x12\x06\n\x02OK\x10\x00\x12\x1c\n\x18RECEIVED_SHUTDOWN_SIGNAL\x10\x01\x12\x12\n\x0eINTERNAL_ERROR\x10\x02\x12\x11\n\rSHUTTING_DOWN\x10\x03*k\n\x12WorkerShutdownMode\x12\x0b\n\x07\x44\x45\x46\x41ULT\x10\x00\x12\x12\n\x0eNOT_CONFIGURED\x10\x01\x12\x18\n\x14WAIT_FOR_COORDINATOR\x10\x02\x12\x1a\n\x16SHUTDOWN_AFTER_TIMEOUT\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bgraphmill/proto/event.proto\x12\tgraphmill\x1a\x1dgraphmill/proto/summary.proto\"\xef\x02\n\x05\x45vent\x12\x11\n\twall_time\x18\x01 \x01(\x01\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12\x16\n\x0c\x66ile_version\x18\x03 \x01(\tH\x00\x12\x13\n\tgraph_def\x18\x04 \x01(\x0cH\x00\x12%\n\x07summary\x18\x05 \x01(\x0b\x32\x12.graphmill.SummaryH\x00\x12\x30\n\x0blog_message\x18\x06 \x01(\x0b\x32\x15.graphmill.LogMessageB\x02\x18\x01H\x00\x12,\n\x0bsession_log\x18\x07 \x01(\x0b\x32\x15.graphmill.SessionLogH\x00\x12;\n\x13tagged_run_metadata\x18\x08 \x01(\x0b\x32\x1c.graphmill.TaggedRunMetadataH\x00\x12\x18\n\x0emeta_graph_def\x18\t \x01(\x0cH\x00\x12\x32\n\x0fsource_metadata\x18\n \x01(\x0b\x32\x19.graphmill.SourceMetadataB\x06\n\x04what\" \n\x0eSourceMetadata\x12\x0e\n\x06writer\x18\x01 \x01(\t\"\xa0\x01\n\nLogMessage\x12*\n\x05level\x18\x01 \x01(\x0e\x32\x1b.graphmill.LogMessage.Level\x12\x0f\n\x07message\x18\x02 \x01(\t\"Q\n\x05Level\x12\x0b\n\x07UNKNOWN\x10\x00\x12\r\n\tDEBUGGING\x10\n\x12\x08\n\x04INFO\x10\x14\x12\x08\n\x04WARN\x10\x1e\x12\t\n\x05\x45RROR\x10(\x12\t\n\x05\x46\x41TAL\x10\x32\x1a\x02\x18\x01:\x02\x18\x01\"\xb5\x01\n\nSessionLog\x12\x33\n\x06status\x18\x01 \x01(\x0e\x32#.graphmill.SessionLog.SessionStatus\x12\x17\n\x0f\x63heckpoint_path\x18\x02 \x01(\t\x12\x0b\n\x03msg\x18\x03 \x01(\t\"L\n\rSessionStatus\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05START\x10\x01\x12\x08\n\x04STOP\x10\x02\x12\x0e\n\nCHECKPOINT\x10\x03\"6\n\x11TaggedRunMetadata\x12\x0b\n\x03tag\x18\x01 \x01(\t\x12\x14\n\x0crun_metadata\x18\x02 \x01(\x0c\"$\n\x0eWatchdogConfig\x12\x12\n\ntimeout_ms\x18\x01 \x01(\x03\"&\n\x11RequestedExitCode\x12\x11\n\texit_code\x18\x01 \x01(\x05\"\xb3\x01\n\x16WorkerHeartbeatRequest\x12\x34\n\rshutdown_mode\x18\x01 \x01(\x0e\x32\x1d.graphmill.WorkerShutdownMode\x12\x32\n\x0fwatchdog_config\x18\x02 \x01(\x0b\x32\x19.graphmill.WatchdogConfig\x12/\n\texit_code\x18\x03 \x01(\x0b\x32\x1c.graphmill.RequestedExitCode\"\x81\x01\n\x17WorkerHeartbeatResponse\x12.\n\rhealth_status\x18\x01 \x01(\x0e\x32\x17.graphmill.WorkerHealth\x12$\n\nworker_log\x18\x02 \x03(\x0b\x32\x10.graphmill.Event\x12\x10\n\x08hostname\x18\x03 \x01(\t*[\n\x0cWorkerHealth\x12\x06\n\x02OK\x10\x00\x12\x1c\n\x18RECEIVED_SHUTDOWN_SIGNAL\x10\x01\x12\x12\n\x0eINTERNAL_ERROR\x10\x02\x12\x11\n\rSHUTTING_DOWN\x10\x03*k\n\x12WorkerShutdownMode\x12\x0b\n\x07\x44\x45\x46\x41ULT\x10\x00\x12\x12\n\x0eNOT_CONFIGURED\x10\x01\x12\x18\n\x14WAIT_FOR_COORDINATOR\x10\x02\x12\x1a\n\x16SHUTDOWN_AFTER_TIMEOUT\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,30 +34,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_EVENT'].fields_by_name['log_message']._loaded_options = None
   _globals['_EVENT'].fields_by_name['log_message']._serialized_options = b'\030\001'
-  _globals['_WORKERHEALTH']._serialized_start=1264
-  _globals['_WORKERHEALTH']._serialized_end=1355
-  _globals['_WORKERSHUTDOWNMODE']._serialized_start=1357
-  _globals['_WORKERSHUTDOWNMODE']._serialized_end=1464
+  _globals['_LOGMESSAGE_LEVEL']._loaded_options = None
+  _globals['_LOGMESSAGE_LEVEL']._serialized_options = b'\030\001'
+  _globals['_LOGMESSAGE']._loaded_options = None
+  _globals['_LOGMESSAGE']._serialized_options = b'\030\001'
+  _globals['_WORKERHEALTH']._serialized_start=1272
+  _globals['_WORKERHEALTH']._serialized_end=1363
+  _globals['_WORKERSHUTDOWNMODE']._serialized_start=1365
+  _globals['_WORKERSHUTDOWNMODE']._serialized_end=1472
   _globals['_EVENT']._serialized_start=74
   _globals['_EVENT']._serialized_end=441
   _globals['_SOURCEMETADATA']._serialized_start=443
   _globals['_SOURCEMETADATA']._serialized_end=475
   _globals['_LOGMESSAGE']._serialized_start=478
-  _globals['_LOGMESSAGE']._serialized_end=630
+  _globals['_LOGMESSAGE']._serialized_end=638
   _globals['_LOGMESSAGE_LEVEL']._serialized_start=553
-  _globals['_LOGMESSAGE_LEVEL']._serialized_end=630
-  _globals['_SESSIONLOG']._serialized_start=633
-  _globals['_SESSIONLOG']._serialized_end=814
-  _globals['_SESSIONLOG_SESSIONSTATUS']._serialized_start=738
-  _globals['_SESSIONLOG_SESSIONSTATUS']._serialized_end=814
-  _globals['_TAGGEDRUNMETADATA']._serialized_start=816
-  _globals['_TAGGEDRUNMETADATA']._serialized_end=870
-  _globals['_WATCHDOGCONFIG']._serialized_start=872
-  _globals['_WATCHDOGCONFIG']._serialized_end=908
-  _globals['_REQUESTEDEXITCODE']._serialized_start=910
-  _globals['_REQUESTEDEXITCODE']._serialized_end=948
-  _globals['_WORKERHEARTBEATREQUEST']._serialized_start=951
-  _globals['_WORKERHEARTBEATREQUEST']._serialized_end=1130
-  _globals['_WORKERHEARTBEATRESPONSE']._serialized_start=1133
-  _globals['_WORKERHEARTBEATRESPONSE']._serialized_end=1262
+  _globals['_LOGMESSAGE_LEVEL']._serialized_end=634
+  _globals['_SESSIONLOG']._serialized_start=641
+  _globals['_SESSIONLOG']._serialized_end=822
+  _globals['_SESSIONLOG_SESSIONSTATUS']._serialized_start=746
+  _globals['_SESSIONLOG_SESSIONSTATUS']._serialized_end=822
+  _globals['_TAGGEDRUNMETADATA']._serialized_start=824
+  _globals['_TAGGEDRUNMETADATA']._serialized_end=878
+  _globals['_WATCHDOGCONFIG']._serialized_start=880
+  _globals['_WATCHDOGCONFIG']._serialized_end=916
+  _globals['_REQUESTEDEXITCODE']._serialized_start=918
+  _globals['_REQUESTEDEXITCODE']._serialized_end=956
+  _globals['_WORKERHEARTBEATREQUEST']._serialized_start=959
+  _globals['_WORKERHEARTBEATREQUEST']._serialized_end=1138
+  _globals['_WORKERHEARTBEATRESPONSE']._serialized_start=1141
+  _globals['_WORKERHEARTBEATRESPONSE']._serialized_end=1270
 # @@protoc_insertion_point(module_scope)
