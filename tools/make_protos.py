@@ -4,12 +4,12 @@
     python tools/make_protos.py --check    write nothing; exit 1 and list what differs
 
 The ``.proto`` files are the source: they are edited by hand, and everything generated from them
-is committed, so that users and contributors need no protoc. Four kinds of file are made:
+is committed, so that users and contributors need no protoc. Three kinds of file are made:
 
 * ``<name>_pb2.py``   by protoc;
 * ``<name>_pb2.pyi``  by mypy-protobuf, a protoc plugin;
-* ``_index.py``       the table "message or enum name -> module" of the lazy package;
-* ``__init__.pyi``    the same table for type checkers and editors.
+* ``_index.py``       the table "message or enum name -> module" of the lazy package, and the
+  same names as imports that only type checkers and editors see.
 
 The generators are pinned, because their output differs from release to release and because code
 made by protoc 31.1 is the oldest that the oldest supported protobuf runtime (6.31.1) accepts.
@@ -19,6 +19,7 @@ made by protoc 31.1 is the oldest that the oldest supported protobuf runtime (6.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import shutil
 import sys
@@ -29,12 +30,14 @@ PINS = {"grpcio-tools": "1.74.0", "mypy-protobuf": "5.1.0"}
 SEARCH_ROOT = Path(__file__).resolve().parent.parent / "core"
 PACKAGE = "graphmill/proto"
 HEADER = "Made by tools/make_protos.py from the .proto files: do not edit."
-GENERATED = ("*_pb2.py", "*_pb2.pyi", "_index.py", "__init__.pyi")
+GENERATED = ("*_pb2.py", "*_pb2.pyi", "_index.py")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the tool; return the process exit status (0 fine, 1 differs, 2 cannot run)."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description="Generate the Python modules of core/graphmill/proto."
+    )
     parser.add_argument("--check", action="store_true", help="write nothing, fail on a difference")
     options = parser.parse_args(argv)
     problem = _wrong_tools()
@@ -71,14 +74,14 @@ def _wrong_tools() -> str:
 
 def _generate(scratch: Path) -> Path:
     """Make all generated files below `scratch`; return the folder that holds them."""
-    from grpc_tools import protoc
-
-    plugin = shutil.which("protoc-gen-mypy", path=str(Path(sys.executable).parent))
+    protoc = importlib.import_module("grpc_tools.protoc")
+    beside_python = str(Path(sys.executable).parent)
+    plugin = shutil.which("protoc-gen-mypy", path=beside_python) or "protoc-gen-mypy"
     descriptor_set = scratch / "descriptors.bin"
     arguments = [
         "protoc",
         f"-I{SEARCH_ROOT}",
-        f"-I{Path(protoc.__file__).parent / '_proto'}",  # google/protobuf/*.proto
+        f"-I{Path(str(protoc.__file__)).parent / '_proto'}",  # google/protobuf/*.proto
         f"--python_out={scratch}",
         f"--plugin=protoc-gen-mypy={plugin}",
         f"--mypy_out=quiet:{scratch}",
@@ -90,7 +93,6 @@ def _generate(scratch: Path) -> Path:
     made = scratch / PACKAGE
     table = _names(descriptor_set.read_bytes())
     (made / "_index.py").write_text(_index_source(table), encoding="utf-8")
-    (made / "__init__.pyi").write_text(_stub_source(table), encoding="utf-8")
     return made
 
 
@@ -105,30 +107,33 @@ def _names(descriptor_set: bytes) -> dict[str, str]:
     files = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file
     table: dict[str, str] = {}
     for file in sorted(files, key=lambda file: (file.package.count("."), file.name)):
-        for entity in (*file.message_type, *file.enum_type):
-            table.setdefault(entity.name, f"{Path(file.name).stem}_pb2")
+        names = [message.name for message in file.message_type]
+        names += [enum.name for enum in file.enum_type]
+        for name in names:
+            table.setdefault(name, f"{Path(file.name).stem}_pb2")
     return dict(sorted(table.items()))
 
 
 def _index_source(table: dict[str, str]) -> str:
-    """Write the module that the lazy package looks names up in."""
-    rows = "".join(f'    "{name}": "{module}",\n' for name, module in table.items())
-    return (
-        f'"""Where each message and enum lives.\n\n{HEADER}\n"""\n\n'
-        "from __future__ import annotations\n\n"
-        f"MODULE_OF: dict[str, str] = {{\n{rows}}}\n"
-    )
-
-
-def _stub_source(table: dict[str, str]) -> str:
-    """Write the stub that shows the lazy names, and the modules, to type checkers."""
+    """Write the table for the running program, and the same names for type checkers."""
     modules = sorted(path.stem + "_pb2" for path in (SEARCH_ROOT / PACKAGE).glob("*.proto"))
-    lines = [f'"""The lazy names of `graphmill.proto`, for type checkers. {HEADER}"""', ""]
-    lines += [f"from graphmill.proto import {module} as {module}" for module in modules]
-    lines += [
-        f"from graphmill.proto.{module} import {name} as {name}" for name, module in table.items()
+    rows = [f'    "{name}": "{module}",' for name, module in table.items()]
+    imports = [f"    from graphmill.proto import {module} as {module}" for module in modules]
+    imports += [
+        f"    from graphmill.proto.{module} import {name} as {name}"
+        for name, module in table.items()
     ]
-    return "\n".join(lines) + "\n"
+    parts = [
+        f'"""Where each message and enum lives.\n\n{HEADER}\n"""\n',
+        "# ruff: noqa: E501, I001",
+        "# fmt: off",
+        "from __future__ import annotations\n\nTYPE_CHECKING = False\n",
+        "MODULE_OF: dict[str, str] = {",
+        *rows,
+        "}\n\nif TYPE_CHECKING:",
+        *imports,
+    ]
+    return "\n".join(parts) + "\n"
 
 
 def _differences(made: Path) -> list[tuple[str, str]]:

@@ -26,8 +26,12 @@ from importlib import import_module
 
 from graphmill.proto._index import MODULE_OF
 
+TYPE_CHECKING = False  # what `typing` calls so, without the cost of importing it
+if TYPE_CHECKING:
+    from graphmill.proto._index import *  # noqa: F403
 
-def __getattr__(name: str) -> object:
+
+def _resolve(name: str) -> object:
     """Import the module that has the message or enum `name` (or is called so)."""
     if name in MODULE_OF:
         value: object = getattr(import_module(f"{__name__}.{MODULE_OF[name]}"), name)
@@ -48,6 +52,10 @@ def _module(name: str) -> object:
         if error.name != path:  # the module is there; something that it needs is not
             raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+if not TYPE_CHECKING:  # hidden there, so that a misspelt name is an error to type checkers
+    __getattr__ = _resolve
 
 
 def __dir__() -> list[str]:
