@@ -1,0 +1,240 @@
+"""Read op cases: tables in TOML, expanded to one `Case` per combination.
+
+The format is described in `graphmill.testing.cases`. This module and `inputs.py` need NumPy alone, so that the
+script that asks TensorFlow for its answers can use them in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphmill.testing.inputs import Input, SpecError, parse_input
+
+FOLDER = Path(__file__).parent / "cases"
+RESERVED = frozenset(
+    "in each label error compare close skip differs draw note feed nodes run functions".split()
+)
+BACKENDS = ("numpy", "jax", "session")
+COMPARISONS = ("close", "exact", "shape", "set")
+_FORMAT = 1
+
+InputTree = Input | tuple[Input, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Override the tolerances of one case, with the reason."""
+
+    rtol: float
+    atol: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Hold the nodes of a case that needs more than one op; see `graphmill.testing.program`."""
+
+    nodes: tuple[str, ...]
+    run: tuple[str, ...]
+    feed: Mapping[str, Input]
+    functions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Ask one op one question.
+
+    `inputs` stand in OpDef order, a list input is a tuple of inputs. `attrs` hold raw TOML values: dtypes as names.
+    """
+
+    id: str
+    stem: str
+    op: str
+    inputs: tuple[InputTree, ...]
+    attrs: Mapping[str, Any]
+    error: str = ""
+    compare: str = "close"
+    close: Close | None = None
+    skip: Mapping[str, str] = field(default_factory=dict)
+    differs: str = ""
+    program: Program | None = None
+
+    @property
+    def family(self) -> str:
+        """Name the family of ops whose file the case stands in."""
+        return self.stem.split(".")[0]
+
+    def values(self) -> list[Any]:
+        """Draw the inputs: an array, or a list of arrays for a list input."""
+        return [
+            [one.values() for one in tree] if isinstance(tree, tuple) else tree.values()
+            for tree in self.inputs
+        ]
+
+    @property
+    def digest(self) -> str:
+        """Fingerprint everything that TensorFlow's answer depends on."""
+        program = self.program
+        asked = {
+            "format": _FORMAT,
+            "op": self.op,
+            "inputs": [_digest_input(tree) for tree in self.inputs],
+            "attrs": sorted((k, repr(v)) for k, v in self.attrs.items()),
+            "program": program
+            and [
+                program.nodes,
+                program.run,
+                program.functions,
+                sorted((k, _digest_input(v)) for k, v in program.feed.items()),
+            ],
+        }
+        text = json.dumps(asked, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _digest_input(tree: InputTree) -> Any:
+    if isinstance(tree, tuple):
+        return [_digest_input(one) for one in tree]
+    return f"{tree.text}#{tree.seed}"
+
+
+def case_files(folder: Path = FOLDER) -> list[Path]:
+    """List the case files, sorted by name."""
+    return sorted(folder.glob("*.toml"))
+
+
+def load_cases(
+    *, families: Iterable[str] | None = None, stems: Iterable[str] | None = None, folder: Path = FOLDER
+) -> tuple[Case, ...]:
+    """Read the cases, in file order; only of some families or files if named.
+
+    Raises:
+        SpecError: if a table is written wrongly or two cases have one id.
+    """
+    wanted = None if families is None else set(families)
+    files = None if stems is None else set(stems)
+    cases = [
+        case
+        for path in case_files(folder)
+        if wanted is None or path.stem.split(".")[0] in wanted
+        if files is None or path.stem in files
+        for case in _read(path)
+    ]
+    _check_unique(cases)
+    return tuple(cases)
+
+
+@functools.cache
+def _read(path: Path) -> tuple[Case, ...]:
+    return tuple(parse_cases(path.read_text("utf-8"), path.stem))
+
+
+def parse_cases(text: str, stem: str) -> Iterator[Case]:
+    """Expand the text of a case file.
+
+    Raises:
+        SpecError: naming the table, if it is written wrongly.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{stem}.toml is not TOML: {error}") from error
+    for header, entries in tables.items():
+        if not isinstance(entries, list):
+            raise SpecError(f"{stem}.toml: write [[{header}]], an op has a list of tables")
+        for op, (number, table) in itertools.product(header.split(), enumerate(entries)):
+            try:
+                yield from _expand(op, number, table, stem, several=" " in header)
+            except SpecError as error:
+                raise SpecError(f"{stem}.toml, table {number} of [[{header}]]: {error}") from error
+
+
+def _expand(op: str, number: int, table: dict[str, Any], stem: str, *, several: bool) -> Iterator[Case]:
+    """Make the product of a table's sweeps."""
+    fixed = {key: value for key, value in table.items() if key != "each"}
+    sweeps = table.get("each", {})
+    label = str(fixed.get("label", f"{'s' if several else ''}{number}"))
+    for picks in itertools.product(*(enumerate(values) for values in sweeps.values())):
+        chosen = dict(fixed)
+        parts = [op, label]
+        for key, (index, value) in zip(sweeps, picks, strict=True):
+            parts.append(str(index) if isinstance(value, list | dict) else str(value))
+            if key == "case":
+                chosen.update(value)
+            else:
+                chosen[key] = value
+        yield _make_case("/".join(parts), op, chosen, stem)
+
+
+def _make_case(case_id: str, op: str, table: Mapping[str, Any], stem: str) -> Case:
+    attrs = {key: value for key, value in table.items() if key not in RESERVED}
+    types = {key: value for key, value in attrs.items() if isinstance(value, str)}
+    seed_text = f"{op}|{table.get('draw', 0)}"
+    compare = table.get("compare", "close")
+    if compare not in COMPARISONS:
+        raise SpecError(f"compare = {compare!r}; it is one of {', '.join(COMPARISONS)}")
+    skip = dict(table.get("skip", {}))
+    if not set(skip) <= set(BACKENDS):
+        raise SpecError(f"skip names {sorted(skip)}; backends are {', '.join(BACKENDS)}")
+    return Case(
+        id=case_id,
+        stem=stem,
+        op=op,
+        inputs=_inputs(table.get("in", []), types, seed_text),
+        attrs=attrs,
+        error=table.get("error", ""),
+        compare=compare,
+        close=Close(**table["close"]) if "close" in table else None,
+        skip=skip,
+        differs=table.get("differs", ""),
+        program=_program(table, types, seed_text),
+    )
+
+
+def _inputs(entries: list[Any], types: dict[str, str], seed_text: str) -> tuple[InputTree, ...]:
+    made: list[InputTree] = []
+    for place, entry in enumerate(entries):
+        if isinstance(entry, list) and all(isinstance(item, str) for item in entry):
+            made.append(
+                tuple(
+                    parse_input(item, types, f"{seed_text}|{place}.{index}")
+                    for index, item in enumerate(entry)
+                )
+            )
+        else:
+            made.append(parse_input(entry, types, f"{seed_text}|{place}"))
+    return tuple(made)
+
+
+def _program(table: Mapping[str, Any], types: dict[str, str], seed_text: str) -> Program | None:
+    if "nodes" not in table:
+        return None
+    feed = {
+        name: parse_input(value, types, f"{seed_text}|{name}")
+        for name, value in table.get("feed", {}).items()
+    }
+    return Program(
+        nodes=tuple(table["nodes"]),
+        run=tuple(table["run"]),
+        feed=feed,
+        functions=tuple(table.get("functions", ())),
+    )
+
+
+def _check_unique(cases: Iterable[Case]) -> None:
+    seen: dict[str, str] = {}
+    for case in cases:
+        if case.id in seen:
+            raise SpecError(
+                f"Two cases are called {case.id!r}, in {seen[case.id]}.toml and {case.stem}.toml; "
+                "give one of the tables a `label`"
+            )
+        seen[case.id] = case.stem

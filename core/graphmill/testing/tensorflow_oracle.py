@@ -1,0 +1,255 @@
+"""Ask TensorFlow: run op cases in `tf.compat.v1.Session`. Needs the `tensorflow-cpu` wheel.
+
+Inputs are fed through placeholders of unknown shape and graph optimisation is off, so that the kernel itself answers and
+not constant folding or shape inference.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graphmill.testing.answers import Answer
+from graphmill.testing.case import Case, Program
+from graphmill.testing.inputs import Input, Values, parse_input
+from graphmill.testing.program import FunctionSpec, NodeSpec, Source, parse_function, parse_node
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # plain kernels: fewer roundings to explain
+
+
+def version() -> str:
+    """Say which TensorFlow answers."""
+    return f"tensorflow {_tf().__version__}"
+
+
+def ask(case: Case) -> Answer:
+    """Run a case in TensorFlow; an error of any kind becomes an answer with its class name.
+
+    Raises:
+        Exception: whatever TensorFlow raises for a case that is no case (an unknown op or attr).
+    """
+    tf = _tf()
+    graph = tf.Graph()
+    feeds: dict[Any, Any] = {}
+    with graph.as_default():
+        try:
+            if case.program is None:
+                runs = [_single(case, feeds)]
+            else:
+                runs = _program(case, case.program, feeds)
+        except (ValueError, TypeError, tf.errors.OpError) as error:
+            return Answer(error=_class_name(error), message=str(error))
+    return _run(graph, runs, feeds)
+
+
+def session_config() -> Any:
+    """Give a ConfigProto that leaves the graph as it is."""
+    tf = _tf()
+    config = tf.compat.v1.ConfigProto(
+        inter_op_parallelism_threads=1, intra_op_parallelism_threads=1
+    )
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = -1
+    return config
+
+
+def _tf() -> Any:
+    return importlib.import_module("tensorflow")
+
+
+def _framework(name: str) -> Any:
+    return importlib.import_module(f"tensorflow.python.framework.{name}")
+
+
+def _run(graph: Any, runs: list[list[Any]], feeds: dict[Any, Any]) -> Answer:
+    tf = _tf()
+    outputs: list[Values] = []
+    dtypes: list[str] = []
+    with tf.compat.v1.Session(graph=graph, config=session_config()) as session:
+        for fetches in runs:
+            try:
+                results = session.run(fetches, feeds)
+            except tf.errors.OpError as error:
+                return Answer(error=_class_name(error), message=str(error))
+            for fetch, result in zip(fetches, results, strict=True):
+                if isinstance(fetch, tf.Tensor):
+                    outputs.append(_plain(result))
+                    dtypes.append(str(fetch.dtype.base_dtype.name))
+    return Answer(tuple(outputs), tuple(dtypes))
+
+
+def _class_name(error: Exception) -> str:
+    """Name the canonical class; what Python's front end refuses is an invalid argument."""
+    name = type(error).__name__
+    return name.removesuffix("Error") if hasattr(error, "error_code") else "InvalidArgument"
+
+
+def _plain(value: Any) -> Values:
+    """Give an array that knows nothing of TensorFlow: bytes objects, plain integers for quantized types."""
+    array = np.asarray(value)
+    if array.dtype.fields:
+        array = array.view(array.dtype[0])
+    if array.dtype.kind in "SUO":
+        flat = [x if isinstance(x, bytes) else str(x).encode() for x in array.reshape(-1).tolist()]
+        out = np.empty(len(flat), dtype=object)
+        out[:] = flat
+        return out.reshape(array.shape)
+    return array
+
+
+# ---------------------------------------------------------------------------------------- building
+
+
+def _single(case: Case, feeds: dict[Any, Any]) -> list[Any]:
+    inputs: list[Any] = [
+        [_placeholder(one, feeds) for one in tree]
+        if isinstance(tree, tuple)
+        else _placeholder(tree, feeds)
+        for tree in case.inputs
+    ]
+    operation = _apply(case.op, "node", inputs, case.attrs, {})
+    return list(operation.outputs) or [operation]
+
+
+def _program(case: Case, program: Program, feeds: dict[Any, Any]) -> list[list[Any]]:
+    functions = {
+        spec.name: _function(spec)
+        for spec in (parse_function(text, case.attrs) for text in program.functions)
+    }
+    made: dict[str, Any] = {
+        name: _placeholder(value, feeds, name).op for name, value in program.feed.items()
+    }
+    for text in program.nodes:
+        _add_node(parse_node(text, case.attrs), made, functions)
+    return [[_fetch(made, name) for name in step.split()] for step in program.run]
+
+
+def _fetch(made: Mapping[str, Any], text: str) -> Any:
+    name, _, index = text.partition(":")
+    operation = made[name]
+    return operation.outputs[int(index or 0)] if operation.outputs else operation
+
+
+def _add_node(spec: NodeSpec, made: dict[str, Any], functions: Mapping[str, Any]) -> None:
+    def resolve(source: Source) -> Any:
+        value = made[source.node]
+        return value.outputs[source.output] if hasattr(value, "outputs") else value
+
+    tf = _tf()
+    inputs = [
+        [resolve(one) for one in tree] if isinstance(tree, tuple) else resolve(tree)
+        for tree in spec.inputs
+    ]
+    with tf.control_dependencies([made[name] for name in spec.after]):
+        made[spec.name] = _apply(spec.op, spec.name, inputs, spec.attrs, functions)
+
+
+def _function(spec: FunctionSpec) -> Any:
+    tf = _tf()
+    defun = importlib.import_module("tensorflow.python.framework.function").Defun
+
+    def body(*arguments: Any) -> Any:
+        made: dict[str, Any] = dict(zip((name for name, _ in spec.arguments), arguments, strict=True))
+        for node in spec.nodes:
+            _add_node(node, made, {})
+        values = [
+            made[s.node].outputs[s.output] if hasattr(made[s.node], "outputs") else made[s.node]
+            for s in spec.returns
+        ]
+        return values if len(values) != 1 else values[0]
+
+    types = [tf.as_dtype(dtype) for _, dtype in spec.arguments]
+    names = [name for name, _ in spec.arguments]
+    return defun(*types, func_name=spec.name, input_names=names)(body)
+
+
+def _placeholder(value: Input, feeds: dict[Any, Any], name: str | None = None) -> Any:
+    tf = _tf()
+    dtype = tf.as_dtype(value.dtype)
+    holder = tf.compat.v1.placeholder(dtype, shape=None, name=name)
+    values = value.values()
+    if dtype.is_quantized:
+        values = values.view(dtype.as_numpy_dtype)
+    feeds[holder] = values
+    return holder
+
+
+def _apply(
+    op: str, name: str, inputs: list[Any], attrs: Mapping[str, Any], functions: Mapping[str, Any]
+) -> Any:
+    """Add one node; TensorFlow's own C++ checks it and fills in the defaults."""
+    op_def = _framework("op_def_registry").get(op)
+    if op_def is None:
+        raise KeyError(f"TensorFlow has no op {op!r}")
+    if len(inputs) != len(op_def.input_arg):
+        raise KeyError(f"{op} has {len(op_def.input_arg)} inputs, the case gives {len(inputs)}")
+    kinds = {attr.name: attr.type for attr in op_def.attr}
+    values = _inferred(op_def, inputs)
+    for key, value in attrs.items():
+        if key in kinds:
+            values[key] = _attr_value(kinds[key], value, functions)
+    flat = [x for tree in inputs for x in (tree if isinstance(tree, list) else [tree])]
+    graph = _tf().compat.v1.get_default_graph()
+    return graph._create_op_internal(op, flat, name=name, attrs=values, op_def=op_def)  # noqa: SLF001
+
+
+def _inferred(op_def: Any, inputs: list[Any]) -> dict[str, Any]:
+    """Infer type and number attrs from the inputs, apart from our own code that does the same."""
+    attr_value = _tf().compat.v1.AttrValue
+    values: dict[str, Any] = {}
+    for arg, given in zip(op_def.input_arg, inputs, strict=True):
+        tensors = given if isinstance(given, list) else [given]
+        types = [tensor.dtype.base_dtype.as_datatype_enum for tensor in tensors]
+        if arg.number_attr:
+            values[arg.number_attr] = attr_value(i=len(tensors))
+        if arg.type_list_attr:
+            values[arg.type_list_attr] = attr_value(list=attr_value.ListValue(type=types))
+        elif arg.type_attr and types:
+            values.setdefault(arg.type_attr, attr_value(type=types[0]))
+    return values
+
+
+def _attr_value(kind: str, value: Any, functions: Mapping[str, Any]) -> Any:
+    attr_value = _tf().compat.v1.AttrValue
+    if kind.startswith("list("):
+        field = _FIELDS[kind[5:-1]]
+        items = [_attr_item(kind[5:-1], item, functions) for item in value]
+        return attr_value(list=attr_value.ListValue(**{field: items}))
+    return attr_value(**{_FIELDS[kind]: _attr_item(kind, value, functions)})
+
+
+def _attr_item(kind: str, value: Any, functions: Mapping[str, Any]) -> Any:
+    tf = _tf()
+    if kind == "type":
+        return tf.as_dtype(value).as_datatype_enum
+    if kind == "shape":
+        return tf.TensorShape(
+            None if value == "unknown" else [None if d < 0 else d for d in value]
+        ).as_proto()
+    if kind == "tensor":
+        given = parse_input(value, {}, "attr")
+        return tf.make_tensor_proto(given.values(), dtype=tf.as_dtype(given.dtype))
+    if kind == "func":
+        function = functions[value]
+        function.add_to_graph(tf.compat.v1.get_default_graph())
+        return tf.compat.v1.NameAttrList(name=function.name)
+    if kind == "string":
+        return value if isinstance(value, bytes) else value.encode()
+    return value
+
+
+_FIELDS = {
+    "type": "type",
+    "shape": "shape",
+    "tensor": "tensor",
+    "func": "func",
+    "string": "s",
+    "int": "i",
+    "float": "f",
+    "bool": "b",
+}
