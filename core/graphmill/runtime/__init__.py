@@ -1,0 +1,1 @@
+"""What a step runs on: kernels, devices, resources, rendezvous, the executor interface."""

@@ -1,0 +1,124 @@
+"""`Device`: a place where kernels run, with its memory, resources and accepted backends.
+
+A device plugin subclasses `Device` and `DeviceFactory`; what it must bring is an array namespace for
+each backend that it accepts and the copies between its memory and the host's.
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from graphmill.runtime.op_segment import OpSegment
+from graphmill.runtime.resource_mgr import ResourceMgr
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_INCARNATION_BITS = 63
+
+
+def new_incarnation() -> int:
+    """Return a random number, never 0, that tells one life of a device from the next."""
+    return secrets.randbits(_INCARNATION_BITS) | 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAttributes:
+    """What a device says of itself.
+
+    Attributes:
+        name: full name, `/job:localhost/replica:0/task:0/device:CPU:0`.
+        device_type: `CPU`, `GPU`, or a plugin's own.
+        memory_limit: bytes.
+        incarnation: random, new at each start.
+        physical_device_desc: what hardware it is, for people.
+    """
+
+    name: str
+    device_type: str
+    memory_limit: int = 0
+    incarnation: int = field(default_factory=new_incarnation)
+    physical_device_desc: str = ""
+
+    def to_proto(self) -> Any:
+        """Return the `DeviceAttributes` message."""
+        from graphmill.proto import device_attributes_pb2
+
+        return device_attributes_pb2.DeviceAttributes(
+            name=self.name,
+            device_type=self.device_type,
+            memory_limit=self.memory_limit,
+            incarnation=self.incarnation,
+            physical_device_desc=self.physical_device_desc,
+        )
+
+
+class Device(ABC):
+    """One device of a session.
+
+    Threads: everything here may be called from several threads at once.
+
+    Attributes:
+        attributes: name, type, memory limit, incarnation.
+        resource_mgr: the resources that live on it.
+        op_segment: the stateful kernels of the session that owns it.
+    """
+
+    #: Backends whose kernels it runs, the preferred one first.
+    backends: tuple[str, ...] = ("numpy",)
+
+    def __init__(self, attributes: DeviceAttributes) -> None:
+        self.attributes = attributes
+        self.resource_mgr = ResourceMgr()
+        self.op_segment = OpSegment()
+
+    @property
+    def name(self) -> str:
+        """The full name."""
+        return self.attributes.name
+
+    @property
+    def device_type(self) -> str:
+        """The device type, as `"CPU"`."""
+        return self.attributes.device_type
+
+    @abstractmethod
+    def namespace(self, backend: str) -> ArrayNamespace:
+        """Return the array namespace that kernels of `backend` compute with on this device."""
+
+    @abstractmethod
+    def to_device(self, value: Value) -> Value:
+        """Return a host value (NumPy array or scalar) as this device's kernels want it."""
+
+    @abstractmethod
+    def to_host(self, value: Value) -> Value:
+        """Return a value of this device as NumPy array or scalar; waits until it is computed."""
+
+    def sync(self) -> None:  # noqa: B027 - a device that computes at once has nothing to wait for
+        """Wait until all that was started on the device is done."""
+
+    def close(self) -> None:
+        """Free what the device holds; called when its session is closed."""
+        self.op_segment.clear()
+        self.resource_mgr.clear()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class DeviceFactory(ABC):
+    """Makes the devices of one type for a session."""
+
+    @abstractmethod
+    def create_devices(self, config: Any, name_prefix: str) -> Sequence[Device]:
+        """Return the devices of this type for a session.
+
+        Args:
+            config: the session's `ConfigProto`; `device_count` says how many are wanted.
+            name_prefix: `/job:localhost/replica:0/task:0`, to be followed by `/device:TYPE:N`.
+        """

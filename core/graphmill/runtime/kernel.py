@@ -1,0 +1,404 @@
+"""Kernels: how an op is computed, declared by `@kernel` and bound once to each node.
+
+A stateless kernel is a function over an array namespace:
+
+    @kernel("AddV2", "Add", types={"T": dtypes.NUMERIC})
+    def add(xp, x, y):
+        return xp.add(x, y)
+
+It is given the namespace first, then the op's inputs in OpDef order (a list input is one list), then
+by keyword those attrs that its signature names, as Python values: types as NumPy dtypes, strings as
+`str`, shapes as tuples (-1 unknown; None where the rank is unknown), tensors as NumPy arrays, lists
+as tuples, functions as `FuncAttr`. It returns the output, a tuple of several, or None for none; a
+list output is one list. All of this is resolved when a node is bound: a call is only the call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from graphmill.dtypes import DType, as_dtype
+from graphmill.errors import InternalError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from graphmill.ops.op_def import AttrDef, OpDef
+    from graphmill.runtime.device import Device
+    from graphmill.typing import ArrayNamespace
+
+_KERNELS_ATTRIBUTE = "__graphmill_kernels__"
+_Declared = TypeVar("_Declared", bound="Callable[..., Any]")
+
+EFFECTS = frozenset(
+    {"fs.read", "fs.write", "net", "process", "python", "clock", "rng", "state", "log"}
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelDef:
+    """The declaration of one kernel; see `kernel` for what the fields mean."""
+
+    ops: tuple[str, ...]
+    function: Callable[..., Any]
+    backend: str | None = None
+    device: tuple[str, ...] = ()
+    types: Mapping[str, tuple[DType, ...]] = field(default_factory=dict)
+    label: str = ""
+    priority: int = 0
+    host: bool = False
+    static: tuple[str, ...] = ()
+    stateful: bool = False
+    async_: bool = False
+    expensive: bool = False
+    dynamic_shape: bool = False
+    effects: frozenset[str] = frozenset()
+    host_memory: tuple[str, ...] = ()
+    make: bool = False
+
+    @property
+    def is_traceable(self) -> bool:
+        """Whether a compiler may trace the kernel: no context, no host values, static shapes."""
+        return not (self.host or self.stateful or self.async_ or self.dynamic_shape)
+
+    @property
+    def source(self) -> str:
+        """Where the kernel is defined, as `module.function`, for messages."""
+        return f"{self.function.__module__}.{getattr(self.function, '__qualname__', self.function)}"
+
+
+class KernelTable(list[KernelDef]):
+    """Kernels made in a loop, collected from a module like decorated functions are."""
+
+    @property
+    def __graphmill_kernels__(self) -> list[KernelDef]:
+        """The kernels of the table, under the name that collection looks for."""
+        return self
+
+
+def kernel(
+    *op_types: str,
+    backend: str | None = None,
+    device: str | Iterable[str] = (),
+    types: Mapping[str, Iterable[Any]] | None = None,
+    label: str = "",
+    priority: int = 0,
+    host: bool = False,
+    static: Iterable[str] = (),
+    stateful: bool = False,
+    async_: bool = False,
+    expensive: bool = False,
+    dynamic_shape: bool = False,
+    effects: Iterable[str] = (),
+    host_memory: Iterable[str] = (),
+    make: bool = False,
+) -> Callable[[_Declared], _Declared]:
+    """Declare the decorated function (or class) to be a kernel of `op_types`.
+
+    Args:
+        op_types: the ops it computes.
+        backend: the array namespace it is for (`"numpy"`, `"jax"`, `"torch"` …); None for any.
+            On its backend a special kernel wins over a general one.
+        device: device types it is for; empty for every device that accepts the backend.
+        types: for type attrs the element types that it takes; an attr left out may have any.
+        label: value of a node's `_kernel` attr that asks for it; empty for the ordinary one.
+        priority: the highest wins among kernels that fit; two that fit equally are an error.
+        host: it needs concrete NumPy values always (strings, files, data-dependent Python).
+        static: inputs (OpDef names) that are concrete NumPy arrays even while a compiler traces.
+        stateful: it is given an `OpKernelContext` instead of the namespace. A class is made once for
+            each session and node with an `OpKernelConstruction`, and called with context and inputs.
+        async_: it is given `done` by keyword, returns at once and calls `done(outputs, error)` later.
+        expensive: it is worth handing to another thread.
+        dynamic_shape: the shape of its output depends on values, so it cannot be traced.
+        effects: what it touches beyond its inputs and outputs; a subset of `EFFECTS`.
+        host_memory: inputs and outputs that live in host memory on any device.
+        make: the function is called once for each node, with namespace and attrs, and returns the
+            function of the inputs: per-node work is done there and not in each call.
+
+    Raises:
+        InvalidArgumentError: no op is named, or an effect is unknown.
+    """
+    if not op_types:
+        raise InvalidArgumentError("@kernel needs the names of the ops that it computes")
+    unknown = set(effects) - EFFECTS
+    if unknown:
+        raise InvalidArgumentError(f"unknown effects {sorted(unknown)}; known: {sorted(EFFECTS)}")
+
+    def declare(function: _Declared) -> _Declared:
+        definition = KernelDef(
+            ops=op_types,
+            function=function,
+            backend=backend,
+            device=(device,) if isinstance(device, str) else tuple(device),
+            types={name: tuple(map(as_dtype, allowed)) for name, allowed in (types or {}).items()},
+            label=label,
+            priority=priority,
+            host=host,
+            static=tuple(static),
+            stateful=stateful or async_,
+            async_=async_,
+            expensive=expensive,
+            dynamic_shape=dynamic_shape,
+            effects=frozenset(effects),
+            host_memory=tuple(host_memory),
+            make=make,
+        )
+        declared = [*getattr(function, _KERNELS_ATTRIBUTE, ()), definition]
+        setattr(function, _KERNELS_ATTRIBUTE, declared)
+        return function
+
+    return declare
+
+
+def kernels_of(owner: object) -> list[KernelDef]:
+    """Return the kernels declared by a function, a table, or everything in a module."""
+    direct = getattr(owner, _KERNELS_ATTRIBUTE, None)
+    if direct is not None:
+        return list(direct)
+    found: dict[int, KernelDef] = {}
+    for value in vars(owner).values() if inspect.ismodule(owner) else ():
+        declared = getattr(value, _KERNELS_ATTRIBUTE, None)
+        # A module that imports a kernel function of another one does not declare it again.
+        if declared and (isinstance(value, KernelTable) or value.__module__ == owner.__name__):
+            found.update((id(definition), definition) for definition in declared)
+    return list(found.values())
+
+
+class OpKernelConstruction:
+    """What a kernel class is given when it is made for a node.
+
+    Attributes:
+        node_name: the node's name.
+        op: its op type.
+        op_def: its `OpDef`.
+        attrs: its attrs in canonical form, defaults filled in.
+        device: the device it runs on.
+        xp: the array namespace of the kernel's backend there.
+    """
+
+    __slots__ = ("attrs", "device", "node_name", "op_def", "xp")
+
+    def __init__(
+        self,
+        node_name: str,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        device: Device | None,
+        xp: ArrayNamespace,
+    ) -> None:
+        self.node_name = node_name
+        self.op_def = op_def
+        self.attrs = attrs
+        self.device = device
+        self.xp = xp
+
+    @property
+    def op(self) -> str:
+        """The node's op type."""
+        return self.op_def.name
+
+    def attr(self, name: str) -> Any:
+        """Return an attr as kernels see it (types as NumPy dtypes, strings as `str` …).
+
+        Raises:
+            InvalidArgumentError: the node has no such attr.
+        """
+        if name not in self.attrs:
+            raise InvalidArgumentError(
+                f"op {self.op} has no attr {name!r}; it has {', '.join(self.attrs) or 'none'}",
+                node=self.node_name,
+                op=self.op,
+            )
+        return python_value(self.attrs[name])
+
+
+class OpKernel:
+    """A kernel bound to one node: `compute` takes the flat inputs (a context first if stateful).
+
+    `compute` returns the output itself for one output, a sequence for several, anything for none.
+
+    Attributes:
+        compute: the call; for an asynchronous kernel it also takes `done`.
+        definition: the `KernelDef` that was bound.
+        node_name, op: the node and its op type.
+        device: the device that the kernel runs on.
+        functions: the `FunctionLibraryRuntime` of the graph, for ops that call functions.
+        state: a dict that belongs to this node in this session.
+    """
+
+    __slots__ = (
+        "compute",
+        "definition",
+        "device",
+        "functions",
+        "node_name",
+        "op",
+        "owner",
+        "state",
+        "xp",
+    )
+
+    def __init__(
+        self,
+        compute: Callable[..., Any],
+        definition: KernelDef,
+        node_name: str,
+        op: str,
+        device: Device | None = None,
+        xp: ArrayNamespace = None,
+        owner: object = None,
+    ) -> None:
+        self.compute = compute
+        self.definition = definition
+        self.node_name = node_name
+        self.op = op
+        self.device = device
+        self.xp = xp
+        self.owner = owner
+        self.functions: Any = None
+        self.state: dict[Any, Any] = {}
+
+
+def bind(
+    definition: KernelDef, construction: OpKernelConstruction, owner: object = None
+) -> OpKernel:
+    """Bind a kernel to a node: resolve attrs, group list inputs, flatten list outputs.
+
+    Raises:
+        InvalidArgumentError: the kernel asks for an attr that the op does not have.
+    """
+    op_def, attrs = construction.op_def, construction.attrs
+    if inspect.isclass(definition.function):
+        compute: Callable[..., Any] = definition.function(construction).__call__
+    else:
+        wanted = _wanted_attrs(definition, construction)
+        if definition.make:
+            compute = definition.function(construction.xp, **wanted)
+        elif definition.stateful:
+            compute = partial(definition.function, **wanted) if wanted else definition.function
+        else:
+            compute = partial(definition.function, construction.xp, **wanted)
+    if not definition.async_:
+        # The done callback of an asynchronous kernel flattens its outputs itself.
+        compute = _flatten_outputs(compute, op_def, attrs)
+    compute = _group_inputs(compute, op_def, attrs, offset=int(definition.stateful))
+    return OpKernel(
+        compute,
+        definition,
+        construction.node_name,
+        op_def.name,
+        construction.device,
+        construction.xp,
+        owner,
+    )
+
+
+def python_value(canonical: Any) -> Any:
+    """Convert an attr from its canonical form to the form that kernels see."""
+    if isinstance(canonical, DType):
+        return canonical.as_numpy_dtype
+    if isinstance(canonical, bytes):
+        return canonical.decode("utf-8", "surrogateescape")
+    if isinstance(canonical, tuple):
+        return tuple(python_value(item) for item in canonical)
+    to_numpy = getattr(canonical, "numpy", None)
+    return canonical if to_numpy is None else to_numpy()
+
+
+def _wanted_attrs(definition: KernelDef, construction: OpKernelConstruction) -> dict[str, Any]:
+    names, takes_any = _parameters(definition.function)
+    inputs = {arg.name for arg in construction.op_def.input_args}
+    wanted = {}
+    for attr in construction.op_def.attrs:
+        name = attr.name + "_" if keyword.iskeyword(attr.name) else attr.name
+        if (takes_any or name in names) and attr.name not in inputs:
+            wanted[name] = _attr_value(attr, construction)
+    return wanted
+
+
+def _attr_value(attr: AttrDef, construction: OpKernelConstruction) -> Any:
+    try:
+        return python_value(construction.attrs[attr.name])
+    except KeyError:
+        raise InternalError(
+            f"attr {attr.name!r} of op {construction.op} was not filled in before binding",
+            node=construction.node_name,
+            op=construction.op,
+        ) from None
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[frozenset[str], bool]:
+    """Return the parameter names of a function and whether it takes any keyword."""
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        count = code.co_argcount + code.co_kwonlyargcount
+        return frozenset(code.co_varnames[:count]), bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    parameters = inspect.signature(function).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return frozenset(parameters), takes_any
+
+
+def _group_inputs(
+    compute: Callable[..., Any], op_def: OpDef, attrs: Mapping[str, Any], offset: int
+) -> Callable[..., Any]:
+    """Wrap `compute` so that list inputs, flat in the graph, arrive as lists."""
+    if not any(arg.number_attr or arg.type_list_attr for arg in op_def.input_args):
+        return compute
+    ranges = op_def.input_ranges(attrs)
+    lists = {arg.name: bool(arg.number_attr or arg.type_list_attr) for arg in op_def.input_args}
+    if len(ranges) == 1 and not offset:
+        return lambda *flat, **kw: compute(list(flat), **kw)
+    plan = tuple((lists[name], start, stop) for name, (start, stop) in ranges.items())
+
+    def grouped(*flat: Any, **keywords: Any) -> Any:
+        inputs = flat[offset:]
+        return compute(
+            *flat[:offset],
+            *(list(inputs[a:b]) if is_list else inputs[a] for is_list, a, b in plan),
+            **keywords,
+        )
+
+    return grouped
+
+
+def _flatten_outputs(
+    compute: Callable[..., Any], op_def: OpDef, attrs: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """Wrap `compute` so that list outputs come out flat; nothing to do where there are none."""
+    flatten = output_flattener(op_def, attrs)
+    if flatten is None:
+        return compute
+    return lambda *inputs: flatten(compute(*inputs))
+
+
+def output_flattener(
+    op_def: OpDef, attrs: Mapping[str, Any]
+) -> Callable[[Any], Any] | None:
+    """Return the function from a kernel's result to flat outputs, or None if it is the identity."""
+    lists = [bool(arg.number_attr or arg.type_list_attr) for arg in op_def.output_args]
+    if not any(lists):
+        return None
+    count = len(op_def.output_types(attrs))
+    if len(lists) == 1:
+        return _first if count == 1 else None
+
+    def flatten(result: Sequence[Any]) -> Any:
+        flat: list[Any] = []
+        for is_list, item in zip(lists, result, strict=True):
+            if is_list:
+                flat.extend(item)
+            else:
+                flat.append(item)
+        return flat[0] if count == 1 else flat
+
+    return flatten
+
+
+def _first(result: Sequence[Any]) -> Any:
+    (only,) = result
+    return only
+

@@ -1,0 +1,276 @@
+"""Which kernel computes a node on a device, and why that one.
+
+Kernels are registered under their op in one of three ways: declared functions (`add`), a module that
+is imported when one of the named ops is first needed (`add_module`), or the modules of a family of
+ops, imported when the first op of the family is needed (`add_family`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import AlreadyExistsError, InternalError, InvalidArgumentError, NotFoundError
+from graphmill.runtime.kernel import KernelDef, kernels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import ModuleType
+
+    from graphmill.dtypes import DType
+    from graphmill.ops.op_def import OpDef
+
+LABEL_ATTR = "_kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A kernel and who supplied it."""
+
+    definition: KernelDef
+    owner: object
+
+
+@dataclass(frozen=True, slots=True)
+class KernelChoice:
+    """The outcome of a look-up.
+
+    Attributes:
+        definition: the kernel that won.
+        owner: the plugin that supplied it.
+        backend: the backend of the device that it runs on.
+        rejected: for each kernel that lost, its source and the reason, for `explain`.
+    """
+
+    definition: KernelDef
+    owner: object
+    backend: str
+    rejected: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _LazyModule:
+    name: str
+    backend: str | None
+    owner: object
+
+
+class KernelRegistry:
+    """The kernels of one host.
+
+    Threads: `_lock` guards the tables while modules are loaded; look-ups of loaded ops take it
+    too, which is once for each node when an executor is built, never while a step runs.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._by_op: dict[str, list[Registration]] = {}
+        self._modules_by_op: dict[str, list[_LazyModule]] = {}
+        self._modules_by_family: dict[str, list[_LazyModule]] = {}
+
+    def add(self, kernels: object, owner: object = None) -> None:
+        """Register what a decorated function, a `KernelTable`, a `KernelDef` or a module declares.
+
+        Raises:
+            InvalidArgumentError: `kernels` declares none.
+        """
+        declared = [kernels] if isinstance(kernels, KernelDef) else kernels_of(kernels)
+        if not declared:
+            raise InvalidArgumentError(
+                f"{kernels!r} declares no kernel; decorate the function with @graphmill.kernel"
+            )
+        with self._lock:
+            for definition in declared:
+                self._add_definition(definition, owner)
+
+    def add_module(self, module: str, ops: Iterable[str], owner: object = None) -> None:
+        """Register a module, by name, that is imported when one of `ops` is first looked up."""
+        lazy = _LazyModule(module, None, owner)
+        with self._lock:
+            for op in ops:
+                self._modules_by_op.setdefault(op, []).append(lazy)
+
+    def add_family(
+        self, family: str, *modules: str, backend: str | None = None, owner: object = None
+    ) -> None:
+        """Register modules that are imported when an op of `family` is first looked up.
+
+        With `backend` they are imported only for a device that accepts that backend.
+        """
+        with self._lock:
+            known = self._modules_by_family.setdefault(family, [])
+            known.extend(_LazyModule(module, backend, owner) for module in modules)
+
+    def ops(self) -> list[str]:
+        """Return the names of all ops that have a kernel; imports every registered module."""
+        with self._lock:
+            for family in list(self._modules_by_family):
+                self._load(self._modules_by_family.pop(family), family)
+            for op in list(self._modules_by_op):
+                self._load(self._modules_by_op.pop(op), op)
+            return sorted(self._by_op)
+
+    def registrations(
+        self, op_def: OpDef, backends: Sequence[str] | None = None
+    ) -> list[Registration]:
+        """Return the kernels of an op, importing modules for `backends` (None: for all)."""
+        with self._lock:
+            self._load_pending(self._modules_by_family, op_def.family, backends)
+            self._load_pending(self._modules_by_op, op_def.name, backends)
+            return list(self._by_op.get(op_def.name, ()))
+
+    def find(
+        self,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        device_type: str,
+        backends: Sequence[str],
+    ) -> KernelChoice:
+        """Return the kernel for a node with `attrs` on a device, and why the others lost.
+
+        The device's first backend that has a fitting kernel is taken; there the highest priority
+        wins, then a kernel for that backend over a general one, then one for the device type.
+
+        Raises:
+            NotFoundError: no kernel fits; the message lists what is registered and why not.
+            AlreadyExistsError: two kernels fit equally; names both and their plugins.
+        """
+        found, rejected = self._search(op_def, attrs, device_type, backends)
+        if found is None:
+            raise NotFoundError(no_kernel_message(op_def, attrs, device_type, rejected))
+        return found
+
+    def try_find(
+        self,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        device_type: str,
+        backends: Sequence[str],
+    ) -> KernelChoice | None:
+        """Return what `find` returns, or None where it would raise `NotFoundError`."""
+        return self._search(op_def, attrs, device_type, backends)[0]
+
+    def _search(
+        self,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        device_type: str,
+        backends: Sequence[str],
+    ) -> tuple[KernelChoice | None, list[tuple[str, str]]]:
+        candidates = self.registrations(op_def, backends)
+        rejected: list[tuple[str, str]] = []
+        for backend in backends:
+            fitting = []
+            for candidate in candidates:
+                reason = _misfit(candidate.definition, attrs, device_type, backend)
+                if reason is None:
+                    fitting.append(candidate)
+                else:
+                    rejected.append((_describe(candidate), reason))
+            if fitting:
+                best = _best(op_def.name, fitting)
+                rejected.extend((_describe(c), "ranks lower") for c in fitting if c is not best)
+                choice = KernelChoice(best.definition, best.owner, backend, tuple(rejected))
+                return choice, rejected
+        return None, rejected
+
+    def _add_definition(self, definition: KernelDef, owner: object) -> None:
+        for op in definition.ops:
+            known = self._by_op.setdefault(op, [])
+            if not any(entry.definition is definition for entry in known):
+                known.append(Registration(definition, owner))
+
+    def _load_pending(
+        self, table: dict[str, list[_LazyModule]], key: str, backends: Sequence[str] | None
+    ) -> None:
+        pending = table.get(key)
+        if not pending:
+            return
+        due = [m for m in pending if backends is None or m.backend is None or m.backend in backends]
+        table[key] = [module for module in pending if module not in due]
+        self._load(due, key)
+
+    def _load(self, modules: Iterable[_LazyModule], key: str) -> None:
+        for lazy in modules:
+            loaded = _import(lazy, key)
+            for definition in kernels_of(loaded):
+                self._add_definition(definition, lazy.owner)
+
+
+def no_kernel_message(
+    op_def: OpDef,
+    attrs: Mapping[str, Any],
+    device_type: str,
+    rejected: Iterable[tuple[str, str]],
+) -> str:
+    """Return the message for an op that no kernel fits, with the reasons one by one."""
+    types = ", ".join(
+        f"{name}={_type_name(attrs[name])}"
+        for name in (attr.name for attr in op_def.attrs if attr.type == "type")
+        if name in attrs
+    )
+    message = f"no kernel for op {op_def.name!r} on device type {device_type!r}"
+    if types:
+        message += f" ({types})"
+    reasons = [f"{source}: {reason}" for source, reason in rejected]
+    if not reasons:
+        return message + ". None is registered; a plugin may supply one (graphmill_register_kernels)"
+    return message + ". Registered: " + "; ".join(reasons)
+
+
+def _type_name(value: Any) -> str:
+    return str(getattr(value, "name", value))
+
+
+def _import(lazy: _LazyModule, key: str) -> ModuleType:
+    try:
+        return importlib.import_module(lazy.name)
+    except ImportError as error:
+        raise InternalError(
+            f"the kernel module {lazy.name!r} for {key!r} cannot be imported: {error}. "
+            f"It was registered by {lazy.owner}; install what it needs or disable that plugin "
+            "(GRAPHMILL_DISABLE_PLUGINS)",
+            plugin=str(lazy.owner),
+        ) from error
+
+
+def _misfit(
+    definition: KernelDef, attrs: Mapping[str, Any], device_type: str, backend: str
+) -> str | None:
+    """Return why a kernel does not fit a node on a device, or None if it does."""
+    if definition.device and device_type not in definition.device:
+        return f"is for device types {', '.join(definition.device)}"
+    if definition.backend is not None and definition.backend != backend:
+        return f"is for backend {definition.backend}, the device runs {backend}"
+    wanted = attrs.get(LABEL_ATTR, b"")
+    if definition.label.encode() != wanted:
+        return f"has label {definition.label!r}, the node asks for {wanted.decode()!r}"
+    for name, allowed in definition.types.items():
+        given: DType | tuple[DType, ...] | None = attrs.get(name)
+        for dtype in given if isinstance(given, tuple) else (given,):
+            if dtype is not None and dtype not in allowed:
+                return f"takes {name} in {', '.join(d.name for d in allowed)}, not {dtype.name}"
+    return None
+
+
+def _rank(entry: Registration) -> tuple[int, bool, bool]:
+    definition = entry.definition
+    return definition.priority, definition.backend is not None, bool(definition.device)
+
+
+def _best(op: str, fitting: Sequence[Registration]) -> Registration:
+    best = max(fitting, key=_rank)
+    equal = [entry for entry in fitting if _rank(entry) == _rank(best)]
+    if len(equal) > 1:
+        raise AlreadyExistsError(
+            f"op {op!r} has kernels that fit equally: {' and '.join(map(_describe, equal))}. "
+            "Give one a higher priority, or disable one of the plugins (GRAPHMILL_DISABLE_PLUGINS)"
+        )
+    return best
+
+
+def _describe(entry: Registration) -> str:
+    supplied = f" of {entry.owner}" if entry.owner is not None else ""
+    return f"{entry.definition.source}{supplied}"

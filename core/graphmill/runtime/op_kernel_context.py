@@ -1,0 +1,94 @@
+"""`OpKernelContext`: what a stateful kernel sees of the step, the device and the session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphmill.runtime.call_frame import CallFrame
+    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.device import Device
+    from graphmill.runtime.executor import ExecutorArgs
+    from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.resource_mgr import ResourceMgr
+    from graphmill.typing import ArrayNamespace
+
+
+class OpKernelContext:
+    """The context of one kernel call; made for stateful kernels only.
+
+    Attributes:
+        args: the step's `ExecutorArgs`.
+        kernel: the bound kernel.
+    """
+
+    __slots__ = ("args", "kernel")
+
+    def __init__(self, args: ExecutorArgs, kernel: OpKernel) -> None:
+        self.args = args
+        self.kernel = kernel
+
+    @property
+    def node_name(self) -> str:
+        """Name of the node."""
+        return self.kernel.node_name
+
+    @property
+    def op(self) -> str:
+        """Op type of the node."""
+        return self.kernel.op
+
+    @property
+    def device(self) -> Device:
+        """The device that runs the node."""
+        return self.kernel.device  # type: ignore[return-value]
+
+    @property
+    def xp(self) -> ArrayNamespace:
+        """The array namespace of the kernel's backend on the device."""
+        return self.kernel.xp
+
+    @property
+    def resources(self) -> ResourceMgr:
+        """The `ResourceMgr` of the device."""
+        return self.kernel.device.resource_mgr  # type: ignore[union-attr]
+
+    @property
+    def functions(self) -> Any:
+        """The `FunctionLibraryRuntime` through which the node may call functions."""
+        return self.kernel.functions
+
+    @property
+    def state(self) -> dict[Any, Any]:
+        """A dict that belongs to this node in this session."""
+        return self.kernel.state
+
+    @property
+    def step_id(self) -> int:
+        """Number of the step."""
+        return self.args.step_id
+
+    @property
+    def step_container(self) -> str:
+        """Name of the container that is emptied after the step."""
+        return self.args.step_container
+
+    @property
+    def rendezvous(self) -> Any:
+        """Where the step's partitions exchange tensors; None while there is one partition."""
+        return self.args.rendezvous
+
+    @property
+    def cancellation(self) -> CancellationManager | None:
+        """The step's cancellation manager."""
+        return self.args.cancellation_manager
+
+    @property
+    def call_frame(self) -> CallFrame:
+        """Arguments and results of the graph or function that the node is in."""
+        return self.args.call_frame
+
+    @property
+    def session_state(self) -> Any:
+        """The tensors that the session keeps between runs."""
+        return self.args.session_state
