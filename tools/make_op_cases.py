@@ -12,16 +12,13 @@ which a case's `error` is not what TensorFlow says.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "core"))
+import _checkout  # noqa: F401 - puts the checkout on the path
 
-from graphmill.testing import tensorflow_oracle  # noqa: E402
-from graphmill.testing.answers import Stored, read_answers, write_answers  # noqa: E402
-from graphmill.testing.case import Case, case_files, load_cases  # noqa: E402
+from graphmill.testing import tensorflow_oracle
+from graphmill.testing.answers import Stored, read_answers, write_answers
+from graphmill.testing.case import Case, case_files, load_cases
 
 
 def main() -> int:

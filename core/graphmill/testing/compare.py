@@ -1,0 +1,119 @@
+"""Say how an answer differs from the expected one: error, dtype, shape, NaN positions, values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphmill.testing.answers import Answer
+from graphmill.testing.case import Case
+from graphmill.testing.inputs import Values
+from graphmill.testing.tolerances import BACKEND_FACTOR, Tolerance, tolerance_of
+
+_EPS = {
+    "float64": 2.0**-52,
+    "complex128": 2.0**-52,
+    "float32": 2.0**-23,
+    "complex64": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float8_e5m2": 2.0**-2,
+    "float8_e4m3fn": 2.0**-3,
+}
+
+
+def difference(case: Case, expected: Answer, got: Answer, backend: str) -> str:
+    """Say how `got` differs from what the case wants; "" if it does not.
+
+    Args:
+        case: the question, which says how to compare and may override the tolerance.
+        expected: TensorFlow's answer.
+        got: ours.
+        backend: who gave it: "numpy", "jax" or "session".
+    """
+    if case.differs:
+        return "" if got.error == case.error else _error_difference(case.error, got)
+    if expected.error or got.error:
+        return _error_difference(expected.error, got)
+    if len(expected.outputs) != len(got.outputs):
+        return f"{len(got.outputs)} outputs, expected {len(expected.outputs)}"
+    for index, (want, have) in enumerate(zip(expected.outputs, got.outputs, strict=True)):
+        dtypes = expected.dtypes[index], got.dtypes[index]
+        message = _output_difference(case, want, have, dtypes, backend)
+        if message:
+            return f"output {index}: {message}"
+    return ""
+
+
+def _error_difference(wanted: str, got: Answer) -> str:
+    if wanted == got.error:
+        return ""
+    have = f"{got.error} ({got.message})" if got.error else f"a result {_brief(got)}"
+    return f"expected {wanted or 'a result'}, got {have}"
+
+
+def _brief(answer: Answer) -> str:
+    return ", ".join(f"{d}{list(v.shape)}" for d, v in zip(answer.dtypes, answer.outputs, strict=True))
+
+
+def _output_difference(
+    case: Case, want: Values, have: Values, dtypes: tuple[str, str], backend: str
+) -> str:
+    if dtypes[0] != dtypes[1]:
+        return f"dtype {dtypes[1]}, expected {dtypes[0]}"
+    if want.shape != have.shape:
+        return f"shape {list(have.shape)}, expected {list(want.shape)}"
+    if case.compare == "shape" or want.size == 0:
+        return ""
+    if case.compare == "set":
+        want, have = np.sort(want, axis=None), np.sort(have, axis=None)
+    eps = 0.0 if case.compare == "exact" else _EPS.get(dtypes[0], 0.0)
+    if not eps:
+        return _exact_difference(want, have)
+    bound = _Bound(case, eps, backend)
+    if dtypes[0].startswith("complex"):
+        return _close_difference(want, have, bound, np.complex128)
+    return _close_difference(want, have, bound, np.float64)
+
+
+class _Bound:
+    """Bound the difference of one output."""
+
+    def __init__(self, case: Case, eps: float, backend: str) -> None:
+        tolerance: Tolerance = tolerance_of(case.op)
+        factor = BACKEND_FACTOR[backend]
+        self.rtol = tolerance.rtol * eps * factor
+        self.atol = tolerance.atol * eps * factor
+        self.by_scale = tolerance.by_scale
+        if case.close is not None:
+            self.rtol, self.atol, self.by_scale = case.close.rtol, case.close.atol, False
+
+    def of(self, want: Values) -> Values:
+        size = np.abs(want)
+        finite = size[np.isfinite(size)]
+        scale = float(finite.max(initial=0.0)) if self.by_scale else 1.0
+        return np.asarray(self.rtol * size + self.atol * max(scale, 1e-30))
+
+
+def _exact_difference(want: Values, have: Values) -> str:
+    same = (want == have) | ((want != want) & (have != have))  # noqa: PLR0124 - NaN equals itself here
+    return "" if np.all(same) else _first(want, have, ~np.asarray(same, bool))
+
+
+def _close_difference(want: Values, have: Values, bound: _Bound, kind: Any) -> str:
+    wide_want, wide_have = want.astype(kind), have.astype(kind)
+    nan_want, nan_have = np.isnan(wide_want), np.isnan(wide_have)
+    if not np.array_equal(nan_want, nan_have):
+        return "NaN elsewhere: " + _first(want, have, nan_want != nan_have)
+    with np.errstate(all="ignore"):
+        equal = (wide_want == wide_have) | nan_want
+        close = np.abs(wide_have - wide_want) <= bound.of(wide_want)
+    wrong = ~(equal | (close & np.isfinite(wide_want)))
+    return _first(want, have, wrong) if wrong.any() else ""
+
+
+def _first(want: Values, have: Values, wrong: Values) -> str:
+    where = tuple(int(i) for i in np.argwhere(np.atleast_1d(wrong))[0]) if want.ndim else ()
+    count = int(np.count_nonzero(wrong))
+    return f"{count} of {want.size} differ, first at {list(where)}: {have[where]!r}, expected {want[where]!r}"

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Run op cases in TensorFlow and in graphmill, live in one process, and print where they differ.
+
+    python tools/compare_with_tensorflow.py --family math [--op MatMul] [--backend numpy|jax|session] [--verbose]
+
+Needs an environment with `tensorflow-cpu` and graphmill's dependencies; the checkout itself is put on the path.
+`--stored` compares with the stored answers instead, which needs no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+
+import _checkout
+
+from graphmill.testing import hosts
+from graphmill.testing.answers import Answer, read_answers
+from graphmill.testing.case import FOLDER, Case, load_cases
+from graphmill.testing.compare import difference
+from graphmill.testing.runner import NotApplicableError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--family", action="append", help="family of ops (default: all)")
+    parser.add_argument("--op", action="append", help="op (default: all)")
+    parser.add_argument("--backend", default="numpy", choices=["numpy", "jax", "session"])
+    parser.add_argument("--stored", action="store_true", help="compare with the stored answers")
+    parser.add_argument("--verbose", action="store_true", help="also say what is not applicable")
+    options = parser.parse_args()
+    cases = [
+        case
+        for case in load_cases(families=options.family)
+        if options.op is None or case.op in options.op
+    ]
+    expected = _stored if options.stored else _live()
+    runner = hosts.runner(options.backend, _checkout.host())
+    counts: Counter[str] = Counter()
+    start = time.perf_counter()
+    for case in cases:
+        outcome, text = compare(case, expected(case), runner, options.backend)
+        counts[outcome] += 1
+        if outcome == "differs" or (options.verbose and text):
+            print(f"{case.id}: {text}")
+    took = time.perf_counter() - start
+    ops = len({case.op for case in cases})
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    print(f"{options.backend}: {ops} ops, {len(cases)} cases: {summary}; {took:.1f} s")
+    return int(counts["differs"] > 0)
+
+
+def compare(case: Case, expected: Answer, runner: hosts.Runner, backend: str) -> tuple[str, str]:
+    if backend in case.skip:
+        return "skipped", case.skip[backend]
+    try:
+        got = runner.run(case)
+    except NotApplicableError as reason:
+        return "not applicable", str(reason)
+    if not case.differs and case.error != expected.error:
+        return "differs", f"the file says error = {case.error!r}, TensorFlow {expected.error!r} {expected.message[:200]}"
+    text = difference(case, expected, got, backend)
+    return ("differs" if text else "agree"), text
+
+
+def _live():
+    from graphmill.testing import tensorflow_oracle
+
+    return tensorflow_oracle.ask
+
+
+def _stored(case: Case) -> Answer:
+    stored = read_answers(FOLDER / "results" / f"{case.stem}.npz").get(case.id)
+    return stored.answer if stored else Answer(error="<no stored answer>")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
