@@ -1,0 +1,112 @@
+"""The door of the command line: find the command, run it, tell errors, set the exit code."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from graphmill.cli import failures
+from graphmill.cli.options import Settings
+from graphmill.errors import FailedPreconditionError, OpError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_BUILT_IN = ("run", "show", "ops", "devices", "plugins")
+"""Each is a module of this package with a click command of the same name."""
+
+
+class Commands(click.Group):
+    """The group of all commands: our own, imported when used, and those that plugins bring.
+
+    Plugins are looked for only when a command is asked for that is not our own, or for `--help`,
+    so that they cost nothing in the start-up of the others.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return our own commands, then those of plugins."""
+        registered = ctx.ensure_object(Settings).the_host().commands.keys()
+        return [*_BUILT_IN, *sorted(set(registered) - set(_BUILT_IN))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a name, or None when nobody has one."""
+        if cmd_name in _BUILT_IN:
+            module = importlib.import_module(f"graphmill.cli.{cmd_name}")
+            command: click.Command = getattr(module, cmd_name)
+            return command
+        commands = ctx.ensure_object(Settings).the_host().commands
+        if cmd_name not in commands:
+            return None
+        found = commands.get(cmd_name)
+        if not isinstance(found, click.Command):
+            raise FailedPreconditionError(
+                f"the command {cmd_name!r} is no click command but {type(found).__name__}",
+                plugin=str(commands.provenance(cmd_name)),
+            )
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name; near matches stand in the error."""
+        name = click.utils.make_str(args[0])
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = self.list_commands(ctx)
+            ctx.fail(f"there is no command {name!r}{suggest(name, known)}")
+        return super().resolve_command(ctx, args)
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    click.echo(f"warning: {message}", err=True)
+
+
+def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if not value or context.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    click.echo(f"graphmill {version('graphmill')} (Python {sys.version.split()[0]})")
+    context.exit()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    help="Show the version and exit.",
+)  # fmt: skip
+def cli() -> None:
+    """Run TensorFlow graphs without TensorFlow."""
+
+
+def run_command_line(arguments: Sequence[str], settings: Settings | None = None) -> int:
+    """Run the command line on some arguments and return the exit code; errors are told on stderr.
+
+    A fault of ours or of a plugin (an exception that is no `OpError`) is raised.
+    """
+    settings = settings or Settings()
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        try:
+            result = cli.main(
+                list(arguments), prog_name="graphmill", standalone_mode=False, obj=settings
+            )
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except click.exceptions.Abort:
+            click.echo("interrupted", err=True)
+            return failures.INTERRUPTED
+        except OpError as error:
+            wants_traceback = failures.wants_traceback(asked=settings.traceback)
+            failures.report(error, as_json=settings.as_json, with_traceback=wants_traceback)
+            return failures.exit_code(error)
+    return result if isinstance(result, int) else failures.OK
+
+
+def main() -> NoReturn:
+    """Run the command line of this process and leave with its exit code."""
+    sys.exit(run_command_line(sys.argv[1:]))

@@ -1,0 +1,65 @@
+"""Options that every command has, and the settings that they fill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.plugin.host import Host
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
+
+
+@dataclass(slots=True)
+class Settings:
+    """What the options of this call of the command line say; it is click's `ctx.obj`.
+
+    Attributes:
+        as_json: whether results and errors are written as JSON.
+        traceback: whether a typed error is shown with its traceback.
+        host: the host to use instead of the default one (for tests).
+    """
+
+    as_json: bool = False
+    traceback: bool = False
+    host: Host | None = None
+
+    def the_host(self) -> Host:
+        """Return the host; the default one is made on first use."""
+        if self.host is None:
+            from graphmill.plugin.host import default_host
+
+            self.host = default_host()
+        return self.host
+
+
+pass_settings = click.make_pass_decorator(Settings, ensure=True)
+
+
+def _set(name: str) -> Callable[[click.Context, click.Parameter, bool], None]:
+    def callback(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            setattr(context.ensure_object(Settings), name, True)
+
+    return callback
+
+
+def common_options(function: _F) -> _F:
+    """Add `--json` and `--traceback` to a command."""
+    for option in (
+        click.option(
+            "--traceback", is_flag=True, expose_value=False, callback=_set("traceback"),
+            help="Show Python's traceback with an error (also GRAPHMILL_TRACEBACK=1).",
+        ),
+        click.option(
+            "--json", is_flag=True, expose_value=False, callback=_set("as_json"),
+            help="Write the result as JSON.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
