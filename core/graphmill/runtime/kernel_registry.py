@@ -12,7 +12,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import AlreadyExistsError, InternalError, InvalidArgumentError, NotFoundError
+from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
+from graphmill.registry import PluginConflictError, Provenance
 from graphmill.runtime.kernel import KernelDef, kernels_of
 
 if TYPE_CHECKING:
@@ -103,6 +104,15 @@ class KernelRegistry:
             known = self._modules_by_family.setdefault(family, [])
             known.extend(_LazyModule(module, backend, owner) for module in modules)
 
+    def withdraw(self, owner: object) -> None:
+        """Remove all that `owner` registered, as if it had never been there."""
+        with self._lock:
+            for known in self._by_op.values():
+                known[:] = [entry for entry in known if entry.owner != owner]
+            for table in (self._modules_by_op, self._modules_by_family):
+                for modules in table.values():
+                    modules[:] = [module for module in modules if module.owner != owner]
+
     def ops(self) -> list[str]:
         """Return the names of all ops that have a kernel; imports every registered module."""
         with self._lock:
@@ -135,7 +145,7 @@ class KernelRegistry:
 
         Raises:
             NotFoundError: no kernel fits; the message lists what is registered and why not.
-            AlreadyExistsError: two kernels fit equally; names both and their plugins.
+            PluginConflictError: two kernels fit equally; names both and their plugins.
         """
         found, rejected = self._search(op_def, attrs, device_type, backends)
         if found is None:
@@ -264,9 +274,10 @@ def _best(op: str, fitting: Sequence[Registration]) -> Registration:
     best = max(fitting, key=_rank)
     equal = [entry for entry in fitting if _rank(entry) == _rank(best)]
     if len(equal) > 1:
-        raise AlreadyExistsError(
+        raise PluginConflictError(
             f"op {op!r} has kernels that fit equally: {' and '.join(map(_describe, equal))}. "
-            "Give one a higher priority, or disable one of the plugins (GRAPHMILL_DISABLE_PLUGINS)"
+            "Give one a higher priority, or disable one of the plugins (GRAPHMILL_DISABLE_PLUGINS)",
+            owners=tuple(e.owner for e in equal if isinstance(e.owner, Provenance)),
         )
     return best
 

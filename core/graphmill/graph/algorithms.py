@@ -1,0 +1,86 @@
+"""Orders and reachability; all loops are iterative, so a deep graph needs no deep stack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Edge, Node
+
+NEXT_ITERATION_OPS = frozenset({"NextIteration", "RefNextIteration"})
+MERGE_OPS = frozenset({"Merge", "RefMerge"})
+
+
+def is_back_edge(edge: Edge) -> bool:
+    """Return whether an edge closes a loop: it goes from a `NextIteration` to a `Merge`."""
+    return edge.src.op in NEXT_ITERATION_OPS and edge.dst.op in MERGE_OPS
+
+
+def topological_order(graph: Graph) -> list[Node]:
+    """Return the nodes so that each comes after its inputs, loops' back edges aside.
+
+    Nodes that are free at the same time come in the order of their ids.
+
+    Raises:
+        InvalidArgumentError: there is a cycle that does not pass through `NextIteration` to
+            `Merge`; the message names its nodes.
+    """
+    nodes = graph.nodes
+    waiting = {
+        node: sum(not is_back_edge(edge) for edge in _in_edges(node)) for node in nodes
+    }
+    order = [node for node in nodes if not waiting[node]]
+    for node in order:
+        for edge in node.out_edges:
+            if edge.dst in waiting and not is_back_edge(edge):
+                waiting[edge.dst] -= 1
+                if not waiting[edge.dst]:
+                    order.append(edge.dst)
+    if len(order) < len(nodes):
+        cycle = _find_cycle([node for node in nodes if waiting[node]])
+        raise InvalidArgumentError(
+            "the graph has a cycle that is no loop (a loop goes through NextIteration to Merge): "
+            + " -> ".join(node.name for node in cycle),
+            node=cycle[0].name,
+            op=cycle[0].op,
+        )
+    return order
+
+
+def ancestors(roots: Iterable[Node]) -> set[Node]:
+    """Return the nodes that `roots` need, through data and control edges, and themselves."""
+    found = set(roots)
+    stack = list(found)
+    while stack:
+        node = stack.pop()
+        for edge in _in_edges(node):
+            if edge.src not in found:
+                found.add(edge.src)
+                stack.append(edge.src)
+    return found
+
+
+def _in_edges(node: Node) -> list[Edge]:
+    source = node.graph.source
+    return [e for e in (*node.in_edges, *node.control_in_edges) if e.src is not source]
+
+
+def _find_cycle(stuck: Sequence[Node]) -> list[Node]:
+    """Return the nodes of a cycle, the first one again at the end; each of `stuck` waits for one."""
+    among = set(stuck)
+    path: list[Node] = []
+    position: dict[Node, int] = {}
+    node = stuck[0]
+    while node not in position:
+        position[node] = len(path)
+        path.append(node)
+        node = next(
+            edge.src for edge in _in_edges(node) if edge.src in among and not is_back_edge(edge)
+        )
+    cycle = [*path[position[node] :], node]
+    return cycle[::-1]

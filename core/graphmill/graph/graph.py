@@ -1,0 +1,277 @@
+"""`Graph`: the nodes and edges that everything else works on (row G1).
+
+Semantics: `tensorflow/core/graph/graph.h`. The user's `graphmill.Graph` adds scopes and operators
+(`graph/builder.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, suggest
+from graphmill.graph.function_library import FunctionLibrary
+from graphmill.graph.node import CONTROL_SLOT, Edge, Node
+from graphmill.ops.system_ops import NO_OP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.ops.op_def import OpDef
+
+SOURCE_NAME = "_SOURCE"
+SINK_NAME = "_SINK"
+PRODUCER_VERSION = 2474
+"""The GraphDef version that our own graphs claim; TensorFlow 2.21 writes and reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A graph's `VersionDef`."""
+
+    producer: int = PRODUCER_VERSION
+    min_consumer: int = 0
+    bad_consumers: tuple[int, ...] = ()
+
+
+class Graph:
+    """A directed graph of ops; cycles are allowed through `NextIteration` to `Merge` only.
+
+    Node ids are dense and stable; ids 0 and 1 are `_SOURCE` and `_SINK`, which stand before all and
+    after all other nodes and are joined to them by `connect_source_and_sink`.
+
+    Threads: a graph has no lock; do not change it while another thread uses it.
+
+    Attributes:
+        library: the functions that its nodes may call.
+        versions: the `VersionDef`.
+        edit_count: how often an existing node was changed or removed; adding nodes does not count.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: list[Node | None] = []
+        self._by_name: dict[str, Node] = {}
+        self.library = FunctionLibrary()
+        self.versions = Versions()
+        self.edit_count = 0
+        self.source = self._insert(SOURCE_NAME, NO_OP, {}, "")
+        self.sink = self._insert(SINK_NAME, NO_OP, {}, "")
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes but `_SOURCE` and `_SINK`, by id."""
+        return [node for node in self._nodes[2:] if node is not None]
+
+    @property
+    def num_node_ids(self) -> int:
+        """One more than the largest id ever given."""
+        return len(self._nodes)
+
+    def nodes_since(self, node_id: int) -> list[Node]:
+        """Return the nodes whose id is `node_id` or larger."""
+        return [node for node in self._nodes[max(node_id, 2) :] if node is not None]
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self._by_name) - 2
+
+    def has_node(self, name: str) -> bool:
+        """Return whether there is a node of that name."""
+        return name in self._by_name
+
+    def node(self, name: str) -> Node:
+        """Return a node by name.
+
+        Raises:
+            NotFoundError: there is none; the message names near matches.
+        """
+        found = self._by_name.get(name)
+        if found is None:
+            near = suggest(name, (n for n in self._by_name if n not in (SOURCE_NAME, SINK_NAME)))
+            raise NotFoundError(f"the graph has no node {name!r}{near}")
+        return found
+
+    def add_node(
+        self,
+        name: str,
+        op_def: OpDef,
+        inputs: Iterable[tuple[Node, int]] = (),
+        control_inputs: Iterable[Node] = (),
+        attrs: dict[str, Any] | None = None,
+        device: str = "",
+    ) -> Node:
+        """Add a node with all its edges; the attrs must be complete and canonical.
+
+        Raises:
+            AlreadyExistsError: the name is taken.
+            InvalidArgumentError: number or types of the inputs are not what the op takes.
+        """
+        sources = list(inputs)
+        node = self._insert(name, op_def, attrs or {}, device)
+        try:
+            check_inputs(node, [output_type(src, index) for src, index in sources])
+        except InvalidArgumentError:
+            self._withdraw(node)
+            raise
+        for position, (src, index) in enumerate(sources):
+            self.add_edge(src, index, node, position)
+        for src in control_inputs:
+            self.add_control_edge(src, node)
+        return node
+
+    def add_unconnected(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
+        """Add a node whose edges come later; import uses it, because edges may point forwards.
+
+        Raises:
+            AlreadyExistsError: the name is taken.
+        """
+        return self._insert(name, op_def, attrs, device)
+
+    def add_edge(self, src: Node, src_output: int, dst: Node, dst_input: int) -> Edge:
+        """Connect an output to the next free input of a node."""
+        if src_output == CONTROL_SLOT:
+            return self.add_control_edge(src, dst)
+        edge = Edge(src, src_output, dst, dst_input)
+        if dst_input != len(dst.in_edges):
+            raise InvalidArgumentError(
+                f"input {dst_input} is connected before input {len(dst.in_edges)}",
+                node=dst.name,
+                op=dst.op,
+            )
+        dst.in_edges.append(edge)
+        src.out_edges.append(edge)
+        return edge
+
+    def add_control_edge(self, src: Node, dst: Node) -> Edge:
+        """Have `src` run before `dst`; an edge that is there already is returned."""
+        for edge in dst.control_in_edges:
+            if edge.src is src:
+                return edge
+        edge = Edge(src, CONTROL_SLOT, dst, CONTROL_SLOT)
+        dst.control_in_edges.append(edge)
+        src.out_edges.append(edge)
+        return edge
+
+    def replace_input(self, dst: Node, dst_input: int, src: Node, src_output: int) -> None:
+        """Make an input read another output."""
+        old = dst.in_edges[dst_input]
+        old.src.out_edges.remove(old)
+        edge = Edge(src, src_output, dst, dst_input)
+        dst.in_edges[dst_input] = edge
+        src.out_edges.append(edge)
+        self.edit_count += 1
+
+    def remove_control_edge(self, edge: Edge) -> None:
+        """Remove a control edge."""
+        edge.src.out_edges.remove(edge)
+        edge.dst.control_in_edges.remove(edge)
+        self.edit_count += 1
+
+    def set_attr(self, node: Node, name: str, value: Any) -> None:
+        """Change an attr of a node, in canonical form."""
+        node.attrs[name] = value
+        node.input_types = node.op_def.input_types(node.attrs)
+        node.output_types = node.op_def.output_types(node.attrs)
+        self.edit_count += 1
+
+    def remove_node(self, node: Node) -> None:
+        """Remove a node and all its edges.
+
+        Raises:
+            InvalidArgumentError: another node still reads one of its outputs.
+        """
+        for edge in node.out_edges:
+            if not edge.is_control:
+                raise InvalidArgumentError(
+                    f"cannot be removed while {edge.dst.name!r} reads it", node=node.name, op=node.op
+                )
+        self._withdraw(node)
+        self.edit_count += 1
+
+    def withdraw(self, nodes: Iterable[Node]) -> None:
+        """Take back nodes that were just added, with their edges, as if they had never been."""
+        for node in reversed(list(nodes)):
+            self._withdraw(node)
+
+    def connect_source_and_sink(self) -> None:
+        """Join `_SOURCE` to the nodes without inputs and those without consumers to `_SINK`."""
+        for node in self.nodes:
+            if not node.in_edges and not node.control_in_edges:
+                self.add_control_edge(self.source, node)
+            if not node.out_edges:
+                self.add_control_edge(node, self.sink)
+
+    def _insert(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
+        if name in self._by_name:
+            raise AlreadyExistsError(
+                f"the graph already has a node {name!r} (op {self._by_name[name].op}); "
+                "every node needs a name of its own",
+                node=name,
+                op=op_def.name,
+            )
+        node = Node(self, len(self._nodes), name, op_def, attrs, device)
+        self._nodes.append(node)
+        self._by_name[name] = node
+        return node
+
+    def _withdraw(self, node: Node) -> None:
+        for edge in [*node.in_edges, *node.control_in_edges]:
+            if edge in edge.src.out_edges:  # a source that was withdrawn before has let go of it
+                edge.src.out_edges.remove(edge)
+        for edge in node.out_edges:
+            if edge.is_control:
+                edge.dst.control_in_edges.remove(edge)
+        node.in_edges.clear()
+        node.control_in_edges.clear()
+        node.out_edges.clear()
+        del self._by_name[node.name]
+        if node.id == len(self._nodes) - 1:
+            self._nodes.pop()
+        else:
+            self._nodes[node.id] = None
+
+
+def output_type(node: Node, index: int) -> DType:
+    """Return the element type of an output.
+
+    Raises:
+        InvalidArgumentError: the node has no such output.
+    """
+    if not 0 <= index < len(node.output_types):
+        raise InvalidArgumentError(
+            f"output {index} of node {node.name!r} (op {node.op}) is asked for, "
+            f"it has {len(node.output_types)}"
+        )
+    return node.output_types[index]
+
+
+def check_inputs(node: Node, given: Sequence[DType]) -> None:
+    """Check the number and types of a node's inputs.
+
+    A ref output may feed an ordinary input, never the other way round.
+
+    Raises:
+        InvalidArgumentError: they are not what the op takes.
+    """
+    expected = node.input_types
+    if len(given) != len(expected):
+        raise InvalidArgumentError(
+            f"expected inputs '{_type_list(expected)}' do not match {len(given)} inputs specified",
+            node=node.name,
+            op=node.op,
+        )
+    for position, (want, got) in enumerate(zip(expected, given, strict=True)):
+        if got is not want and got.base_dtype is not want:
+            raise InvalidArgumentError(
+                f"Input {position} of node {node.name} was passed {got.tf_name} "
+                f"incompatible with expected {want.tf_name}.",
+                node=node.name,
+                op=node.op,
+            )
+
+
+def _type_list(types: Iterable[DType]) -> str:
+    return ", ".join(dtype.tf_name for dtype in types)

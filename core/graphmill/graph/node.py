@@ -1,0 +1,165 @@
+"""`Node` and `Edge`: one op in a graph and one connection between two.
+
+Semantics: `tensorflow/core/graph/graph.h`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from graphmill.dtypes import DType
+    from graphmill.graph.graph import Graph
+    from graphmill.ops.op_def import OpDef
+
+CONTROL_SLOT: Final = -1
+"""The output and input index of a control edge."""
+
+
+class Edge:
+    """A connection from output `src_output` of `src` to input `dst_input` of `dst`.
+
+    A control edge has `CONTROL_SLOT` at both ends: it orders the two nodes and carries no tensor.
+    """
+
+    __slots__ = ("dst", "dst_input", "src", "src_output")
+
+    def __init__(self, src: Node, src_output: int, dst: Node, dst_input: int) -> None:
+        self.src = src
+        self.src_output = src_output
+        self.dst = dst
+        self.dst_input = dst_input
+
+    @property
+    def is_control(self) -> bool:
+        """Whether this is a control edge."""
+        return self.src_output == CONTROL_SLOT
+
+    @property
+    def tensor_name(self) -> str:
+        """The tensor it carries as GraphDef spells it: `node`, `node:1` or `^node`."""
+        return tensor_name(self.src.name, self.src_output)
+
+    def __repr__(self) -> str:
+        return f"<Edge {self.tensor_name} -> {self.dst.name}[{self.dst_input}]>"
+
+
+class Node:
+    """One op of a graph.
+
+    Attributes:
+        id: dense number, stable for the life of the graph.
+        name: unique in the graph.
+        op_def: definition of its op.
+        attrs: canonical attr values, defaults filled in. Change them through `Graph.set_attr`.
+        device: the device that was asked for, whole or partial; empty for any.
+        assigned_device: full name of the device that placement chose; empty before.
+        in_edges: the data edges into it; `in_edges[i]` is input i.
+        control_in_edges: the control edges into it.
+        out_edges: all edges out of it, data and control.
+        input_types, output_types: element types of inputs and outputs.
+        debug_info: serialized `NodeDef.ExperimentalDebugInfo`, empty if there was none.
+    """
+
+    __slots__ = (
+        "assigned_device",
+        "attrs",
+        "control_in_edges",
+        "debug_info",
+        "device",
+        "graph",
+        "id",
+        "in_edges",
+        "input_types",
+        "name",
+        "op_def",
+        "out_edges",
+        "output_types",
+    )
+
+    def __init__(
+        self, graph: Graph, node_id: int, name: str, op_def: OpDef, attrs: dict[str, Any], device: str
+    ) -> None:
+        self.graph = graph
+        self.id = node_id
+        self.name = name
+        self.op_def = op_def
+        self.attrs = attrs
+        self.device = device
+        self.assigned_device = ""
+        self.debug_info = b""
+        self.in_edges: list[Edge] = []
+        self.control_in_edges: list[Edge] = []
+        self.out_edges: list[Edge] = []
+        self.input_types: tuple[DType, ...] = op_def.input_types(attrs)
+        self.output_types: tuple[DType, ...] = op_def.output_types(attrs)
+
+    @property
+    def op(self) -> str:
+        """Name of its op, as `"MatMul"`. (`type` is the same for users of `tf.Operation`.)"""
+        return self.op_def.name
+
+    @property
+    def type(self) -> str:
+        """Name of its op, under the name that `tf.Operation` has for it."""
+        return self.op_def.name
+
+    @property
+    def inputs(self) -> list[tuple[Node, int]]:
+        """The (node, output index) that each input reads."""
+        return [(edge.src, edge.src_output) for edge in self.in_edges]
+
+    @property
+    def control_inputs(self) -> list[Node]:
+        """The nodes that must run before it."""
+        return [edge.src for edge in self.control_in_edges]
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs it has."""
+        return len(self.output_types)
+
+    def get_attr(self, name: str) -> Any:
+        """Return an attr in canonical form.
+
+        Raises:
+            InvalidArgumentError: it has no attr of that name.
+        """
+        try:
+            return self.attrs[name]
+        except KeyError:
+            raise InvalidArgumentError(
+                f"node has no attr {name!r}; it has {', '.join(sorted(self.attrs)) or 'none'}",
+                node=self.name,
+                op=self.op,
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name!r} op={self.op}>"
+
+
+def tensor_name(node_name: str, output: int) -> str:
+    """Return how GraphDef spells an input: `node`, `node:1`, or `^node` for a control input."""
+    if output == CONTROL_SLOT:
+        return "^" + node_name
+    return f"{node_name}:{output}" if output else node_name
+
+
+def parse_tensor_name(name: str) -> tuple[str, int]:
+    """Split `node`, `node:1` or `^node` into node name and output index.
+
+    Raises:
+        InvalidArgumentError: the part after the colon is not a number.
+    """
+    if name.startswith("^"):
+        return name[1:], CONTROL_SLOT
+    node_name, colon, index = name.rpartition(":")
+    if not colon:
+        return name, 0
+    if not (index.isascii() and index.isdigit()):
+        raise InvalidArgumentError(
+            f"{name!r} is not a tensor name; expected 'node', 'node:<output>' or '^node'"
+        )
+    return node_name, int(index)

@@ -1,0 +1,51 @@
+"""`CpuDevice`: computes with NumPy in host memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_MEMORY_LIMIT = 256 << 20  # what TensorFlow says of its CPU devices; nothing enforces it
+
+
+class CpuDevice(Device):
+    """The host's processor; values are NumPy arrays, so copies to and from it are the value."""
+
+    backends = ("numpy",)
+
+    def namespace(self, backend: str) -> ArrayNamespace:
+        """Return NumPy, the only backend.
+
+        Raises:
+            InvalidArgumentError: another backend is asked for.
+        """
+        if backend != "numpy":
+            raise InvalidArgumentError(f"device {self.name} runs backend numpy, not {backend!r}")
+        return np
+
+    def to_device(self, value: Value) -> Value:
+        """Return the value itself."""
+        return value
+
+    def to_host(self, value: Value) -> Value:
+        """Return the value itself."""
+        return value
+
+
+class CpuDeviceFactory(DeviceFactory):
+    """Makes one CPU device, or as many as `device_count["CPU"]` says."""
+
+    def create_devices(self, config: Any, name_prefix: str) -> list[CpuDevice]:
+        """Return the CPU devices of a session."""
+        count = config.device_count.get("CPU", 1) if config is not None else 1
+        return [
+            CpuDevice(DeviceAttributes(f"{name_prefix}/device:CPU:{index}", "CPU", _MEMORY_LIMIT))
+            for index in range(count)
+        ]

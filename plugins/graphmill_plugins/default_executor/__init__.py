@@ -1,0 +1,17 @@
+"""The DEFAULT executor: a pure state machine (`propagator`) and a thin shell (`executor_state`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.markers import hookimpl
+
+if TYPE_CHECKING:
+    from graphmill.plugin.registrars import Registrar
+
+
+@hookimpl
+def graphmill_register_executors(executors: Registrar) -> None:
+    """Register the executor under both of its names."""
+    for name in ("", "DEFAULT"):
+        executors.add(name, "graphmill_plugins.default_executor.executor:DefaultExecutorFactory")

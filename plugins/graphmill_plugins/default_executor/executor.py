@@ -1,0 +1,59 @@
+"""`DefaultExecutor`: the immutable half of the DEFAULT executor; a run's state is `ExecutorState`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.runtime.executor import Executor, ExecutorFactory
+from graphmill_plugins.default_executor.executor_state import ExecutorState
+from graphmill_plugins.default_executor.graph_view import GraphView
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.runtime.executor import DoneCallback, ExecutorArgs, LocalExecutorParams
+
+
+class DefaultExecutor(Executor):
+    """Runs a graph in data-flow order: a node as soon as all that it waits for has arrived.
+
+    Threads: immutable after construction, so any number of runs may overlap.
+    """
+
+    def __init__(self, params: LocalExecutorParams, graph: Graph) -> None:
+        self.params = params
+        self.view = GraphView(graph, params.create_kernel)
+
+    def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
+        """Run the graph in the caller's thread; `done` is called before this returns."""
+        done(ExecutorState(self, args).run())
+
+    def run(self, args: ExecutorArgs) -> None:
+        """Run the graph in the caller's thread.
+
+        Raises:
+            OpError: the first error of the run.
+        """
+        error = ExecutorState(self, args).run()
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """Give the kernels back."""
+        delete = self.params.delete_kernel
+        if delete is not None:
+            for item in self.view.items:
+                if item.kernel is not None:
+                    delete(item.kernel)
+
+
+class DefaultExecutorFactory(ExecutorFactory):
+    """Makes `DefaultExecutor`s; registered as `""` and `"DEFAULT"` (row E1)."""
+
+    def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
+        """Return an executor of `graph`.
+
+        Raises:
+            UnimplementedError: the graph has control flow that this executor does not run.
+            OpError: a kernel refused its node.
+        """
+        return DefaultExecutor(params, graph)
