@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
 from graphmill.registry import PluginConflictError, Provenance
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from graphmill.ops.op_def import OpDef
 
 LABEL_ATTR = "_kernel"
-
-_Owned = TypeVar("_Owned", "Registration", "_LazyModule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +112,6 @@ class KernelRegistry:
             for table in (self._modules_by_op, self._modules_by_family):
                 for modules in table.values():
                     modules[:] = [module for module in modules if module.owner != owner]
-
-    def withdraw(self, owner: object) -> None:
-        """Remove all that `owner` registered; kernels that are bound already stay as they are."""
-        with self._lock:
-            _drop(self._by_op, owner)
-            _drop(self._modules_by_op, owner)
-            _drop(self._modules_by_family, owner)
 
     def ops(self) -> list[str]:
         """Return the names of all ops that have a kernel; imports every registered module."""
@@ -237,13 +228,6 @@ def no_kernel_message(
     if not reasons:
         return message + ". None is registered; a plugin may supply one (graphmill_register_kernels)"
     return message + ". Registered: " + "; ".join(reasons)
-
-
-def _drop(table: dict[str, list[_Owned]], owner: object) -> None:
-    for key, entries in list(table.items()):
-        table[key] = [entry for entry in entries if entry.owner != owner]
-        if not table[key]:
-            del table[key]
 
 
 def _type_name(value: Any) -> str:
