@@ -1,0 +1,212 @@
+"""`OpRegistry`: op names to definitions, TensorFlow's as bundled data and those that are added.
+
+The bundled file `op_defs.jsonl` is indexed by name when the first op is asked for (about a
+millisecond) and parsed one line at a time. That data never changes, so all registries share what is
+parsed of it; each has its own additions.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, suggest
+from graphmill.ops.op_def import OpDef
+from graphmill.ops.op_def_json import op_def_from_json
+from graphmill.ops.op_def_validation import validate_op_def
+
+_NAME_START: Final = len('{"name":"')
+_FAMILY_KEY: Final = b'"family":"'
+TESTING_FAMILY: Final = "testing"
+"""The family of the ops that TensorFlow's own tests define; their names are free for others."""
+
+OP_ATTRIBUTE: Final = "__graphmill_op__"
+"""Where a function that defines an op (see `graphmill.ops.define`) carries its `OpDef`."""
+
+
+class BundledOps:
+    """TensorFlow's op definitions, as the package ships them.
+
+    Threads: reading is safe from any; two that ask at once may parse the same line twice.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        # Bytes are half the cost of text here: nothing is decoded that is not asked for.
+        self._lines = {
+            line[_NAME_START : line.index(b'"', _NAME_START)]: line
+            for line in content.rstrip().split(b"\n")
+        }
+        self._parsed: dict[str, OpDef] = {}
+        self._names: tuple[str, ...] = ()
+        self._families: dict[str, list[str]] | None = None
+
+    def get(self, name: str) -> OpDef | None:
+        """Return a definition, or None."""
+        found = self._parsed.get(name)
+        if found is None:
+            line = self._lines.get(name.encode())
+            if line is None:
+                return None
+            found = self._parsed[name] = op_def_from_json(line)
+        return found
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, sorted."""
+        if not self._names:
+            self._names = tuple(key.decode() for key in self._lines)
+        return self._names
+
+    def families(self) -> dict[str, list[str]]:
+        """Return the names of each family's ops; nothing is parsed for it."""
+        if self._families is None:
+            families: dict[str, list[str]] = {}
+            for name, line in self._lines.items():
+                families.setdefault(self._family_in(line), []).append(name.decode())
+            self._families = families
+        return self._families
+
+    def family(self, name: str) -> str | None:
+        """Return the family of an op without parsing it; None for an unknown op."""
+        line = self._lines.get(name.encode())
+        return None if line is None else self._family_in(line)
+
+    @staticmethod
+    def _family_in(line: bytes) -> str:
+        start = line.index(_FAMILY_KEY) + len(_FAMILY_KEY)
+        return line[start : line.index(b'"', start)].decode()
+
+
+@cache
+def bundled_ops() -> BundledOps:
+    """Return TensorFlow's op definitions; indexed on the first call."""
+    return BundledOps(Path(__file__).with_name("op_defs.jsonl").read_bytes())
+
+
+class OpRegistry:
+    """The ops that a host or a graph knows: TensorFlow's, and those that plugins add.
+
+    Threads: `get` and the other readers are safe from any; `add` is meant for the time when a host
+    is assembled, before others read.
+    """
+
+    def __init__(self) -> None:
+        self._added: dict[str, OpDef] = {}
+        self._owners: dict[str, str] = {}
+
+    def get(self, name: str) -> OpDef:
+        """Return the definition of an op.
+
+        Raises:
+            NotFoundError: there is no such op; the message names near matches.
+        """
+        found = self.find(name)
+        if found is None:
+            raise NotFoundError(
+                f"unknown op {name!r}{suggest(name, self.names())}; TensorFlow's ops are known, "
+                "others come from plugins (graphmill_register_ops)",
+                op=name,
+            )
+        return found
+
+    def find(self, name: str) -> OpDef | None:
+        """Return the definition of an op, or None."""
+        return (self._added.get(name) if self._added else None) or bundled_ops().get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.find(name) is not None
+
+    def add(self, op: Any, *, owner: str = "", replace: bool = False) -> OpDef:
+        """Add an op and return its definition.
+
+        Args:
+            op: an `OpDef`, its message, or a function that `graphmill.ops.define.op` decorated.
+            owner: who brings it (a plugin), for messages.
+            replace: take the place of an op of that name.
+
+        Raises:
+            AlreadyExistsError: another definition has the name; the message names both owners.
+                (The same definition again is fine, and names of ops that only TensorFlow's own
+                tests define are free.)
+            InvalidArgumentError: the definition is not sound.
+        """
+        op_def = as_op_def(op)
+        validate_op_def(op_def)
+        known = self.find(op_def.name)
+        is_free = known is None or known.family == TESTING_FAMILY
+        if known is not None and known != op_def and not (is_free or replace):
+            raise AlreadyExistsError(
+                f"op {op_def.name!r} of {owner or 'unknown owner'} is defined already, "
+                f"differently, by {self.owner(op_def.name)}; choose another name (a prefix such as "
+                "'MyPackage>Name' keeps it apart) or say replace=True",
+                op=op_def.name,
+            )
+        if known != op_def:
+            self._added[op_def.name] = op_def
+            self._owners[op_def.name] = owner
+        return op_def
+
+    def owner(self, name: str) -> str:
+        """Return who brought an op: "TensorFlow" for the bundled ones, else the owner given.
+
+        Raises:
+            NotFoundError: there is no such op.
+        """
+        self.get(name)
+        if name in self._added:
+            return self._owners[name] or "unknown owner"
+        return "TensorFlow"
+
+    def names(self) -> list[str]:
+        """Return the names of all ops, sorted."""
+        return sorted({*bundled_ops().names(), *self._added})
+
+    def families(self) -> list[str]:
+        """Return the names of all families, sorted."""
+        added = {op_def.family for op_def in self._added.values() if op_def.family}
+        return sorted({*bundled_ops().families(), *added})
+
+    def family(self, name: str) -> str:
+        """Return the family of an op ("" for an added op that names none).
+
+        Raises:
+            NotFoundError: there is no such op.
+        """
+        if name not in self._added:
+            bundled = bundled_ops().family(name)
+            if bundled is not None:
+                return bundled
+        return self.get(name).family
+
+    def ops_in(self, family: str) -> list[str]:
+        """Return the names of a family's ops, sorted.
+
+        Raises:
+            NotFoundError: there is no such family.
+        """
+        names = {
+            name for name in bundled_ops().families().get(family, ()) if name not in self._added
+        }
+        names.update(op_def.name for op_def in self._added.values() if op_def.family == family)
+        if not names:
+            raise NotFoundError(
+                f"there is no family of ops {family!r}{suggest(family, self.families())}; "
+                f"there are {', '.join(self.families())}"
+            )
+        return sorted(names)
+
+
+def as_op_def(op: Any) -> OpDef:
+    """Return the definition that an `OpDef`, a message of it, or a decorated function stands for.
+
+    Raises:
+        InvalidArgumentError: it is none of these.
+    """
+    carried = getattr(op, OP_ATTRIBUTE, op)
+    if isinstance(carried, OpDef):
+        return carried
+    if hasattr(carried, "input_arg"):
+        return OpDef.from_proto(carried)
+    raise InvalidArgumentError(
+        f"{op!r} defines no op; give an OpDef, its message, or a function decorated with @op"
+    )

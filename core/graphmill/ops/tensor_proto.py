@@ -1,0 +1,287 @@
+"""`TensorProto` to NumPy arrays and back, for every element type that has a value on its own.
+
+Semantics: `Tensor::FromProto` and `Tensor::AsProtoTensorContent` of
+tensorflow/core/framework/tensor.cc. `tensor_content` becomes a read-only array over the message's
+own bytes, without a copy; a `*_val` list that is shorter than the shape repeats its last value.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill import dtypes, proto
+from graphmill.dtypes import DType, as_dtype
+from graphmill.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from graphmill.proto import TensorProto
+
+# One repeated value fills the whole tensor; above this size it stays a view of that one value.
+_LARGEST_FILLED_BYTES: Final = 16 * 1024 * 1024
+_LARGEST_MESSAGE_BYTES: Final = 2**31 - 1  # protobuf writes no message that is larger
+_LARGEST_SIZE: Final = 2**63 - 1
+
+_FIELDS: Final[dict[DType, str]] = {
+    dtypes.float32: "float_val",
+    dtypes.float64: "double_val",
+    dtypes.complex64: "scomplex_val",
+    dtypes.complex128: "dcomplex_val",
+    dtypes.int64: "int64_val",
+    dtypes.uint32: "uint32_val",
+    dtypes.uint64: "uint64_val",
+    dtypes.bool: "bool_val",
+    dtypes.string: "string_val",
+    dtypes.float16: "half_val",
+    dtypes.bfloat16: "half_val",
+}
+_FIELDS.update(
+    dict.fromkeys(
+        (
+            *(dtypes.int32, dtypes.int16, dtypes.int8, dtypes.uint16, dtypes.uint8),
+            *(dtypes.int4, dtypes.uint4, dtypes.int2, dtypes.uint2),
+            *dtypes.QUANTIZED,
+        ),
+        "int_val",
+    )
+)
+_FIELDS.update(
+    dict.fromkeys(
+        (
+            *(dtypes.float8_e5m2, dtypes.float8_e4m3fn, dtypes.float8_e4m3fnuz),
+            *(dtypes.float8_e4m3b11fnuz, dtypes.float8_e5m2fnuz, dtypes.float4_e2m1fn),
+        ),
+        "float8_val",
+    )
+)
+
+
+def tensor_proto_dtype(message: TensorProto) -> DType:
+    """Return the element type of a message.
+
+    Raises:
+        InvalidArgumentError: the message names no element type, or a reference type.
+    """
+    if message.dtype == 0:
+        raise InvalidArgumentError("TensorProto has no dtype (DT_INVALID)")
+    dtype = as_dtype(int(message.dtype))
+    if dtype.is_ref:
+        raise InvalidArgumentError(f"TensorProto of reference type {dtype.name}; a value has none")
+    return dtype
+
+
+def tensor_proto_shape(message: TensorProto) -> tuple[int, ...]:
+    """Return the shape of a message.
+
+    Raises:
+        InvalidArgumentError: a size is unknown or negative, or there are too many elements.
+    """
+    if message.tensor_shape.unknown_rank:
+        raise InvalidArgumentError("TensorProto has a shape of unknown rank; a value needs one")
+    shape = tuple(dim.size for dim in message.tensor_shape.dim)
+    if any(size < 0 for size in shape):
+        raise InvalidArgumentError(f"TensorProto has shape {list(shape)} with a negative size")
+    if math.prod(shape) > _LARGEST_SIZE:
+        raise InvalidArgumentError(f"TensorProto has shape {list(shape)}: too many elements")
+    return shape
+
+
+def tensor_proto_to_numpy(message: TensorProto) -> NDArray[Any]:
+    """Return the value of a message as a NumPy array (of `bytes` objects for strings).
+
+    The array is read-only where it shares memory with the message.
+
+    Raises:
+        InvalidArgumentError: dtype or shape is invalid, or `tensor_content` does not fit the shape.
+        UnimplementedError: resource and variant tensors, whose values live in a session.
+        ResourceExhaustedError: there is not enough memory for the value.
+    """
+    dtype = tensor_proto_dtype(message)
+    shape = tensor_proto_shape(message)
+    field = _field(dtype)
+    if math.prod(shape) == 0:
+        return np.empty(shape, dtype.as_numpy_dtype)
+    if message.tensor_content:
+        if dtype is dtypes.string:
+            return _strings(_decode_string_list(message.tensor_content, math.prod(shape)), shape)
+        return _from_content(message.tensor_content, dtype, shape)
+    return _from_values(getattr(message, field), dtype, shape)
+
+
+def numpy_to_tensor_proto(value: Any, dtype: DType | None = None) -> TensorProto:
+    """Return the message for an array; strings may be `bytes` or `str` (written as UTF-8).
+
+    Args:
+        value: a NumPy array or anything that `np.asarray` makes one of, of the wanted type.
+        dtype: the element type where the array's own does not tell it (quantised types).
+
+    Raises:
+        InvalidArgumentError: the value has no element type, does not have `dtype`, or is larger
+            than the 2 GiB that a message holds.
+        UnimplementedError: resource and variant tensors.
+    """
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    dtype = as_dtype(array.dtype) if dtype is None else dtype
+    field = _field(dtype)
+    if dtype is not dtypes.string and array.dtype != dtype.as_numpy_dtype:
+        raise InvalidArgumentError(f"array of {array.dtype} is not a tensor of {dtype.name}")
+    message = proto.TensorProto(dtype=dtype.enum)  # type: ignore[arg-type]
+    for size in array.shape:
+        message.tensor_shape.dim.add(size=size)
+    if dtype is dtypes.string:
+        message.string_val.extend(_string_bytes(item) for item in array.ravel().tolist())
+    elif array.nbytes > _LARGEST_MESSAGE_BYTES:
+        raise InvalidArgumentError(
+            f"tensor of {array.nbytes} bytes does not fit into a TensorProto (2 GiB at most); "
+            "keep it in a variable and save that in a checkpoint"
+        )
+    elif array.size > 1:
+        message.tensor_content = array.tobytes()
+    elif array.size == 1:
+        _set_single(message, field, array.reshape(1), dtype)
+    return message
+
+
+def _field(dtype: DType) -> str:
+    field = _FIELDS.get(dtype)
+    if field is None:
+        raise UnimplementedError(
+            f"a TensorProto of {dtype.name} cannot be converted: such a value is a handle to "
+            "something that lives in a session"
+        )
+    return field
+
+
+def _from_content(content: bytes, dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
+    numpy_dtype = dtype.as_numpy_dtype
+    expected = math.prod(shape) * numpy_dtype.itemsize
+    if len(content) != expected:
+        raise InvalidArgumentError(
+            f"TensorProto of {dtype.name} with shape {list(shape)} needs {expected} bytes of "
+            f"tensor_content, but it has {len(content)}"
+        )
+    if dtype is dtypes.bool and max(content) > 1:  # any other byte than 0 counts as true
+        flags: NDArray[Any] = np.frombuffer(content, np.uint8).reshape(shape) != 0
+        return flags
+    return np.frombuffer(content, numpy_dtype).reshape(shape)
+
+
+def _from_values(values: Any, dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
+    if dtype is dtypes.string:
+        return _strings(values, shape)
+    return _fill(_decode_values(values, dtype), shape)
+
+
+def _decode_values(values: Any, dtype: DType) -> NDArray[Any]:
+    """Convert the elements of a `*_val` field; an empty field is one zero."""
+    numpy_dtype = dtype.as_numpy_dtype
+    if not values:
+        return np.zeros(1, numpy_dtype)
+    if isinstance(values, bytes):  # float8_val
+        return np.frombuffer(values, numpy_dtype)
+    if dtype.is_complex:
+        real = np.array(values, numpy_dtype.type(0).real.dtype)
+        pairs = real[: len(real) // 2 * 2].view(numpy_dtype)
+        return pairs if pairs.size else np.zeros(1, numpy_dtype)
+    if dtype.kind == "f" and dtype.size == 2:  # half_val holds bit patterns
+        return np.array(values, np.int64).astype(np.uint16).view(numpy_dtype)
+    if dtype.kind in "iuq":  # integers that do not fit wrap around, as they do in C++
+        return np.array(values, np.int64 if dtype.enum != dtypes.uint64.enum else np.uint64).astype(
+            numpy_dtype
+        )
+    return np.array(values, numpy_dtype)
+
+
+def _fill(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Give `values` a shape: repeat the last one where there are too few, drop what is too much."""
+    size = math.prod(shape)
+    if values.size >= size:
+        return values[:size].reshape(shape)
+    if values.size == 1 and size * values.itemsize > _LARGEST_FILLED_BYTES:
+        return np.broadcast_to(values[0], shape)
+    try:
+        filled = np.empty(size, values.dtype)
+    except (MemoryError, ValueError):
+        raise ResourceExhaustedError(
+            f"no memory for a TensorProto of shape {list(shape)} ({values.dtype})"
+        ) from None
+    filled[: values.size] = values
+    filled[values.size :] = values[-1]
+    return filled.reshape(shape)
+
+
+def _strings(values: Sequence[bytes], shape: tuple[int, ...]) -> NDArray[Any]:
+    array = np.empty(max(len(values), 1), object)
+    array[:] = list(values) or [b""]
+    return _fill(array, shape)
+
+
+def _decode_string_list(content: bytes, count: int) -> list[bytes]:
+    """Decode strings in `tensor_content`: all lengths as varints, then all bytes.
+
+    Semantics: port::DecodeStringList in tensorflow/core/platform/tensor_coding.cc.
+    """
+    lengths: list[int] = []
+    position = 0
+    if count > len(content):
+        raise _bad_strings(content, count)
+    while len(lengths) < count:
+        length = shift = 0
+        while True:
+            if position >= len(content) or shift > 28:
+                raise _bad_strings(content, count)
+            byte = content[position]
+            position += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        lengths.append(length)
+    if position + sum(lengths) != len(content):
+        raise _bad_strings(content, count)
+    strings = []
+    for length in lengths:
+        strings.append(content[position : position + length])
+        position += length
+    return strings
+
+
+def _bad_strings(content: bytes, count: int) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"TensorProto of string: {len(content)} bytes of tensor_content do not hold {count} strings"
+    )
+
+
+def _string_bytes(item: object) -> bytes:
+    if isinstance(item, bytes):
+        return item
+    if isinstance(item, str):
+        return item.encode("utf-8", "surrogateescape")
+    raise InvalidArgumentError(
+        f"a string tensor holds bytes or str, not {type(item).__name__} ({item!r})"
+    )
+
+
+def _set_single(message: TensorProto, field: str, one: NDArray[Any], dtype: DType) -> None:
+    if field == "float8_val":
+        message.float8_val = one.tobytes()
+    elif field == "half_val":
+        message.half_val.append(int(one.view(np.uint16)[0]))
+    elif dtype.is_complex:
+        getattr(message, field).extend((float(one[0].real), float(one[0].imag)))
+    else:
+        convert: Callable[[Any], Any] = _CONVERTERS.get(field, int)
+        getattr(message, field).append(convert(one[0]))
+
+
+_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "float_val": float,
+    "double_val": float,
+    "bool_val": bool,
+}
