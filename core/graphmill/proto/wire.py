@@ -54,6 +54,8 @@ def read_varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
     Raises:
         DataLossError: it goes past `end`, or is longer than 64 bits.
     """
+    if position < end and buffer[position] < 0x80:
+        return buffer[position], position + 1
     value = shift = 0
     for offset in range(position, min(end, position + _MAX_VARINT_BYTES)):
         byte = buffer[offset]
@@ -87,17 +89,21 @@ def iterate_fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
     position = start
     while position < end:
         header = position
-        tag, position = read_varint(buffer, position, end)
+        tag = buffer[position]  # one byte for the first fifteen fields: no call for these
+        if tag < 0x80:
+            position += 1
+        else:
+            tag, position = read_varint(buffer, position, end)
         number, wire_type = tag >> 3, tag & 7
         if not 0 < number <= _MAX_FIELD_NUMBER:
             raise DataLossError(f"invalid field number {number} at byte {header}")
         value = 0
-        if wire_type == VARINT:
-            payload = position
-            value, position = read_varint(buffer, position, end)
-        elif wire_type == LENGTH:
+        if wire_type == LENGTH:
             size, payload = read_varint(buffer, position, end)
             position = payload + size
+        elif wire_type == VARINT:
+            payload = position
+            value, position = read_varint(buffer, position, end)
         elif wire_type in _FIXED_SIZES:
             payload = position
             position += _FIXED_SIZES[wire_type]

@@ -1,0 +1,85 @@
+"""A tensor that lies in a file until somebody asks for its values."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from graphmill.files import Reader
+
+_ALIGNMENT = 64  # what XLA needs to use memory as it is; a cache line
+
+
+class StoredTensor:
+    """A tensor whose values are read from a file when they are needed, and not before.
+
+    Stands wherever a graph holds a NumPy array as a constant: `np.asarray(stored)` reads the
+    values, each time anew, into fresh aligned memory; nothing is kept here. So a model that is
+    only looked at costs no memory for its weights, and one that runs holds each of them once.
+
+    Thread-safe. The file stays open as long as a tensor of it lives; one that was changed since
+    it was opened gives a DataLossError.
+
+    Attributes:
+        dtype: NumPy dtype of the values.
+        shape: the full shape.
+        nbytes: bytes of all values.
+    """
+
+    __slots__ = ("_offset", "_reader", "dtype", "nbytes", "shape")
+
+    def __init__(
+        self, reader: Reader, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> None:
+        self._reader = reader
+        self._offset = offset
+        self.dtype = dtype
+        self.shape = shape
+        self.nbytes = math.prod(shape) * dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Return the values as a read-only array.
+
+        Raises:
+            DataLossError: the file was changed or cut since it was opened.
+        """
+        values = aligned_empty(self.shape, self.dtype)
+        self._reader.read_into(self._offset, values.reshape(-1).view(np.uint8).data)
+        values.flags.writeable = False
+        return values
+
+    def content(self) -> bytes:
+        """Return the values as the bytes of a `TensorProto.tensor_content`."""
+        content = bytearray(self.nbytes)
+        self._reader.read_into(self._offset, memoryview(content))
+        return bytes(content)
+
+    def __array__(
+        self, dtype: np.dtype[Any] | None = None, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]:
+        values = self.read()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        return f"StoredTensor({self.dtype}, {self.shape}, {self._reader.path!r} @ {self._offset})"
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return an uninitialised array whose memory starts at a multiple of 64 bytes."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
+    shift = -raw.__array_interface__["data"][0] % _ALIGNMENT
+    return raw[shift : shift + nbytes].view(dtype).reshape(shape)
