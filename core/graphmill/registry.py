@@ -11,7 +11,7 @@ import importlib
 import re
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from graphmill import errors
 
@@ -70,15 +70,15 @@ class PluginConflictError(errors.AlreadyExistsError):
         self.owners = owners
 
 
-class _Entry(Generic[T]):
-    """One registration. `value` is the reference string until `is_lazy` turns False."""
+class _Entry:
+    """One registration. `value` is what was given until `is_ready`, then what `get` returns."""
 
-    __slots__ = ("is_lazy", "owner", "priority", "reference", "replace", "value")
+    __slots__ = ("is_ready", "owner", "priority", "reference", "replace", "value")
 
-    def __init__(self, value: T | str, owner: Provenance, priority: int, replace: bool) -> None:
-        self.value: Any = value
-        self.is_lazy = isinstance(value, str)
-        self.reference = value if isinstance(value, str) else ""
+    def __init__(self, value: object, owner: Provenance, priority: int, replace: bool) -> None:
+        self.value = value
+        self.is_ready = False
+        self.reference = value if isinstance(value, str) else _describe(value)
         self.owner = owner
         self.priority = priority
         self.replace = replace
@@ -97,8 +97,8 @@ class Registry(Generic[T]):
     Args:
         kind: what the values are, for messages: "device", "executor".
         hook: the hook that adds to this registry, for the advice in messages.
-        expected: what a value must be, for messages: "a DeviceFactory class".
-        accepts: return whether an object may be a value; called once for each, when it is known.
+        prepare: return what `get` shall return for an object that was registered; called once
+            for each on first use. It raises `TypeError` for what cannot be used.
         failures: return one line for each plugin that failed to load, for "not found" messages.
     """
 
@@ -107,22 +107,20 @@ class Registry(Generic[T]):
         kind: str,
         *,
         hook: str = "",
-        expected: str = "a callable",
-        accepts: Callable[[Any], bool] = callable,
+        prepare: Callable[[Any], T] | None = None,
         failures: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self.kind = kind
         self.hook = hook
-        self._expected = expected
-        self._accepts = accepts
+        self._prepare = prepare
         self._failures = failures
         self._lock = threading.Lock()
-        self._entries: dict[str, list[_Entry[T]]] = {}  # each list: highest rank first
+        self._entries: dict[str, list[_Entry]] = {}  # each list: highest rank first
 
     def add(
         self,
         key: str,
-        value: T | str,
+        value: object,
         *,
         owner: Provenance,
         priority: int = 0,
@@ -142,7 +140,7 @@ class Registry(Generic[T]):
             PluginConflictError: the key is registered with the same rank already.
         """
         self._check_arguments(key, value, owner)
-        entry: _Entry[T] = _Entry(value, owner, priority, replace)
+        entry = _Entry(value, owner, priority, replace)
         with self._lock:
             ranked = self._entries.setdefault(key, [])
             twin = next((other for other in ranked if other.rank == entry.rank), None)
@@ -157,17 +155,16 @@ class Registry(Generic[T]):
 
         Raises:
             NotFoundError: nobody registered it; the message lists what there is.
-            PluginError: the reference does not lead to a usable object.
+            PluginError: what was registered cannot be imported or used.
         """
         with self._lock:
             ranked = self._entries.get(key)
             entry = ranked[0] if ranked else None
         if entry is None:
             raise self._not_found(key)
-        if entry.is_lazy:
-            self._load(key, entry)
-        value: T = entry.value
-        return value
+        if not entry.is_ready:
+            self._make_ready(key, entry)
+        return cast("T", entry.value)
 
     def find(self, key: str) -> T | None:
         """Return the value for `key`, or None where nobody registered it; raise as `get` else."""
@@ -191,13 +188,12 @@ class Registry(Generic[T]):
         return self._winner(key).priority
 
     def reference(self, key: str) -> str:
-        """Return where the winner comes from, as "package.module:Attribute", without loading it.
+        """Return where the winner comes from, as "package.module:Attribute"; imports nothing.
 
         Raises:
             NotFoundError: nobody registered it.
         """
-        entry = self._winner(key)
-        return entry.reference or _describe(entry.value)
+        return self._winner(key).reference
 
     def suppliers(self, key: str) -> tuple[Provenance, ...]:
         """Return everybody who registered `key`, the winner first; empty where nobody did."""
@@ -225,46 +221,42 @@ class Registry(Generic[T]):
     def __repr__(self) -> str:
         return f"<Registry of {self.kind}s: {', '.join(self.keys()) or 'empty'}>"
 
-    def _winner(self, key: str) -> _Entry[T]:
+    def _winner(self, key: str) -> _Entry:
         with self._lock:
             ranked = self._entries.get(key)
             if ranked:
                 return ranked[0]
         raise self._not_found(key)
 
-    def _check_arguments(self, key: str, value: T | str, owner: Provenance) -> None:
+    def _check_arguments(self, key: str, value: object, owner: Provenance) -> None:
         if not isinstance(key, str):
             raise errors.InvalidArgumentError(
                 f"{self.kind} name {key!r} from {owner} is not a string", plugin=owner.plugin
             )
-        if isinstance(value, str):
-            if not _REFERENCE.fullmatch(value):
-                raise errors.InvalidArgumentError(
-                    f"reference {value!r} for {self.kind} {key!r} from {owner} is malformed: "
-                    "expected 'package.module:Attribute'",
-                    plugin=owner.plugin,
-                )
-        elif not self._accepts(value):
-            raise self._unusable(key, owner, f"{value!r} is not {self._expected}")
+        if isinstance(value, str) and not _REFERENCE.fullmatch(value):
+            raise errors.InvalidArgumentError(
+                f"reference {value!r} for {self.kind} {key!r} from {owner} is malformed: "
+                "expected 'package.module:Attribute'",
+                plugin=owner.plugin,
+            )
 
-    def _load(self, key: str, entry: _Entry[T]) -> None:
+    def _make_ready(self, key: str, entry: _Entry) -> None:
+        given = entry.value
         try:
-            value = load_reference(entry.reference)
+            value = load_reference(given) if isinstance(given, str) else given
+            if self._prepare is not None:
+                value = self._prepare(value)
         except Exception as error:
-            reason = f"{entry.reference!r} raised {type(error).__name__}: {error}"
-            raise self._unusable(key, entry.owner, reason) from error
-        if not self._accepts(value):
-            reason = f"{entry.reference!r} is {value!r}, not {self._expected}"
-            raise self._unusable(key, entry.owner, reason)
+            raise PluginError(
+                f"cannot load {self.kind} {key!r} from {entry.reference!r}, registered by "
+                f"{entry.owner}: {type(error).__name__}: {error}",
+                plugin=entry.owner.plugin,
+            ) from error
         with self._lock:
-            entry.value, entry.is_lazy = value, False
+            if not entry.is_ready:  # another thread may have been first: all get the same object
+                entry.value, entry.is_ready = value, True
 
-    def _unusable(self, key: str, owner: Provenance, reason: str) -> PluginError:
-        return PluginError(
-            f"cannot load {self.kind} {key!r} registered by {owner}: {reason}", plugin=owner.plugin
-        )
-
-    def _conflict(self, key: str, old: _Entry[T], new: _Entry[T]) -> PluginConflictError:
+    def _conflict(self, key: str, old: _Entry, new: _Entry) -> PluginConflictError:
         if old.owner == new.owner:
             return PluginConflictError(
                 f"{self.kind} {key!r} is registered twice by {new.owner}; remove one, or give "
@@ -281,14 +273,15 @@ class Registry(Generic[T]):
 
     def _not_found(self, key: str) -> errors.NotFoundError:
         keys = self.keys()
-        parts = [f"no {self.kind} {key!r} is registered{errors.suggest(key, keys)}"]
-        parts.append(f"Registered: {', '.join(repr(k) for k in keys) or 'none'}")
+        near = errors.suggest(key, keys) or "."
+        message = f"no {self.kind} {key!r} is registered{near}"
+        message += f" Registered: {', '.join(map(repr, keys)) or 'none'}."
         failures = list(self._failures())
         if failures:
-            parts.append(f"Plugins that failed to load: {'; '.join(failures)}")
+            message += f" Plugins that failed to load: {'; '.join(failures)}."
         if self.hook:
-            parts.append(f"A plugin registers one in {self.hook}")
-        return errors.NotFoundError(". ".join(parts))
+            message += f" A plugin registers one in {self.hook}."
+        return errors.NotFoundError(message)
 
 
 def load_reference(reference: str) -> Any:
@@ -300,7 +293,19 @@ def load_reference(reference: str) -> Any:
     return value
 
 
+def instance_of(base: type) -> Callable[[Any], Any]:
+    """Return a `prepare` function that takes instances of `base`, and makes one of a subclass."""
+
+    def prepare(value: Any) -> Any:
+        made = value() if isinstance(value, type) and issubclass(value, base) else value
+        if not isinstance(made, base):
+            raise TypeError(f"{value!r} is not a {base.__name__}")
+        return made
+
+    return prepare
+
+
 def _describe(value: object) -> str:
     """Return "module:name" of a class or function, or of the class of another object."""
-    named = value if hasattr(value, "__qualname__") else type(value)
+    named: Any = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}:{named.__qualname__}"

@@ -7,14 +7,16 @@ parsed of it; each has its own additions.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, suggest
+from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops.op_def import OpDef
 from graphmill.ops.op_def_json import op_def_from_json
 from graphmill.ops.op_def_validation import validate_op_def
+from graphmill.registry import CORE, PluginConflictError, Provenance
 
 _NAME_START: Final = len('{"name":"')
 _FAMILY_KEY: Final = b'"family":"'
@@ -83,6 +85,15 @@ def bundled_ops() -> BundledOps:
     return BundledOps(Path(__file__).with_name("op_defs.jsonl").read_bytes())
 
 
+@dataclass(frozen=True, slots=True)
+class _Addition:
+    """An op that was added, and by whom."""
+
+    op_def: OpDef
+    owner: Provenance | str
+    replace: bool
+
+
 class OpRegistry:
     """The ops that a host or a graph knows: TensorFlow's, and those that plugins add.
 
@@ -92,7 +103,7 @@ class OpRegistry:
 
     def __init__(self) -> None:
         self._added: dict[str, OpDef] = {}
-        self._owners: dict[str, str] = {}
+        self._additions: dict[str, list[_Addition]] = {}
 
     def get(self, name: str) -> OpDef:
         """Return the definition of an op.
@@ -116,35 +127,56 @@ class OpRegistry:
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.find(name) is not None
 
-    def add(self, op: Any, *, owner: str = "", replace: bool = False) -> OpDef:
+    def add(self, op: Any, *, owner: Provenance | str = "", replace: bool = False) -> OpDef:
         """Add an op and return its definition.
+
+        The outcome does not depend on the order in which plugins add.
 
         Args:
             op: an `OpDef`, its message, or a function that `graphmill.ops.define.op` decorated.
-            owner: who brings it (a plugin), for messages.
+            owner: who brings it (a plugin), for messages and `withdraw`.
             replace: take the place of an op of that name.
 
         Raises:
-            AlreadyExistsError: another definition has the name; the message names both owners.
+            PluginConflictError: another definition has the name; the message names both owners.
                 (The same definition again is fine, and names of ops that only TensorFlow's own
                 tests define are free.)
             InvalidArgumentError: the definition is not sound.
         """
         op_def = as_op_def(op)
         validate_op_def(op_def)
-        known = self.find(op_def.name)
-        is_free = known is None or known.family == TESTING_FAMILY
-        if known is not None and known != op_def and not (is_free or replace):
-            raise AlreadyExistsError(
-                f"op {op_def.name!r} of {owner or 'unknown owner'} is defined already, "
-                f"differently, by {self.owner(op_def.name)}; choose another name (a prefix such as "
-                "'MyPackage>Name' keeps it apart) or say replace=True",
-                op=op_def.name,
-            )
-        if known != op_def:
-            self._added[op_def.name] = op_def
-            self._owners[op_def.name] = owner
+        addition = _Addition(op_def, owner, replace)
+        self._refuse_rivals(addition)
+        if op_def != bundled_ops().get(op_def.name):
+            self._additions.setdefault(op_def.name, []).append(addition)
+            self._choose(op_def.name)
         return op_def
+
+    def withdraw(self, owner: Provenance | str) -> None:
+        """Remove the ops that `owner` added, as if they had never been there."""
+        for name, additions in list(self._additions.items()):
+            additions[:] = [addition for addition in additions if addition.owner != owner]
+            self._choose(name)
+
+    def _choose(self, name: str) -> None:
+        """Let the addition of a name that replaces win, or the first of those that are the same."""
+        additions = self._additions[name]
+        if additions:
+            additions.sort(key=lambda addition: not addition.replace)
+            self._added[name] = additions[0].op_def
+        else:
+            del self._additions[name], self._added[name]
+
+    def _refuse_rivals(self, addition: _Addition) -> None:
+        """Raise if an op of that name is defined differently with the same right."""
+        op_def = addition.op_def
+        for other in self._additions.get(op_def.name, ()):
+            if other.replace == addition.replace and other.op_def != op_def:
+                raise _conflict(op_def.name, addition.owner, other.owner)
+        bundled = bundled_ops().get(op_def.name)
+        is_free = bundled is None or bundled.family == TESTING_FAMILY
+        if not (is_free or addition.replace or bundled == op_def):
+            raise _conflict(op_def.name, addition.owner, CORE)
 
     def owner(self, name: str) -> str:
         """Return who brought an op: "TensorFlow" for the bundled ones, else the owner given.
@@ -153,9 +185,7 @@ class OpRegistry:
             NotFoundError: there is no such op.
         """
         self.get(name)
-        if name in self._added:
-            return self._owners[name] or "unknown owner"
-        return "TensorFlow"
+        return _owner_name(self._additions[name][0].owner if name in self._additions else CORE)
 
     def names(self) -> list[str]:
         """Return the names of all ops, sorted."""
@@ -194,6 +224,21 @@ class OpRegistry:
                 f"there are {', '.join(self.families())}"
             )
         return sorted(names)
+
+
+def _owner_name(owner: Provenance | str) -> str:
+    return "TensorFlow" if owner == CORE else str(owner) or "unknown owner"
+
+
+def _conflict(name: str, new: Provenance | str, known: Provenance | str) -> PluginConflictError:
+    error = PluginConflictError(
+        f"op {name!r} of {_owner_name(new)} is defined already, differently, by "
+        f"{_owner_name(known)}; choose another name (a prefix such as 'MyPackage>Name' keeps it "
+        "apart) or say replace=True",
+        owners=tuple(owner for owner in (known, new) if isinstance(owner, Provenance)),
+    )
+    error.locate(op=name)
+    return error
 
 
 def as_op_def(op: Any) -> OpDef:

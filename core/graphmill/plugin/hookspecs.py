@@ -1,0 +1,221 @@
+"""Every hook that a plugin can implement.
+
+A plugin implements any of them, as functions marked `@graphmill.hookimpl`, and takes only those
+arguments that it needs. While a `Host` is assembled, the registration hooks are called in the order
+below, for all plugins one after the other, then `graphmill_configure`. No hook is called per node,
+and none under a lock.
+
+A hook that raises puts its plugin out of use, with all that the plugin registered: a warning and
+`graphmill plugins` say so. (A built-in plugin, and one passed to `Host` by the program, raise.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.markers import hookspec
+
+if TYPE_CHECKING:
+    from graphmill.errors import OpError
+    from graphmill.plugin.host import Host
+    from graphmill.plugin.registrars import (
+        KernelRegistrar,
+        OpRegistrar,
+        PassRegistrar,
+        Registrar,
+    )
+    from graphmill.plugin.step_observers import StepInfo
+    from graphmill.proto.config_pb2 import RunMetadata
+    from graphmill.runtime.device import DeviceFactory
+    from graphmill.runtime.executor import ExecutorFactory
+
+# Registration: what a plugin supplies.
+
+
+@hookspec
+def graphmill_register_ops(ops: OpRegistrar) -> None:
+    """Register ops that TensorFlow does not have.
+
+    When: first, while a host is assembled.
+    How often: once for each host.
+    May change: `ops`, by `add`. All of TensorFlow's ops are known already.
+    Threads: the one that assembles the host.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_ops(ops):
+            ops.add(
+                OpDef(
+                    "Downstream>Twice",
+                    input_args=(ArgDef("x", dtypes.float32),),
+                    output_args=(ArgDef("y", dtypes.float32),),
+                )
+            )
+    """
+
+
+@hookspec
+def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
+    """Register kernels, for ops of any plugin or of TensorFlow.
+
+    When: after all plugins have registered ops.
+    How often: once for each host.
+    May change: `kernels`, by `add` for kernels at hand, or better by `add_module` and `add_family`
+        for modules that are imported when one of their ops is first needed.
+    Threads: the one that assembles the host. Kernel modules are imported later, by the thread that
+        needs them.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_kernels(kernels):
+            kernels.add_module("downstream.kernels", ops=["Downstream>Twice"])
+    """
+
+
+@hookspec
+def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
+    """Register device types, each with the factory of its devices.
+
+    When: after all plugins have registered kernels.
+    How often: once for each host.
+    May change: `devices`, by `add`. Of two factories of one type the one with the higher priority
+        is used; and placement prefers devices whose type has the higher priority.
+    Threads: the one that assembles the host. A factory is imported and made when the first session
+        is created.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_devices(devices):
+            devices.add("NPU", "downstream.device:NpuFactory", priority=150)
+    """
+
+
+@hookspec
+def graphmill_register_executors(executors: Registrar[ExecutorFactory]) -> None:
+    """Register executors, under the names that `ConfigProto.experimental.executor_type` gives.
+
+    When: after all plugins have registered devices.
+    How often: once for each host.
+    May change: `executors`, by `add`. "" and "DEFAULT" are the built-in executor.
+    Threads: the one that assembles the host.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_executors(executors):
+            executors.add("COUNTING", "downstream.executor:CountingExecutorFactory")
+    """
+
+
+@hookspec
+def graphmill_register_passes(passes: PassRegistrar) -> None:
+    """Register passes over graphs.
+
+    When: after all plugins have registered executors.
+    How often: once for each host.
+    May change: `passes`, by `add`, each with its phase (`PRE_PLACEMENT`, `POST_PLACEMENT`,
+        `POST_REWRITE_FOR_EXEC`, `POST_PARTITIONING`) and order.
+    Threads: the one that assembles the host.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_passes(passes):
+            passes.add("drop_asserts", "downstream.passes:drop_asserts", phase="PRE_PLACEMENT")
+    """
+
+
+@hookspec
+def graphmill_register_transports(transports: Registrar[object]) -> None:
+    """Register transports between processes, by the scheme of their targets ("grpc").
+
+    When: after all plugins have registered passes.
+    How often: once for each host.
+    May change: `transports`, by `add`.
+    Threads: the one that assembles the host.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_transports(transports):
+            transports.add("carrier", "downstream.transport:CarrierTransport")
+    """
+
+
+@hookspec
+def graphmill_register_commands(commands: Registrar[object]) -> None:
+    """Register subcommands of the `graphmill` command line: click commands.
+
+    When: last of the registration hooks.
+    How often: once for each host.
+    May change: `commands`, by `add`.
+    Threads: the one that assembles the host. A command is imported when it is called.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_commands(commands):
+            commands.add("weigh", "downstream.cli:weigh")
+    """
+
+
+# Life cycle: what a plugin is told.
+
+
+@hookspec
+def graphmill_configure(host: Host) -> None:
+    """Look at the assembled host.
+
+    When: after all registration hooks, when conflicts between plugins have been settled.
+    How often: once for each host.
+    May change: the plugin's own state. The host is complete: read its registries here, register in
+        the hooks above.
+    Threads: the one that assembles the host.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_configure(host):
+            if "NPU" not in host.devices:
+                logging.getLogger(__name__).info("no NPU plugin: falling back to the CPU")
+    """
+
+
+@hookspec
+def graphmill_step_started(step: StepInfo) -> None:
+    """Take note that a session begins a step.
+
+    When: in `Session.run`, `run` of a callable and the like, before anything is computed.
+    How often: once a step, never per node. Without an implementation a step pays nothing.
+    May change: nothing of the step. If it raises, this is logged and the observer is switched off
+        for good; the step goes on.
+    Threads: the caller's of the step. Steps overlap, so calls do.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_step_started(step):
+            print("step", step.step_id, "of", step.session, "fetches", *step.fetches)
+    """
+
+
+@hookspec
+def graphmill_step_finished(
+    step: StepInfo, seconds: float, error: OpError | None, run_metadata: RunMetadata | None
+) -> None:
+    """Take note that a session has ended a step, well or with `error`.
+
+    When: when all executors of the step are done, before its caller continues.
+    How often: once for each `graphmill_step_started`.
+    May change: nothing, as there. `run_metadata` is there only if the caller asked for it.
+    Threads: as there.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_step_finished(step, seconds, error):
+            print("step", step.step_id, "took", seconds, "s", "and failed" if error else "")
+    """

@@ -1,0 +1,191 @@
+"""`Host`: one assembled set of plugins with the registries that they filled."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING
+
+from graphmill import errors
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.plugin.manager import PluginManager, call_with
+from graphmill.plugin.pass_registry import PassRegistry
+from graphmill.plugin.registrars import KernelRegistrar, OpRegistrar, PassRegistrar, Registrar
+from graphmill.plugin.step_observers import Observer, StepObservers
+from graphmill.registry import Registry, instance_of
+from graphmill.runtime.device import DeviceFactory
+from graphmill.runtime.executor import ExecutorFactory
+from graphmill.runtime.kernel_registry import KernelRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from graphmill.plugin.records import PluginRecord
+    from graphmill.registry import PluginConflictError, Provenance
+
+
+class Host:
+    """Everything that plugins supply, assembled once; sessions are made over a host.
+
+    Args:
+        plugins: plugins that the program brings itself: modules, instances or classes with hooks.
+        load_entry_points: whether to load the installed plugins, the built-in ones among them, and
+            those that `GRAPHMILL_LOAD_PLUGINS` names.
+
+    Attributes:
+        ops: the ops.
+        kernels: the kernels.
+        devices: device factories by device type.
+        executors: executor factories by executor type.
+        passes: graph passes by name.
+        transports: transports by scheme.
+        commands: commands of the command line by name.
+        plugins: what became of each plugin, those that are not used among them.
+        step_observers: the step hooks, or None if no plugin has any.
+
+    Threads: assembled by one thread; then its registries may be read by any.
+
+    Raises:
+        PluginError: a built-in plugin, or one of `plugins`, is broken.
+        PluginConflictError: two of these conflict.
+    """
+
+    def __init__(
+        self, plugins: Iterable[object] | None = None, load_entry_points: bool = True
+    ) -> None:
+        self._manager = PluginManager()
+        failures = self._manager.failures
+        self.ops = OpRegistry()
+        self.kernels = KernelRegistry()
+        self.devices: Registry[DeviceFactory] = Registry(
+            "device",
+            hook="graphmill_register_devices",
+            prepare=instance_of(DeviceFactory),
+            failures=failures,
+        )
+        self.executors: Registry[ExecutorFactory] = Registry(
+            "executor",
+            hook="graphmill_register_executors",
+            prepare=instance_of(ExecutorFactory),
+            failures=failures,
+        )
+        self.passes = PassRegistry(failures=failures)
+        self.transports: Registry[object] = Registry(
+            "transport", hook="graphmill_register_transports", failures=failures
+        )
+        self.commands: Registry[object] = Registry(
+            "command", hook="graphmill_register_commands", failures=failures
+        )
+        if load_entry_points:
+            self._manager.load_installed()
+            self._manager.load_from_environment()
+        self._manager.load_objects(plugins or ())
+        self._assemble()
+
+    @property
+    def plugins(self) -> tuple[PluginRecord, ...]:
+        """What became of each plugin, sorted by distribution and name; the program's own last."""
+        return tuple(self._manager.records)
+
+    def plugin_failures(self) -> list[str]:
+        """Return a line for each plugin that is not used for a fault or conflict, for messages."""
+        return self._manager.failures()
+
+    def _assemble(self) -> None:
+        conflicts: list[PluginConflictError] = []
+        registrars: dict[str, Callable[..., object]] = {
+            "ops": partial(OpRegistrar, "ops", self.ops),
+            "kernels": partial(KernelRegistrar, "kernels", self.kernels),
+            "devices": partial(Registrar, "devices", self.devices),
+            "executors": partial(Registrar, "executors", self.executors),
+            "passes": partial(PassRegistrar, "passes", self.passes),
+            "transports": partial(Registrar, "transports", self.transports),
+            "commands": partial(Registrar, "commands", self.commands),
+        }
+        for kind, registrar in registrars.items():
+            self._manager.call_each(
+                f"graphmill_register_{kind}",
+                lambda record, kind=kind, make=registrar: {kind: make(record, conflicts)},  # type: ignore[misc]
+            )
+        self._settle(conflicts)
+        self._manager.call_each("graphmill_configure", lambda _: {"host": self})
+        self._withdraw_refused()
+        self.step_observers = self._collect_observers()
+
+    def _settle(self, conflicts: Iterable[PluginConflictError]) -> None:
+        """Refuse both sides of each conflict, but not a built-in, whichever of them came first."""
+        in_use = {record.owner: record for record in self.plugins if record.status == "loaded"}
+        refused = {record.owner for record in self.plugins} - set(in_use)
+        for conflict in conflicts:
+            if not refused.isdisjoint(conflict.owners):
+                continue  # one side failed by itself: nothing is left to settle
+            sides = [in_use[owner] for owner in conflict.owners if owner in in_use]
+            strangers = [record for record in sides if not record.owner.is_builtin]
+            for record in dict.fromkeys(strangers or sides):
+                if record.status == "loaded":  # not refused for another conflict of this list
+                    self._manager.refuse(record, "conflict", str(conflict), conflict)
+        self._withdraw_refused()
+
+    def _withdraw_refused(self) -> None:
+        for record in self.plugins:
+            if record.status != "loaded" and record.registered:
+                self._withdraw(record.owner)
+                record.registered = {}
+
+    def _withdraw(self, owner: Provenance) -> None:
+        self.ops.withdraw(owner)
+        self.kernels.withdraw(owner)
+        for registry in (self.devices, self.executors, self.passes, self.transports, self.commands):
+            registry.withdraw(owner)
+
+    def _collect_observers(self) -> StepObservers | None:
+        started, finished = (
+            [
+                Observer(record, partial(call_with, implementation))
+                for record, implementation in self._manager.implementations(hook)
+            ]
+            for hook in ("graphmill_step_started", "graphmill_step_finished")
+        )
+        return StepObservers(started, finished) if started or finished else None
+
+
+_default_lock = threading.Lock()  # guards _default and _default_builder, never held in plugin code
+_default: Future[Host] | None = None
+_default_builder = 0
+
+
+def default_host() -> Host:
+    """Return the host of sessions that are given none; assembled by the first call, then kept.
+
+    Threads: any; while one assembles it, the others wait. If that fails, each of them is told, and
+    the next call tries again.
+
+    Raises:
+        FailedPreconditionError: a plugin asks for it while it is being assembled.
+    """
+    global _default, _default_builder
+    with _default_lock:
+        future, is_ours = _default, _default is None
+        if future is None:
+            future = _default = Future()
+            _default_builder = threading.get_ident()
+    if is_ours:
+        _assemble_default(future)
+    elif not future.done() and _default_builder == threading.get_ident():
+        raise errors.FailedPreconditionError(
+            "default_host() was called by a plugin while the default host is being assembled; use "
+            "what the hook is given, or implement graphmill_configure(host)"
+        )
+    return future.result()
+
+
+def _assemble_default(future: Future[Host]) -> None:
+    global _default
+    try:
+        future.set_result(Host())
+    except BaseException as error:
+        with _default_lock:
+            _default = None
+        future.set_exception(error)
+        raise

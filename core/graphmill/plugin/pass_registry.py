@@ -1,0 +1,88 @@
+"""`PassRegistry`: graph passes by name, each with its phase and its place in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from graphmill import errors
+from graphmill.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from graphmill.registry import Provenance
+
+Pass: TypeAlias = "Callable[..., Any]"
+"""A graph pass: a callable, or a class whose instances are callable."""
+
+PHASES: Final = ("PRE_PLACEMENT", "POST_PLACEMENT", "POST_REWRITE_FOR_EXEC", "POST_PARTITIONING")
+"""The points between two steps of lowering at which passes run, in that order.
+
+Names: `OptimizationPassRegistry::Grouping` in
+tensorflow/core/common_runtime/optimization_registry.h.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PassPlace:
+    """When a pass runs: in `phase`, lower `order` first, then by name."""
+
+    phase: str
+    order: int
+
+
+class PassRegistry(Registry[Pass]):
+    """A registry whose entries also say when they run.
+
+    Threads: as `Registry`; places are set while a host is assembled and only read later.
+    """
+
+    def __init__(self, *, failures: Callable[[], Iterable[str]] = tuple) -> None:
+        super().__init__("pass", hook="graphmill_register_passes", failures=failures)
+        self._places: dict[tuple[str, Provenance], PassPlace] = {}
+
+    def add_pass(
+        self,
+        name: str,
+        value: Pass | str,
+        *,
+        phase: str,
+        order: int = 0,
+        owner: Provenance,
+        priority: int = 0,
+        replace: bool = False,
+    ) -> None:
+        """Register a pass.
+
+        Args:
+            name: its name, for `explain` and for replacing it.
+            value: the pass, or "package.module:Attribute".
+            phase: one of `PHASES`.
+            order: lower runs earlier in the phase; equal ones run by name.
+            owner, priority, replace: as in `Registry.add`.
+
+        Raises:
+            InvalidArgumentError: there is no such phase.
+            PluginConflictError: the name is registered with the same rank already.
+        """
+        if phase not in PHASES:
+            raise errors.InvalidArgumentError(
+                f"pass {name!r} from {owner} asks for phase {phase!r}"
+                f"{errors.suggest(str(phase), PHASES)}. There are: {', '.join(PHASES)}",
+                plugin=owner.plugin,
+            )
+        self.add(name, value, owner=owner, priority=priority, replace=replace)
+        self._places[name, owner] = PassPlace(phase, order)
+
+    def place(self, name: str) -> PassPlace:
+        """Return when the pass `name` runs (`NotFoundError` where there is none)."""
+        return self._places.get((name, self.provenance(name)), PassPlace(PHASES[0], 0))
+
+    def in_phase(self, phase: str) -> tuple[tuple[str, Pass], ...]:
+        """Return names and passes of one phase in the order in which they run; imports them."""
+        places = {name: self.place(name) for name in self.keys()}
+        names = sorted(
+            (place.order, name) for name, place in places.items() if place.phase == phase
+        )
+        return tuple((name, self.get(name)) for _, name in names)

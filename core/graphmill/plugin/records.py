@@ -1,0 +1,69 @@
+"""`PluginRecord`: what became of one plugin, for `graphmill plugins` and for error messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from graphmill.registry import Provenance
+
+Status = Literal["loaded", "disabled", "failed", "conflict"]
+Source = Literal["entry point", "environment", "argument"]
+
+
+@dataclass(slots=True, eq=False)
+class PluginRecord:
+    """What is known of one plugin. Read it; only the plugin manager writes it.
+
+    Attributes:
+        name: the plugin's name: of its entry point, or of the module given otherwise.
+        module: what the entry point refers to: "package.module" or "package.module:attribute".
+        source: how it was found: by an entry point, by the environment variable
+            `GRAPHMILL_LOAD_PLUGINS`, or as an argument of `Host`.
+        distribution: name of the distribution; "" unless it came by entry point.
+        version: version of the distribution; "" unless it came by entry point.
+        status: "loaded"; "disabled" by the environment; "failed" by its own fault; "conflict" with
+            another plugin.
+        error: why it failed, in one line or a few; "" if it did not.
+        exception: the exception behind `error`, with its traceback, where there was one.
+        registered: names of what it registered, by kind: {"ops": ["MyOp"], "devices": ["NPU"]}.
+    """
+
+    name: str
+    module: str
+    source: Source
+    distribution: str = ""
+    version: str = ""
+    status: Status = "loaded"
+    error: str = ""
+    exception: BaseException | None = None
+    registered: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> Provenance:
+        """The plugin as the owner of what it registers."""
+        return Provenance(self.name, self.distribution, self.version, self.module)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many things it registered, by kind."""
+        return {kind: len(names) for kind, names in self.registered.items()}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as plain values, ready for JSON."""
+        return {
+            "name": self.name,
+            "module": self.module,
+            "source": self.source,
+            "distribution": self.distribution,
+            "version": self.version,
+            "status": self.status,
+            "error": self.error,
+            "registered": {kind: list(names) for kind, names in self.registered.items()},
+        }
+
+    def failure_note(self) -> str:
+        """Return what to say of the plugin in a "not found" message; "" if it did not fail."""
+        if self.status in ("failed", "conflict"):
+            return f"{self.owner}: {self.error.splitlines()[0]}"
+        return ""

@@ -1,0 +1,199 @@
+"""Registrars: what a registration hook is given, bound to the plugin that is being called.
+
+A plugin never says who it is: the registrar knows, files the name in the plugin's record, and keeps
+a conflict for the host, which settles all conflicts at once so that no order of plugins matters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from graphmill.registry import PluginConflictError
+from graphmill.runtime.kernel import KernelDef, kernels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.plugin.pass_registry import Pass, PassRegistry
+    from graphmill.plugin.records import PluginRecord
+    from graphmill.registry import Provenance, Registry
+    from graphmill.runtime.kernel_registry import KernelRegistry
+
+T = TypeVar("T")
+
+
+class _Registrar:
+    """The part that all registrars share: whose they are, and where names and conflicts go."""
+
+    def __init__(self, kind: str, record: PluginRecord, conflicts: list[PluginConflictError]):
+        self._kind = kind
+        self._record = record
+        self._conflicts = conflicts
+
+    @property
+    def owner(self) -> Provenance:
+        """The plugin that registers."""
+        return self._record.owner
+
+    def _file(self, *names: str) -> None:
+        self._record.registered.setdefault(self._kind, []).extend(names)
+
+
+class Registrar(_Registrar, Generic[T]):
+    """Register named things of one kind: devices, executors, transports, commands."""
+
+    def __init__(
+        self,
+        kind: str,
+        registry: Registry[T],
+        record: PluginRecord,
+        conflicts: list[PluginConflictError],
+    ) -> None:
+        super().__init__(kind, record, conflicts)
+        self._registry = registry
+
+    def add(self, key: str, value: object, *, priority: int = 0, replace: bool = False) -> None:
+        """Register `value` under `key`.
+
+        Args:
+            key: the name; letter case matters.
+            value: the object, or "package.module:Attribute", imported on first use. Prefer the
+                latter: then the plugin costs nothing until it is needed.
+            priority: the highest wins; two plugins with one key and equal priorities conflict.
+            replace: win over all that do not say so too.
+
+        Raises:
+            InvalidArgumentError: the key is not a string, or the reference is malformed.
+        """
+        try:
+            self._registry.add(key, value, owner=self.owner, priority=priority, replace=replace)
+        except PluginConflictError as conflict:
+            self._conflicts.append(conflict)
+        else:
+            self._file(key)
+
+
+class PassRegistrar(_Registrar):
+    """Register graph passes."""
+
+    def __init__(
+        self,
+        kind: str,
+        registry: PassRegistry,
+        record: PluginRecord,
+        conflicts: list[PluginConflictError],
+    ) -> None:
+        super().__init__(kind, record, conflicts)
+        self._registry = registry
+
+    def add(
+        self,
+        name: str,
+        value: Pass | str,
+        *,
+        phase: str,
+        order: int = 0,
+        priority: int = 0,
+        replace: bool = False,
+    ) -> None:
+        """Register a pass.
+
+        Args:
+            name: its name.
+            value: the pass, or "package.module:Attribute", imported on first use.
+            phase: `PRE_PLACEMENT`, `POST_PLACEMENT`, `POST_REWRITE_FOR_EXEC` or
+                `POST_PARTITIONING`.
+            order: lower runs earlier in the phase; equal ones run by name.
+            priority, replace: which of two passes of one name is used, as in `Registrar.add`.
+
+        Raises:
+            InvalidArgumentError: there is no such phase, or the reference is malformed.
+        """
+        try:
+            self._registry.add_pass(
+                name,
+                value,
+                phase=phase,
+                order=order,
+                owner=self.owner,
+                priority=priority,
+                replace=replace,
+            )
+        except PluginConflictError as conflict:
+            self._conflicts.append(conflict)
+        else:
+            self._file(name)
+
+
+class OpRegistrar(_Registrar):
+    """Register ops."""
+
+    def __init__(
+        self,
+        kind: str,
+        registry: OpRegistry,
+        record: PluginRecord,
+        conflicts: list[PluginConflictError],
+    ) -> None:
+        super().__init__(kind, record, conflicts)
+        self._registry = registry
+
+    def add(self, op: object, *, replace: bool = False) -> None:
+        """Register an op.
+
+        Args:
+            op: an `OpDef`, an `OpDef` message, or a function decorated with `@graphmill.op`.
+            replace: take the place of an op of that name, even of TensorFlow's.
+
+        Raises:
+            InvalidArgumentError: it is none of these, or the definition is not sound.
+        """
+        try:
+            op_def = self._registry.add(op, owner=self.owner, replace=replace)
+        except PluginConflictError as conflict:
+            self._conflicts.append(conflict)
+        else:
+            self._file(op_def.name)
+
+
+class KernelRegistrar(_Registrar):
+    """Register kernels: at once, or as modules that are imported when one of their ops is used."""
+
+    def __init__(
+        self,
+        kind: str,
+        registry: KernelRegistry,
+        record: PluginRecord,
+        conflicts: list[PluginConflictError],
+    ) -> None:
+        super().__init__(kind, record, conflicts)
+        self._registry = registry
+
+    def add(self, kernels: object) -> None:
+        """Register a function or class decorated with `@kernel`, a `KernelDef`, table or module.
+
+        Raises:
+            InvalidArgumentError: it declares no kernel.
+        """
+        self._registry.add(kernels, owner=self.owner)
+        declared = [kernels] if isinstance(kernels, KernelDef) else kernels_of(kernels)
+        self._file(*(op for definition in declared for op in definition.ops))
+
+    def add_module(self, module: str, ops: Iterable[str]) -> None:
+        """Register a module by name; it is imported when one of `ops` is first used."""
+        names = tuple(ops)
+        self._registry.add_module(module, names, owner=self.owner)
+        self._file(*names)
+
+    def add_family(self, family: str, *modules: str, backend: str | None = None) -> None:
+        """Register modules by name for a family of ops, imported when one of its ops is used.
+
+        Args:
+            family: family of the ops, as in `OpDef.family`.
+            modules: names of the modules.
+            backend: import them only for devices that accept this backend.
+        """
+        self._registry.add_family(family, *modules, backend=backend, owner=self.owner)
+        suffix = f" [{backend}]" if backend else ""
+        self._file(*(f"family {family}: {module}{suffix}" for module in modules))

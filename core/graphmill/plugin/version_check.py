@@ -1,0 +1,83 @@
+"""Whether this version of graphmill is one that a plugin's distribution asks for.
+
+The installer checks `Requires-Dist` when a plugin is installed, but a later upgrade of graphmill
+may leave an old plugin behind. So we look again, at the `dependencies` that authors write anyway.
+Release numbers are compared; what this reads no meaning into (markers, URLs, pre-release order) is
+left to the installer, so that a doubt never disables a plugin.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;@)]*)\)?\s*(;.*)?")
+_CLAUSE = re.compile(r"(~=|==|!=|<=|>=|<|>)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
+_RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)")
+
+_Release = tuple[int, ...]
+
+
+def unmet_requirement(requirements: Iterable[str], name: str, version: str) -> str:
+    """Return the clauses of a requirement on `name` that `version` does not meet, or "".
+
+    Args:
+        requirements: `Requires-Dist` values, for example "graphmill[grpc]>=0.1,<2".
+        name: the distribution that is looked for.
+        version: the version at hand, for example "0.3.1".
+    """
+    release = _RELEASE.match(version)
+    if release is None:
+        return ""
+    for requirement in requirements:
+        match = _REQUIREMENT.fullmatch(requirement)
+        if match is None or match[3] or normalized(match[1]) != normalized(name):
+            continue
+        clauses = match[2].strip()
+        if not all(_is_met(clause, _parse(release[1])) for clause in clauses.split(",")):
+            return clauses
+    return ""
+
+
+def normalized(name: str) -> str:
+    """Return a distribution's name as installers compare it ("Graph_Mill" -> "graph-mill")."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _is_met(clause: str, have: _Release) -> bool:
+    match = _CLAUSE.fullmatch(clause.strip())
+    if match is None:
+        return True
+    operator, wanted, is_prefix = match[1], _parse(match[2]), bool(match[3])
+    if is_prefix or operator == "~=":
+        same = _padded(have, len(wanted))[: len(wanted) - (operator == "~=")]
+        prefix = wanted[: len(same)]
+        if operator == "~=":
+            return same == prefix and _compare(have, wanted) >= 0
+        return (same == prefix) == (operator == "==")
+    order = _compare(have, wanted)
+    return {
+        "==": order == 0,
+        "!=": order != 0,
+        "<": order < 0,
+        "<=": order <= 0,
+        ">": order > 0,
+        ">=": order >= 0,
+    }[operator]
+
+
+def _parse(release: str) -> _Release:
+    return tuple(map(int, release.split(".")))
+
+
+def _padded(release: _Release, length: int) -> _Release:
+    return release + (0,) * (length - len(release))
+
+
+def _compare(left: _Release, right: _Release) -> int:
+    length = max(len(left), len(right))
+    a, b = _padded(left, length), _padded(right, length)
+    return (a > b) - (a < b)

@@ -1,0 +1,42 @@
+"""Fixtures for all tests."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FAKE_DISTS = Path(__file__).parent / "data" / "fake_dists"
+
+
+@pytest.fixture
+def use_dists(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Return a function that makes folders with `.dist-info` trees look installed.
+
+    It takes names of trees in tests/data/fake_dists, or paths. Nothing is installed: the folders
+    are put on `sys.path`, and modules imported from them are forgotten after the test. What the
+    environment says of plugins does not count in these tests.
+    """
+    monkeypatch.delenv("GRAPHMILL_DISABLE_PLUGINS", raising=False)
+    monkeypatch.delenv("GRAPHMILL_LOAD_PLUGINS", raising=False)
+    used: list[Path] = []
+
+    def use(*trees: str | Path) -> None:
+        for tree in trees:
+            folder = FAKE_DISTS / tree
+            assert folder.is_dir(), f"there is no {folder}"
+            used.append(folder)
+            monkeypatch.syspath_prepend(str(folder))
+
+    yield use
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and any(Path(file).is_relative_to(folder) for folder in used):
+            del sys.modules[name]
+    importlib.invalidate_caches()

@@ -1,0 +1,10 @@
+"""One of two plugins that use the same entry-point name."""
+
+from __future__ import annotations
+
+import graphmill
+
+
+@graphmill.hookimpl
+def graphmill_register_devices(devices):
+    devices.add("TWIN_B", "fake_twin_b:NeverMade")
