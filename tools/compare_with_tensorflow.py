@@ -19,7 +19,7 @@ from graphmill.testing import hosts
 from graphmill.testing.answers import Answer, read_answers
 from graphmill.testing.case import FOLDER, Case, load_cases
 from graphmill.testing.compare import difference
-from graphmill.testing.runner import NotApplicableError
+from graphmill.testing.runner import NoKernelError, NotApplicableError
 
 
 def main() -> int:
@@ -47,6 +47,8 @@ def main() -> int:
     took = time.perf_counter() - start
     ops = len({case.op for case in cases})
     summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    if missing:
+        print("no kernel yet:", " ".join(sorted(missing)))
     print(f"{options.backend}: {ops} ops, {len(cases)} cases: {summary}; {took:.1f} s")
     return int(counts["differs"] > 0)
 
@@ -56,12 +58,18 @@ def compare(case: Case, expected: Answer, runner: hosts.Runner, backend: str) ->
         return "skipped", case.skip[backend]
     try:
         got = runner.run(case)
+    except NoKernelError:
+        missing.add(case.op)
+        return "without a kernel", ""
     except NotApplicableError as reason:
         return "not applicable", str(reason)
     if not case.differs and case.error != expected.error:
         return "differs", f"the file says error = {case.error!r}, TensorFlow {expected.error!r} {expected.message[:200]}"
     text = difference(case, expected, got, backend)
     return ("differs" if text else "agree"), text
+
+
+missing: set[str] = set()  # ops without any kernel
 
 
 def _live():

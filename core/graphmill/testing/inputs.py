@@ -21,6 +21,9 @@ import numpy as np
 _PATTERN = re.compile(r"\s*(?P<dtype>\w+)\s*(?:\[(?P<shape>[\d,\s]*)\])?\s*(?P<rest>.*)", re.DOTALL)
 _RANGE = re.compile(r"(?P<low>-?[\d.]+?)\.\.(?P<high>-?[\d.]+)")
 _WORDS = ("a", "bc", "def", "Graph", "mill", "", "x y", "1.5", "-7", "ümlaut", "tensor/flow", "END")
+_KNOWN_WORDS = frozenset(
+    "special finite small column sorted nan inf distinct iota spd".split()
+)
 _STORAGE = {"qint8": "int8", "quint8": "uint8", "qint16": "int16", "quint16": "uint16", "qint32": "int32"}
 
 Values = np.ndarray[Any, Any]
@@ -83,8 +86,20 @@ def parse_input(value: object, types: dict[str, str], seed_text: str) -> Input:
     shape = match["shape"]
     dims = None if shape is None else tuple(int(d) for d in shape.split(",") if d.strip())
     numpy_dtype(dtype)
+    _check_words(match["rest"], value)
     seed = zlib.crc32(f"{seed_text}|{value}|{dtype}".encode())
     return Input(dtype, dims, match["rest"].strip(), seed)
+
+
+def _check_words(how: str, text: str) -> None:
+    """Refuse what would be passed over in silence."""
+    if how.strip().startswith(":"):
+        return
+    for word in how.split():
+        if word in ("fill", "choice"):
+            return
+        if word not in _KNOWN_WORDS and not _RANGE.fullmatch(word):
+            raise SpecError(f"Input {text!r} has the unknown word {word!r}")
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

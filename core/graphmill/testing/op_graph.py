@@ -80,7 +80,7 @@ def canonical(kind: str, value: Any) -> Any:
 
 def case_graph(case: Case, ops: OpRegistry) -> CaseGraph:
     """Make the graph of a case: the op behind placeholders, or the nodes of its program."""
-    graph = _GraphMaker(ops)
+    graph = GraphMaker(ops)
     if case.program is not None:
         return _program_graph(case, case.program, graph)
     sources: list[Source | tuple[Source, ...]] = []
@@ -94,7 +94,7 @@ def case_graph(case: Case, ops: OpRegistry) -> CaseGraph:
     return graph.finish([NODE], all_outputs=True)
 
 
-def _program_graph(case: Case, program: Program, graph: _GraphMaker) -> CaseGraph:
+def _program_graph(case: Case, program: Program, graph: GraphMaker) -> CaseGraph:
     for text in program.functions:
         graph.function(parse_function(text, case.attrs))
     for name, value in program.feed.items():
@@ -104,7 +104,7 @@ def _program_graph(case: Case, program: Program, graph: _GraphMaker) -> CaseGrap
     return graph.finish(program.run, all_outputs=False)
 
 
-class _GraphMaker:
+class GraphMaker:
     """Add nodes to a GraphDef, knowing the types of what was added."""
 
     def __init__(self, ops: OpRegistry) -> None:
@@ -126,7 +126,7 @@ class _GraphMaker:
 
     def node(self, spec: NodeSpec) -> None:
         """Add a node."""
-        self._types[spec.name] = _add_node(
+        self._types[spec.name] = _fill_node(
             self.graph_def.node.add(), spec, self._ops, self._types, _input_name
         )
 
@@ -141,7 +141,7 @@ class _GraphMaker:
         names = _FunctionNames(self._ops, {name for name, _ in spec.arguments})
         for node in spec.nodes:
             names.ops[node.name] = node.op
-            types[node.name] = _add_node(
+            types[node.name] = _fill_node(
                 definition.node_def.add(), node, self._ops, types, names
             )
             definition.signature.is_stateful |= self._ops.get(node.op).is_stateful
@@ -189,7 +189,7 @@ class _FunctionNames:
         return f"{source.node}:{outputs[source.output].name}:0"
 
 
-def _add_node(
+def _fill_node(
     node: Any,
     spec: NodeSpec,
     ops: OpRegistry,

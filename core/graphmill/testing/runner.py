@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,11 +27,18 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.runtime.kernel_registry import KernelRegistry
 
+# What an array namespace refuses by itself, shapes that do not broadcast above all, is passed on by
+# the executor as an invalid argument.
+_REFUSALS = ("<ValueError>", "<TypeError>")
 _BACKENDS = {"numpy": ("numpy",), "jax": ("jax",)}
 
 
 class NotApplicableError(Exception):
     """Say why a case cannot be run in this way; it is no failure."""
+
+
+class NoKernelError(NotApplicableError):
+    """Say that an op has no kernel at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,10 @@ class KernelRunner:
         """
         if case.program is not None:
             raise NotApplicableError("it is a program, which needs a session")
-        return answer_of(lambda: self._run(case))
+        answer = answer_of(lambda: self._run(case))
+        if answer.error in _REFUSALS:
+            return replace(answer, error="InvalidArgument")
+        return answer
 
     def _run(self, case: Case) -> Answer:
         bound = self._bind(case)
@@ -82,12 +92,12 @@ class KernelRunner:
         ]
         attrs = node_attrs(op_def, types, case.attrs)
         op_def.check_attrs(attrs)
-        choice = self._kernels.try_find(op_def, attrs, "CPU", _BACKENDS[self._backend])
-        if choice is None and self._backend != "numpy":
-            raise NotApplicableError(f"{case.op} has no kernel for {self._backend} with these types")
+        if not self._kernels.registrations(op_def, _BACKENDS["numpy"]):
+            raise NoKernelError(f"{case.op} has no kernel")
+        find = self._kernels.find if self._backend == "numpy" else self._kernels.try_find
+        choice = find(op_def, attrs, "CPU", _BACKENDS[self._backend])
         if choice is None:
-            self._kernels.find(op_def, attrs, "CPU", _BACKENDS[self._backend])
-            raise AssertionError
+            raise NotApplicableError(f"{case.op} has no kernel for {self._backend} with these types")
         self._check_applicable(choice.definition)
         flat_types = (*op_def.input_types(attrs), *op_def.output_types(attrs))
         if self._backend == "jax" and any(map(is_object, flat_types)):

@@ -117,10 +117,10 @@ def _single(case: Case, feeds: dict[Any, Any]) -> list[Any]:
 
 
 def _program(case: Case, program: Program, feeds: dict[Any, Any]) -> list[list[Any]]:
-    functions = {
-        spec.name: _function(spec)
-        for spec in (parse_function(text, case.attrs) for text in program.functions)
-    }
+    functions: dict[str, Any] = {}
+    for text in program.functions:
+        spec = parse_function(text, case.attrs)
+        functions[spec.name] = _function(spec, functions)
     made: dict[str, Any] = {
         name: _placeholder(value, feeds, name).op for name, value in program.feed.items()
     }
@@ -149,14 +149,14 @@ def _add_node(spec: NodeSpec, made: dict[str, Any], functions: Mapping[str, Any]
         made[spec.name] = _apply(spec.op, spec.name, inputs, spec.attrs, functions)
 
 
-def _function(spec: FunctionSpec) -> Any:
+def _function(spec: FunctionSpec, functions: Mapping[str, Any]) -> Any:
     tf = _tf()
     defun = importlib.import_module("tensorflow.python.framework.function").Defun
 
     def body(*arguments: Any) -> Any:
         made: dict[str, Any] = dict(zip((name for name, _ in spec.arguments), arguments, strict=True))
         for node in spec.nodes:
-            _add_node(node, made, {})
+            _add_node(node, made, functions)
         values = [
             made[s.node].outputs[s.output] if hasattr(made[s.node], "outputs") else made[s.node]
             for s in spec.returns
@@ -164,8 +164,7 @@ def _function(spec: FunctionSpec) -> Any:
         return values if len(values) != 1 else values[0]
 
     types = [tf.as_dtype(dtype) for _, dtype in spec.arguments]
-    names = [name for name, _ in spec.arguments]
-    return defun(*types, func_name=spec.name, input_names=names)(body)
+    return defun(*types, func_name=spec.name)(body)
 
 
 def _placeholder(value: Input, feeds: dict[Any, Any], name: str | None = None) -> Any:

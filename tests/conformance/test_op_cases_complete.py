@@ -1,0 +1,79 @@
+"""The case files are complete: every kernel is asked something, every question has a fresh answer."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.testing.answers import read_answers
+from graphmill.testing.case import FOLDER, RESERVED, case_files, load_cases
+from graphmill.testing.tolerances import BY_OP
+
+EXEMPT = tomllib.loads(Path(__file__).with_name("ops_without_cases.toml").read_text("utf-8"))
+RESULTS = FOLDER / "results"
+
+
+def test_every_op_with_a_kernel_has_a_case(graphmill_host):
+    asked = {case.op for case in load_cases()}
+    missing = set(graphmill_host.kernels.ops()) - asked - set(EXEMPT)
+    assert not missing, f"ops with a kernel and without a case: {sorted(missing)}"
+
+
+def test_no_exempt_op_has_a_case_or_lacks_a_kernel(graphmill_host):
+    asked = {case.op for case in load_cases()}
+    assert not set(EXEMPT) & asked
+    assert set(EXEMPT) <= set(graphmill_host.kernels.ops())
+
+
+def test_every_exemption_has_a_reason():
+    assert all(isinstance(reason, str) and len(reason) > 20 for reason in EXEMPT.values())
+
+
+def test_every_case_is_of_an_op_with_a_kernel(graphmill_host):
+    known = set(graphmill_host.kernels.ops())
+    assert not sorted({case.op for case in load_cases()} - known)
+
+
+@pytest.mark.parametrize("path", case_files(), ids=lambda path: path.stem)
+def test_every_case_has_a_fresh_answer_and_every_answer_a_case(path):
+    stored = read_answers(RESULTS / f"{path.stem}.npz")
+    cases = {case.id: case.digest for case in load_cases(stems=[path.stem])}
+    assert cases == {case_id: answer.digest for case_id, answer in stored.items()}, (
+        "run tools/make_op_cases.py"
+    )
+
+
+@pytest.mark.parametrize("path", case_files(), ids=lambda path: path.stem)
+def test_expected_errors_are_those_of_tensorflow(path):
+    stored = read_answers(RESULTS / f"{path.stem}.npz")
+    for case in load_cases(stems=[path.stem]):
+        assert case.differs or stored[case.id].answer.error == case.error, case.id
+
+
+def test_answers_belong_to_case_files():
+    assert {p.stem for p in RESULTS.glob("*.npz")} <= {p.stem for p in case_files()}
+
+
+def test_answers_stay_small():
+    assert sum(path.stat().st_size for path in RESULTS.glob("*.npz")) < 3_000_000
+
+
+def test_reserved_keys_are_no_attrs_of_any_op():
+    ops = OpRegistry()
+    attrs = {attr.name for name in ops.names() for attr in ops.get(name).attrs}
+    assert not attrs & RESERVED
+
+
+def test_tolerances_are_of_known_ops():
+    ops = OpRegistry()
+    assert not sorted(set(BY_OP) - set(ops.names()))
+
+
+def test_deviations_say_why():
+    for case in load_cases():
+        reasons = [*case.skip.values(), *([case.differs] if case.differs else [])]
+        reasons += [case.close.why] if case.close else []
+        assert all(len(reason) > 20 for reason in reasons), case.id

@@ -1,0 +1,20 @@
+"""Every kernel gives TensorFlow's stored answers on NumPy."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphmill.testing.case import load_cases
+
+
+@pytest.fixture(scope="module")
+def runner(make_runner):
+    return make_runner("numpy")
+
+
+@pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.id)
+def test_kernel_answers_like_tensorflow(case, runner, verdict):
+    message = verdict(case, runner, "numpy")
+    if message.startswith("not applicable"):
+        pytest.skip(message)
+    assert not message, message
