@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from graphmill import errors
 from graphmill.registry import Registry
@@ -11,10 +11,27 @@ from graphmill.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from graphmill.graph.graph import Graph
     from graphmill.registry import Provenance
 
-Pass: TypeAlias = "Callable[..., Any]"
-"""A graph pass: a callable, or a class whose instances are callable."""
+
+@dataclass(frozen=True, slots=True)
+class PassOptions:
+    """What a pass is told besides the graph.
+
+    Attributes:
+        phase: the phase that is running, one of `PHASES`.
+        config: the session's `ConfigProto`, or None.
+        device: full name of the device that a partition is for, after partitioning; "" before.
+    """
+
+    phase: str
+    config: Any = None
+    device: str = ""
+
+
+Pass: TypeAlias = "Callable[[Graph, PassOptions], None]"
+"""A graph pass: it edits the graph in place."""
 
 PHASES: Final = ("PRE_PLACEMENT", "POST_PLACEMENT", "POST_REWRITE_FOR_EXEC", "POST_PARTITIONING")
 """The points between two steps of lowering at which passes run, in that order.
@@ -39,7 +56,9 @@ class PassRegistry(Registry[Pass]):
     """
 
     def __init__(self, *, failures: Callable[[], Iterable[str]] = tuple) -> None:
-        super().__init__("pass", hook="graphmill_register_passes", failures=failures)
+        super().__init__(
+            "pass", hook="graphmill_register_passes", prepare=_prepare_pass, failures=failures
+        )
         self._places: dict[tuple[str, Provenance], PassPlace] = {}
 
     def add_pass(
@@ -57,7 +76,7 @@ class PassRegistry(Registry[Pass]):
 
         Args:
             name: its name, for `explain` and for replacing it.
-            value: the pass, or "package.module:Attribute".
+            value: the pass, a class of which one is made, or "package.module:Attribute".
             phase: one of `PHASES`.
             order: lower runs earlier in the phase; equal ones run by name.
             owner, priority, replace: as in `Registry.add`.
@@ -86,3 +105,10 @@ class PassRegistry(Registry[Pass]):
             (place.order, name) for name, place in places.items() if place.phase == phase
         )
         return tuple((name, self.get(name)) for _, name in names)
+
+
+def _prepare_pass(value: Any) -> Pass:
+    made = value() if isinstance(value, type) else value
+    if not callable(made):
+        raise TypeError(f"{value!r} is not callable")
+    return cast("Pass", made)

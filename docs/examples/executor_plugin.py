@@ -1,0 +1,48 @@
+"""An executor that runs the nodes one after the other, in one fixed order."""
+
+from __future__ import annotations
+
+import graphmill
+from graphmill.graph.algorithms import topological_order
+from graphmill.runtime.executor import Executor, ExecutorFactory
+from graphmill.runtime.op_kernel_context import OpKernelContext
+
+
+class SequentialExecutor(Executor):
+    def __init__(self, params, graph):
+        self.order = topological_order(graph)
+        inner = [node for node in self.order if node.op not in ("_Arg", "_Retval")]
+        self.kernels = {node: params.create_kernel(node) for node in inner}
+
+    def run_async(self, args, done):
+        try:
+            values = {}
+            for node in self.order:
+                inputs = [values[edge.src][edge.src_output] for edge in node.in_edges]
+                values[node] = self.compute(node, inputs, args)
+        except graphmill.errors.OpError as error:
+            done(error.locate(node=node.name, op=node.op))
+        else:
+            done(None)
+
+    def compute(self, node, inputs, args):
+        if node.op == "_Arg":
+            return [args.call_frame.get_arg(node.attrs["index"])]
+        if node.op == "_Retval":
+            args.call_frame.set_retval(node.attrs["index"], inputs[0])
+            return []
+        kernel = self.kernels[node]
+        if kernel.definition.stateful:
+            inputs = [OpKernelContext(args, kernel), *inputs]
+        result = kernel.compute(*inputs)
+        return [result] if node.num_outputs == 1 else result
+
+
+class SequentialExecutorFactory(ExecutorFactory):
+    def new_executor(self, params, graph):
+        return SequentialExecutor(params, graph)
+
+
+@graphmill.hookimpl
+def graphmill_register_executors(executors):
+    executors.add("SEQUENTIAL", SequentialExecutorFactory)

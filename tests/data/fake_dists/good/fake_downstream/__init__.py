@@ -1,0 +1,63 @@
+"""A plugin of somebody else that uses every hook; only names are given here, nothing is imported.
+
+Its op `Downstream>MulAdd3` (x * y + z, times the attr `scale`) has a kernel for any namespace.
+"""
+
+from __future__ import annotations
+
+import graphmill
+
+SEEN: list[tuple[object, ...]] = []
+"""What the life-cycle hooks were told."""
+
+
+@graphmill.hookimpl
+def graphmill_register_ops(ops):
+    from fake_downstream.ops import MUL_ADD_3
+
+    ops.add(MUL_ADD_3)
+
+
+@graphmill.hookimpl
+def graphmill_register_kernels(kernels):
+    kernels.add_module("fake_downstream.kernels", ops=["Downstream>MulAdd3"])
+
+
+@graphmill.hookimpl
+def graphmill_register_devices(devices):
+    devices.add("NPU", "fake_downstream.device:NpuFactory", priority=150)
+
+
+@graphmill.hookimpl
+def graphmill_register_executors(executors):
+    executors.add("SEQUENTIAL", "fake_downstream.executor:SequentialExecutorFactory")
+
+
+@graphmill.hookimpl
+def graphmill_register_passes(passes):
+    passes.add("say_hello", "fake_downstream.extras:say_hello", phase="PRE_PLACEMENT", order=5)
+
+
+@graphmill.hookimpl
+def graphmill_register_transports(transports):
+    transports.add("carrier", "fake_downstream.extras:CarrierTransport")
+
+
+@graphmill.hookimpl
+def graphmill_register_commands(commands):
+    commands.add("weigh", "fake_downstream.extras:weigh")
+
+
+@graphmill.hookimpl
+def graphmill_configure(host):
+    SEEN.append(("configure", host))
+
+
+@graphmill.hookimpl
+def graphmill_step_started(step):
+    SEEN.append(("started", step))
+
+
+@graphmill.hookimpl
+def graphmill_step_finished(step, seconds, error):
+    SEEN.append(("finished", step, seconds, error))
