@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from graphmill import errors
 from graphmill.ops.op_registry import OpRegistry
+from graphmill.plugin.live_sessions import LiveSessions
 from graphmill.plugin.manager import PluginManager, call_with
 from graphmill.plugin.pass_registry import PassRegistry
 from graphmill.plugin.registrars import KernelRegistrar, OpRegistrar, PassRegistrar, Registrar
@@ -43,6 +44,7 @@ class Host:
         commands: commands of the command line by name.
         plugins: what became of each plugin, those that are not used among them.
         step_observers: the step hooks, or None if no plugin has any.
+        sessions: the open sessions over this host.
 
     Threads: assembled by one thread; then its registries may be read by any.
 
@@ -56,6 +58,7 @@ class Host:
     ) -> None:
         self._manager = PluginManager()
         failures = self._manager.failures
+        self.sessions = LiveSessions()
         self.ops = OpRegistry()
         self.kernels = KernelRegistry()
         self.devices: Registry[DeviceFactory] = Registry(

@@ -12,26 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from graphmill.graph.graph import Graph
+    from graphmill.lowering.passes import PassOptions
     from graphmill.registry import Provenance
 
-
-@dataclass(frozen=True, slots=True)
-class PassOptions:
-    """What a pass is told besides the graph.
-
-    Attributes:
-        phase: the phase that is running, one of `PHASES`.
-        config: the session's `ConfigProto`, or None.
-        device: full name of the device that a partition is for, after partitioning; "" before.
-    """
-
-    phase: str
-    config: Any = None
-    device: str = ""
-
-
 Pass: TypeAlias = "Callable[[Graph, PassOptions], None]"
-"""A graph pass: it edits the graph in place."""
+"""A graph pass: called with the graph, which it edits in place."""
 
 PHASES: Final = ("PRE_PLACEMENT", "POST_PLACEMENT", "POST_REWRITE_FOR_EXEC", "POST_PARTITIONING")
 """The points between two steps of lowering at which passes run, in that order.

@@ -15,7 +15,6 @@ from graphmill import errors
 from graphmill.plugin import host as host_module
 from graphmill.plugin.host import Host, default_host
 from graphmill.plugin.manager import PluginWarning
-from graphmill.plugin.pass_registry import PassOptions
 from graphmill.plugin.step_observers import StepInfo
 from graphmill.registry import PluginConflictError, PluginError, Provenance
 from graphmill.runtime.device import DeviceFactory
@@ -104,7 +103,7 @@ class TestGoodPlugin:
             item for item in host.passes.in_phase("PRE_PLACEMENT") if item[0] == "say_hello"
         ]
         told: list[int] = []
-        function([1, 2, 3], PassOptions("PRE_PLACEMENT", config=told))  # type: ignore[arg-type]
+        function([1, 2, 3], types.SimpleNamespace(config=told))  # type: ignore[arg-type]
         assert told == [3]
         assert host.passes.place(name).order == 5
 
