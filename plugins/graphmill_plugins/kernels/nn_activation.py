@@ -6,14 +6,16 @@ softmax_op_functor.h.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
-from graphmill.typing import ArrayNamespace, Value
+from graphmill_plugins.kernels.nn_conv import widen
 
-from .nn_conv import widen
+if TYPE_CHECKING:
+    import numpy as np
+
+    from graphmill.typing import ArrayNamespace, Value
 
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123

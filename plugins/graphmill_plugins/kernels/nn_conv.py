@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
-
-from . import nn_conv_numpy
-from .nn_window import Windows, make_windows
+from graphmill_plugins.kernels import nn_conv_numpy
+from graphmill_plugins.kernels.nn_window import Windows, make_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,9 +61,7 @@ def run_convolution(windows: Windows, x: Value, kernel: Value) -> Value:
     check_channels(x, kernel, -2, windows.op)
     axes = windows.axes(x.shape[1:-1], kernel.shape[:-2])
     dtype, wide = x.dtype, widen(x.dtype)
-    convolve: Callable[..., Any] = (
-        nn_conv_numpy.conv2d if len(axes) == 2 else nn_conv_numpy.conv3d
-    )
+    convolve: Callable[..., Any] = nn_conv_numpy.conv2d if len(axes) == 2 else nn_conv_numpy.conv3d
     out = convolve(x.astype(wide, copy=False), np.asarray(kernel, wide, order="C"), *axes)
     return windows.from_channels_last(np, out.astype(dtype, copy=False))
 
@@ -217,4 +215,3 @@ def depthwise_conv2d(
         return windows.from_channels_last(xp, out.astype(dtype, copy=False))
 
     return run
-

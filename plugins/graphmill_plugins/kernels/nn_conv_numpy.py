@@ -5,10 +5,10 @@ Ways, chosen by shape from measurements (2 cores, OpenBLAS; times of one image):
 * one tap, no padding: the image is already the matrix (`pointwise`).
 * row stride 1: the taps along a row are copied side by side, the rows of the kernel are further
   products that read the same copy shifted (`by_rows`). It copies a kernel-height less than
-  im2col: 147×147×32 → 64 by 3×3 takes 8.8 ms against 12.2 ms, 56×56×64 → 64 2.5 against 4.5 ms.
-* row stride above 1: im2col in blocks of some megabytes (`by_patches`): 224×224×3 → 32 by 3×3
+  im2col: 147x147x32 → 64 by 3x3 takes 8.8 ms against 12.2 ms, 56x56x64 → 64 2.5 against 4.5 ms.
+* row stride above 1: im2col in blocks of some megabytes (`by_patches`): 224x224x3 → 32 by 3x3
   stride 2 takes 2.0 ms against 5.3 ms for im2col of the whole image.
-* depthwise: one multiply-add per tap over whole rows (`depthwise`): 112×112×32 by 3×3 takes
+* depthwise: one multiply-add per tap over whole rows (`depthwise`): 112x112x32 by 3x3 takes
   0.9 ms, with the channels alone as the inner loop 3.3 ms.
 
 All functions take and return fresh or read-only arrays and never write to their inputs.
@@ -24,7 +24,7 @@ from numpy.lib.stride_tricks import as_strided
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .nn_window import Axis
+    from graphmill_plugins.kernels.nn_window import Axis
 
     Array = NDArray[Any]
 
@@ -197,7 +197,7 @@ def depthwise(x: Array, kernel: Array, rows: Axis, cols: Axis) -> Array:
     if multiplier != 1:
         x = np.repeat(x, multiplier, axis=3)
     channels = weights.shape[2]
-    out = np.empty((x.shape[0], rows.out, cols.out, channels), x.dtype)
+    out: Array = np.empty((x.shape[0], rows.out, cols.out, channels), x.dtype)
     if out.size == 0 or weights.size == 0:
         out.fill(0)
         return out

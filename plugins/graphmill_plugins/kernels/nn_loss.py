@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
-
-from .nn_conv import widen
+from graphmill_plugins.kernels.nn_conv import widen
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -97,9 +97,7 @@ def _check_sparse_labels(features: Value, labels: Value) -> None:
             f"logits must be 2-D, but got shape {list(features.shape)}"
         )
     if labels.ndim != 1:
-        raise errors.InvalidArgumentError(
-            f"labels must be 1-D, but got shape {list(labels.shape)}"
-        )
+        raise errors.InvalidArgumentError(f"labels must be 1-D, but got shape {list(labels.shape)}")
     if features.shape[0] != labels.shape[0]:
         raise errors.InvalidArgumentError(
             "logits and labels must have the same first dimension, got logits shape "
@@ -116,9 +114,7 @@ def check_top_k(values: Value, k: int) -> None:
     if k < 0:
         raise errors.InvalidArgumentError(f"Need k >= 0, got {k}")
     if values.ndim < 1:
-        raise errors.InvalidArgumentError(
-            f"input must be >= 1-D, got shape {list(values.shape)}"
-        )
+        raise errors.InvalidArgumentError(f"input must be >= 1-D, got shape {list(values.shape)}")
     if values.shape[-1] < k:
         raise errors.InvalidArgumentError(
             f"input must have at least k columns. Had {values.shape[-1]}, needed {k}"
@@ -140,7 +136,7 @@ def top_k(values: Any, k: int, index_type: np.dtype[Any]) -> tuple[Value, Value]
     return np.take_along_axis(values, order, axis=-1), order.astype(index_type)
 
 
-@kernel("TopKV2", backend="numpy")
+@kernel("TopKV2", backend="numpy", static=("k",))
 def top_k_v2(
     xp: ArrayNamespace, values: Value, k: Value, index_type: np.dtype[Any]
 ) -> tuple[Value, Value]:

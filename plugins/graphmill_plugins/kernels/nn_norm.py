@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
-
-from .nn_conv import widen
-from .nn_window import is_channels_first
+from graphmill_plugins.kernels.nn_conv import widen
+from graphmill_plugins.kernels.nn_window import is_channels_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Pooling kernels on NumPy: MaxPool, AvgPool and their three-dimensional forms.
 
 Semantics: tensorflow/core/kernels/maxpooling_op.cc, avgpooling_op.cc, pooling_ops_3d.cc.
-A window is reduced one axis after the other by shifted maxima or sums over whole images: a 3×3
+A window is reduced one axis after the other by shifted maxima or sums over whole images: a 3x3
 window takes six passes and needs no padded copy.
 """
 
@@ -11,17 +11,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
-
-from .nn_conv import widen
-from .nn_window import Axis, Windows, is_channels_first, make_windows, spatial
+from graphmill_plugins.kernels.nn_conv import widen
+from graphmill_plugins.kernels.nn_window import (
+    Axis,
+    Windows,
+    is_channels_first,
+    make_windows,
+    spatial,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
     from numpy.typing import NDArray
+
+    from graphmill.typing import ArrayNamespace, Value
 
     Array = NDArray[Any]
 
@@ -108,7 +115,8 @@ def avg_pool(x: Array, axes: Sequence[Axis]) -> Array:
     x = x.astype(widen(dtype), copy=False)
     for position, axis in enumerate(axes, 1):
         x = shifted_reduce(x, position, axis, np.add, 0)
-    return (x / window_counts(axes, x.dtype)).astype(dtype, copy=False)
+    mean: Array = x / window_counts(axes, x.dtype)
+    return mean.astype(dtype, copy=False)
 
 
 def window_counts(axes: Sequence[Axis], dtype: np.dtype[Any]) -> Any:
@@ -122,9 +130,7 @@ def window_counts(axes: Sequence[Axis], dtype: np.dtype[Any]) -> Any:
     return total[..., None]
 
 
-def _run(
-    windows: Windows, ksize: Sequence[int], reduce: Callable[..., Array], x: Value
-) -> Value:
+def _run(windows: Windows, ksize: Sequence[int], reduce: Callable[..., Array], x: Value) -> Value:
     windows.check_rank(x, "tensor_in")
     x = windows.to_channels_last(np, np.asarray(x))
     out = reduce(x, windows.axes(x.shape[1:-1], ksize))
@@ -142,9 +148,7 @@ def max_pool_2d(
 ) -> Callable[[Value], Value]:
     """Take the maximum of each window."""
     del xp
-    windows, size = pool_windows(
-        "MaxPool", ksize, strides, padding, data_format, explicit_paddings
-    )
+    windows, size = pool_windows("MaxPool", ksize, strides, padding, data_format, explicit_paddings)
     return partial(_run, windows, size, max_pool)
 
 

@@ -227,8 +227,7 @@ def make_windows(
     for name, values in (("strides", strides), ("dilations", dilations)):
         if len(values) != rank:
             raise errors.InvalidArgumentError(
-                f"Sliding window {name} field must specify {rank} dimensions, "
-                f"got {list(values)}"
+                f"Sliding window {name} field must specify {rank} dimensions, got {list(values)}"
             )
         channel = values[1] if first else values[-1]
         if values[0] != 1 or channel != 1:
@@ -262,8 +261,7 @@ def _explicit_pads(
         return ((0, 0),) * (rank - 2)
     if len(explicit) != 2 * rank:
         raise errors.InvalidArgumentError(
-            f"explicit_paddings attribute must contain {2 * rank} values, "
-            f"but got: {len(explicit)}"
+            f"explicit_paddings attribute must contain {2 * rank} values, but got: {len(explicit)}"
         )
     pairs = [(explicit[2 * axis], explicit[2 * axis + 1]) for axis in range(rank)]
     if min(explicit) < 0:

@@ -1,0 +1,207 @@
+"""Convolution kernels on JAX.
+
+Semantics as in `nn_conv.py` of the parent package. Lowerings that win on XLA's CPU backend: a 1x1
+convolution as a matrix product, a depthwise one as shifted multiply-adds (XLA's own is 10 to 40
+times slower there); other platforms get XLA's convolution, chosen when the program is lowered.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graphmill import dtypes
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.nn_conv import (
+    CONV_TYPES,
+    check_channels,
+    check_depthwise,
+    depthwise_windows,
+    general_windows,
+    widen,
+)
+from graphmill_plugins.kernels.nn_window import Axis, Windows, make_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+
+
+def convolve(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
+    """Convolve channels-last `x` with `kernel` (spatial …, in / groups, out)."""
+    spatial = _SPATIAL[len(axes)]
+    return lax.conv_general_dilated(
+        x,
+        kernel,
+        window_strides=[axis.stride for axis in axes],
+        padding=[(axis.before, axis.after) for axis in axes],
+        rhs_dilation=[axis.dilation for axis in axes],
+        dimension_numbers=(f"N{spatial}C", f"{spatial}IO", f"N{spatial}C"),
+        feature_group_count=groups,
+    )
+
+
+def _pointwise(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
+    """Convolve with a window of one tap: a product over the channels."""
+    picked = tuple(slice(0, (axis.out - 1) * axis.stride + 1, axis.stride) for axis in axes)
+    weights = kernel.reshape(kernel.shape[-2:])
+    return jnp.matmul(x[(slice(None), *picked)], weights)
+
+
+def run_convolution(windows: Windows, x: Value, kernel: Value) -> Value:
+    """Convolve `x`, in the node's format, with `kernel`."""
+    windows.check_rank(x)
+    windows.check_rank(kernel, "filter")
+    x = windows.to_channels_last(jnp, x)
+    check_channels(x, kernel, -2, windows.op)
+    axes = windows.axes(x.shape[1:-1], kernel.shape[:-2])
+    dtype, wide = x.dtype, widen(x.dtype)
+    shape = (x.shape[0], *(axis.out for axis in axes), kernel.shape[-1])
+    groups = x.shape[-1] // kernel.shape[-2]
+    if 0 in shape or 0 in kernel.shape or x.size == 0:
+        out = jnp.zeros(shape, dtype)
+    elif groups == 1 and all(axis.is_pointwise for axis in axes):
+        out = _pointwise(x.astype(wide), kernel.astype(wide), axes)
+    else:
+        out = convolve(x.astype(wide), kernel.astype(wide), axes, groups)
+    return windows.from_channels_last(jnp, out.astype(dtype))
+
+
+def _bind(windows: Windows) -> Callable[[Value, Value], Value]:
+    return partial(run_convolution, windows)
+
+
+@kernel("Conv2D", backend="jax", make=True, types={"T": CONV_TYPES}, expensive=True)
+def conv2d(
+    xp: ArrayNamespace,
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    data_format: str,
+    dilations: tuple[int, ...],
+) -> Callable[[Value, Value], Value]:
+    """Convolve images (N, H, W, C) with (KH, KW, C / groups, O); NCHW likewise."""
+    del xp
+    return _bind(
+        make_windows(
+            "Conv2D",
+            strides=strides,
+            padding=padding,
+            explicit_paddings=explicit_paddings,
+            data_format=data_format,
+            dilations=dilations,
+        )
+    )
+
+
+@kernel("Conv3D", backend="jax", make=True, types={"T": dtypes.FLOATING}, expensive=True)
+def conv3d(
+    xp: ArrayNamespace,
+    strides: tuple[int, ...],
+    padding: str,
+    data_format: str,
+    dilations: tuple[int, ...],
+) -> Callable[[Value, Value], Value]:
+    """Convolve volumes (N, D, H, W, C) with (KD, KH, KW, C / groups, O); NCDHW likewise."""
+    del xp
+    return _bind(
+        make_windows(
+            "Conv3D",
+            strides=strides,
+            padding=padding,
+            data_format=data_format,
+            dilations=dilations,
+            rank=5,
+        )
+    )
+
+
+@kernel("Conv", backend="jax", make=True, types={"T": CONV_TYPES}, expensive=True)
+def conv(
+    xp: ArrayNamespace,
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    data_format: str,
+    dilations: tuple[int, ...],
+    batch_dims: int,
+) -> Callable[[Value, Value], Value]:
+    """Convolve in two or three dimensions, as many as `strides` names."""
+    del xp
+    return _bind(
+        general_windows(strides, padding, explicit_paddings, data_format, dilations, batch_dims)
+    )
+
+
+def _shifted_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
+    """Sum one product per tap over shifted images, which XLA fuses into one loop."""
+    multiplier = kernel.shape[3]
+    weights = kernel.reshape(*kernel.shape[:2], -1)
+    pads = ((0, 0), (rows.before, rows.after), (cols.before, cols.after), (0, 0))
+    x = jnp.pad(x, pads)
+    if multiplier != 1:
+        x = jnp.repeat(x, multiplier, axis=3)
+    out = None
+    for line, column in np.ndindex(rows.kernel, cols.kernel):
+        part = x[:, rows.taps(line), cols.taps(column)] * weights[line, column]
+        out = part if out is None else out + part
+    return out
+
+
+def _grouped_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
+    channels, multiplier = kernel.shape[2:]
+    grouped = kernel.reshape(*kernel.shape[:2], 1, channels * multiplier)
+    return convolve(x, grouped, (rows, cols), channels)
+
+
+def depthwise(x: Value, kernel: Value, rows: Axis, cols: Axis) -> Value:
+    """Convolve every channel of `x` (N, H, W, C) with its own `kernel` (KH, KW, C, M)."""
+    return lax.platform_dependent(
+        x,
+        kernel,
+        cpu=partial(_shifted_depthwise, rows=rows, cols=cols),
+        default=partial(_grouped_depthwise, rows=rows, cols=cols),
+    )
+
+
+@kernel(
+    "DepthwiseConv2dNative",
+    backend="jax",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    expensive=True,
+)
+def depthwise_conv2d(
+    xp: ArrayNamespace,
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    data_format: str,
+    dilations: tuple[int, ...],
+) -> Callable[[Value, Value], Value]:
+    """Convolve each channel with its own (KH, KW, C, M) filters → (N, OH, OW, C * M)."""
+    del xp
+    windows = depthwise_windows(
+        "DepthwiseConv2dNative", strides, padding, explicit_paddings, data_format, dilations
+    )
+
+    def run(x: Value, kernel: Any) -> Value:
+        check_depthwise(windows, x, kernel)
+        x = windows.to_channels_last(jnp, x)
+        rows, cols = windows.axes(x.shape[1:3], kernel.shape[:2])
+        dtype, wide = x.dtype, widen(x.dtype)
+        shape = (x.shape[0], rows.out, cols.out, kernel.shape[2] * kernel.shape[3])
+        if 0 in shape or kernel.size == 0:
+            out = jnp.zeros(shape, dtype)
+        else:
+            out = depthwise(x.astype(wide), jnp.asarray(kernel, wide), rows, cols)
+        return windows.from_channels_last(jnp, out.astype(dtype))
+
+    return run

@@ -1,0 +1,101 @@
+"""What ref and resource variables have in common: keys, checks, read-modify-write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.variables import Variable
+    from graphmill.typing import Shape, Value
+
+
+def resource_key(construction: OpKernelConstruction) -> tuple[str, str]:
+    """Return (container, name) of a node's resource: `shared_name`, else the node's name.
+
+    Raises:
+        InvalidArgumentError: the shared name begins with an underscore.
+    """
+    shared = construction.attr("shared_name")
+    if shared.startswith("_"):
+        raise errors.InvalidArgumentError(
+            f"shared_name cannot start with '_': {shared!r} on node {construction.node_name!r}"
+        )
+    return construction.attr("container"), shared or construction.node_name
+
+
+def shape_text(shape: Shape) -> str:
+    """Return a shape as TensorFlow prints it."""
+    if shape is None:
+        return "<unknown>"
+    return "[" + ",".join("?" if size < 0 else str(size) for size in shape) + "]"
+
+
+def is_compatible(expected: Shape, shape: Sequence[int]) -> bool:
+    """Return whether `shape` is one of those that the static shape `expected` allows."""
+    if expected is None:
+        return True
+    return len(expected) == len(shape) and all(
+        want in (-1, size) for want, size in zip(expected, shape, strict=True)
+    )
+
+
+def keepable(value: Value) -> Value:
+    """Return `value` such that no one else writes into it: a NumPy view is copied.
+
+    A view may look at memory of somebody who changes it (a fed array) or keep much more alive than
+    it shows; an array that owns its memory was made by a kernel and is never written to again.
+    """
+    if isinstance(value, np.ndarray) and not value.flags.owndata:
+        return value.copy()
+    return value
+
+
+def initialized(variable: Variable) -> Value:
+    """Return the value of a ref variable.
+
+    Raises:
+        FailedPreconditionError: it has none yet.
+    """
+    value = variable.value
+    if value is None:
+        raise errors.FailedPreconditionError(
+            f"Attempting to use uninitialized value {variable.name}; "
+            "run the variables' initializer or restore a checkpoint first"
+        )
+    return value
+
+
+def check_same_shape(name: str, held: Value, value: Value) -> None:
+    """Raise InvalidArgumentError unless an update has the shape of the variable."""
+    if held.shape != value.shape:
+        raise errors.InvalidArgumentError(
+            f"Cannot update variable {name!r} with shape {shape_text(held.shape)} using a "
+            f"Tensor with shape {shape_text(value.shape)}, shapes must be equal."
+        )
+
+
+def count_up_to(variable: Variable, limit: int) -> Value:
+    """Return the scalar value and add one to it, in one step.
+
+    Raises:
+        OutOfRangeError: the value has reached `limit`.
+        InvalidArgumentError: the variable is no scalar.
+    """
+    with variable.lock:
+        value = initialized(variable)
+        if value.ndim != 0:
+            raise errors.InvalidArgumentError(
+                f"CountUpTo needs a scalar variable; {variable.name!r} has shape "
+                f"{shape_text(value.shape)}"
+            )
+        if value >= limit:
+            raise errors.OutOfRangeError(f"Reached limit of {limit}")
+        variable.value = value + value.dtype.type(1)
+    return value
