@@ -1,10 +1,100 @@
 """graphmill: run TensorFlow graphs without TensorFlow.
 
     import graphmill
+
     with graphmill.Session(graph="model.pb") as session:
         y = session.run("y:0", {"x:0": x})
 
-Every name below is imported on first use, so that `import graphmill` stays light.
+Every name is imported when it is first used, so that `import graphmill` stays light.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphmill import dtypes, errors, ops, saved_model
+    from graphmill.dtypes import DType, as_dtype
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.tensor import Tensor
+    from graphmill.plugin.host import Host, default_host
+    from graphmill.plugin.markers import hookimpl
+    from graphmill.proto import (
+        CallableOptions,
+        ConfigProto,
+        GraphDef,
+        MetaGraphDef,
+        NodeDef,
+        RunMetadata,
+        RunOptions,
+    )
+    from graphmill.runtime.kernel import kernel
+    from graphmill.session.session import Session, reset
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CallableOptions",
+    "ConfigProto",
+    "DType",
+    "Graph",
+    "GraphDef",
+    "Host",
+    "MetaGraphDef",
+    "NodeDef",
+    "RunMetadata",
+    "RunOptions",
+    "Session",
+    "Tensor",
+    "as_dtype",
+    "default_host",
+    "dtypes",
+    "errors",
+    "hookimpl",
+    "kernel",
+    "ops",
+    "reset",
+    "saved_model",
+]
+
+_MODULES = {"dtypes", "errors", "ops", "saved_model"}
+_HOMES = {
+    "CallableOptions": "graphmill.proto",
+    "ConfigProto": "graphmill.proto",
+    "DType": "graphmill.dtypes",
+    "Graph": "graphmill.graph.builder",
+    "GraphDef": "graphmill.proto",
+    "Host": "graphmill.plugin.host",
+    "MetaGraphDef": "graphmill.proto",
+    "NodeDef": "graphmill.proto",
+    "RunMetadata": "graphmill.proto",
+    "RunOptions": "graphmill.proto",
+    "Session": "graphmill.session.session",
+    "Tensor": "graphmill.graph.tensor",
+    "as_dtype": "graphmill.dtypes",
+    "default_host": "graphmill.plugin.host",
+    "hookimpl": "graphmill.plugin.markers",
+    "kernel": "graphmill.runtime.kernel",
+    "reset": "graphmill.session.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"graphmill.{name}")
+    home = _HOMES.get(name)
+    if home is None:
+        # Element types by name, as `graphmill.float32`.
+        dtype = getattr(importlib.import_module("graphmill.dtypes"), name, None)
+        if not name.startswith("_") and type(dtype).__name__ == "DType":
+            globals()[name] = dtype
+            return dtype
+        raise AttributeError(f"module 'graphmill' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

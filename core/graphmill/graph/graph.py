@@ -122,6 +122,22 @@ class Graph:
             self.add_control_edge(src, node)
         return node
 
+    def copy_nodes(self, nodes: Iterable[Node]) -> dict[Node, Node]:
+        """Add copies of another graph's nodes, without edges; return the copy of each.
+
+        Attrs are shared, not copied.
+
+        Raises:
+            AlreadyExistsError: a name is taken.
+        """
+        copies = {}
+        for node in nodes:
+            copy = self._insert(node.name, node.op_def, node.attrs, node.device)
+            copy.assigned_device = node.assigned_device
+            copy.debug_info = node.debug_info
+            copies[node] = copy
+        return copies
+
     def add_unconnected(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
         """Add a node whose edges come later; import uses it, because edges may point forwards.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError
-from graphmill.runtime.device_name import parse_device_name
+from graphmill.graph.device_name import parse_device_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.cancellation import CancellationManager
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.step_container import StepContainer
     from graphmill.runtime.step_stats import StepStatsCollector
 
     DoneCallback = Callable[[OpError | None], None]
@@ -77,7 +78,7 @@ class ExecutorArgs:
         session_state: Any = None,
         session_handle: str = "",
         tensor_store: Any = None,
-        step_container: str = "",
+        step_container: StepContainer | None = None,
         runner: Any = None,
         sync_on_finish: bool = False,
         start_time: float = 0.0,

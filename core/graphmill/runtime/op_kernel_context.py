@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.errors import InternalError
+
 if TYPE_CHECKING:
     from graphmill.runtime.call_frame import CallFrame
     from graphmill.runtime.cancellation import CancellationManager
@@ -71,7 +73,10 @@ class OpKernelContext:
     @property
     def step_container(self) -> str:
         """Name of the container that is emptied after the step."""
-        return self.args.step_container
+        container = self.args.step_container
+        if container is None:
+            raise InternalError("this run has no step container", node=self.node_name, op=self.op)
+        return container.name
 
     @property
     def rendezvous(self) -> Any:

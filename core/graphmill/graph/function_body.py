@@ -1,0 +1,231 @@
+"""`FunctionBody`: a function instantiated with its attrs as a graph of `_Arg` and `_Retval`.
+
+Semantics: `InstantiateFunction` in `tensorflow/core/framework/function.cc` and `PruneFunctionGraph` in
+`tensorflow/core/common_runtime/function_utils.cc`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError, OpError, suggest
+from graphmill.graph.algorithms import ancestors, topological_order
+from graphmill.graph.graph import Graph, check_inputs, output_type
+from graphmill.graph.import_export import keep_extras, node_attrs, resolve_op
+from graphmill.ops.attr_types import AttrPlaceholder, FuncAttr
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphmill import proto
+    from graphmill.dtypes import DType
+    from graphmill.graph.function_library import FunctionLibrary
+    from graphmill.graph.node import Node
+    from graphmill.ops.op_registry import OpRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionBody:
+    """A function ready to be run.
+
+    Attributes:
+        name: the function's name.
+        graph: its nodes that matter, with an `_Arg` for each argument and a `_Retval` for each result.
+        arg_types, ret_types: element types of arguments and results, lists unfolded.
+        control_rets: nodes that must run even if no result needs them.
+    """
+
+    name: str
+    graph: Graph
+    arg_types: tuple[DType, ...]
+    ret_types: tuple[DType, ...]
+    control_rets: tuple[Node, ...]
+
+
+def instantiate_function(
+    name: str, attrs: Mapping[str, Any], library: FunctionLibrary, ops: OpRegistry
+) -> FunctionBody:
+    """Return the body of a function of `library` for some attrs.
+
+    Raises:
+        NotFoundError: there is no such function, or its body has an unknown op.
+        InvalidArgumentError: an attr is missing, or the body is malformed; names function and node.
+    """
+    builder = _Builder(library.get(name), library.signature(name), dict(attrs), library, ops)
+    try:
+        return builder.build()
+    except OpError as error:
+        if f"function '{name}'" not in error.message:
+            error.message = f"in function '{name}': {error.message}"
+        raise
+
+
+class _Builder:
+    """Builds one body: arguments, nodes, edges, results, in that order."""
+
+    def __init__(
+        self,
+        function: proto.FunctionDef,
+        signature: Any,
+        attrs: dict[str, Any],
+        library: FunctionLibrary,
+        ops: OpRegistry,
+    ) -> None:
+        self.function = function
+        self.signature = signature
+        self.attrs = {**signature.with_defaults({}), **attrs}
+        self.library = library
+        self.ops = ops
+        self.graph = Graph()
+        self.graph.library = library
+        # What body inputs may name: "arg", "arg:i", "node:output", "node:output:i".
+        self.outputs: dict[str, tuple[Node, int]] = {}
+
+    def build(self) -> FunctionBody:
+        arg_types = self._add_args()
+        nodes = [self._add_node(node_def) for node_def in self.function.node_def]
+        for node, node_def in zip(nodes, self.function.node_def, strict=True):
+            self._add_edges(node, node_def)
+        ret_types, rets = self._add_rets()
+        control_rets = tuple(
+            self._node(name, "control output") for name in self.function.control_ret.values()
+        )
+        topological_order(self.graph)
+        self._prune({*rets, *control_rets})
+        return FunctionBody(self.signature.name, self.graph, arg_types, ret_types, control_rets)
+
+    def _add_args(self) -> tuple[DType, ...]:
+        op_def = self.ops.get("_Arg")
+        types: list[DType] = []
+        for position, arg in enumerate(self.signature.input_args):
+            declared = self.function.arg_attr.get(position)
+            for offset, dtype in enumerate(arg.types(self.attrs)):
+                name = arg.name if not arg.is_list else f"{arg.name}_{offset}"
+                attrs = {"T": dtype, "index": len(types)}
+                if declared is not None:
+                    attrs = {**self._substituted(_from_protos(declared.attr)), **attrs}
+                node = self.graph.add_node(
+                    self._free_name(name), op_def, attrs=op_def.with_defaults(attrs)
+                )
+                types.append(dtype)
+                self.outputs[f"{arg.name}:{offset}"] = (node, 0)
+                if not offset:
+                    self.outputs[arg.name] = (node, 0)
+        return tuple(types)
+
+    def _free_name(self, name: str) -> str:
+        """Return a name for an argument or result that no node of the body has."""
+        taken = {node_def.name for node_def in self.function.node_def}
+        while name in taken or self.graph.has_node(name):
+            name += "_"
+        return name
+
+    def _add_node(self, node_def: proto.NodeDef) -> Node:
+        try:
+            op_def = resolve_op(node_def.op, self.ops, self.graph)
+            attrs = self._substituted(
+                node_attrs(node_def, op_def, self.library.large_tensors, self.signature.name)
+            )
+            op_def.check_attrs(attrs)
+            node = self.graph.add_unconnected(node_def.name, op_def, attrs, node_def.device)
+        except OpError as error:
+            error.locate(node=node_def.name, op=node_def.op)
+            raise
+        keep_extras(node, node_def)
+        for output, (start, stop) in op_def.output_ranges(attrs).items():
+            for offset, index in enumerate(range(start, stop)):
+                self.outputs[f"{node.name}:{output}:{offset}"] = (node, index)
+            if start < stop:
+                self.outputs[f"{node.name}:{output}"] = (node, start)
+        return node
+
+    def _substituted(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self._bound(value) for name, value in attrs.items()}
+
+    def _bound(self, value: Any) -> Any:
+        """Return an attr value with the function's own attrs in the place of placeholders."""
+        if isinstance(value, AttrPlaceholder):
+            if value.name not in self.attrs:
+                raise InvalidArgumentError(
+                    f"function '{self.signature.name}' needs attr {value.name!r}; "
+                    f"the call gives {', '.join(sorted(self.attrs)) or 'none'}"
+                )
+            return self.attrs[value.name]
+        if isinstance(value, FuncAttr) and value.attrs:
+            return FuncAttr(value.name, self._substituted(value.attrs))
+        if type(value) is tuple and any(isinstance(v, (AttrPlaceholder, FuncAttr)) for v in value):
+            return tuple(self._bound(item) for item in value)
+        return value
+
+    def _add_edges(self, node: Node, node_def: proto.NodeDef) -> None:
+        sources: list[tuple[Node, int]] = []
+        control: list[Node] = []
+        for text in node_def.input:
+            if text.startswith("^"):
+                control.append(self._node(text[1:], f"control input of '{node.name}'"))
+            else:
+                sources.append(self._output(text, f"input of '{node.name}'"))
+        try:
+            check_inputs(node, [output_type(src, index) for src, index in sources])
+        except InvalidArgumentError as error:
+            error.locate(node=node.name, op=node.op)
+            raise
+        for position, (src, index) in enumerate(sources):
+            self.graph.add_edge(src, index, node, position)
+        for src in control:
+            self.graph.add_control_edge(src, node)
+
+    def _add_rets(self) -> tuple[tuple[DType, ...], list[Node]]:
+        op_def = self.ops.get("_Retval")
+        types: list[DType] = []
+        rets: list[Node] = []
+        for arg in self.signature.output_args:
+            text = self.function.ret.get(arg.name)
+            if text is None:
+                raise InvalidArgumentError(
+                    f"function '{self.signature.name}' does not say where output {arg.name!r} is"
+                )
+            for offset, dtype in enumerate(arg.types(self.attrs)):
+                source = self._result(text, offset, arg.is_list)
+                attrs = op_def.with_defaults({"T": dtype, "index": len(types)})
+                name = self._free_name(f"{arg.name}_RetVal")
+                rets.append(self.graph.add_node(name, op_def, [source], attrs=attrs))
+                types.append(dtype)
+        return tuple(types), rets
+
+    def _result(self, text: str, offset: int, is_list: bool) -> tuple[Node, int]:
+        """Return where an element of a result comes from; a list result names its first element."""
+        found = self._output(text, "result")
+        return (found[0], found[1] + offset) if is_list else found
+
+    def _output(self, text: str, what: str) -> tuple[Node, int]:
+        found = self.outputs.get(text)
+        if found is None:
+            raise InvalidArgumentError(
+                f"function '{self.signature.name}': {what} is '{text}', which names no argument and "
+                f"no output of a node{suggest(text, self.outputs)}"
+            )
+        return found
+
+    def _node(self, name: str, what: str) -> Node:
+        if not self.graph.has_node(name):
+            raise InvalidArgumentError(
+                f"function '{self.signature.name}': {what} is '{name}', which is no node of the body"
+                f"{suggest(name, (node.name for node in self.graph))}"
+            )
+        return self.graph.node(name)
+
+    def _prune(self, roots: set[Node]) -> None:
+        """Drop nodes that neither a result nor an effect needs; arguments stay, they are numbered."""
+        keep = ancestors(
+            roots.union(n for n in self.graph if n.op_def.is_stateful or n.op == "_Arg")
+        )
+        self.graph.withdraw(node for node in self.graph.nodes if node not in keep)
+        self.graph.edit_count = 0
+
+
+def _from_protos(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    from graphmill.ops.attr_value import attrs_from_proto
+
+    return attrs_from_proto(attrs)

@@ -1,0 +1,158 @@
+"""`KernelFactory`: the kernels of a graph's nodes on one device, all missing ones told at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import NotFoundError, OpError
+from graphmill.runtime.kernel import (
+    KernelDef,
+    OpKernel,
+    OpKernelConstruction,
+    bind,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
+    from graphmill.plugin.host import Host
+    from graphmill.runtime.device import Device
+    from graphmill.runtime.kernel_registry import KernelChoice
+
+# The executor itself stands for these; they need no kernel.
+BOUNDARY_OPS = frozenset({"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval"})
+_MANY = 5
+
+
+class KernelFactory:
+    """Chooses and makes kernels for one executor.
+
+    Args:
+        host: whose kernels are used.
+        device: where they run.
+        functions: the function library runtime that they may call.
+        op_segment: whether stateful kernels are kept by the device for the session (for the nodes of
+            a session's graph), or belong to the executor (for the nodes of a function).
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        device: Device,
+        functions: FunctionLibraryRuntime,
+        *,
+        op_segment: bool,
+    ) -> None:
+        self._host = host
+        self._device = device
+        self._functions = functions
+        self._op_segment = op_segment
+        self._choices: dict[Node, KernelChoice] = {}
+
+    def choose_all(self, graph: Graph) -> None:
+        """Look up the kernel of each node.
+
+        Raises:
+            NotFoundError: some nodes have none; the message tells all of them, by op.
+            PluginConflictError: two kernels of a node fit equally.
+        """
+        missing: dict[str, list[tuple[Node, str]]] = {}
+        for node in graph.nodes:
+            if node.op in BOUNDARY_OPS or node.op in graph.library:
+                continue
+            try:
+                self._choices[node] = self.choose(node)
+            except NotFoundError as error:
+                missing.setdefault(node.op, []).append((node, error.message))
+        if missing:
+            raise self._missing_error(missing)
+
+    def choose(self, node: Node) -> KernelChoice:
+        """Return the kernel for a node and why it is that one.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        return self._host.kernels.find(
+            node.op_def, node.attrs, self._device.device_type, self._device.backends
+        )
+
+    def create(self, node: Node) -> OpKernel:
+        """Return the kernel of a node, made for it or found in the device's op segment."""
+        choice = self._choices.get(node)
+        if choice is None:
+            if node.op in node.graph.library:
+                return self._call_of_function(node)
+            choice = self.choose(node)
+        if choice.definition.stateful and self._op_segment:
+            return self._device.op_segment.find_or_create(
+                node.name, lambda: self._bind(node, choice)
+            )
+        return self._bind(node, choice)
+
+    def _bind(self, node: Node, choice: KernelChoice) -> OpKernel:
+        construction = OpKernelConstruction(
+            node.name,
+            node.op_def,
+            node.attrs,
+            self._device,
+            self._device.namespace(choice.backend),
+        )
+        try:
+            kernel = bind(choice.definition, construction, choice.owner)
+        except OpError as error:
+            error.locate(node=node.name, op=node.op, device=self._device.name)
+            raise
+        kernel.functions = self._functions
+        return kernel
+
+    def _call_of_function(self, node: Node) -> OpKernel:
+        """Return a kernel for a node whose op is the name of a function of the library."""
+        count = len(node.output_types)
+
+        def call(ctx: Any, *inputs: Any) -> Any:
+            state = ctx.state
+            handle = state.get("handle")
+            if handle is None:
+                handle = state["handle"] = ctx.functions.instantiate(node.op, node.attrs)
+            outputs = ctx.functions.run(handle, inputs, ctx)
+            return outputs[0] if count == 1 else outputs
+
+        definition = KernelDef(ops=(node.op,), function=call, stateful=True)
+        kernel = OpKernel(call, definition, node.name, node.op, self._device)
+        kernel.functions = self._functions
+        return kernel
+
+    def _missing_error(self, missing: dict[str, list[tuple[Node, str]]]) -> NotFoundError:
+        lines = []
+        for op, places in sorted(missing.items()):
+            nodes = _some(node.name for node, _ in places)
+            lines.append(f"  {op} (node {nodes}): {places[0][1]}{self._elsewhere(places[0][0])}")
+        count = f"{len(missing)} op{'s have' if len(missing) > 1 else ' has'}"
+        failures = self._host.plugin_failures()
+        if failures:
+            lines.append(f"  plugins that failed to load: {'; '.join(failures)}")
+        first = next(iter(missing.values()))[0][0]
+        return NotFoundError(
+            f"{count} no kernel on {self._device.name}:\n" + "\n".join(lines),
+            node=first.name,
+            op=first.op,
+            device=self._device.name,
+        )
+
+    def _elsewhere(self, node: Node) -> str:
+        """Say which other device types of the host have a kernel for a node."""
+        types = set()
+        for entry in self._host.kernels.registrations(node.op_def):
+            types.update(entry.definition.device or ())
+        types.discard(self._device.device_type)
+        return f" It has kernels for device types {', '.join(sorted(types))}." if types else ""
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _MANY} more" if len(listed) > _MANY else ""
+    return ", ".join(listed[:_MANY]) + more

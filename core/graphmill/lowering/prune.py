@@ -1,0 +1,172 @@
+"""Rewrite a graph for one feed/fetch/target signature and prune it to what that needs (row S4).
+
+Semantics: `RewriteGraphForExecution` in `tensorflow/core/graph/subgraph.cc`: a fed tensor is cut and
+its consumers read an `_Arg`; each fetched tensor goes into a `_Retval`; what neither a fetch nor a
+target needs is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.graph.graph import Graph
+from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.graph.node import Node
+    from graphmill.ops.op_registry import OpRegistry
+
+_PLACEHOLDER_OPS = frozenset({"Placeholder", "PlaceholderV2"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClientGraph:
+    """A graph pruned and rewritten for one signature.
+
+    Attributes:
+        graph: with an `_Arg` for each feed and a `_Retval` for each fetch, numbered in order.
+        feed_types, fetch_types: their element types.
+    """
+
+    graph: Graph
+    feed_types: tuple[DType, ...]
+    fetch_types: tuple[DType, ...]
+
+
+def build_client_graph(
+    full: Graph,
+    ops: OpRegistry,
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+    targets: Sequence[str],
+) -> ClientGraph:
+    """Return the part of `full` that a signature needs; `full` is not changed.
+
+    Raises:
+        NotFoundError: a feed, fetch or target does not exist; the message names near matches.
+        InvalidArgumentError: a tensor is fed twice, or there is nothing to do.
+    """
+    fed = _find_tensors(full, feeds, "feed")
+    if len(set(fed)) != len(fed):
+        twice = next(name for tensor, name in zip(fed, feeds, strict=True) if fed.count(tensor) > 1)
+        raise InvalidArgumentError(f"tensor {twice!r} is fed more than once")
+    fetched = _find_tensors(full, fetches, "fetch")
+    wanted = [_find_node(full, name, "target") for name in targets]
+    if not fetched and not wanted:
+        raise InvalidArgumentError("Must specify at least one target to fetch or execute.")
+    return _Rewriter(full, ops, fed).rewrite(fetched, wanted)
+
+
+class _Rewriter:
+    """Copies the needed nodes into a new graph, with the feeds cut."""
+
+    def __init__(self, full: Graph, ops: OpRegistry, fed: Sequence[tuple[Node, int]]) -> None:
+        self.ops = ops
+        self.fed = fed
+        self.feed_index = {tensor: index for index, tensor in enumerate(fed)}
+        self.fed_placeholders = {
+            node: index for index, (node, _) in enumerate(fed) if node.op in _PLACEHOLDER_OPS
+        }
+        self.graph = Graph()
+        self.graph.library = full.library
+        self.graph.versions = full.versions
+
+    def rewrite(
+        self, fetched: Sequence[tuple[Node, int]], wanted: Sequence[Node]
+    ) -> ClientGraph:
+        needed = self._needed(fetched, wanted)
+        self.copies = self.graph.copy_nodes(needed)
+        self.args = [self._add_arg(index) for index in range(len(self.fed))]
+        for node in needed:
+            self._add_edges(node)
+        for index, tensor in enumerate(fetched):
+            self._add_retval(index, tensor)
+        feed_types = tuple(node.output_types[output].base_dtype for node, output in self.fed)
+        fetch_types = tuple(node.output_types[output].base_dtype for node, output in fetched)
+        return ClientGraph(self.graph, feed_types, fetch_types)
+
+    def _needed(
+        self, fetched: Iterable[tuple[Node, int]], wanted: Iterable[Node]
+    ) -> list[Node]:
+        """Return what fetches and targets need, walking backwards and stopping at feeds."""
+        stack = [tensor[0] for tensor in fetched if tensor not in self.feed_index]
+        stack.extend(wanted)
+        found = set(stack)
+        while stack:
+            node = stack.pop()
+            for edge in (*node.in_edges, *node.control_in_edges):
+                src = edge.src
+                if src not in found and not self._is_cut(src, edge.src_output):
+                    found.add(src)
+                    stack.append(src)
+        found.discard(next(iter(found)).graph.source if found else None)  # type: ignore[arg-type]
+        return sorted(found, key=lambda node: node.id)
+
+    def _is_cut(self, src: Node, output: int) -> bool:
+        if output == CONTROL_SLOT:
+            return src in self.fed_placeholders
+        return (src, output) in self.feed_index
+
+    def _add_arg(self, index: int) -> Node:
+        node, output = self.fed[index]
+        op_def = self.ops.get("_Arg")
+        attrs = {"T": node.output_types[output].base_dtype, "index": index}
+        return self.graph.add_node(
+            f"_arg_{node.name}_{output}_{index}",
+            op_def,
+            attrs=op_def.with_defaults(attrs),
+            device=node.device,
+        )
+
+    def _add_retval(self, index: int, tensor: tuple[Node, int]) -> None:
+        node, output = tensor
+        op_def = self.ops.get("_Retval")
+        attrs = {"T": node.output_types[output].base_dtype, "index": index}
+        self.graph.add_node(
+            f"_retval_{node.name}_{output}_{index}",
+            op_def,
+            [self._source(node, output)],
+            attrs=op_def.with_defaults(attrs),
+            device=node.assigned_device or node.device,
+        )
+
+    def _source(self, node: Node, output: int) -> tuple[Node, int]:
+        index = self.feed_index.get((node, output))
+        return (self.copies[node], output) if index is None else (self.args[index], 0)
+
+    def _add_edges(self, node: Node) -> None:
+        copy = self.copies[node]
+        for position, edge in enumerate(node.in_edges):
+            src, output = self._source(edge.src, edge.src_output)
+            self.graph.add_edge(src, output, copy, position)
+        for edge in node.control_in_edges:
+            if edge.src in self.fed_placeholders:
+                self.graph.add_control_edge(self.args[self.fed_placeholders[edge.src]], copy)
+            elif edge.src in self.copies:
+                self.graph.add_control_edge(self.copies[edge.src], copy)
+
+
+def _find_tensors(graph: Graph, names: Sequence[str], what: str) -> list[tuple[Node, int]]:
+    tensors = []
+    for name in names:
+        node_name, output = parse_tensor_name(name)
+        node = _find_node(graph, node_name, what)
+        if output == CONTROL_SLOT or output >= len(node.output_types):
+            raise NotFoundError(
+                f"{what} {name!r} does not exist: node {node.name!r} (op {node.op}) has "
+                f"{len(node.output_types)} outputs"
+            )
+        tensors.append((node, output))
+    return tensors
+
+
+def _find_node(graph: Graph, name: str, what: str) -> Node:
+    if not graph.has_node(name):
+        near = suggest(name, (node.name for node in graph))
+        raise NotFoundError(f"{what} {name!r} does not exist: the graph has no such node{near}")
+    return graph.node(name)

@@ -1,0 +1,41 @@
+"""The cost graph of a step: how long each node took and how large its outputs are (row S6).
+
+Semantics: `tensorflow/core/graph/costmodel.cc` (AddToCostGraphDef).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.dtypes import as_dtype
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.runtime.step_stats import StepStatsCollector
+
+_NANOS_PER_MICRO = 1000
+
+
+def cost_graph(graph: Graph, device: str, collector: StepStatsCollector, message: Any) -> None:
+    """Add the nodes of one partition to a `CostGraphDef`, with what `collector` measured.
+
+    Times are microseconds, as in TensorFlow; sizes are bytes.
+    """
+    measured = {stats.node_name: stats for stats in collector.nodes(device)}
+    numbers = {node: len(message.node) + index for index, node in enumerate(graph.nodes)}
+    for node, number in numbers.items():
+        entry = message.node.add(name=node.name, device=device, id=number)
+        for edge in node.in_edges:
+            entry.input_info.add(preceding_node=numbers[edge.src], preceding_port=edge.src_output)
+        entry.control_input.extend(
+            numbers[edge.src] for edge in node.control_in_edges if edge.src in numbers
+        )
+        stats = measured.get(node.name)
+        if stats is None:
+            continue
+        entry.compute_time = entry.compute_cost = (stats.ended - stats.started) // _NANOS_PER_MICRO
+        for dtype, shape, size in stats.outputs:
+            output = entry.output_info.add(size=size, alias_input_port=-1)
+            output.dtype = as_dtype(dtype).enum
+            for dim in shape:
+                output.shape.dim.add(size=dim)

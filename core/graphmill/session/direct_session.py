@@ -1,0 +1,221 @@
+"""`DirectSession`: a session that runs in this process (rows S1, S3–S7, S10, S11).
+
+Semantics: `tensorflow/core/common_runtime/direct_session.cc`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any
+
+from graphmill import proto
+from graphmill.errors import CancelledError, FailedPreconditionError, InvalidArgumentError
+from graphmill.graph.node import parse_tensor_name
+from graphmill.lowering.execution_state import GraphExecutionState
+from graphmill.lowering.function_runtime import FunctionLibraryRuntime
+from graphmill.lowering.kernel_factory import KernelFactory
+from graphmill.lowering.passes import PassOptions, run_passes
+from graphmill.lowering.place import place
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.device_mgr import DeviceMgr
+from graphmill.runtime.executor import LocalExecutorParams
+from graphmill.session.executors_cache import (
+    CachedExecutors,
+    ExecutorsAndKeys,
+    ExecutorsCache,
+    PerPartition,
+    Signature,
+)
+from graphmill.session.feeds import feed_converter, static_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphmill.graph.graph import Graph
+    from graphmill.plugin.host import Host
+    from graphmill.runtime.device import Device
+
+NAME_PREFIX = "/job:localhost/replica:0/task:0"
+_session_numbers = itertools.count(1)
+
+
+class DirectSession:
+    """The graph, devices and executors of one session.
+
+    Threads: any number may run steps. `_graph_lock` guards the full graph and the making of client
+    graphs; no lock is taken by a step whose executors exist.
+
+    Attributes:
+        name: unique in the process, for observers and logs.
+        config: the session's `ConfigProto`.
+        devices: the session's devices.
+        cancellation: cancels all steps when the session is closed.
+        host: where ops, kernels, devices and executors come from.
+        is_closed: set by `close`.
+    """
+
+    def __init__(self, host: Host, config: Any) -> None:
+        self.name = f"direct-{next(_session_numbers)}"
+        self.host = host
+        self.config = config
+        self.cancellation = CancellationManager()
+        self.is_closed = False
+        self._executor_factory = host.executors.get(config.experimental.executor_type)
+        self.devices = DeviceMgr(_create_devices(host, config))
+        self._options = PassOptions(config, self.devices, host)
+        self._graph_lock = threading.RLock()
+        self._state = GraphExecutionState(
+            host.ops, self._options, is_static=config.experimental.optimize_for_static_graph
+        )
+        self._functions: dict[str, FunctionLibraryRuntime] = {}
+        self._cache = ExecutorsCache()
+        self._source: Graph | None = None
+        self._source_size = 0
+        self._source_edits = 0
+        host.sessions.add(self)
+
+    @property
+    def graph(self) -> Graph:
+        """The session's full graph; do not change it."""
+        return self._state.graph
+
+    def extend(
+        self,
+        graph_def: proto.GraphDef,
+        large_tensors: Mapping[tuple[str, str, str], Any] | None = None,
+    ) -> None:
+        """Add the nodes of a GraphDef (row S3); on an error the session is unchanged.
+
+        Raises:
+            OpError: see `graphmill.graph.import_export.extend_graph`.
+        """
+        self.check_open()
+        with self._graph_lock:
+            self._state.extend(graph_def, large_tensors)
+            self._state.freeze()
+
+    def follow(self, source: Graph) -> None:
+        """Take the nodes of a graph object, now and whenever it has grown."""
+        with self._graph_lock:
+            self._source = source
+            self._source_edits = source.edit_count
+            self.sync_graph()
+
+    def sync_graph(self) -> None:
+        """Take what the followed graph object has got since the last time.
+
+        Raises:
+            FailedPreconditionError: a node that was there before has been changed since.
+        """
+        source = self._source
+        if source is None or (
+            source.num_node_ids == self._source_size and source.edit_count == self._source_edits
+        ):
+            return
+        with self._graph_lock:
+            if source.edit_count != self._source_edits:
+                raise FailedPreconditionError(
+                    "a node of the graph was changed or removed after the session took it; "
+                    "sessions only see nodes that are added. Make a new session"
+                )
+            size = source.num_node_ids
+            self._state.extend_from(source, source.nodes_since(self._source_size))
+            self._source_size = size
+            self._state.freeze()
+
+    def executors(self, key: Signature) -> CachedExecutors:
+        """Return what runs a signature (feeds, fetches, targets), made at the first call.
+
+        Raises:
+            NotFoundError: a name does not exist, or an op has no kernel.
+            OpError: placement, a pass or a kernel refused the graph.
+        """
+        found = self._cache.find(key)
+        if found is None:
+            self.check_open()
+            found = self._cache.get_or_create(key, self._create_executors)
+        return found
+
+    def check_open(self) -> None:
+        """Raise CancelledError if the session is closed."""
+        if self.is_closed:
+            raise CancelledError("Session has been closed.")
+
+    def close(self) -> None:
+        """Cancel running steps, drop executors and resources; a second call does nothing."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.host.sessions.discard(self)
+        self.cancellation.start_cancel(CancelledError("Session has been closed."))
+        self._cache.clear()
+        for functions in self._functions.values():
+            functions.close()
+        self.devices.close()
+
+    def reset(self, containers: Iterable[str]) -> None:
+        """Clear resource containers (row S10)."""
+        self.devices.clear_containers(containers)
+
+    def _create_executors(self, key: Signature) -> ExecutorsAndKeys:
+        feeds, fetches, targets = key
+        with self._graph_lock:
+            full = self._state.graph
+            client = self._state.build_client_graph(feeds, fetches, targets)
+            device = place(
+                client.graph, self.devices, allow_soft_placement=self.config.allow_soft_placement
+            )
+            for phase in ("POST_PLACEMENT", "POST_REWRITE_FOR_EXEC", "POST_PARTITIONING"):
+                run_passes(phase, client.graph, self._options)
+            item = self._create_partition(client.graph, device)
+            shapes = tuple(_feed_shape(full, feed) for feed in feeds)
+        converters = tuple(
+            feed_converter(name, dtype, shape)
+            for name, dtype, shape in zip(feeds, client.feed_types, shapes, strict=True)
+        )
+        return ExecutorsAndKeys(
+            items=(item,),
+            feeds=feeds,
+            fetches=fetches,
+            targets=targets,
+            feed_types=client.feed_types,
+            fetch_types=client.fetch_types,
+            feed_shapes=shapes,
+            converters=converters,
+        )
+
+    def _create_partition(self, graph: Graph, device: Device) -> PerPartition:
+        functions = self._function_runtime(device)
+        kernels = KernelFactory(self.host, device, functions, op_segment=True)
+        kernels.choose_all(graph)
+        params = LocalExecutorParams(device, kernels.create, function_library=functions)
+        executor = self._executor_factory.new_executor(params, graph)
+        return PerPartition(graph, device, functions, executor)
+
+    def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:
+        found = self._functions.get(device.name)
+        if found is None:
+            found = self._functions[device.name] = FunctionLibraryRuntime(
+                self._state.graph, device, self._executor_factory, self._options
+            )
+        return found
+
+
+def _create_devices(host: Host, config: Any) -> list[Device]:
+    devices: list[Device] = []
+    for device_type in host.devices.keys():  # noqa: SIM118 - a registry, not a dict
+        devices.extend(host.devices.get(device_type).create_devices(config, NAME_PREFIX))
+    unknown = [name for name in config.device_count if name not in host.devices]
+    wanted = [name for name in unknown if config.device_count[name] > 0 and name != "GPU"]
+    if wanted:
+        raise InvalidArgumentError(
+            f"device_count asks for devices of type {', '.join(sorted(wanted))}; registered types: "
+            f"{', '.join(host.devices.keys())}. A plugin that supplies the type must be installed"
+        )
+    return devices
+
+
+def _feed_shape(full: Graph, feed: str) -> Any:
+    name, output = parse_tensor_name(feed)
+    return static_shape(full.node(name), output, full.versions.producer)

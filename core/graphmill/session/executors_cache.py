@@ -1,0 +1,148 @@
+"""`ExecutorsAndKeys` and the cache of them (row S5).
+
+Semantics: `DirectSession::GetOrCreateExecutors` in `tensorflow/core/common_runtime/direct_session.cc`.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.dtypes import DType
+    from graphmill.graph.graph import Graph
+    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
+    from graphmill.runtime.device import Device
+    from graphmill.runtime.executor import Executor
+    from graphmill.typing import Shape
+
+Signature: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+"""Names of feeds, fetches and targets."""
+
+
+@dataclass(slots=True)
+class PerPartition:
+    """One partition: a graph on one device, with its executor."""
+
+    graph: Graph
+    device: Device
+    functions: FunctionLibraryRuntime
+    executor: Executor
+
+
+@dataclass(slots=True)
+class ExecutorsAndKeys:
+    """All that is needed to run one signature.
+
+    Attributes:
+        items: one for each partition.
+        feeds, fetches: tensor names in the order of the call frame's arguments and results.
+        targets: names of the nodes that run as well.
+        feed_types, fetch_types: their element types.
+        feed_shapes: what the graph says of the shapes of the feeds.
+        step_count: how many steps it has run; written without a lock, a statistic.
+        converters: for each feed the function from the caller's value to a tensor.
+    """
+
+    items: tuple[PerPartition, ...]
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    targets: tuple[str, ...]
+    feed_types: tuple[DType, ...]
+    fetch_types: tuple[DType, ...]
+    feed_shapes: tuple[Shape, ...]
+    step_count: int = 0
+    converters: tuple[Callable[[Any], Any], ...] = field(default=())
+
+    def close(self) -> None:
+        """Give the executors back."""
+        for item in self.items:
+            item.executor.close()
+
+
+@dataclass(slots=True)
+class CachedExecutors:
+    """An entry as one caller sees it: the shared executors, and his order of feeds and fetches.
+
+    Attributes:
+        executors: shared by all orders of one signature.
+        feed_order: for each argument of the executors, its position among the caller's feeds; None
+            if the orders are the same.
+        fetch_order: for each fetch of the caller, its position among the executors' results; None
+            if the orders are the same.
+    """
+
+    executors: ExecutorsAndKeys
+    feed_order: tuple[int, ...] | None
+    fetch_order: tuple[int, ...] | None
+
+
+class ExecutorsCache:
+    """The executors of one session.
+
+    A look-up tries the signature as the caller wrote it, then sorted; what is made is stored under
+    both. Entries are made outside the lock; if another thread was first, its entry wins.
+
+    Threads: `_lock` guards both tables for writing; a look-up by the exact key takes no lock.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._exact: dict[Signature, CachedExecutors] = {}
+        self._sorted: dict[Signature, ExecutorsAndKeys] = {}
+
+    def find(self, key: Signature) -> CachedExecutors | None:
+        """Return the entry of a signature exactly as written, or None."""
+        return self._exact.get(key)
+
+    def get_or_create(
+        self, key: Signature, create: Callable[[Signature], ExecutorsAndKeys]
+    ) -> CachedExecutors:
+        """Return the entry of a signature, made by `create` for its sorted form if need be."""
+        found = self._exact.get(key)
+        if found is not None:
+            return found
+        feeds, fetches, targets = key
+        sorted_key = (
+            tuple(sorted(feeds)),
+            tuple(sorted(set(fetches))),
+            tuple(sorted(set(targets))),
+        )
+        with self._lock:
+            shared = self._sorted.get(sorted_key)
+        if shared is None:
+            made = create(sorted_key)
+            with self._lock:
+                shared = self._sorted.setdefault(sorted_key, made)
+            if shared is not made:
+                made.close()
+        entry = CachedExecutors(
+            shared,
+            _order(feeds, shared.feeds),
+            _order(shared.fetches, fetches),
+        )
+        with self._lock:
+            return self._exact.setdefault(key, entry)
+
+    def clear(self) -> None:
+        """Drop and close all entries."""
+        with self._lock:
+            entries = list(self._sorted.values())
+            self._sorted.clear()
+            self._exact.clear()
+        for entry in entries:
+            entry.close()
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+
+def _order(source: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Return for each name of `wanted` its position in `source`; None if they are the same."""
+    if source == wanted:
+        return None
+    position = {name: index for index, name in enumerate(source)}
+    return tuple(position[name] for name in wanted)

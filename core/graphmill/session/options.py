@@ -1,0 +1,72 @@
+"""Options that users give as messages, bytes or dicts, as our own messages (row S1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.protobuf.message import Message
+
+    _M = TypeVar("_M", bound=Message)
+
+
+def as_message(
+    kind: type[_M], value: Message | bytes | Mapping[str, Any] | None, what: str
+) -> _M:
+    """Return options as a message of class `kind`.
+
+    Args:
+        kind: the class, as `proto.ConfigProto`.
+        value: such a message, TensorFlow's own message of that name, serialized bytes, a dict in
+            protobuf's JSON form (field names as in the .proto file), or None for the defaults.
+        what: what it is, for messages.
+
+    Raises:
+        InvalidArgumentError: the value is none of these, or has unknown fields.
+    """
+    if value is None:
+        return kind()
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, bytes):
+        return _parse(kind, value, what)
+    if isinstance(value, dict):
+        return _from_dict(kind, value, what)
+    descriptor = getattr(value, "DESCRIPTOR", None)
+    if descriptor is not None and descriptor.name == kind.DESCRIPTOR.name:
+        return _parse(kind, value.SerializeToString(), what)  # type: ignore[union-attr]
+    raise InvalidArgumentError(
+        f"{what} is a {type(value).__name__}; expected a {kind.DESCRIPTOR.name} message, its bytes, "
+        "or a dict"
+    )
+
+
+def give_back(source: Message, target: Message) -> None:
+    """Copy a message into the caller's, which may be of TensorFlow's own class of that name."""
+    if type(source) is type(target):
+        target.CopyFrom(source)
+    else:
+        target.ParseFromString(source.SerializeToString())
+
+
+def _parse(kind: type[_M], content: bytes, what: str) -> _M:
+    from google.protobuf.message import DecodeError
+
+    try:
+        return kind.FromString(content)
+    except DecodeError as error:
+        raise InvalidArgumentError(f"{what}: the bytes are no {kind.DESCRIPTOR.name}") from error
+
+
+def _from_dict(kind: type[_M], value: dict[str, Any], what: str) -> _M:
+    from google.protobuf import json_format
+
+    try:
+        return json_format.ParseDict(value, kind())
+    except json_format.ParseError as error:
+        known = ", ".join(sorted(field.name for field in kind.DESCRIPTOR.fields))
+        raise InvalidArgumentError(f"{what}: {error}; it has the fields {known}") from error

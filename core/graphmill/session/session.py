@@ -1,0 +1,291 @@
+"""`Session`: run graphs (rows S1–S7, S10, S11). The API is `tf.compat.v1.Session`'s."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from graphmill import proto
+from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
+from graphmill.graph.graph import Graph
+from graphmill.plugin.host import Host, default_host
+from graphmill.session.direct_session import DirectSession
+from graphmill.session.fetches import FetchPlan, feed_name, target_name
+from graphmill.session.options import as_message
+from graphmill.session.step import run_step, run_step_with_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from graphmill.runtime.device import DeviceAttributes
+    from graphmill.session.executors_cache import CachedExecutors
+    from graphmill.typing import Value
+
+
+class Session:
+    """Runs the nodes of a graph and holds its variables and other resources.
+
+        with graphmill.Session(graph="model.pb") as session:
+            probabilities = session.run("softmax:0", {"image:0": image})
+
+    Args:
+        target: empty for a session in this process.
+        graph: a `graphmill.Graph`, a `GraphDef` message, its bytes, or the path of a model file.
+            A graph object that grows later is followed. None begins with an empty graph (`extend`).
+        config: a `ConfigProto`, its bytes, or a dict in protobuf's JSON form.
+        host: where ops, kernels, devices and executors come from; by default what is installed.
+
+    Threads: `run`, callables, `extend` and `close` may be called from any number of threads.
+
+    Raises:
+        NotFoundError: there is no such target, executor type, or file.
+        InvalidArgumentError: config or graph is malformed.
+    """
+
+    def __init__(
+        self, target: str = "", graph: Any = None, config: Any = None, host: Host | None = None
+    ) -> None:
+        host = host or default_host()
+        if target:
+            raise NotFoundError(
+                f"no session factory for target {target!r}; this release runs sessions in this process "
+                f"(target ''). Transports registered: {', '.join(host.transports.keys()) or 'none'}"
+            )
+        self._impl = DirectSession(host, as_message(proto.ConfigProto, config, "config"))
+        self._plans: dict[Any, FetchPlan] = {}
+        try:
+            self._take_graph(graph)
+        except BaseException:
+            self._impl.close()
+            raise
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that the session follows, or its own; do not change nodes that it ran."""
+        return self._source if self._source is not None else self._impl.graph
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        *,
+        targets: Iterable[Any] = (),
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> Any:
+        """Run what the fetches and targets need, and return the fetches' values.
+
+        Args:
+            fetches: a tensor or operation, the name of one (`"y:0"`, `"train"`), or any nesting of
+                lists, tuples, dicts, namedtuples and dataclasses of them. An operation gives None.
+            feed_dict: values by tensor or name; any tensor can be fed, not only placeholders.
+            targets: operations that are to run as well.
+            options: `RunOptions`: `timeout_in_ms`, `trace_level`, `output_partition_graphs` …
+            run_metadata: a `RunMetadata` message that is filled.
+
+        Returns:
+            The structure of `fetches` with NumPy arrays (scalars for rank 0, bytes for a string).
+
+        Raises:
+            NotFoundError: a name does not exist, or an op has no kernel.
+            InvalidArgumentError: a value that is fed does not fit its tensor.
+            CancelledError: the session is closed.
+            OpError: what the first failing node raised; the session can go on working.
+        """
+        impl = self._impl
+        impl.check_open()
+        impl.sync_graph()
+        plan = self._plan(fetches)
+        names = tuple(map(feed_name, feed_dict)) if feed_dict else ()
+        wanted = (*plan.targets, *map(target_name, targets))
+        entry = impl.executors((names, plan.tensors, wanted))
+        values = list(feed_dict.values()) if feed_dict else []
+        return plan.rebuild(self._execute(entry, values, options, run_metadata))
+
+    def make_callable(
+        self,
+        fetches: Any,
+        feed_list: Sequence[Any] = (),
+        *,
+        targets: Iterable[Any] = (),
+        options: Any = None,
+    ) -> Callable[..., Any]:
+        """Return a function that runs one signature without looking up names (row S7).
+
+        The function takes the values of `feed_list` by position (and `run_metadata` by keyword) and
+        returns what `run` would.
+
+        Raises:
+            NotFoundError: a name does not exist, or an op has no kernel.
+        """
+        impl = self._impl
+        impl.check_open()
+        impl.sync_graph()
+        plan = self._plan(fetches)
+        names = tuple(map(feed_name, feed_list))
+        wanted = (*plan.targets, *map(target_name, targets))
+        entry = impl.executors((names, plan.tensors, wanted))
+        return _make_call(self, impl, entry, plan, len(names), options)
+
+    def extend(self, graph_def: Any) -> None:
+        """Add nodes to the graph (row S3); on an error the session is unchanged.
+
+        Args:
+            graph_def: a `GraphDef` message or its bytes, with new nodes only.
+
+        Raises:
+            OpError: see `graphmill.graph.import_export.extend_graph`.
+        """
+        self._impl.extend(as_message(proto.GraphDef, graph_def, "graph_def"))
+
+    def partial_run_setup(
+        self, fetches: Any, feeds: Sequence[Any] = (), targets: Sequence[Any] = ()
+    ) -> str:
+        """Set up a partial run; not implemented yet."""
+        raise UnimplementedError("partial runs are not implemented yet")
+
+    def partial_run(
+        self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
+    ) -> Any:
+        """Continue a partial run; not implemented yet."""
+        raise UnimplementedError("partial runs are not implemented yet")
+
+    def list_devices(self) -> list[DeviceAttributes]:
+        """Return name, type, memory limit and incarnation of each device."""
+        self._impl.check_open()
+        return [device.attributes for device in self._impl.devices]
+
+    def close(self) -> None:
+        """Cancel running steps and free everything; later calls raise CancelledError."""
+        self._impl.close()
+        self._plans.clear()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _take_graph(self, graph: Any) -> None:
+        self._source: Graph | None = None
+        if graph is None:
+            return
+        if isinstance(graph, Graph):
+            self._source = graph
+            self._impl.follow(graph)
+        elif isinstance(graph, (str, os.PathLike)):
+            from graphmill.graph.model_file import load_graph
+
+            loaded = load_graph(graph)
+            self._impl.extend(loaded.graph_def, loaded.tensors)
+        elif hasattr(graph, "graph_def") and hasattr(graph, "tensors"):
+            self._impl.extend(graph.graph_def, graph.tensors)
+        else:
+            self._impl.extend(as_message(proto.GraphDef, graph, "graph"))
+
+    def _plan(self, fetches: Any) -> FetchPlan:
+        """Return how to serve a fetch structure; kept for a single tensor, operation or name."""
+        if not isinstance(fetches, str):
+            return FetchPlan(fetches, self.graph)
+        plan = self._plans.get(fetches)
+        if plan is None:
+            plan = self._plans[fetches] = FetchPlan(fetches, self.graph)
+        return plan
+
+    def _execute(
+        self, entry: CachedExecutors, values: Sequence[Any], options: Any, run_metadata: Any
+    ) -> list[Value]:
+        executors = entry.executors
+        if entry.feed_order is not None:
+            values = [values[position] for position in entry.feed_order]
+        converted = [
+            convert(value) for convert, value in zip(executors.converters, values, strict=True)
+        ]
+        if self._needs_options(options, run_metadata):
+            results = run_step_with_options(
+                self._impl, executors, converted, options, run_metadata
+            )
+        else:
+            results = run_step(self._impl, executors, converted)
+        if entry.fetch_order is not None:
+            return [results[position] for position in entry.fetch_order]
+        return results
+
+    def _needs_options(self, options: Any, run_metadata: Any) -> bool:
+        impl = self._impl
+        return (
+            options is not None
+            or run_metadata is not None
+            or impl.host.step_observers is not None
+            or bool(impl.config.operation_timeout_in_ms)
+        )
+
+
+def reset(
+    target: str = "",
+    containers: Iterable[str] | None = None,
+    config: Any = None,
+    *,
+    host: Host | None = None,
+) -> None:
+    """Clear resource containers of all sessions of this process and close the sessions (row S10).
+
+    Args:
+        target: empty; other targets are not supported yet.
+        containers: their names; None or empty for the default container.
+        config: a `ConfigProto`, checked and otherwise unused.
+        host: whose sessions; by default those over the default host.
+
+    Raises:
+        NotFoundError: another target.
+    """
+    as_message(proto.ConfigProto, config, "config")
+    if target:
+        raise NotFoundError(f"no session factory for target {target!r}")
+    sessions = (host or default_host()).sessions.snapshot()
+    for session in sessions:
+        session.reset(containers or ())
+    for session in sessions:
+        session.close()
+
+
+def _make_call(
+    session: Session,
+    impl: DirectSession,
+    entry: CachedExecutors,
+    plan: FetchPlan,
+    count: int,
+    options: Any,
+) -> Callable[..., Any]:
+    executors = entry.executors
+    convert_one = executors.converters[0] if count == 1 else None
+    is_plain = entry.feed_order is None and entry.fetch_order is None
+
+    def call(*values: Any, run_metadata: Any = None) -> Any:
+        if impl.is_closed:
+            impl.check_open()
+        if len(values) != count:
+            raise InvalidArgumentError(
+                f"the callable takes {count} values ({', '.join(executors.feeds) or 'none'}), "
+                f"{len(values)} given"
+            )
+        if not is_plain or session._needs_options(options, run_metadata):  # noqa: SLF001
+            return plan.rebuild(
+                session._execute(entry, values, options, run_metadata)  # noqa: SLF001
+            )
+        if convert_one is not None:
+            converted = [convert_one(values[0])]
+        else:
+            converted = [
+                convert(value) for convert, value in zip(executors.converters, values, strict=True)
+            ]
+        return plan.rebuild(run_step(impl, executors, converted))
+
+    return call
+

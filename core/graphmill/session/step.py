@@ -1,0 +1,206 @@
+"""One step: call frame in, executors, call frame out; with its options and metadata (row S6)."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import proto
+from graphmill.errors import DeadlineExceededError, InvalidArgumentError, OpError, UnimplementedError
+from graphmill.plugin.step_observers import StepInfo
+from graphmill.runtime.call_frame import CallFrame
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.executor import ExecutorArgs
+from graphmill.runtime.step_container import StepContainer
+from graphmill.runtime.step_stats import StepStatsCollector
+from graphmill.session.cost_model import cost_graph
+from graphmill.session.options import as_message, give_back
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.session.direct_session import DirectSession
+    from graphmill.session.executors_cache import ExecutorsAndKeys
+    from graphmill.typing import Value
+
+_step_ids = itertools.count(1)
+# References to a result that only the call frame holds: its list, our variable, getrefcount's own.
+_ONLY_OURS = 3
+_BASE_ONLY_OURS = 2
+
+
+def run_step(
+    session: DirectSession, executors: ExecutorsAndKeys, values: Sequence[Value]
+) -> list[Value]:
+    """Run a step without options; return its results as NumPy arrays and scalars.
+
+    Raises:
+        OpError: the first error of the step.
+    """
+    step_id = next(_step_ids)
+    frame = CallFrame(values, len(executors.fetches))
+    container = StepContainer(step_id)
+    args = ExecutorArgs(
+        step_id, frame, cancellation_manager=session.cancellation, step_container=container
+    )
+    _run(session, executors, args)
+    return _results(executors, frame)
+
+
+def run_step_with_options(
+    session: DirectSession,
+    executors: ExecutorsAndKeys,
+    values: Sequence[Value],
+    options: Any,
+    run_metadata: Any,
+) -> list[Value]:
+    """Run a step under `RunOptions`, telling observers, and fill `run_metadata` if it is given.
+
+    Raises:
+        DeadlineExceededError: `timeout_in_ms` ran out.
+        OpError: the first error of the step.
+    """
+    run_options = as_message(proto.RunOptions, options, "options")
+    _refuse_unsupported(run_options)
+    collector = _collector(session, executors, run_options)
+    step_id = next(_step_ids)
+    frame = CallFrame(values, len(executors.fetches))
+    cancellation = CancellationManager(session.cancellation)
+    timeout_ms = run_options.timeout_in_ms or session.config.operation_timeout_in_ms
+    args = ExecutorArgs(
+        step_id,
+        frame,
+        cancellation_manager=cancellation,
+        stats_collector=collector,
+        step_container=StepContainer(step_id),
+        start_time=time.monotonic(),
+        deadline=time.monotonic() + timeout_ms / 1000 if timeout_ms else None,
+    )
+    timer = _start_timer(timeout_ms, cancellation)
+    metadata = proto.RunMetadata()
+    try:
+        _observed(session, executors, args, metadata)
+    finally:
+        if timer is not None:
+            timer.cancel()
+        cancellation.close()
+        _fill_metadata(metadata, executors, run_options, collector)
+        if run_metadata is not None:
+            give_back(metadata, run_metadata)
+    return _results(executors, frame)
+
+
+def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
+    executors.step_count += 1
+    try:
+        for item in executors.items:
+            item.executor.run(args)
+    finally:
+        container = args.step_container
+        if container is not None and container.is_used:
+            session.devices.clear_containers([container.name])
+
+
+def _observed(
+    session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs, metadata: Any
+) -> None:
+    observers = session.host.step_observers
+    if observers is None:
+        _run(session, executors, args)
+        return
+    step = StepInfo(args.step_id, session.name, executors.feeds, executors.fetches, executors.targets)
+    observers.started(step)
+    failure: OpError | None = None
+    try:
+        _run(session, executors, args)
+    except OpError as error:
+        failure = error
+        raise
+    finally:
+        seconds = time.monotonic() - args.start_time
+        observers.finished(step, seconds, failure, metadata)
+
+
+def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
+    retvals = frame.retvals
+    to_host = executors.items[0].device.to_host
+    results = []
+    for index in range(len(retvals)):
+        value = retvals[index]
+        if type(value) is not np.ndarray:
+            if value is CallFrame.UNSET:
+                raise InvalidArgumentError(
+                    f"fetch '{executors.fetches[index]}' was not evaluated: it is in a branch that was "
+                    "not taken (dead), or its node did not run"
+                )
+            value = to_host(value)
+        elif not value.ndim:
+            value = value[()]  # a scalar comes back as one, as in TensorFlow's Python API
+        elif not _is_exclusive(value):
+            value = value.copy()
+        results.append(value)
+    return results
+
+
+def _is_exclusive(value: np.ndarray[Any, Any]) -> bool:
+    """Return whether nobody else holds the memory, so that the caller may have it to write to.
+
+    Without this a caller could write into a variable or a constant through what he fetched.
+    """
+    base = value.base
+    if base is None:
+        # One more reference than in the frame: this function's argument.
+        return sys.getrefcount(value) <= _ONLY_OURS + 1
+    return (
+        type(base) is np.ndarray
+        and base.base is None
+        and base.flags.owndata
+        and value.flags.writeable
+        and sys.getrefcount(base) <= _BASE_ONLY_OURS + 1
+        and sys.getrefcount(value) <= _ONLY_OURS + 1
+    )
+
+
+def _refuse_unsupported(options: Any) -> None:
+    if options.debug_options.debug_tensor_watch_opts:
+        raise UnimplementedError("RunOptions.debug_options: debug watches are not implemented yet")
+
+
+def _start_timer(timeout_ms: int, cancellation: CancellationManager) -> threading.Timer | None:
+    if not timeout_ms:
+        return None
+    error = DeadlineExceededError(f"the step did not end within its timeout of {timeout_ms} ms")
+    timer = threading.Timer(timeout_ms / 1000, cancellation.start_cancel, [error])
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _collector(
+    session: DirectSession, executors: ExecutorsAndKeys, options: Any
+) -> StepStatsCollector | None:
+    graph_options = session.config.graph_options
+    every = graph_options.build_cost_model
+    counted = executors.step_count + 1 - graph_options.build_cost_model_after
+    if options.trace_level > proto.RunOptions.NO_TRACE or (every and counted % every == 0):
+        return StepStatsCollector()
+    return None
+
+
+def _fill_metadata(
+    metadata: Any, executors: ExecutorsAndKeys, options: Any, collector: StepStatsCollector | None
+) -> None:
+    if options.output_partition_graphs:
+        from graphmill.graph.import_export import graph_to_graph_def
+
+        for item in executors.items:
+            metadata.partition_graphs.append(graph_to_graph_def(item.graph))
+    if collector is not None:
+        metadata.step_stats.CopyFrom(collector.to_proto())
+        for item in executors.items:
+            cost_graph(item.graph, item.device.name, collector, metadata.cost_graph)
