@@ -23,6 +23,7 @@ MODULE_OF: dict[str, str] = {
     "BytesList": "feature_pb2",
     "CallableOptions": "config_pb2",
     "CapturedTensor": "saved_object_graph_pb2",
+    "CheckpointState": "checkpoint_state_pb2",
     "ChunkInfo": "chunk_pb2",
     "ChunkMetadata": "chunk_pb2",
     "ChunkedField": "chunk_pb2",
@@ -170,6 +171,7 @@ MODULE_OF: dict[str, str] = {
 if TYPE_CHECKING:
     from graphmill.proto import allocation_description_pb2 as allocation_description_pb2
     from graphmill.proto import attr_value_pb2 as attr_value_pb2
+    from graphmill.proto import checkpoint_state_pb2 as checkpoint_state_pb2
     from graphmill.proto import chunk_pb2 as chunk_pb2
     from graphmill.proto import cluster_pb2 as cluster_pb2
     from graphmill.proto import config_pb2 as config_pb2
@@ -233,6 +235,7 @@ if TYPE_CHECKING:
     from graphmill.proto.feature_pb2 import BytesList as BytesList
     from graphmill.proto.config_pb2 import CallableOptions as CallableOptions
     from graphmill.proto.saved_object_graph_pb2 import CapturedTensor as CapturedTensor
+    from graphmill.proto.checkpoint_state_pb2 import CheckpointState as CheckpointState
     from graphmill.proto.chunk_pb2 import ChunkInfo as ChunkInfo
     from graphmill.proto.chunk_pb2 import ChunkMetadata as ChunkMetadata
     from graphmill.proto.chunk_pb2 import ChunkedField as ChunkedField
