@@ -59,9 +59,12 @@ def _imports(node: ast.AST, package: list[str]) -> Iterator[str]:
         base = package[: len(package) - node.level + 1] if node.level else []
         source = ".".join([*base, *([node.module] if node.module else [])])
         yield from (f"{source}.{alias.name}" for alias in node.names)
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-        if node.args and isinstance(node.args[0], ast.Constant):
-            yield str(node.args[0].value)
+    elif (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith("import_module")
+        and isinstance(node.args[0], ast.Constant)
+    ):
+        yield str(node.args[0].value)
     for child in ast.iter_child_nodes(node):
         yield from _imports(child, package)
 

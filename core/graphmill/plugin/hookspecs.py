@@ -210,8 +210,9 @@ def graphmill_step_finished(
 
     When: when all executors of the step are done, before its caller continues.
     How often: once for each `graphmill_step_started`.
-    May change: nothing, as there. `run_metadata` is there only if the caller asked for it.
-    Threads: as there.
+    May change: nothing of the step; `run_metadata` is there only if the caller asked for it. If it
+        raises, this is logged and the observer is switched off for good.
+    Threads: the caller's of the step. Steps overlap, so calls do.
 
     Example::
 

@@ -143,7 +143,8 @@ class OpRegistrar(_Registrar):
         """Register an op.
 
         Args:
-            op: an `OpDef`, an `OpDef` message, or a function decorated with `@graphmill.op`.
+            op: an `OpDef`, an `OpDef` message, or a function decorated with
+                `graphmill.ops.define.op`.
             replace: take the place of an op of that name, even of TensorFlow's.
 
         Raises:
