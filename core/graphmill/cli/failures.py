@@ -31,10 +31,9 @@ INTERRUPTED = 130
 _DURING_RUN = "_graphmill_cli_during_run"
 
 
-def mark_as_execution(error: OpError) -> OpError:
+def mark_as_execution(error: OpError) -> None:
     """Remember that an error arose while the graph ran, which decides the exit code."""
     setattr(error, _DURING_RUN, True)
-    return error
 
 
 def exit_code(error: OpError) -> int:
@@ -72,17 +71,14 @@ def _lines(error: OpError) -> Iterator[str]:
 
 
 def _place(error: OpError) -> str:
-    parts = [
-        f"{kind} {value}"
-        for kind, value in (
-            ("node", error.node),
-            ("op", error.op),
-            ("device", error.device),
-            ("plugin", error.plugin),
-        )
-        if value
-    ]
-    return ", ".join(parts)
+    places = (
+        ("node", error.node),
+        ("op", error.op),
+        ("device", error.device),
+        ("plugin", error.plugin),
+    )
+    named = ((kind, str(value).removeprefix(f"{kind} ")) for kind, value in places if value)
+    return ", ".join(f"{kind} {value}" for kind, value in named)
 
 
 def _as_data(error: OpError) -> dict[str, Any]:

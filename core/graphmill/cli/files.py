@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill import files as storage
 from graphmill.cli import images
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 
@@ -28,20 +29,14 @@ def read_bytes(path: str) -> bytes:
     """Return the content of a file, local or at a URL that fsspec knows.
 
     Raises:
-        NotFoundError: there is no such file.
-        InvalidArgumentError: it cannot be read.
+        OpError: there is no such file (near matches are named), or it cannot be read.
     """
     try:
-        if "://" in path:
-            import fsspec
-
-            with fsspec.open(path, "rb") as opened:
-                return bytes(opened.read())
-        return Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise _missing(path) from error
-    except (OSError, ValueError, ImportError) as error:
-        raise InvalidArgumentError(f"{path} cannot be read: {error}") from error
+        return storage.read_bytes(storage.as_path(path))
+    except NotFoundError as error:
+        folder = Path(path).parent
+        near = [item.name for item in folder.iterdir()] if folder.is_dir() else []
+        raise NotFoundError(f"there is no file {path}{suggest(Path(path).name, near)}") from error
 
 
 def read_value(source: Source, data: bytes) -> Any:
@@ -70,12 +65,6 @@ def suffix_of(source: Source) -> str:
             f"the kinds are {' '.join(SUFFIXES)}"
         )
     return suffix
-
-
-def _missing(path: str) -> NotFoundError:
-    folder = Path(path).parent
-    near = [item.name for item in folder.iterdir()] if folder.is_dir() else []
-    return NotFoundError(f"there is no file {path}{suggest(Path(path).name, near)}")
 
 
 def _load_numpy(source: Source, data: bytes) -> Any:

@@ -10,6 +10,7 @@ import click
 from graphmill.cli.options import Settings, common_options, pass_settings
 from graphmill.cli.output import Block, Table, emit, plain
 from graphmill.cli.progress import stage
+from graphmill.errors import NotFoundError, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,22 +49,20 @@ def ops(settings: Settings, name: str | None, family: str | None, has_kernel: bo
 def _list(
     settings: Settings, host: Host, pattern: str, family: str | None, has_kernel: bool | None
 ) -> None:
-    names = host.ops.names() if family is None else host.ops.family(family)
+    if family is not None and family not in host.ops.families():
+        raise NotFoundError(
+            f"there is no family of ops {family!r}{suggest(family, host.ops.families())}; "
+            f"the families are {', '.join(sorted(host.ops.families()))}"
+        )
+    names = host.ops.names() if family is None else host.ops.ops_in(family)
     chosen = sorted(name for name in names if fnmatch.fnmatchcase(name, pattern))
     if has_kernel is not None:
         with stage("importing all kernels"):
             present = set(host.kernels.ops())
         chosen = [name for name in chosen if (name in present) is has_kernel]
-    definitions = [host.ops.get(name) for name in chosen]
-    table = Table(("op", "family", "inputs", "outputs"))
-    for definition in definitions:
-        table.rows.append((
-            definition.name,
-            definition.family,
-            ", ".join(arg.name for arg in definition.input_args) or "-",
-            ", ".join(arg.name for arg in definition.output_args) or "-",
-        ))  # fmt: skip
-    data = {"ops": [{"name": op.name, "family": op.family} for op in definitions]}
+    families = {name: host.ops.family(name) for name in chosen}
+    table = Table(("op", "family"), list(families.items()))
+    data = {"ops": [{"name": name, "family": family} for name, family in families.items()]}
     blocks: list[Block] = [table] if table.rows else ["no such op"]
     emit(data, blocks, as_json=settings.as_json)
 

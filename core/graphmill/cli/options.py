@@ -63,3 +63,24 @@ def common_options(function: _F) -> _F:
     ):  # fmt: skip
         function = option(function)
     return function
+
+
+def take_model(arguments: tuple[str, ...], folder: str | None) -> tuple[str, tuple[str, ...]]:
+    """Return the MODEL and what else stands on the command line.
+
+    The model is the first argument, unless `--dir` gives it, as saved_model_cli spells it.
+    """
+    if folder is not None:
+        return folder, arguments
+    if not arguments:
+        raise click.UsageError("Missing argument 'MODEL'.", click.get_current_context())
+    return arguments[0], arguments[1:]
+
+
+dir_option = click.option("--dir", "folder", hidden=True, help="MODEL, as in saved_model_cli.")
+tags_option = click.option(
+    "--tags", "--tag_set", "tags", help="Which MetaGraph of a SavedModel, by its tags: serve,gpu."
+)
+signature_option = click.option(
+    "--signature", "--signature_def", "signature", help="Which signature of the model."
+)

@@ -40,9 +40,14 @@ def test_a_terminal_gets_a_spinner_that_goes_away(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    before = threading.active_count()
     display = progress._Display("reading")
     display.start()
     display.stop()
     assert "done after" not in capsys.readouterr().err
-    assert threading.active_count() <= before
+
+
+def test_the_timer_thread_ends_with_its_stage() -> None:
+    before = set(threading.enumerate())
+    with progress.stage("reading", patience=60):
+        assert set(threading.enumerate()) - before
+    assert not set(threading.enumerate()) - before

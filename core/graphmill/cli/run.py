@@ -1,0 +1,138 @@
+"""`graphmill run`: feed a model from files and values, print what it answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmill.cli import sources
+from graphmill.cli.options import (
+    Settings,
+    common_options,
+    dir_option,
+    pass_settings,
+    signature_option,
+    tags_option,
+    take_model,
+)
+from graphmill.cli.output import emit
+from graphmill.cli.progress import stage
+from graphmill.errors import AlreadyExistsError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+
+    from graphmill.cli.runnable import Runnable
+    from graphmill.cli.sources import Source
+
+
+@click.command()
+@click.argument("arguments", nargs=-1, metavar="MODEL [NAME=@FILE | NAME=VALUE]...")
+@click.option("--top", type=click.IntRange(min=1), help="Show the N largest of each output.")
+@click.option("--labels", help="A file with a name for each index, a line each, for --top.")
+@click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, as x:0.")
+@tags_option
+@signature_option
+@click.option("--resize", is_flag=True, help="Scale pictures to the size of the input.")
+@click.option("--outdir", help="Also write each output to a .npy file in this folder.")
+@click.option("--overwrite", is_flag=True, help="Let --outdir replace files.")
+@dir_option
+@click.option("--inputs", default="", help="Inputs as in saved_model_cli: 'x=f.npy;y=g.npz[k]'.")
+@click.option("--input_exprs", default="", help="Inputs as expressions: 'x=np.ones((1, 3))'.")
+@click.option("--input_examples", default="", help="tf.Examples: 'x=[{\"age\": [22]}]'.")
+@common_options
+@pass_settings
+def run(
+    settings: Settings,
+    *,
+    arguments: tuple[str, ...],
+    folder: str | None,
+    inputs: str,
+    input_exprs: str,
+    input_examples: str,
+    fetches: tuple[str, ...],
+    tags: str | None,
+    signature: str | None,
+    top: int | None,
+    labels: str | None,
+    resize: bool,
+    outdir: str | None,
+    overwrite: bool,
+) -> None:
+    """Run MODEL on inputs and print what it answers.
+
+    MODEL is the folder of a SavedModel, or a GraphDef (.pb, .pbtxt, .json) or MetaGraph (.meta).
+    NAME is an input of its signature; in a GraphDef, a tensor. FILE is a .npy, .npz (also
+    FILE[KEY]), .json, .txt, .png or .jpg; VALUE a literal such as 0.5 or [[1, 2]].
+
+    For example: graphmill run MODEL image=@seven.png --top 3
+    """
+    from graphmill.cli.answers import answer_blocks, read_labels
+    from graphmill.cli.runnable import load_runnable
+
+    model, short = take_model(arguments, folder)
+    given = sources.unique([
+        *sources.parse_short(short),
+        *sources.parse_inputs(inputs),
+        *sources.parse_expressions(input_exprs),
+        *sources.parse_examples(input_examples),
+    ])  # fmt: skip
+    names = read_labels(labels) if labels is not None else None
+    with stage(f"loading {model}"):
+        runnable = load_runnable(
+            model, settings.the_host(), tags=tags, signature=signature, fetches=fetches
+        )
+    targets = _targets(runnable.outputs, outdir, overwrite=overwrite)
+    values = _values(runnable, given, resize=resize)
+    with stage("running"):
+        results = runnable.run(values)
+    _write(results, targets)
+    emit(
+        {"model": model, "outputs": results},
+        answer_blocks(results, top=top, labels=names),
+        as_json=settings.as_json,
+    )
+
+
+def _values(
+    runnable: Runnable, given: dict[str, Source], *, resize: bool
+) -> dict[str, np.ndarray[Any, Any]]:
+    from graphmill.cli.inputs import load
+
+    return {
+        name: load(given[name], port.wanted(), resize=resize)
+        for name, port in runnable.ports(given).items()
+    }
+
+
+def _targets(names: Iterable[str], outdir: str | None, *, overwrite: bool) -> dict[str, Path]:
+    """Return the file for each output; refuse to replace one, before anything is run."""
+    if outdir is None:
+        return {}
+    targets = {
+        name: Path(outdir) / (name.replace("/", "_").replace(":", "_") + ".npy") for name in names
+    }
+    for path in targets.values():
+        if path.exists() and not overwrite:
+            error = AlreadyExistsError(f"{path} exists already")
+            error.add_note("try: --overwrite, or another --outdir")
+            raise error
+    return targets
+
+
+def _write(results: dict[str, Any], targets: dict[str, Path]) -> None:
+    import numpy as np
+
+    for name, path in targets.items():
+        array = np.asarray(results[name])
+        if array.dtype == object:
+            array = array.astype(bytes)  # fixed width: a .npy file of objects would be a pickle
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, array, allow_pickle=False)
+        except OSError as error:
+            raise InvalidArgumentError(f"{path} cannot be written: {error}") from error

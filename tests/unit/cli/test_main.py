@@ -1,0 +1,158 @@
+"""Commands are found, errors are told, exit codes are those of docs/reference/cli.md."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+
+import graphmill
+from graphmill import errors
+from graphmill.cli import failures
+from graphmill.plugin.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def host_with(name: str, command: object) -> Host:
+    """Return a host with one plugin, which brings a command."""
+
+    class Plugin:
+        @graphmill.hookimpl
+        def graphmill_register_commands(self, commands: Any) -> None:
+            commands.add(name, command)
+
+    return Host(plugins=[Plugin()], load_entry_points=False)
+
+
+def failing(error: BaseException) -> click.Command:
+    """Return a command that raises."""
+
+    @click.command()
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def test_help_lists_our_commands_and_those_of_plugins(graphmill_cli: Callable[..., Any]) -> None:
+    outcome = graphmill_cli(
+        "--help", host=host_with("weigh", click.Command("weigh", help="Weigh."))
+    )
+    assert outcome.code == 0
+    for name in ("run", "show", "ops", "devices", "plugins", "weigh"):
+        assert f"\n  {name} " in outcome.out
+
+
+def test_a_command_of_a_plugin_runs(graphmill_cli: Callable[..., Any]) -> None:
+    command = click.Command("weigh", callback=lambda: click.echo("12 kg"))
+    assert graphmill_cli("weigh", host=host_with("weigh", command)).out == "12 kg\n"
+
+
+def test_a_plugin_cannot_take_the_place_of_our_command(graphmill_cli: Callable[..., Any]) -> None:
+    command = click.Command("ops", callback=lambda: click.echo("mine"))
+    assert "mine" not in graphmill_cli("ops", "NoOp", host=host_with("ops", command)).out
+
+
+def test_a_plugin_command_that_is_none_is_told_with_its_owner(
+    graphmill_cli: Callable[..., Any],
+) -> None:
+    outcome = graphmill_cli("weigh", host=host_with("weigh", SimpleNamespace()))
+    assert outcome.code == failures.INVALID
+    assert "no click command" in outcome.err
+    assert "where: plugin 'Plugin'" in outcome.err
+
+
+def test_unknown_command_gets_near_matches(graphmill_cli: Callable[..., Any]) -> None:
+    outcome = graphmill_cli("shwo", host=Host(load_entry_points=False))
+    assert outcome.code == failures.USAGE
+    assert "did you mean 'show'" in outcome.err
+
+
+@pytest.mark.parametrize("arguments", [("--bad",), ("ops", "--bad"), ("show",), ("run",)])
+def test_wrong_usage(graphmill_cli: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+    outcome = graphmill_cli(*arguments, host=Host(load_entry_points=False))
+    assert outcome.code == failures.USAGE
+    assert outcome.out == ""
+    assert "Usage: graphmill" in outcome.err
+
+
+def test_no_command_shows_the_help(graphmill_cli: Callable[..., Any]) -> None:
+    assert "Commands:" in graphmill_cli(host=Host(load_entry_points=False)).err
+
+
+def test_error_says_what_where_and_what_to_try(graphmill_cli: Callable[..., Any]) -> None:
+    error = errors.InvalidArgumentError("bad thing", node="n", op="Add", device="CPU:0", plugin="p")
+    error.add_note("try: a good thing")
+    outcome = graphmill_cli("fail", host=host_with("fail", failing(error)))
+    assert outcome.code == failures.INVALID
+    assert outcome.err == (
+        "error: InvalidArgumentError: bad thing\n"
+        "  where: node n, op Add, device CPU:0, plugin p\n"
+        "  try: a good thing\n"
+    )
+
+
+def test_error_as_json(graphmill_cli: Callable[..., Any]) -> None:
+    outcome = graphmill_cli("ops", "Conv3", "--json", host=Host(load_entry_points=False))
+    assert outcome.out == ""
+    error = json.loads(outcome.err)["error"]
+    assert error["type"] == "NotFoundError"
+    assert error["code"] == errors.NOT_FOUND
+    assert error["exit_code"] == outcome.code == failures.INVALID
+
+
+def test_unimplemented_has_an_exit_code_of_its_own(graphmill_cli: Callable[..., Any]) -> None:
+    command = failing(errors.UnimplementedError("not here"))
+    assert graphmill_cli("fail", host=host_with("fail", command)).code == failures.UNSUPPORTED
+
+
+def test_errors_of_the_run_have_an_exit_code_of_their_own() -> None:
+    error = errors.InvalidArgumentError("bad")
+    failures.mark_as_execution(error)
+    assert failures.exit_code(error) == failures.EXECUTION
+
+
+def test_interrupt(graphmill_cli: Callable[..., Any]) -> None:
+    outcome = graphmill_cli("fail", host=host_with("fail", failing(KeyboardInterrupt())))
+    assert outcome.code == failures.INTERRUPTED
+
+
+def test_traceback_only_when_asked(
+    graphmill_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = host_with("fail", failing(errors.InvalidArgumentError("bad")))
+    assert "Traceback" not in graphmill_cli("fail", host=host).err
+    monkeypatch.setenv("GRAPHMILL_TRACEBACK", "1")
+    assert "Traceback" in graphmill_cli("fail", host=host).err
+    monkeypatch.delenv("GRAPHMILL_TRACEBACK")
+    assert "Traceback" in graphmill_cli("ops", "Conv3", "--traceback", host=host).err
+
+
+def test_a_fault_is_raised_not_hidden(graphmill_cli: Callable[..., Any]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        graphmill_cli("fail", host=host_with("fail", failing(ZeroDivisionError())))
+
+
+def test_python_dash_m_is_the_same_command_and_pipes_are_plain() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "graphmill", "ops", "Conv2D"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "strides" in done.stdout
+    assert not {"\x1b", "─", "│"} & set(done.stdout)
+
+
+def test_a_closed_pipe_is_no_fault() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m graphmill ops | head -n 1",
+        shell=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
