@@ -1,7 +1,114 @@
 """Ops: what TensorFlow's ops take and give, as data, and one Python function for each.
 
+    from graphmill import ops
+    y = ops.math.add_v2(x, 1.0)
+
 Definitions are in `op_defs.jsonl`, one line per op, parsed when an op is first asked for
 (`graphmill.ops.op_registry`). They are facts about TensorFlow: the ops that the 2.21 wheel
 registers (`tools/make_op_defs.py` compares), and those that only 1.15 had, from its list of ops and
-its C++ registrations. Descriptions are left out.
+its C++ registrations. Descriptions are left out; the families are ours.
+
+The modules of the families (`graphmill.ops.math` …) are imported when they are first used, and make
+each function when it is first asked for. Type checkers and editors read the `.pyi` files beside
+them, which `tools/make_op_stubs.py` writes.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from graphmill.ops import array as array
+    from graphmill.ops import audio as audio
+    from graphmill.ops import control_flow as control_flow
+    from graphmill.ops import data_flow as data_flow
+    from graphmill.ops import dataset as dataset
+    from graphmill.ops import distributed as distributed
+    from graphmill.ops import functional as functional
+    from graphmill.ops import image as image
+    from graphmill.ops import io as io
+    from graphmill.ops import linalg as linalg
+    from graphmill.ops import logging as logging
+    from graphmill.ops import lookup as lookup
+    from graphmill.ops import math as math
+    from graphmill.ops import mkl as mkl
+    from graphmill.ops import nn as nn
+    from graphmill.ops import parsing as parsing
+    from graphmill.ops import quantized as quantized
+    from graphmill.ops import ragged as ragged
+    from graphmill.ops import random as random
+    from graphmill.ops import risc as risc
+    from graphmill.ops import signal as signal
+    from graphmill.ops import sparse as sparse
+    from graphmill.ops import state as state
+    from graphmill.ops import string as string
+    from graphmill.ops import summary as summary
+    from graphmill.ops import tensor_array as tensor_array
+    from graphmill.ops import tensor_list as tensor_list
+    from graphmill.ops import tensorrt as tensorrt
+    from graphmill.ops import testing as testing
+    from graphmill.ops import tpu as tpu
+    from graphmill.ops import training as training
+    from graphmill.ops import trees as trees
+    from graphmill.ops import variant as variant
+    from graphmill.ops import xla as xla
+
+FAMILIES: Final = (
+    "array",
+    "audio",
+    "control_flow",
+    "data_flow",
+    "dataset",
+    "distributed",
+    "functional",
+    "image",
+    "io",
+    "linalg",
+    "logging",
+    "lookup",
+    "math",
+    "mkl",
+    "nn",
+    "parsing",
+    "quantized",
+    "ragged",
+    "random",
+    "risc",
+    "signal",
+    "sparse",
+    "state",
+    "string",
+    "summary",
+    "tensor_array",
+    "tensor_list",
+    "tensorrt",
+    "testing",
+    "tpu",
+    "training",
+    "trees",
+    "variant",
+    "xla",
+)
+"""The families of TensorFlow's ops, each with a module of functions."""
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import the module of a family."""
+    if name in FAMILIES:
+        return import_module(f"{__name__}.{name}")
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from graphmill.errors import suggest
+
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}{suggest(name, FAMILIES)} "
+        f"(the families of ops are {', '.join(FAMILIES)})"
+    )
+
+
+def __dir__() -> list[str]:
+    """List the families beside what is there already."""
+    return sorted({*globals(), *FAMILIES})

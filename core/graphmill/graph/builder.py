@@ -1,0 +1,357 @@
+"""The user's `Graph`: build a graph in Python with names, scopes and operators (row G4).
+
+    graph = graphmill.Graph()
+    with graph.as_default(), graph.name_scope("layer"):
+        x = graph.placeholder("float32", [None, 3], name="x")
+        y = ops.nn.relu(x @ weights + 1)
+
+Semantics: tf.Graph of tensorflow/python/framework/ops.py.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.dtypes import as_dtype
+from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.graph import graph as ir
+from graphmill.graph.control_scopes import ControlScopes
+from graphmill.graph.device_scopes import DeviceScopes
+from graphmill.graph.import_export import extend_graph, graph_to_graph_def, resolve_op
+from graphmill.graph.name_scopes import NameScopes
+from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name
+from graphmill.graph.tensor import Tensor
+from graphmill.ops import values
+from graphmill.ops.attr_types import TensorAttr
+from graphmill.ops.default_graph import SymbolicTensor, default_graph
+from graphmill.ops.op_def import OpDef
+from graphmill.ops.op_registry import OpRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from graphmill import proto
+    from graphmill.graph.device_scopes import DeviceSpec
+    from graphmill.ops.arguments import DTypeLike, ShapeLike
+
+__all__ = ["Graph", "Tensor"]
+
+_COLOCATION_ATTR = "_class"
+_COLOCATION_PREFIX = b"loc:@"
+
+
+class Graph(ir.Graph):
+    """A graph that is built node by node, in scopes.
+
+    Threads: build a graph in one thread at a time; its scopes belong to the graph. The default
+    graph (`as_default`) belongs to the thread or task.
+
+    Attributes:
+        ops: where the definitions of ops are looked up by name.
+    """
+
+    def __init__(self, ops: OpRegistry | None = None) -> None:
+        """Make an empty graph.
+
+        Args:
+            ops: the ops that `create_op` knows by name; by default TensorFlow's.
+        """
+        self._names = NameScopes()
+        self._devices = DeviceScopes()
+        self._controls = ControlScopes()
+        self._colocation: list[Node] = []
+        self.ops = OpRegistry() if ops is None else ops
+        super().__init__()
+
+    @classmethod
+    def from_graph_def(cls, graph_def: proto.GraphDef, ops: OpRegistry | None = None) -> Graph:
+        """Return the graph of a message, to look at or to build on.
+
+        Raises:
+            OpError: the message holds no valid graph; see `import_export.extend_graph`.
+        """
+        graph = cls(ops)
+        extend_graph(graph, graph_def, graph.ops)
+        return graph
+
+    # Scopes.
+
+    def as_default(self) -> AbstractContextManager[Graph]:
+        """Make this the graph that op functions add to, for a `with` block in this thread."""
+        return default_graph(self)  # type: ignore[return-value]
+
+    def name_scope(self, name: str | None) -> AbstractContextManager[str]:
+        """Prefix the names of nodes in a `with` block; the block is given the prefix, `name/`.
+
+        A name in use gets a number; one that ends in `/` enters the same scope again; None leaves
+        all scopes.
+
+        Raises:
+            InvalidArgumentError: the name has characters that node names cannot have.
+        """
+        return self._names.scope(name)
+
+    def device(self, spec: DeviceSpec) -> AbstractContextManager[None]:
+        """Ask for a device for the nodes of a `with` block.
+
+        Args:
+            spec: a device name, whole or in part (`"/gpu:0"`, `"/job:worker"`), inner scopes win;
+                a function of the node that returns its device; None to leave the scopes around.
+
+        Raises:
+            InvalidArgumentError: `spec` is not a device name.
+        """
+        return self._devices.scope(spec)
+
+    def control_dependencies(
+        self, control_inputs: Iterable[Tensor | Node] | None
+    ) -> AbstractContextManager[None]:
+        """Have the nodes of a `with` block run after others; None leaves the scopes around.
+
+        Raises:
+            InvalidArgumentError: one is neither a tensor nor a node of this graph.
+        """
+        if control_inputs is None:
+            return self._controls.scope(None)
+        return self._controls.scope([self._as_node(item) for item in control_inputs])
+
+    def colocate_with(
+        self, op: Tensor | Node, ignore_existing: bool = False
+    ) -> AbstractContextManager[None]:
+        """Ask that the nodes of a `with` block be placed where `op` is.
+
+        Args:
+            op: the node, or a tensor of it.
+            ignore_existing: whether to leave the colocation scopes around.
+
+        Raises:
+            InvalidArgumentError: `op` is neither a tensor nor a node of this graph.
+        """
+        return self._colocated(self._as_node(op), ignore_existing)
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """Return `name` within the current scope, with a number behind it if it is taken.
+
+        Names that differ in case only count as the same.
+        """
+        return self._names.unique(name, mark_as_used)
+
+    # Nodes.
+
+    def create_op(
+        self,
+        op_type: str | OpDef,
+        inputs: Sequence[Any] = (),
+        attrs: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Node:
+        """Add a node.
+
+        Args:
+            op_type: name of an op or of a function of the graph's library; or an `OpDef`.
+            inputs: its input tensors, lists unfolded.
+            attrs: its attrs in any form; what the inputs tell, and defaults, may be left out.
+            name: name within the scope, by default the op's; one that ends in `/` is taken as the
+                full name.
+
+        Returns:
+            The node; `outputs_of(node)` are its tensors.
+
+        Raises:
+            NotFoundError: there is no such op or attr.
+            InvalidArgumentError: an input is no tensor of this graph; inputs or attrs do not fit.
+            AlreadyExistsError: a full name is taken.
+        """
+        op_def = op_type if isinstance(op_type, OpDef) else resolve_op(op_type, self.ops, self)
+        tensors = [self._as_tensor(op_def, item) for item in inputs]
+        complete = self._complete_attrs(op_def, tensors, attrs or {})
+        control_inputs = self._controls.control_inputs(tensor.op for tensor in tensors)
+        node = self.add_node(
+            self._names.node_name(name or op_def.name.replace(">", "_").lstrip("_")),
+            op_def,
+            [(tensor.op, tensor.value_index) for tensor in tensors],
+            control_inputs,
+            complete,
+        )
+        self._finish(node)
+        return node
+
+    def constant(
+        self, value: Any, dtype: DTypeLike | None = None, shape: Any = None, name: str = "Const"
+    ) -> Tensor:
+        """Add a `Const` node.
+
+        Args:
+            value: an array, number, string, nested lists of these, or a `TensorProto`.
+            dtype: its element type; by default int32 or float32 for Python numbers that fit, the
+                array's own for arrays.
+            shape: its shape; a single value is repeated, others are only reshaped.
+            name: name of the node.
+
+        Raises:
+            InvalidArgumentError: the value is no tensor, or does not fit `dtype` or `shape`.
+        """
+        if hasattr(value, "tensor_shape") or isinstance(value, TensorAttr):
+            content = value if isinstance(value, TensorAttr) else TensorAttr(value)
+            if dtype is None and shape is None:
+                return self._const(content, name)
+            value = content.numpy()
+        array, found = values.to_array(value, None if dtype is None else as_dtype(dtype))
+        if shape is not None:
+            array = values.reshaped(array, tuple(shape))
+        if isinstance(value, np.ndarray) and np.may_share_memory(array, value):
+            array = array.copy()  # the caller may change theirs afterwards
+        return self._const(TensorAttr(array, found), name)
+
+    def placeholder(
+        self, dtype: DTypeLike, shape: ShapeLike = None, name: str = "Placeholder"
+    ) -> Tensor:
+        """Add a `Placeholder` node, to be fed when the graph runs.
+
+        Args:
+            dtype: its element type.
+            shape: its shape, None for a size that is not known; None for unknown rank.
+            name: name of the node.
+        """
+        node = self.create_op("Placeholder", (), {"dtype": dtype, "shape": shape}, name)
+        return Tensor(node)
+
+    def convert(self, value: Any, dtype: DTypeLike | None = None, name: str = "Const") -> Tensor:
+        """Return a tensor as it is, and anything else as a constant.
+
+        Raises:
+            InvalidArgumentError: it is of another graph or element type, or no tensor at all.
+        """
+        if not isinstance(value, SymbolicTensor):
+            return self.constant(value, dtype, name=name)
+        if not isinstance(value, Tensor) or value.graph is not self:
+            raise InvalidArgumentError(f"{value!r} is not of this graph")
+        if dtype is not None and value.dtype.base_dtype is not as_dtype(dtype):
+            raise InvalidArgumentError(
+                f"{value!r} is of {value.dtype.name}, expected {as_dtype(dtype).name}"
+            )
+        return value
+
+    # Look-up and export.
+
+    def outputs_of(self, node: Node) -> list[Tensor]:
+        """Return the output tensors of a node."""
+        return [Tensor(node, index) for index in range(len(node.output_types))]
+
+    def get_operation_by_name(self, name: str) -> Node:
+        """Return a node.
+
+        Raises:
+            NotFoundError: there is none of that name; the message names near matches.
+        """
+        return self.node(name)
+
+    def get_operations(self) -> list[Node]:
+        """Return all nodes in the order in which they were added."""
+        return self.nodes
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """Return a tensor by its name, `node:0`.
+
+        Raises:
+            InvalidArgumentError: the name has no output number, or is a control input's.
+            NotFoundError: there is no such node or output.
+        """
+        node_name, index = parse_tensor_name(name)
+        if index == CONTROL_SLOT or ":" not in name:
+            hint = f"; did you mean {name + ':0'!r}?" if self.has_node(name) else ""
+            raise InvalidArgumentError(f"{name!r} is not a tensor name, expected 'node:0'{hint}")
+        node = self.node(node_name)
+        if index >= len(node.output_types):
+            raise NotFoundError(
+                f"there is no tensor {name!r}: node {node_name!r} (op {node.op}) has "
+                f"{len(node.output_types)} outputs"
+            )
+        return Tensor(node, index)
+
+    def as_graph_def(self) -> proto.GraphDef:
+        """Return the graph as a message, functions included."""
+        return graph_to_graph_def(self)
+
+    # The rest is how.
+
+    def _insert(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
+        node = super()._insert(name, op_def, attrs, device)
+        self._names.mark_used(name)
+        return node
+
+    def _const(self, content: TensorAttr, name: str) -> Tensor:
+        attrs = {"value": content, "dtype": content.dtype}
+        return Tensor(self.create_op("Const", (), attrs, name))
+
+    def _complete_attrs(
+        self, op_def: OpDef, tensors: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        given = {
+            name: op_def.attr(name).canonical(value, op_def.name)
+            for name, value in attrs.items()
+            if op_def.has_attr(name) and value is not None
+        }
+        ranges = op_def.group_inputs(len(tensors), given)
+        types = [tensor.dtype for tensor in tensors]
+        grouped = [
+            types[start:stop] if arg.is_list else types[start]
+            for arg, (start, stop) in zip(op_def.input_args, ranges.values(), strict=True)
+        ]
+        complete = op_def.canonical_attrs({**attrs, **op_def.infer_attrs(grouped, given)})
+        op_def.check_attrs(complete)
+        return complete
+
+    def _as_tensor(self, op_def: OpDef, item: Any) -> Tensor:
+        if isinstance(item, Tensor) and item.graph is self:
+            return item
+        what = "of another graph" if isinstance(item, Tensor) else f"a {type(item).__name__}"
+        raise InvalidArgumentError(
+            f"an input of op {op_def.name} is {what}, expected a tensor of this graph; "
+            "graph.constant makes one of a value",
+            op=op_def.name,
+        )
+
+    def _as_node(self, item: Any) -> Node:
+        node = item.op if isinstance(item, Tensor) else item
+        if not isinstance(node, Node) or node.graph is not self:
+            raise InvalidArgumentError(f"{item!r} is no tensor and no node of this graph")
+        return node
+
+    def _finish(self, node: Node) -> None:
+        """Apply device and colocation scopes to a new node; take it back if that fails."""
+        try:
+            self._devices.apply(node)
+        except BaseException:
+            self.withdraw([node])
+            raise
+        self._controls.add_member(node)
+        groups = {group for other in self._colocation for group in _colocation_groups(other)}
+        if groups:
+            node.attrs[_COLOCATION_ATTR] = tuple(sorted(groups))
+            for other in self._colocation:
+                node.device = other.device or node.device
+
+    @contextmanager
+    def _colocated(self, node: Node, ignore_existing: bool) -> Iterator[None]:
+        outer = self._colocation
+        self._colocation = [node] if ignore_existing else [*outer, node]
+        try:
+            with self._devices.without():
+                yield
+        finally:
+            self._colocation = outer
+
+
+def _colocation_groups(node: Node) -> list[bytes]:
+    """Return the colocation groups of a node: those it names, or the one that it founds."""
+    named = [
+        group
+        for group in node.attrs.get(_COLOCATION_ATTR, ())
+        if group.startswith(_COLOCATION_PREFIX)
+    ]
+    return named or [_COLOCATION_PREFIX + node.name.encode()]

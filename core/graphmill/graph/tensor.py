@@ -1,0 +1,229 @@
+"""`Tensor`: an output of a node, as users build with it.
+
+Semantics of the operators: tensorflow/python/ops/math_ops.py and tensor_math_operator_overrides.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.slicing import strided_slice
+from graphmill.ops import math
+from graphmill.ops.default_graph import SymbolicTensor
+
+if TYPE_CHECKING:
+    from graphmill.dtypes import DType
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.node import Node
+    from graphmill.ops.arguments import TensorLike
+
+_SMALL_INTEGERS: Final = (dtypes.int8, dtypes.int16, dtypes.uint8, dtypes.uint16)
+
+
+class Tensor(SymbolicTensor):
+    """An output of a node in a graph; it has a value only when a session runs the graph.
+
+    Operators add nodes: `+ - * / // % ** @`, comparisons `< <= > >=`, `& | ^ ~` (logical for bool,
+    bitwise for integers), unary `-`, `abs`, and slicing as in NumPy. `==` and `!=` compare identity,
+    as `tf.compat.v1` does, so that tensors can be keys of a `feed_dict`; for elementwise comparison
+    use `graphmill.ops.math.equal`.
+
+    Attributes:
+        op: the node.
+        value_index: which of its outputs.
+    """
+
+    __slots__ = ("op", "value_index")
+
+    # NumPy leaves operators with arrays on the left to us.
+    __array_ufunc__: Final = None
+
+    def __init__(self, op: Node, value_index: int = 0) -> None:
+        """Refer to an output.
+
+        Raises:
+            InvalidArgumentError: the node has no such output.
+        """
+        if not 0 <= value_index < len(op.output_types):
+            raise InvalidArgumentError(
+                f"there is no output {value_index}; the node has {len(op.output_types)}",
+                node=op.name,
+                op=op.op,
+            )
+        self.op = op
+        self.value_index = value_index
+
+    @property
+    def name(self) -> str:
+        """Name of the tensor, `node:0`."""
+        return f"{self.op.name}:{self.value_index}"
+
+    @property
+    def dtype(self) -> DType:
+        """Element type; a reference type for the output of a ref variable."""
+        return self.op.output_types[self.value_index]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it stands in."""
+        return self.op.graph  # type: ignore[return-value]
+
+    @property
+    def device(self) -> str:
+        """The device that was asked for."""
+        return self.op.device
+
+    def consumers(self) -> list[Node]:
+        """Return the nodes that read it."""
+        edges = [edge for edge in self.op.out_edges if edge.src_output == self.value_index]
+        return list(dict.fromkeys(edge.dst for edge in edges))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Tensor)
+            and self.op is other.op
+            and self.value_index == other.value_index
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.op), self.value_index))
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.name!r} dtype={self.dtype.name}>"
+
+    def __bool__(self) -> NoReturn:
+        raise self._no_value(
+            "used as a bool",
+            "choose with graphmill.ops.math.select_v2, or run it in a session first",
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise self._no_value("iterated over", "slice it, or use graphmill.ops.array.unpack")
+
+    def __len__(self) -> NoReturn:
+        raise self._no_value("asked for its length", "use graphmill.ops.array.shape")
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise self._no_value("made a NumPy array", "run it: session.run(tensor)")
+
+    def _no_value(self, what: str, hint: str) -> TypeError:
+        return TypeError(
+            f"{self!r} cannot be {what}: it has no value before a session runs it; {hint}"
+        )
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return strided_slice(self, key)
+
+    def __add__(self, other: TensorLike) -> Tensor:
+        return _add(self, other)
+
+    def __radd__(self, other: TensorLike) -> Tensor:
+        return _add(other, self)
+
+    def __sub__(self, other: TensorLike) -> Tensor:
+        return math.sub(self, other, name="sub")
+
+    def __rsub__(self, other: TensorLike) -> Tensor:
+        return math.sub(other, self, name="sub")
+
+    def __mul__(self, other: TensorLike) -> Tensor:
+        return math.mul(self, other, name="mul")
+
+    def __rmul__(self, other: TensorLike) -> Tensor:
+        return math.mul(other, self, name="mul")
+
+    def __truediv__(self, other: TensorLike) -> Tensor:
+        return _true_divide(self, other, self)
+
+    def __rtruediv__(self, other: TensorLike) -> Tensor:
+        return _true_divide(other, self, self)
+
+    def __floordiv__(self, other: TensorLike) -> Tensor:
+        return math.floor_div(self, other, name="floordiv")
+
+    def __rfloordiv__(self, other: TensorLike) -> Tensor:
+        return math.floor_div(other, self, name="floordiv")
+
+    def __mod__(self, other: TensorLike) -> Tensor:
+        return math.floor_mod(self, other, name="mod")
+
+    def __rmod__(self, other: TensorLike) -> Tensor:
+        return math.floor_mod(other, self, name="mod")
+
+    def __pow__(self, other: TensorLike) -> Tensor:
+        return math.pow(self, other, name="pow")
+
+    def __rpow__(self, other: TensorLike) -> Tensor:
+        return math.pow(other, self, name="pow")
+
+    def __matmul__(self, other: TensorLike) -> Tensor:
+        return math.batch_mat_mul_v2(self, other, name="matmul")
+
+    def __rmatmul__(self, other: TensorLike) -> Tensor:
+        return math.batch_mat_mul_v2(other, self, name="matmul")
+
+    def __lt__(self, other: TensorLike) -> Tensor:
+        return math.less(self, other)
+
+    def __le__(self, other: TensorLike) -> Tensor:
+        return math.less_equal(self, other)
+
+    def __gt__(self, other: TensorLike) -> Tensor:
+        return math.greater(self, other)
+
+    def __ge__(self, other: TensorLike) -> Tensor:
+        return math.greater_equal(self, other)
+
+    def __and__(self, other: TensorLike) -> Tensor:
+        is_bool = self.dtype.base_dtype.is_bool
+        return (math.logical_and if is_bool else math.bitwise_and)(self, other, name="and")
+
+    __rand__ = __and__
+
+    def __or__(self, other: TensorLike) -> Tensor:
+        is_bool = self.dtype.base_dtype.is_bool
+        return (math.logical_or if is_bool else math.bitwise_or)(self, other, name="or")
+
+    __ror__ = __or__
+
+    def __xor__(self, other: TensorLike) -> Tensor:
+        is_bool = self.dtype.base_dtype.is_bool
+        return (math.not_equal if is_bool else math.bitwise_xor)(self, other, name="xor")
+
+    __rxor__ = __xor__
+
+    def __invert__(self) -> Tensor:
+        return (math.logical_not if self.dtype.base_dtype.is_bool else math.invert)(self)
+
+    def __neg__(self) -> Tensor:
+        return math.neg(self)
+
+    def __abs__(self) -> Tensor:
+        dtype = self.dtype.base_dtype
+        if dtype.is_complex:
+            real = dtypes.float32 if dtype is dtypes.complex64 else dtypes.float64
+            return math.complex_abs(self, Tout=real, name="Abs")
+        return math.abs(self)
+
+
+def _add(left: TensorLike, right: TensorLike) -> Tensor:
+    tensor = left if isinstance(left, Tensor) else right
+    is_string = isinstance(tensor, Tensor) and tensor.dtype.base_dtype is dtypes.string
+    return (math.add if is_string else math.add_v2)(left, right, name="add")
+
+
+def _true_divide(left: TensorLike, right: TensorLike, tensor: Tensor) -> Tensor:
+    """Divide; integers become floats first, wide enough to hold them."""
+    dtype = tensor.dtype.base_dtype
+    if not dtype.is_integer:
+        return math.real_div(left, right, name="truediv")
+    wide = dtypes.float32 if dtype in _SMALL_INTEGERS else dtypes.float64
+    graph = tensor.graph
+    with graph.name_scope("truediv") as scope:
+        parts = [
+            math.cast(graph.convert(part, dtype, name), DstT=wide)
+            for part, name in ((left, "x"), (right, "y"))
+        ]
+        return math.real_div(*parts, name=scope)
