@@ -102,7 +102,7 @@ def parse_device_name(name: str) -> DeviceName:
     )
 
 
-def canonical_device_name(name: str, base: DeviceName = DeviceName()) -> str:  # noqa: B008 - frozen
+def canonical_device_name(name: str, base: DeviceName = DeviceName()) -> str:
     """Return the canonical spelling of `name`, its open parts filled in from `base`."""
     return str(parse_device_name(name).merged_over(base))
 
