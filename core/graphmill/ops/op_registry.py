@@ -10,13 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops.op_def import OpDef
 from graphmill.ops.op_def_json import op_def_from_json
 from graphmill.ops.op_def_validation import validate_op_def
 from graphmill.registry import CORE, PluginConflictError, Provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _NAME_START: Final = len('{"name":"')
 _FAMILY_KEY: Final = b'"family":"'
@@ -101,7 +104,13 @@ class OpRegistry:
     is assembled, before others read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, failures: Callable[[], Iterable[str]] = tuple) -> None:
+        """Make a registry of TensorFlow's ops.
+
+        Args:
+            failures: return a line for each plugin that is not used, for "unknown op" messages.
+        """
+        self._failures = failures
         self._added: dict[str, OpDef] = {}
         self._additions: dict[str, list[_Addition]] = {}
 
@@ -109,13 +118,16 @@ class OpRegistry:
         """Return the definition of an op.
 
         Raises:
-            NotFoundError: there is no such op; the message names near matches.
+            NotFoundError: there is no such op; the message names near matches, and the plugins
+                that failed to load.
         """
         found = self.find(name)
         if found is None:
+            failures = "".join(f"\n  {line}" for line in self._failures())
             raise NotFoundError(
                 f"unknown op {name!r}{suggest(name, self.names())}; TensorFlow's ops are known, "
-                "others come from plugins (graphmill_register_ops)",
+                "others come from plugins (graphmill_register_ops)"
+                + (f". Plugins that are not used:{failures}" if failures else ""),
                 op=name,
             )
         return found

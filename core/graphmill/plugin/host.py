@@ -59,7 +59,7 @@ class Host:
         self._manager = PluginManager()
         failures = self._manager.failures
         self.sessions = LiveSessions()
-        self.ops = OpRegistry()
+        self.ops = OpRegistry(failures=failures)
         self.kernels = KernelRegistry()
         self.devices: Registry[DeviceFactory] = Registry(
             "device",
