@@ -1,0 +1,70 @@
+"""The kernels of TensorFlow's ops, by family, on NumPy and JAX.
+
+A family's modules are imported when the first op of the family is needed; those of a backend only
+when a device accepts that backend.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.markers import hookimpl
+
+if TYPE_CHECKING:
+    from graphmill.plugin.registrars import KernelRegistrar
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "array": (
+        "array_block",
+        "array_check",
+        "array_diagonal",
+        "array_edit_distance",
+        "array_gather",
+        "array_identity",
+        "array_join",
+        "array_order",
+        "array_pad",
+        "array_patches",
+        "array_scatter",
+        "array_shape",
+        "array_slice",
+        "array_unique",
+    ),
+    "control_flow": ("control_flow_ops",),
+    "functional": ("functional_ops",),
+    "linalg": ("linalg_einsum",),
+    "math": (
+        "math_cast",
+        "math_compare",
+        "math_complex",
+        "math_count",
+        "math_cumulative",
+        "math_division",
+        "math_elementwise",
+        "math_gradient",
+        "math_matmul",
+        "math_reduction",
+        "math_segment",
+        "math_sequence",
+        "math_special",
+    ),
+    "nn": ("nn_activation", "nn_conv", "nn_loss", "nn_norm", "nn_pool"),
+    "state": ("state_ref", "state_resource", "state_scatter"),
+    "string": ("string_basic", "string_hash", "string_split"),
+}
+"""Modules of this package for each family of ops: NumPy kernels and general ones."""
+
+_JAX_MODULES: dict[str, tuple[str, ...]] = {
+    "nn": ("nn_conv", "nn_pool"),
+}
+"""Modules of `jax` in this package for each family of ops."""
+
+
+@hookimpl
+def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
+    """Register the modules of each family."""
+    for family, modules in _MODULES.items():
+        kernels.add_family(family, *(f"{__name__}.{module}" for module in modules))
+    for family, modules in _JAX_MODULES.items():
+        names = (f"{__name__}.jax.{module}" for module in modules)
+        kernels.add_family(family, *names, backend="jax")

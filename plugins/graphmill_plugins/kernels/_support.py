@@ -1,0 +1,95 @@
+"""Small helpers that the kernels of several families share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+INT32_MAX = int(np.iinfo(np.int32).max)
+
+
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` is a float of 16 bits or less: sums and products are made in float32."""
+    return dtype.itemsize <= 2 and (dtype.kind == "f" or dtype.name.startswith(("bf", "float")))
+
+
+def is_string(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` stands for TensorFlow strings (object arrays of `bytes`)."""
+    return dtype.kind == "O" and dtypes.as_dtype(dtype) is dtypes.string
+
+
+def in_float32(dtype: np.dtype[Any], function: Callable[..., Value]) -> Callable[..., Value]:
+    """Return `function` for `dtype`: for narrow floats computed in float32 and rounded once."""
+    if not is_narrow(dtype):
+        return function
+
+    def widened(*arrays: Value) -> Value:
+        return function(*[array.astype(np.float32) for array in arrays]).astype(dtype)
+
+    return widened
+
+
+def object_array(value: Value) -> Value:
+    """Return `value` as an object array; NumPy hands out the bare element of a 0-d one."""
+    if isinstance(value, np.ndarray):
+        return value
+    array = np.empty((), object)
+    array[()] = value
+    return array
+
+
+def to_ints(vector: Value) -> tuple[int, ...]:
+    """Return a concrete integer vector (or scalar: one element) as Python integers."""
+    values = vector.tolist()
+    return tuple(values) if isinstance(values, list) else (values,)
+
+
+def checked_axis(axis: int, rank: int, what: str = "axis") -> int:
+    """Return a possibly negative axis as one in [0, rank).
+
+    Raises:
+        InvalidArgumentError: it is out of range.
+    """
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(
+            f"{what} = {axis} is out of range for a tensor of rank {rank}; "
+            f"expected a value in [{-rank}, {rank})"
+        )
+    return axis + rank if axis < 0 else axis
+
+
+def shape_text(shape: Sequence[int] | None) -> str:
+    """Return a shape as TensorFlow prints it: `[2,?]`, `<unknown>` without a rank."""
+    if shape is None:
+        return "<unknown>"
+    return "[" + ",".join("?" if size < 0 else str(size) for size in shape) + "]"
+
+
+def checked_shape(vector: Value, what: str = "shape") -> tuple[int, ...]:
+    """Return a concrete shape vector as a tuple of sizes.
+
+    Raises:
+        InvalidArgumentError: it is not a vector, or a size is negative.
+    """
+    if vector.ndim != 1:
+        raise InvalidArgumentError(
+            f"{what} must be a vector of integers, got a tensor of shape {shape_text(vector.shape)}"
+        )
+    sizes = tuple(vector.tolist())
+    if sizes and min(sizes) < 0:
+        raise InvalidArgumentError(f"{what} {list(sizes)} has a negative size")
+    return sizes
+
+
+def is_numpy(xp: ArrayNamespace) -> bool:
+    """Whether `xp` is NumPy itself, where values may be looked at and temporaries reused."""
+    return xp is np

@@ -1,0 +1,303 @@
+"""Matrices and their diagonals: Diag, MatrixDiag, MatrixSetDiag, MatrixBandPart.
+
+Semantics: tensorflow/core/kernels/linalg/matrix_diag_op.cc. Elements are moved by index arrays that
+follow from shapes and the (known) diagonal numbers, so one definition serves every namespace.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text, to_ints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_LEFT = "LEFT_LEFT"  # what the ops without the attr do
+
+
+def diagonal_band(k: Value) -> tuple[int, int]:
+    """Return the lowest and highest diagonal number of an input `k` of one or two elements.
+
+    Raises:
+        InvalidArgumentError: it has another number of elements, or they descend.
+    """
+    numbers = to_ints(k)
+    if k.ndim > 1 or not 1 <= len(numbers) <= 2:
+        raise InvalidArgumentError(
+            "diag_index must be a scalar or vector with one or two elements, got shape "
+            f"{shape_text(k.shape)}"
+        )
+    lower, upper = numbers[0], numbers[-1]
+    if lower > upper:
+        raise InvalidArgumentError(
+            f"lower_diag_index must not be larger than upper_diag_index, got {lower} > {upper}"
+        )
+    return lower, upper
+
+
+class _Band:
+    """Where the elements of the diagonals `lower … upper` of a matrix lie when they are packed.
+
+    Row `upper - k` of the packed form holds diagonal `k`, shifted to the left or the right end.
+    """
+
+    def __init__(self, rows: int, columns: int, lower: int, upper: int, align: str) -> None:
+        self.rows, self.columns, self.lower, self.upper = rows, columns, lower, upper
+        above, below = align.split("_")
+        self._left_above, self._left_below = above == "LEFT", below == "LEFT"
+        self.width = max(min(rows + min(upper, 0), columns + min(-lower, 0)), 0)
+
+    def _shift(self, k: Value) -> Value:
+        """Return how far to the right the content of diagonal `k` begins."""
+        length = np.minimum(self.rows + np.minimum(k, 0), self.columns - np.maximum(k, 0))
+        left = ((k >= 0) & self._left_above) | ((k <= 0) & self._left_below)
+        return np.where(left, 0, self.width - length)
+
+    def packed_places(self) -> tuple[Value, Value, Value]:
+        """Return row, column in the matrix for each packed element, and whether there is one."""
+        k = np.arange(self.upper, self.lower - 1, -1)[:, None]
+        along = np.arange(self.width)[None, :] - self._shift(k)
+        row, column = along - np.minimum(k, 0), along + np.maximum(k, 0)
+        inside = (along >= 0) & (row < self.rows) & (column < self.columns)
+        return np.where(inside, row, 0), np.where(inside, column, 0), inside
+
+    def matrix_places(self) -> tuple[Value, Value, Value]:
+        """Return row, place in the packed form for each matrix element, and whether it is there."""
+        row, column = np.arange(self.rows)[:, None], np.arange(self.columns)[None, :]
+        k = column - row
+        inside = (self.lower <= k) & (k <= self.upper)
+        place = np.minimum(row, column) + self._shift(k)
+        return np.where(inside, self.upper - k, 0), np.where(inside, place, 0), inside
+
+
+def _check_matrix(x: Value) -> None:
+    if x.ndim < 2:
+        raise InvalidArgumentError(
+            f"input must be at least 2-dim, received shape: {shape_text(x.shape)}"
+        )
+
+
+def _checked_band(x: Value, k: Value, align: str) -> _Band:
+    """Return the band of diagonals `k` of matrices `x`.
+
+    Raises:
+        InvalidArgumentError: a diagonal lies outside of the matrix.
+    """
+    _check_matrix(x)
+    lower, upper = diagonal_band(k)
+    rows, columns = x.shape[-2:]
+    for name, number in (("lower", lower), ("upper", upper)):
+        if number and not -rows < number < columns:
+            raise InvalidArgumentError(
+                f"{name}_diag_index is out of bound: {number}. It must be between {-rows} and "
+                f"{columns}"
+            )
+    return _Band(rows, columns, lower, upper, align)
+
+
+def _diagonals(xp: ArrayNamespace, x: Value, band: _Band, padding: Value) -> Value:
+    rows, columns, inside = band.packed_places()
+    if not x.size:
+        packed = xp.full((*x.shape[:-2], *rows.shape), padding, x.dtype)
+    else:
+        packed = x[..., rows, columns]
+        if not inside.all():
+            packed = xp.where(inside, packed, padding)
+    return packed[..., 0, :] if band.lower == band.upper else packed
+
+
+@kernel("MatrixDiagPart", "BatchMatrixDiagPart")
+def matrix_diag_part(xp: ArrayNamespace, x: Value) -> Value:
+    """Return the main diagonals of matrices."""
+    _check_matrix(x)
+    return xp.diagonal(x, axis1=-2, axis2=-1)
+
+
+@kernel("MatrixDiagPartV2", static=("k",))
+def matrix_diag_part_v2(xp: ArrayNamespace, x: Value, k: Value, padding_value: Value) -> Value:
+    """Return diagonals of matrices, shorter ones padded on the right."""
+    return _diagonals(xp, x, _checked_band(x, k, _LEFT), padding_value)
+
+
+@kernel("MatrixDiagPartV3", static=("k",))
+def matrix_diag_part_v3(
+    xp: ArrayNamespace, x: Value, k: Value, padding_value: Value, *, align: str
+) -> Value:
+    """Return diagonals of matrices, shorter ones padded on the side that `align` tells."""
+    return _diagonals(xp, x, _checked_band(x, k, align), padding_value)
+
+
+@kernel("MatrixSetDiag", "BatchMatrixSetDiag")
+def matrix_set_diag(xp: ArrayNamespace, x: Value, diagonal: Value) -> Value:
+    """Replace the main diagonals of matrices."""
+    return _set_diagonals(xp, x, diagonal, np.zeros((), np.int32), _LEFT)
+
+
+@kernel("MatrixSetDiagV2", static=("k",))
+def matrix_set_diag_v2(xp: ArrayNamespace, x: Value, diagonal: Value, k: Value) -> Value:
+    """Replace diagonals of matrices."""
+    return _set_diagonals(xp, x, diagonal, k, _LEFT)
+
+
+@kernel("MatrixSetDiagV3", static=("k",))
+def matrix_set_diag_v3(
+    xp: ArrayNamespace, x: Value, diagonal: Value, k: Value, *, align: str
+) -> Value:
+    """Replace diagonals of matrices; `align` tells where shorter ones are padded."""
+    return _set_diagonals(xp, x, diagonal, k, align)
+
+
+def _set_diagonals(xp: ArrayNamespace, x: Value, diagonal: Value, k: Value, align: str) -> Value:
+    band = _checked_band(x, k, align)
+    count = band.upper - band.lower + 1
+    wanted = (*x.shape[:-2], *((count,) if count > 1 else ()), band.width)
+    if diagonal.shape != wanted:
+        raise InvalidArgumentError(
+            f"diagonal must have shape {shape_text(wanted)} for input of shape "
+            f"{shape_text(x.shape)}, got {shape_text(diagonal.shape)}"
+        )
+    if not x.size:
+        return x
+    if count == 1:
+        diagonal = diagonal[..., None, :]
+    rows, places, inside = band.matrix_places()
+    return xp.where(inside, diagonal[..., rows, places], x)
+
+
+@kernel("MatrixDiag", "BatchMatrixDiag")
+def matrix_diag(xp: ArrayNamespace, diagonal: Value) -> Value:
+    """Make square matrices with the given diagonals, zero elsewhere."""
+    if diagonal.ndim < 1:
+        raise InvalidArgumentError("input must be at least 1-dim, received a scalar")
+    size = diagonal.shape[-1]
+    return xp.where(xp.eye(size, dtype=bool), diagonal[..., None, :], diagonal.dtype.type(0))
+
+
+@kernel("MatrixDiagV2", static=("k", "num_rows", "num_cols"))
+def matrix_diag_v2(
+    xp: ArrayNamespace,
+    diagonal: Value,
+    k: Value,
+    num_rows: Value,
+    num_cols: Value,
+    padding_value: Value,
+) -> Value:
+    """Make matrices of diagonals that are padded on the right."""
+    return _from_diagonals(xp, diagonal, k, num_rows, num_cols, padding_value, _LEFT)
+
+
+@kernel("MatrixDiagV3", static=("k", "num_rows", "num_cols"))
+def matrix_diag_v3(
+    xp: ArrayNamespace,
+    diagonal: Value,
+    k: Value,
+    num_rows: Value,
+    num_cols: Value,
+    padding_value: Value,
+    *,
+    align: str,
+) -> Value:
+    """Make matrices of diagonals that are padded on the side that `align` tells."""
+    return _from_diagonals(xp, diagonal, k, num_rows, num_cols, padding_value, align)
+
+
+def _from_diagonals(
+    xp: ArrayNamespace,
+    diagonal: Value,
+    k: Value,
+    num_rows: Value,
+    num_cols: Value,
+    padding: Value,
+    align: str,
+) -> Value:
+    lower, upper = diagonal_band(k)
+    count = upper - lower + 1
+    if diagonal.ndim < 1 or (count > 1 and diagonal.shape[-2:-1] != (count,)):
+        raise InvalidArgumentError(
+            "The number of diagonals provided in the input does not match the lower_diag_index "
+            f"and upper_diag_index range {lower} … {upper}: shape {shape_text(diagonal.shape)}"
+        )
+    rows, columns = _matrix_size(diagonal.shape[-1], lower, upper, num_rows.item(), num_cols.item())
+    if count == 1:
+        diagonal = diagonal[..., None, :]
+    if not diagonal.size:
+        return xp.full((*diagonal.shape[:-2], rows, columns), padding, diagonal.dtype)
+    row, place, inside = _Band(rows, columns, lower, upper, align).matrix_places()
+    return xp.where(inside, diagonal[..., row, place], padding)
+
+
+def _matrix_size(width: int, lower: int, upper: int, rows: int, columns: int) -> tuple[int, int]:
+    """Return the size of matrices whose longest given diagonal has `width`; -1 is unknown.
+
+    Raises:
+        InvalidArgumentError: the given sizes are too small or do not fit the diagonals.
+    """
+    least_rows, least_columns = width - min(upper, 0), width + max(lower, 0)
+    if rows == columns == -1:
+        rows = columns = max(least_rows, least_columns)
+    elif rows == -1:
+        rows = least_rows
+    elif columns == -1:
+        columns = least_columns
+    if rows < least_rows or columns < least_columns:
+        raise InvalidArgumentError(
+            f"The number of rows or columns is too small: {rows} x {columns}, the diagonals need "
+            f"{least_rows} x {least_columns}"
+        )
+    if rows != least_rows and columns != least_columns:
+        raise InvalidArgumentError(
+            "The number of rows or columns is not consistent with the specified d_lower, d_upper, "
+            f"and diagonal: {rows} x {columns}, expected {least_rows} rows or {least_columns} "
+            "columns"
+        )
+    return rows, columns
+
+
+@kernel("Diag")
+def diag(xp: ArrayNamespace, diagonal: Value) -> Value:
+    """Make a tensor of twice the rank with `diagonal` where both halves of the index agree."""
+    if diagonal.ndim < 1:
+        raise InvalidArgumentError("Input must be at least rank 1, got 0")
+    size = math.prod(diagonal.shape)
+    flat = diagonal.reshape(size)
+    matrix = xp.where(xp.eye(size, dtype=bool), flat[:, None], diagonal.dtype.type(0))
+    return matrix.reshape(diagonal.shape * 2)
+
+
+@kernel("DiagPart")
+def diag_part(xp: ArrayNamespace, x: Value) -> Value:
+    """Return the elements where both halves of the index agree."""
+    half = x.ndim // 2
+    if x.ndim == 0 or x.ndim % 2 or x.shape[:half] != x.shape[half:]:
+        raise InvalidArgumentError(
+            "The rank of the tensor should be even and positive, and its halves equal, got shape "
+            f"{shape_text(x.shape)}"
+        )
+    size = math.prod(x.shape[:half])
+    return xp.diagonal(x.reshape((size, size))).reshape(x.shape[:half])
+
+
+@kernel("MatrixBandPart", "BatchMatrixBandPart", make=True)
+def matrix_band_part(
+    xp: ArrayNamespace, T: np.dtype[Any]
+) -> Callable[[Value, Value, Value], Value]:
+    """Keep the given numbers of diagonals below and above the main one; negative keeps all."""
+    zero = T.type(0)
+
+    def keep(x: Value, num_lower: Value, num_upper: Value) -> Value:
+        _check_matrix(x)
+        rows, columns = x.shape[-2:]
+        below = xp.arange(rows)[:, None] - xp.arange(columns)[None, :]
+        inside = (num_lower < 0) | (below <= num_lower)
+        inside = inside & ((num_upper < 0) | (-below <= num_upper))
+        return xp.where(inside, x, zero)
+
+    return keep

@@ -1,0 +1,206 @@
+"""Gathering by index, on NumPy. Indices outside of the input raise, negative ones too.
+
+Semantics: tensorflow/core/kernels/gather_op.cc, gather_nd_op.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import (
+    checked_axis,
+    is_string,
+    object_array,
+    shape_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_SMALL = 16  # up to here Python's min and max are faster than NumPy's
+
+
+def check_indices(indices: Value, size: int) -> None:
+    """Check that all indices lie in [0, size).
+
+    Raises:
+        InvalidArgumentError: one does not; names the first.
+    """
+    if indices.ndim == 0:
+        low = high = indices
+    elif indices.size == 0:
+        return
+    elif indices.ndim == 1 and indices.size <= _SMALL:
+        values = indices.tolist()
+        low, high = min(values), max(values)
+    else:
+        low, high = indices.min(), indices.max()
+    if low < 0 or high >= size:
+        _raise_bad_index(indices, size)
+
+
+def _raise_bad_index(indices: Value, size: int) -> None:
+    bad = (indices < 0) | (indices >= size)
+    place = np.argwhere(bad)[0] if indices.ndim else ()
+    at = f"indices[{','.join(map(str, place))}]" if indices.ndim else "indices"
+    value = indices[tuple(place)]
+    raise InvalidArgumentError(f"{at} = {value} is not in [0, {size})")
+
+
+@kernel("Gather", backend="numpy", make=True)
+def gather(_xp: ArrayNamespace, Tparams: np.dtype[Any]) -> Callable[[Value, Value], Value]:
+    """Take rows of `params`.
+
+    Raises:
+        InvalidArgumentError: an index is out of range.
+    """
+    strings = is_string(Tparams)
+
+    def take(params: Value, indices: Value) -> Value:
+        if params.ndim == 0:
+            raise InvalidArgumentError("params must be at least 1 dimensional")
+        check_indices(indices, params.shape[0])
+        rows = params.take(indices, 0)
+        return object_array(rows) if strings else rows
+
+    return take
+
+
+@kernel("GatherV2", backend="numpy", static=("axis",), make=True)
+def gather_v2(
+    _xp: ArrayNamespace, Tparams: np.dtype[Any], batch_dims: int
+) -> Callable[[Value, Value, Value], Value]:
+    """Take slices of `params` along an axis, for each entry of the batch dimensions.
+
+    Raises:
+        InvalidArgumentError: an index or the axis is out of range, or batch shapes differ.
+    """
+    strings = is_string(Tparams)
+
+    def take(params: Value, indices: Value, axis: Value) -> Value:
+        along = checked_axis(axis.item(), params.ndim)
+        check_indices(indices, params.shape[along])
+        if batch_dims:
+            result = take_batches(np, _take_rows, params, indices, along, batch_dims)
+        else:
+            result = params.take(indices, along)
+        return object_array(result) if strings else result
+
+    return take
+
+
+def _take_rows(rows: Value, indices: Value) -> Value:
+    return rows.take(indices, 0)
+
+
+def batch_count(params: Value, indices: Value, axis: int, batch_dims: int) -> int:
+    """Return the number of batch dimensions of a gather, checked against shapes.
+
+    Raises:
+        InvalidArgumentError: it is out of range, beyond the axis, or batch shapes differ.
+    """
+    if not -indices.ndim <= batch_dims <= indices.ndim:
+        raise InvalidArgumentError(
+            f"Expected batch_dims in the range [{-indices.ndim}, {indices.ndim}], "
+            f"but got {batch_dims}"
+        )
+    count = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
+    if count > axis:
+        raise InvalidArgumentError(
+            f"batch_dims ({count}) must be less than or equal to axis ({axis})."
+        )
+    if params.shape[:count] != indices.shape[:count]:
+        raise InvalidArgumentError(
+            f"params.shape {shape_text(params.shape)} and indices.shape "
+            f"{shape_text(indices.shape)} should agree in the first {count} dimensions"
+        )
+    return count
+
+
+def take_batches(
+    xp: ArrayNamespace,
+    take: Callable[[Value, Value], Value],
+    params: Value,
+    indices: Value,
+    axis: int,
+    batch_dims: int,
+) -> Value:
+    """Gather along `axis` within each entry of the batch dimensions, given `take` of rows."""
+    count = batch_count(params, indices, axis, batch_dims)
+    size, own = params.shape[axis], indices.ndim - count
+    rows = xp.moveaxis(params, axis, count)
+    between, inner = rows.shape[count + 1 : axis + 1], rows.shape[axis + 1 :]
+    entries = math.prod(indices.shape[:count])
+    offsets = (np.arange(entries) * size).reshape(indices.shape[:count] + (1,) * own)
+    flat = rows.reshape((entries * size, *between, *inner))
+    result = take(flat, indices + offsets)
+    last = indices.ndim - 1 + len(between)
+    return xp.moveaxis(result, range(count, indices.ndim), range(last - own + 1, last + 1))
+
+
+@kernel("GatherNd", backend="numpy", make=True)
+def gather_nd(
+    _xp: ArrayNamespace, Tparams: np.dtype[Any], bad_indices_policy: str
+) -> Callable[[Value, Value], Value]:
+    """Take the slices that the vectors in the last dimension of `indices` point to.
+
+    Raises:
+        InvalidArgumentError: a vector is longer than `params` has dimensions or points outside;
+            with the policy "IGNORE" such slices are zero instead.
+    """
+    ignore = bad_indices_policy == "IGNORE"
+
+    def take(params: Value, indices: Value) -> Value:
+        sizes = check_depth(params, indices)
+        bad = outside(indices, sizes)
+        if bad.any():
+            if not ignore:
+                raise bad_vector(indices, bad, params.shape)
+            indices = np.where(bad[..., None], 0, indices)
+        result = params[(*np.moveaxis(indices, -1, 0), ...)]
+        if ignore and bad.any():
+            result[bad] = b"" if is_string(Tparams) else 0
+        return result
+
+    return take
+
+
+def check_depth(params: Value, indices: Value) -> tuple[int, ...]:
+    """Return the sizes of the dimensions that index vectors point into.
+
+    Raises:
+        InvalidArgumentError: the indices are a scalar or their vectors too long.
+    """
+    if indices.ndim == 0:
+        raise InvalidArgumentError("indices must be at least a vector")
+    depth = indices.shape[-1]
+    if depth > params.ndim:
+        raise InvalidArgumentError(
+            f"index innermost dimension length must be <= params rank; saw: {depth} vs. "
+            f"{params.ndim}"
+        )
+    sizes: tuple[int, ...] = params.shape[:depth]
+    return sizes
+
+
+def outside(indices: Value, sizes: tuple[int, ...]) -> Value:
+    """Tell which index vectors point outside of dimensions of these sizes."""
+    limits = np.array(sizes, np.int64)
+    return np.logical_or.reduce((indices < 0) | (indices >= limits), axis=-1)
+
+
+def bad_vector(indices: Value, bad: Value, shape: tuple[int, ...]) -> InvalidArgumentError:
+    """Return the error that names the first bad index vector."""
+    place = tuple(np.argwhere(bad)[0]) if np.ndim(bad) else ()
+    at = ",".join(map(str, place))
+    vector = ", ".join(map(str, indices[place].tolist()))
+    return InvalidArgumentError(
+        f"indices[{at}] = [{vector}] does not index into param shape {shape_text(shape)}"
+    )

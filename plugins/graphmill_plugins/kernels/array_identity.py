@@ -1,0 +1,76 @@
+"""Ops that hand a value on, and ops that make one from an attr."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Shape, Value
+
+
+@kernel("Const", "HostConst", make=True)
+def const(_xp: ArrayNamespace, value: Value) -> Callable[[], Value]:
+    """Return the value of the attr, without a copy; a scalar as a NumPy scalar."""
+    if value.ndim == 0 and value.dtype.kind != "O":
+        value = value[()]  # arithmetic on NumPy scalars is several times faster
+    return lambda: value
+
+
+@kernel(
+    "Identity",
+    "Snapshot",
+    "StopGradient",
+    "PreventGradient",
+    "GuaranteeConst",
+    "DebugGradientIdentity",
+    "DeepCopy",
+    "_EagerConst",
+    "PlaceholderWithDefault",
+    make=True,
+)
+def identity(_xp: ArrayNamespace) -> Callable[[Value], Value]:
+    """Return the input itself; values are never changed in place, so no copy is needed."""
+    return lambda x: x
+
+
+@kernel("RefIdentity", "DebugGradientRefIdentity", make=True)
+def ref_identity(_xp: ArrayNamespace) -> Callable[[Value], Value]:
+    """Return the reference itself."""
+    return lambda ref: ref
+
+
+@kernel("IdentityN", make=True)
+def identity_n(_xp: ArrayNamespace) -> Callable[[list[Value]], list[Value]]:
+    """Return the inputs themselves."""
+    return lambda values: values
+
+
+@kernel("Placeholder", "PlaceholderV2", stateful=True)
+def placeholder(ctx: Any, *, dtype: np.dtype[Any], shape: Shape) -> Value:
+    """Raise: a placeholder runs only when it was not fed.
+
+    Raises:
+        InvalidArgumentError: always; names the placeholder, its type and its shape.
+    """
+    wanted = f" and shape {shape_text(shape)}" if shape else ""
+    raise InvalidArgumentError(
+        f"You must feed a value for placeholder tensor '{ctx.node_name}' with dtype "
+        f"{dtypes.as_dtype(dtype).tf_name}{wanted}"
+    )
+
+
+@kernel("Empty", static=("shape",))
+def empty(xp: ArrayNamespace, shape: Value, *, dtype: np.dtype[Any]) -> Value:
+    """Make a tensor of zeros (empty strings); contents are unspecified unless `init` is set."""
+    if dtype.kind == "O":
+        return np.full(shape.tolist(), b"", object)
+    return xp.zeros(shape.tolist(), dtype)

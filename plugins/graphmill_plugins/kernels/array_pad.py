@@ -1,0 +1,133 @@
+"""Padding, with constants or mirrored, and its gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import is_numpy, is_string, shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Paddings = Sequence[Sequence[int]]
+
+
+def checked_paddings(paddings: Value, rank: int) -> list[list[int]]:
+    """Return paddings as pairs of integers, one for each dimension.
+
+    Raises:
+        InvalidArgumentError: the shape is not [rank, 2], or a padding is negative.
+    """
+    if paddings.shape != (rank, 2):
+        raise InvalidArgumentError(
+            f"paddings must be a matrix with 2 columns and one row for each of {rank} dimensions, "
+            f"got shape {shape_text(paddings.shape)}"
+        )
+    pairs: list[list[int]] = paddings.tolist()
+    if any(size < 0 for pair in pairs for size in pair):
+        raise InvalidArgumentError(f"Paddings must be non-negative: {pairs}")
+    return pairs
+
+
+def pad_constant(xp: ArrayNamespace, x: Value, paddings: Paddings, value: Any) -> Value:
+    """Surround `x` with a constant."""
+    if not is_numpy(xp):
+        return xp.pad(x, paddings, constant_values=value)
+    # np.pad takes tens of microseconds.
+    sizes = [before + n + after for n, (before, after) in zip(x.shape, paddings, strict=True)]
+    result = np.empty(sizes, x.dtype)
+    result.fill(value)
+    result[
+        tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, paddings, strict=True))
+    ] = x
+    return result
+
+
+@kernel("Pad", static=("paddings",), make=True)
+def pad(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
+    """Surround with zeros (empty strings)."""
+    zero = b"" if is_string(T) else T.type(0)
+    return lambda x, paddings: pad_constant(xp, x, checked_paddings(paddings, x.ndim), zero)
+
+
+@kernel("PadV2", static=("paddings",))
+def pad_v2(xp: ArrayNamespace, x: Value, paddings: Value, constant_values: Value) -> Value:
+    """Surround with a given scalar."""
+    if constant_values.ndim:
+        raise InvalidArgumentError(
+            f"constant_values must be a scalar, got shape {shape_text(constant_values.shape)}"
+        )
+    if x.dtype.kind == "O":
+        constant_values = constant_values[()]
+    return pad_constant(xp, x, checked_paddings(paddings, x.ndim), constant_values)
+
+
+@kernel("MirrorPad", static=("paddings",), make=True)
+def mirror_pad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]:
+    """Surround with a mirror image, with (SYMMETRIC) or without (REFLECT) the edge itself."""
+
+    def surround(x: Value, paddings: Value) -> Value:
+        pairs = checked_paddings(paddings, x.ndim)
+        _check_mirror(pairs, x.shape, mode)
+        for axis, (before, after) in enumerate(pairs):
+            if before or after:
+                x = xp.take(x, _mirrored(x.shape[axis], before, after, mode), axis=axis)
+        return x
+
+    return surround
+
+
+def _check_mirror(pairs: Paddings, shape: tuple[int, ...], mode: str) -> None:
+    offset = _edge(mode)
+    for axis, (size, pair) in enumerate(zip(shape, pairs, strict=True)):
+        if max(pair) > max(size - offset, 0):
+            raise InvalidArgumentError(
+                f"paddings must be no greater than the dimension size less {offset}: {pair} for "
+                f"dimension {axis} of size {size}"
+            )
+
+
+def _edge(mode: str) -> int:
+    return 1 if mode == "REFLECT" else 0
+
+
+def _mirrored(size: int, before: int, after: int, mode: str) -> Value:
+    """Return the places in a dimension that a mirrored one is made of."""
+    places = np.abs(np.arange(-before, size + after)) if mode == "REFLECT" else None
+    if places is None:
+        places = np.arange(-before, size + after)
+        places = np.where(places < 0, -1 - places, places)
+    last = size - 1
+    return np.where(places > last, 2 * last + 1 - _edge(mode) - places, places)
+
+
+@kernel("MirrorPadGrad", backend="numpy", static=("paddings",), make=True)
+def mirror_pad_grad(_xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]:
+    """Fold the borders of a gradient back onto what they mirrored."""
+
+    def fold(dy: Value, paddings: Value) -> Value:
+        for axis, (before, after) in enumerate(checked_paddings(paddings, dy.ndim)):
+            if before or after:
+                dy = _fold(dy, axis, before, after, mode)
+        return dy
+
+    return fold
+
+
+def _fold(dy: Value, axis: int, before: int, after: int, mode: str) -> Value:
+    dy = np.moveaxis(dy, axis, 0)
+    size = dy.shape[0] - before - after
+    offset = _edge(mode)
+    _check_mirror([(before, after)], (size,), mode)
+    result = np.array(dy[before : before + size])
+    if before:
+        result[offset : offset + before] += dy[:before][::-1]
+    if after:
+        result[size - offset - after : size - offset] += dy[before + size :][::-1]
+    return np.moveaxis(result, 0, axis)

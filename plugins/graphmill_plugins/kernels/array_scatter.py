@@ -1,0 +1,147 @@
+"""Scattering into tensors by index vectors, on NumPy.
+
+Semantics: tensorflow/core/kernels/scatter_nd_op.cc. Indices outside of the tensor raise unless the
+policy is "IGNORE".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill_plugins.kernels._support import checked_shape, is_string, shape_text
+from graphmill_plugins.kernels.array_gather import bad_vector, outside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def check_scatter(shape: tuple[int, ...], indices: Value, updates: Value) -> None:
+    """Check that updates fit the slices of `shape` that the index vectors point to.
+
+    Raises:
+        InvalidArgumentError: they do not; names the shapes.
+    """
+    if indices.ndim == 0 or not shape:
+        raise InvalidArgumentError("Indices and output shape must be at least vectors")
+    depth = indices.shape[-1]
+    if depth > len(shape):
+        raise InvalidArgumentError(
+            f"The index vectors of length {depth} are longer than the output shape "
+            f"{shape_text(shape)}"
+        )
+    wanted = indices.shape[:-1] + shape[depth:]
+    if updates.shape != wanted:
+        raise InvalidArgumentError(
+            f"Shape of updates {shape_text(updates.shape)} does not fit indices of shape "
+            f"{shape_text(indices.shape)} into output shape {shape_text(shape)}; expected "
+            f"{shape_text(wanted)}"
+        )
+
+
+def _flat_rows(
+    shape: tuple[int, ...], indices: Value, updates: Value, ignore: bool
+) -> tuple[Value, Value]:
+    """Return the number of the row that each index vector points to, and the updates as rows."""
+    depth = indices.shape[-1]
+    vectors = indices.reshape((math.prod(indices.shape[:-1]), depth))
+    rows = updates.reshape((vectors.shape[0], math.prod(shape[depth:])))
+    bad = outside(vectors, shape[:depth])
+    if bad.any():
+        if not ignore:
+            raise bad_vector(indices, bad.reshape(indices.shape[:-1]), shape)
+        vectors, rows = vectors[~bad], rows[~bad]
+    weights = [math.prod(shape[axis + 1 : depth]) for axis in range(depth)]
+    return vectors.astype(np.int64) @ np.array(weights, np.int64), rows
+
+
+def scatter(
+    ufunc: np.ufunc | None, target: Value, indices: Value, updates: Value, ignore: bool
+) -> Value:
+    """Combine updates into a contiguous array that the caller owns; None assigns, the last wins."""
+    check_scatter(target.shape, indices, updates)
+    places, rows = _flat_rows(target.shape, indices, updates, ignore)
+    flat = target.reshape((math.prod(target.shape[: indices.shape[-1]]), rows.shape[1]))
+    if ufunc is None:
+        flat[places] = rows
+    elif rows.size:
+        ufunc.at(flat, places, rows)
+    return target
+
+
+@kernel("ScatterNd", backend="numpy", static=("shape",), make=True)
+def scatter_nd(
+    _xp: ArrayNamespace, T: np.dtype[Any], bad_indices_policy: str
+) -> Callable[[Value, Value, Value], Value]:
+    """Add updates into zeros of `shape`; of strings and truth values the last one stays."""
+    ignore = bad_indices_policy == "IGNORE"
+    ufunc = None if T.kind in "Ob" else np.add
+
+    def spread(indices: Value, updates: Value, shape: Value) -> Value:
+        sizes = checked_shape(shape)
+        target = np.full(sizes, b"", T) if is_string(T) else np.zeros(sizes, T)
+        return scatter(ufunc, target, indices, updates, ignore)
+
+    return spread
+
+
+def _tensor_scatter(
+    ufunc: np.ufunc | None,
+) -> Callable[..., Callable[[Value, Value, Value], Value]]:
+    def make(
+        _xp: ArrayNamespace, bad_indices_policy: str
+    ) -> Callable[[Value, Value, Value], Value]:
+        ignore = bad_indices_policy == "IGNORE"
+
+        def update(tensor: Value, indices: Value, updates: Value) -> Value:
+            return scatter(ufunc, np.array(tensor, order="C"), indices, updates, ignore)
+
+        return update
+
+    return make
+
+
+TENSOR_SCATTER = KernelTable(
+    KernelDef(ops=(op,), function=_tensor_scatter(ufunc), backend="numpy", make=True)
+    for op, ufunc in {
+        "TensorScatterUpdate": None,
+        "TensorScatterAdd": np.add,
+        "ScatterNdNonAliasingAdd": np.add,
+        "TensorScatterSub": np.subtract,
+        "TensorScatterMin": np.minimum,
+        "TensorScatterMax": np.maximum,
+    }.items()
+)
+
+
+def _inplace(ufunc: np.ufunc | None) -> Callable[..., Value]:
+    def update(_xp: ArrayNamespace, x: Value, i: Value, v: Value) -> Value:
+        if i.ndim > 1 or x.shape[:1] == () or v.shape[1:] != x.shape[1:]:
+            raise InvalidArgumentError(
+                f"rows of shape {shape_text(v.shape)} do not fit x of shape {shape_text(x.shape)}"
+            )
+        result = np.array(x)
+        rows = i % x.shape[0] if x.shape[0] else i
+        if ufunc is None:
+            result[rows] = v
+        else:
+            ufunc.at(result, rows, v)
+        return result
+
+    return update
+
+
+INPLACE = KernelTable(
+    KernelDef(ops=(op,), function=_inplace(ufunc), backend="numpy")
+    for op, ufunc in {
+        "InplaceUpdate": None,
+        "InplaceAdd": np.add,
+        "InplaceSub": np.subtract,
+    }.items()
+)

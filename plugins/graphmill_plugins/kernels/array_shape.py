@@ -1,0 +1,352 @@
+"""Shapes: reading, changing, broadcasting, and tensors of one value."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import (
+    INT32_MAX,
+    checked_axis,
+    checked_shape,
+    is_numpy,
+    is_string,
+    shape_text,
+    to_ints,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.typing import ArrayNamespace, Shape, Value
+
+
+def _shape_of(x: Value) -> tuple[int, ...]:
+    """Return the shape of a value; a bare handle is a scalar."""
+    if hasattr(x, "dtype"):
+        shape: tuple[int, ...] = x.shape
+        return shape
+    return ()
+
+
+# What these return is known while a compiler traces, so it is a NumPy array there too: arithmetic
+# on shapes then folds by itself.
+
+
+@kernel("Shape", make=True)
+def shape_(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Return the shape as a vector."""
+
+    def read(x: Value) -> Value:
+        shape = _shape_of(x)
+        _check_sizes(shape, out_type)
+        return np.array(shape, out_type)
+
+    return read
+
+
+@kernel("ShapeN", make=True)
+def shape_n(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[list[Value]], list[Value]]:
+    """Return the shapes of several tensors."""
+    read = shape_(_xp, out_type)
+    return lambda values: [read(value) for value in values]
+
+
+def _check_sizes(sizes: Sequence[int], out_type: np.dtype[Any]) -> None:
+    if out_type.itemsize == 4 and sizes and max(sizes) > INT32_MAX:
+        raise InvalidArgumentError(f"Shape output type is 32-bit but dims are {list(sizes)}")
+
+
+@kernel("Size", make=True)
+def size(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Return the number of elements."""
+    scalar = out_type.type
+
+    def count(x: Value) -> Value:
+        elements = math.prod(_shape_of(x))
+        if elements > INT32_MAX:
+            _check_sizes((elements,), out_type)
+        return scalar(elements)
+
+    return count
+
+
+@kernel("Rank", make=True)
+def rank(_xp: ArrayNamespace) -> Callable[[Value], Value]:
+    """Return the number of dimensions."""
+    return lambda x: np.int32(len(_shape_of(x)))
+
+
+@kernel("Reshape", static=("shape",), make=True)
+def reshape(_xp: ArrayNamespace) -> Callable[[Value, Value], Value]:
+    """Give the elements another shape; one size may be -1 and follows from the others.
+
+    Raises:
+        InvalidArgumentError: the numbers of elements differ, or no size follows.
+    """
+
+    def change(x: Value, shape: Value) -> Value:
+        sizes = shape.tolist()
+        if type(sizes) is not list:
+            raise InvalidArgumentError("sizes input must be 1-D, not a scalar")
+        if sizes and min(sizes) < -1:
+            at, bad = next((i, s) for i, s in enumerate(sizes) if s < -1)
+            raise InvalidArgumentError(f"Size {at} must be non-negative, not {bad}")
+        try:
+            return x.reshape(sizes)
+        except (ValueError, TypeError):
+            raise InvalidArgumentError(_reshape_message(x, sizes)) from None
+
+    return change
+
+
+def _reshape_message(x: Value, sizes: list[int]) -> str:
+    if sizes.count(-1) > 1:
+        return f"Only one input size may be -1, not both of {sizes}"
+    if -1 not in sizes:
+        return (
+            f"Input to reshape is a tensor with {x.size} values, but the requested shape "
+            f"{sizes} has {math.prod(sizes)} (input shape: {shape_text(x.shape)})"
+        )
+    known = -math.prod(sizes)
+    if known == 0:
+        return (
+            "reshape cannot infer the missing input size for an empty tensor unless all "
+            f"specified input sizes are non-zero, got {sizes}"
+        )
+    return (
+        f"Input to reshape is a tensor with {x.size} values, but the requested shape {sizes} "
+        f"requires a multiple of {known}"
+    )
+
+
+@kernel("ExpandDims", static=("dim",), make=True)
+def expand_dims(_xp: ArrayNamespace) -> Callable[[Value, Value], Value]:
+    """Insert a dimension of size 1."""
+
+    def insert(x: Value, dim: Value) -> Value:
+        axis = checked_axis(dim.item(), x.ndim + 1, "dim")
+        shape = x.shape
+        return x.reshape((*shape[:axis], 1, *shape[axis:]))
+
+    return insert
+
+
+@kernel("Squeeze", make=True)
+def squeeze(_xp: ArrayNamespace, squeeze_dims: tuple[int, ...]) -> Callable[[Value], Value]:
+    """Remove dimensions of size 1, all or the given ones.
+
+    Raises:
+        InvalidArgumentError: a given dimension is out of range or of another size.
+    """
+
+    def remove(x: Value) -> Value:
+        shape = x.shape
+        if not squeeze_dims:
+            return x.reshape([size for size in shape if size != 1])
+        axes = {checked_axis(axis, len(shape), "squeeze_dims") for axis in squeeze_dims}
+        for axis in axes:
+            if shape[axis] != 1:
+                raise InvalidArgumentError(
+                    f"Can not squeeze dim[{axis}], expected a dimension of 1, got {shape[axis]}"
+                )
+        return x.reshape([size for axis, size in enumerate(shape) if axis not in axes])
+
+    return remove
+
+
+@kernel("EnsureShape", make=True)
+def ensure_shape(_xp: ArrayNamespace, shape: Shape) -> Callable[[Value], Value]:
+    """Return the input if its shape fits, -1 standing for any size.
+
+    Raises:
+        InvalidArgumentError: it does not fit.
+    """
+
+    def check(x: Value) -> Value:
+        if shape is None:
+            return x
+        given = x.shape
+        if len(given) != len(shape) or any(
+            wanted not in (-1, size) for wanted, size in zip(shape, given, strict=True)
+        ):
+            raise InvalidArgumentError(
+                f"Shape of tensor {shape_text(given)} is not compatible with expected shape "
+                f"{shape_text(shape)}."
+            )
+        return x
+
+    return check
+
+
+@kernel("Transpose", static=("perm",), make=True)
+def transpose(_xp: ArrayNamespace) -> Callable[[Value, Value], Value]:
+    """Reorder the dimensions; a view where the namespace has views."""
+
+    def reorder(x: Value, perm: Value) -> Value:
+        axes = _checked_permutation(perm, x.ndim)
+        return x.transpose(axes)
+
+    return reorder
+
+
+@kernel("ConjugateTranspose", static=("perm",), make=True)
+def conjugate_transpose(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
+    """Reorder the dimensions and conjugate complex elements."""
+    reorder = transpose(xp)
+    if T.kind != "c":
+        return reorder
+    return lambda x, perm: xp.conj(reorder(x, perm))
+
+
+def _checked_permutation(perm: Value, rank: int) -> list[int]:
+    """Return a permutation as a list; negative axes are not taken, as in TensorFlow."""
+    axes: list[int] = perm.tolist()
+    if perm.ndim != 1 or len(axes) != rank:
+        raise InvalidArgumentError(
+            f"transpose expects a vector of size {rank}. But input(1) is a vector of size "
+            f"{perm.size} and shape {shape_text(perm.shape)}"
+        )
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise InvalidArgumentError(f"{axis} is out of range [0 .. {rank})")
+    if len({axis % rank for axis in axes}) != rank:
+        raise InvalidArgumentError(f"perm {axes} is not a permutation of 0 .. {rank - 1}")
+    return axes
+
+
+@kernel("BroadcastTo", static=("shape",))
+def broadcast_to(xp: ArrayNamespace, x: Value, shape: Value) -> Value:
+    """Repeat along dimensions of size 1; a read-only view where the namespace has views."""
+    sizes = checked_shape(shape)
+    try:
+        return xp.broadcast_to(x, sizes)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"Incompatible shapes: cannot broadcast {shape_text(x.shape)} to {shape_text(sizes)}"
+        ) from None
+
+
+@kernel("BroadcastArgs", static=("s0", "s1"))
+def broadcast_args(_xp: ArrayNamespace, s0: Value, s1: Value) -> Value:
+    """Return the shape that two shapes broadcast to."""
+    try:
+        shape = np.broadcast_shapes(checked_shape(s0, "s0"), checked_shape(s1, "s1"))
+    except ValueError:
+        raise _incompatible(s0, s1) from None
+    return np.array(shape, s0.dtype)
+
+
+def _incompatible(s0: Value, s1: Value) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Incompatible shapes: {shape_text(to_ints(s0))} vs. {shape_text(to_ints(s1))}"
+    )
+
+
+@kernel("BroadcastGradientArgs", static=("s0", "s1"))
+def broadcast_gradient_args(_xp: ArrayNamespace, s0: Value, s1: Value) -> tuple[Value, Value]:
+    """Return the dimensions over which the gradients of two broadcast operands are added.
+
+    Semantics: tensorflow/core/util/bcast.h.
+    """
+    x, y = checked_shape(s0, "s0"), checked_shape(s1, "s1")
+    reduce_x: list[int] = []
+    reduce_y: list[int] = []
+    if x != y:
+        count = max(len(x), len(y))
+        x = (1,) * (count - len(x)) + x
+        y = (1,) * (count - len(y)) + y
+        for axis, (a, b) in enumerate(zip(x, y, strict=True)):
+            if a != b and 1 not in (a, b):
+                raise _incompatible(s0, s1)
+            if a == 1:
+                reduce_x.append(axis)
+            if b == 1:
+                reduce_y.append(axis)
+    return np.array(reduce_x, s0.dtype), np.array(reduce_y, s0.dtype)
+
+
+@kernel("Fill", static=("dims",))
+def fill(xp: ArrayNamespace, dims: Value, value: Value, *, T: np.dtype[Any]) -> Value:
+    """Make a tensor of one value."""
+    sizes = checked_shape(dims, "dims")
+    if getattr(value, "ndim", 0):
+        raise InvalidArgumentError(f"value must be a scalar, got shape {shape_text(value.shape)}")
+    if T.kind != "O" and not is_numpy(xp):
+        return xp.full(sizes, value, T)
+    result = np.empty(sizes, T)
+    if T.kind == "O" and isinstance(value, np.ndarray):
+        value = value[()]
+    result.fill(value)
+    return result
+
+
+@kernel("ZerosLike", make=True)
+def zeros_like(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Make zeros (empty strings) of the input's shape."""
+    if is_string(T):
+        return lambda x: np.full(x.shape, b"", object)
+    return lambda x: xp.zeros(x.shape, T)
+
+
+@kernel("OnesLike", make=True)
+def ones_like(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Make ones of the input's shape."""
+    return lambda x: xp.ones(x.shape, T)
+
+
+@kernel("Bitcast", backend="numpy", make=True)
+def bitcast(
+    _xp: ArrayNamespace,
+    T: np.dtype[Any],
+    type: np.dtype[Any],  # noqa: A002 - the attr's name
+) -> Callable[[Value], Value]:
+    """Read the same bytes as another type; a size ratio becomes or consumes a last dimension."""
+    if T.itemsize == type.itemsize:
+        return lambda x: x.view(type)
+    if T.itemsize > type.itemsize:
+        ratio = T.itemsize // type.itemsize
+        return lambda x: np.array(x, order="C", ndmin=1).view(type).reshape((*x.shape, ratio))
+    ratio = type.itemsize // T.itemsize
+
+    def join(x: Value) -> Value:
+        if x.ndim == 0 or x.shape[-1] != ratio:
+            raise InvalidArgumentError(
+                f"Cannot bitcast from {T} to {type}: shape {shape_text(x.shape)} has to end in "
+                f"{ratio}"
+            )
+        return np.ascontiguousarray(x).view(type).reshape(x.shape[:-1])
+
+    return join
+
+
+@kernel("TileGrad", static=("multiples",))
+def tile_grad(xp: ArrayNamespace, x: Value, multiples: Value) -> Value:
+    """Add the tiles of a tiled tensor together."""
+    times = to_ints(multiples)
+    pairs = [(count, size // count) for count, size in zip(times, x.shape, strict=True)]
+    tiles = x.reshape([size for pair in pairs for size in pair])
+    return xp.sum(tiles, axis=tuple(range(0, 2 * x.ndim, 2)), dtype=x.dtype)
+
+
+@kernel("Tile", static=("multiples",))
+def tile(xp: ArrayNamespace, x: Value, multiples: Value) -> Value:
+    """Repeat the whole tensor along each dimension.
+
+    Raises:
+        InvalidArgumentError: not one multiple for each dimension, or one is negative.
+    """
+    times = checked_shape(multiples, "multiples")
+    if len(times) != x.ndim:
+        raise InvalidArgumentError(
+            f"Expected multiples argument to be a vector of length {x.ndim} but got length "
+            f"{len(times)}"
+        )
+    spread = x.reshape([size for s in x.shape for size in (1, s)])
+    full = [size for pair in zip(times, x.shape, strict=True) for size in pair]
+    shape = [count * size for count, size in zip(times, x.shape, strict=True)]
+    return xp.broadcast_to(spread, full).reshape(shape)

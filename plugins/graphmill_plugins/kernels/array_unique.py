@@ -1,0 +1,123 @@
+"""Ops whose result has as many elements as the values say: Unique, ListDiff, Where.
+
+They need concrete values, and so always run on NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import checked_axis, shape_text, to_ints
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def _first_places(x: Value) -> tuple[Value, Value]:
+    """Return the places where each distinct value of a vector occurs first, in their order.
+
+    Also returns for each element the number of its value in that order. Every nan is distinct.
+    """
+    if x.dtype.kind == "O":
+        seen: dict[bytes, int] = {}
+        numbers = np.array([seen.setdefault(value, len(seen)) for value in x], np.int64)
+        first = np.zeros(len(seen), np.int64)
+        first[numbers[::-1]] = np.arange(x.size - 1, -1, -1)
+        return first, numbers
+    _, first, inverse = np.unique(x, return_index=True, return_inverse=True, equal_nan=False)
+    return _in_order_of_occurrence(first, inverse.reshape(-1))
+
+
+def _in_order_of_occurrence(first: Value, inverse: Value) -> tuple[Value, Value]:
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return first[order], rank[inverse]
+
+
+def _unique_vector(x: Value, out_idx: np.dtype[Any]) -> tuple[Value, Value, Value]:
+    """Return distinct values in order of occurrence, the number of each element, and counts."""
+    if x.ndim != 1:
+        raise InvalidArgumentError(f"unique expects a 1D vector, got shape {shape_text(x.shape)}")
+    first, numbers = _first_places(x)
+    counts = np.bincount(numbers, minlength=first.size)
+    return x[first], numbers.astype(out_idx), counts.astype(out_idx)
+
+
+def _unique_along(x: Value, axis: Value, out_idx: np.dtype[Any]) -> tuple[Value, Value, Value]:
+    """Return distinct slices along an axis; without an axis `x` must be a vector."""
+    axes = to_ints(axis)
+    if axis.ndim > 1 or len(axes) > 1:
+        raise InvalidArgumentError(
+            f"axis expects a 0D or 1D tensor with at most one element, got {list(axes)}"
+        )
+    if not axes or x.ndim == 1:
+        return _unique_vector(x, out_idx)
+    along = checked_axis(axes[0], x.ndim)
+    rows = np.moveaxis(x, along, 0)
+    keys = rows.reshape(rows.shape[0], -1) if rows.size else np.zeros((rows.shape[0], 1), np.int8)
+    # Each column is numbered by its own distinct values, so rows of any type compare as integers.
+    columns = np.stack([_first_places(column)[1] for column in keys.T], 1)
+    _, first, inverse = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+    first, numbers = _in_order_of_occurrence(first, inverse.reshape(-1))
+    counts = np.bincount(numbers, minlength=first.size)
+    return np.moveaxis(rows[first], 0, along), numbers.astype(out_idx), counts.astype(out_idx)
+
+
+@kernel("Unique", host=True, dynamic_shape=True)
+def unique(_xp: ArrayNamespace, x: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value]:
+    """Return the distinct elements of a vector in order of occurrence, and each one's number."""
+    return _unique_vector(x, out_idx)[:2]
+
+
+@kernel("UniqueWithCounts", host=True, dynamic_shape=True)
+def unique_with_counts(
+    _xp: ArrayNamespace, x: Value, *, out_idx: np.dtype[Any]
+) -> tuple[Value, Value, Value]:
+    """Like Unique, and how often each occurs."""
+    return _unique_vector(x, out_idx)
+
+
+@kernel("UniqueV2", host=True, dynamic_shape=True)
+def unique_v2(
+    _xp: ArrayNamespace, x: Value, axis: Value, *, out_idx: np.dtype[Any]
+) -> tuple[Value, Value]:
+    """Return the distinct slices along an axis in order of occurrence, and each one's number."""
+    return _unique_along(x, axis, out_idx)[:2]
+
+
+@kernel("UniqueWithCountsV2", host=True, dynamic_shape=True)
+def unique_with_counts_v2(
+    _xp: ArrayNamespace, x: Value, axis: Value, *, out_idx: np.dtype[Any]
+) -> tuple[Value, Value, Value]:
+    """Like UniqueV2, and how often each occurs."""
+    return _unique_along(x, axis, out_idx)
+
+
+@kernel("ListDiff", host=True, dynamic_shape=True)
+def list_diff(
+    _xp: ArrayNamespace, x: Value, y: Value, *, out_idx: np.dtype[Any]
+) -> tuple[Value, Value]:
+    """Return the elements of a vector that another one lacks, and their places."""
+    for name, value in (("x", x), ("y", y)):
+        if value.ndim != 1:
+            raise InvalidArgumentError(
+                f"{name} should be a 1D vector, got shape {shape_text(value.shape)}"
+            )
+    if x.dtype.kind == "O":
+        without = frozenset(y.tolist())
+        kept = np.array([value not in without for value in x.tolist()], np.bool_)
+    else:
+        kept = ~np.isin(x, y)
+    places = np.flatnonzero(kept)
+    return x[places], places.astype(out_idx)
+
+
+@kernel("Where", host=True, dynamic_shape=True)
+def where(_xp: ArrayNamespace, condition: Value) -> Value:
+    """Return the indices of true (nonzero) elements in row-major order, one to a row, as int64."""
+    return np.argwhere(condition)

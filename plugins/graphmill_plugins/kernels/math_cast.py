@@ -1,0 +1,59 @@
+"""Cast between element types.
+
+Semantics: tensorflow/core/kernels/cast_op.h on the CPU. Floats outside the range of an integer type
+are undefined in TensorFlow too; NumPy's casts are the same machine instructions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import UnimplementedError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import is_narrow, is_numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Cast = Callable[[Value], Value]
+
+_MANTISSA_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
+
+
+@kernel("Cast", make=True)
+def cast(
+    xp: ArrayNamespace, SrcT: np.dtype[Any], DstT: np.dtype[Any], Truncate: bool
+) -> Callable[[Value], Value]:
+    """Convert the element type; with `Truncate` floats are cut to shorter ones, not rounded."""
+    if "O" in (SrcT.kind, DstT.kind):
+        raise UnimplementedError(f"Cast {SrcT} to {DstT} is not supported")
+    if SrcT == DstT:
+        return lambda x: x
+    if Truncate and DstT.name in _MANTISSA_BITS and SrcT.name in ("float32", "float64"):
+        return _truncating(xp, SrcT, DstT)
+    if SrcT.kind == "c" and DstT.kind != "c":
+        return lambda x: xp.real(x).astype(DstT)
+    if (is_narrow(SrcT) and DstT.kind in "iu") or (is_narrow(DstT) and SrcT.kind in "iu"):
+        # TensorFlow goes through float32 between narrow floats and integers.
+        return lambda x: x.astype(np.float32).astype(DstT)
+    return lambda x: x.astype(DstT)
+
+
+def _truncating(xp: ArrayNamespace, SrcT: np.dtype[Any], DstT: np.dtype[Any]) -> Cast:
+    """Clear the mantissa bits that DstT lacks, so that the conversion does not round."""
+    excess = _MANTISSA_BITS[SrcT.name] - _MANTISSA_BITS[DstT.name]
+    if excess <= 0:
+        return lambda x: x.astype(DstT)
+    unsigned = np.dtype(f"u{SrcT.itemsize}")
+    mask = unsigned.type(~((1 << excess) - 1) & ((1 << 8 * SrcT.itemsize) - 1))
+
+    def truncate(x: Value) -> Value:
+        if is_numpy(xp):
+            return (x.view(unsigned) & mask).view(SrcT).astype(DstT)
+        return xp.bitwise_and(x.view(unsigned), mask).view(SrcT).astype(DstT)
+
+    return truncate

@@ -1,0 +1,151 @@
+"""Comparisons, logic and selection."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import is_numpy, shape_text
+from graphmill_plugins.kernels._tables import namespace_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Binary = Callable[[Value, Value], Value]
+
+ORDER = namespace_functions(
+    __name__,
+    {
+        "Less": ("less", operator.lt),
+        "LessEqual": ("less_equal", operator.le),
+        "Greater": ("greater", operator.gt),
+        "GreaterEqual": ("greater_equal", operator.ge),
+    },
+)
+
+LOGIC = namespace_functions(
+    __name__,
+    {
+        "LogicalAnd": ("logical_and", operator.and_),
+        "LogicalOr": ("logical_or", operator.or_),
+        "LogicalNot": ("logical_not", operator.invert),
+    },
+)
+
+
+@kernel("Equal", make=True)
+def equal(xp: ArrayNamespace, T: np.dtype[Any], incompatible_shape_error: bool) -> Binary:
+    """Compare with broadcasting; shapes that do not broadcast are unequal if that is asked for."""
+    return _equality(xp, xp.equal, operator.eq, T, incompatible_shape_error, otherwise=False)
+
+
+@kernel("NotEqual", make=True)
+def not_equal(xp: ArrayNamespace, T: np.dtype[Any], incompatible_shape_error: bool) -> Binary:
+    """Compare with broadcasting; shapes that do not broadcast are unequal if that is asked for."""
+    return _equality(xp, xp.not_equal, operator.ne, T, incompatible_shape_error, otherwise=True)
+
+
+def _equality(
+    xp: ArrayNamespace,
+    function: Binary,
+    quick: Binary,
+    T: np.dtype[Any],
+    incompatible_shape_error: bool,
+    *,
+    otherwise: bool,
+) -> Binary:
+    if T.kind == "O":
+        compare: Binary = lambda x, y: np.asarray(function(x, y), np.bool_)  # noqa: E731
+    else:
+        compare = quick if is_numpy(xp) else function
+    if incompatible_shape_error:
+        return compare
+
+    def compare_any(x: Value, y: Value) -> Value:
+        try:
+            np.broadcast_shapes(x.shape, y.shape)
+        except ValueError:
+            return np.bool_(otherwise)
+        return compare(x, y)
+
+    return compare_any
+
+
+@kernel("ApproximateEqual", types={"T": dtypes.NUMERIC})
+def approximate_equal(xp: ArrayNamespace, x: Value, y: Value, *, tolerance: float) -> Value:
+    """Tell where |x - y| < tolerance, for two arrays of one shape."""
+    if x.shape != y.shape:
+        raise InvalidArgumentError(
+            f"x and y must be of the same shape, got {shape_text(x.shape)} and "
+            f"{shape_text(y.shape)}"
+        )
+    return xp.abs(x - y) < tolerance
+
+
+@kernel("Select", make=True)
+def select(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
+    """Choose between two values of one shape.
+
+    The condition has their shape, or is a scalar, or a vector that chooses rows.
+    Semantics: tensorflow/core/kernels/cwise_op_select.cc.
+    """
+    concrete = is_numpy(xp)
+
+    def choose(condition: Value, t: Value, e: Value) -> Value:
+        shape = getattr(t, "shape", ())
+        if shape != getattr(e, "shape", ()):
+            raise InvalidArgumentError(
+                "'then' and 'else' must have the same size, but received: "
+                f"{shape_text(shape)} vs. {shape_text(e.shape)}"
+            )
+        if condition.ndim == 0 and concrete:
+            return t if condition else e
+        return xp.where(_for_rows(condition, shape), t, e)
+
+    return choose
+
+
+def _for_rows(condition: Value, shape: tuple[int, ...]) -> Value:
+    """Give a vector that chooses rows as many dimensions as the rows have."""
+    if condition.shape == shape or condition.ndim == 0:
+        return condition
+    if condition.ndim == 1 and shape and condition.shape[0] == shape[0]:
+        return condition.reshape(condition.shape + (1,) * (len(shape) - 1))
+    raise InvalidArgumentError(
+        f"the condition of shape {shape_text(condition.shape)} fits values of shape "
+        f"{shape_text(shape)} neither element by element nor row by row"
+    )
+
+
+@kernel("SelectV2", make=True)
+def select_v2(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
+    """Choose between two values, with broadcasting of all three inputs."""
+    where: Callable[[Value, Value, Value], Value] = xp.where
+    if not is_numpy(xp):
+        return where
+
+    def choose(condition: Value, t: Value, e: Value) -> Value:
+        if condition.ndim == 0 and getattr(t, "shape", ()) == getattr(e, "shape", ()):
+            return t if condition else e
+        return where(condition, t, e)
+
+    return choose
+
+
+@kernel("ClipByValue")
+def clip_by_value(xp: ArrayNamespace, t: Value, low: Value, high: Value) -> Value:
+    """Bring `t` into [low, high]; the limits are scalars or have the shape of `t`."""
+    for limit in (low, high):
+        if limit.ndim and limit.shape != t.shape:
+            raise InvalidArgumentError(
+                "clip_value_min and clip_value_max must be scalars or of the shape of the input "
+                f"{shape_text(t.shape)}, got {shape_text(limit.shape)}"
+            )
+    return xp.minimum(xp.maximum(t, low), high)

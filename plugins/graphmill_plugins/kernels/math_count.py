@@ -1,0 +1,245 @@
+"""Counting: bins, buckets, histograms.
+
+Semantics: tensorflow/core/kernels/bincount_op.cc, count_ops.cc, bucketize_op.cc, histogram_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("Bucketize", make=True)
+def bucketize(
+    xp: ArrayNamespace, T: np.dtype[Any], boundaries: tuple[float, ...]
+) -> Callable[[Value], Value]:
+    """Return for each element the number of boundaries that are not above it."""
+    edges = np.asarray(boundaries, np.float32)
+    if (edges[1:] < edges[:-1]).any():
+        raise InvalidArgumentError(f"Expected sorted boundaries, got {list(boundaries)}")
+    # The comparison is that of C++: between float and the input's type.
+    compared = T if T.name == "float64" else np.dtype(np.float32)
+    edges = edges.astype(compared)
+
+    def find(x: Value) -> Value:
+        places = xp.searchsorted(edges, x.astype(compared), side="right")
+        return places.astype(np.int32)
+
+    return find
+
+
+def _check_bins(values: Value, size: Value, weights: Value, *, like: tuple[int, ...]) -> int:
+    """Check the inputs of the bincount family and return the number of bins."""
+    if size.size != 1:
+        raise InvalidArgumentError(f"size must be a scalar, got shape {shape_text(size.shape)}")
+    count: int = size.item()
+    if count < 0:
+        raise InvalidArgumentError(f"size ({count}) must be non-negative")
+    if weights.size and weights.shape != like:
+        raise InvalidArgumentError(
+            "weights must be empty or of the shape of the values: "
+            f"{shape_text(weights.shape)} is not {shape_text(like)}"
+        )
+    if values.size and values.min() < 0:
+        raise InvalidArgumentError("Input arr must be non-negative!")
+    return count
+
+
+def _count_into(
+    bins: Value, places: tuple[Value, ...], weights: Value, binary: bool, count: int
+) -> Value:
+    """Add weights (or ones) into `bins` at `places`; a last place beyond `count` is ignored."""
+    inside = places[-1] < count
+    places = tuple(place[inside] for place in places)
+    if binary:
+        bins[places] = 1
+    elif weights.size:
+        np.add.at(bins, places, weights[inside])
+    else:
+        np.add.at(bins, places, bins.dtype.type(1))
+    return bins
+
+
+@kernel("Bincount", backend="numpy")
+def bincount(_xp: ArrayNamespace, arr: Value, size: Value, weights: Value) -> Value:
+    """Count (or add the weights of) the values 0 … size-1; larger ones are ignored."""
+    count = _check_bins(arr, size, weights, like=arr.shape)
+    bins = np.zeros(count, weights.dtype)
+    return _count_into(bins, (arr.reshape(-1),), weights.reshape(-1), binary=False, count=count)
+
+
+@kernel("DenseBincount", backend="numpy")
+def dense_bincount(
+    _xp: ArrayNamespace, x: Value, size: Value, weights: Value, *, binary_output: bool
+) -> Value:
+    """Count values of a vector, or of each row of a matrix."""
+    if x.ndim > 2:
+        raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {x.ndim}")
+    count = _check_bins(x, size, weights, like=x.shape)
+    bins = np.zeros((*x.shape[:-1], count), weights.dtype)
+    places: tuple[Value, ...] = (x.reshape(-1),)
+    if x.ndim == 2:
+        places = (np.repeat(np.arange(x.shape[0]), x.shape[1]), *places)
+    return _count_into(bins, places, weights.reshape(-1), binary_output, count)
+
+
+@kernel("SparseBincount", backend="numpy")
+def sparse_bincount(
+    _xp: ArrayNamespace,
+    indices: Value,
+    values: Value,
+    dense_shape: Value,
+    size: Value,
+    weights: Value,
+    *,
+    binary_output: bool,
+) -> Value:
+    """Count the values of a sparse vector, or of each row of a sparse matrix."""
+    count = _check_bins(values, size, weights, like=values.shape)
+    places: tuple[Value, ...] = (values,)
+    shape: tuple[int, ...] = (count,)
+    if dense_shape.shape[0] == 2:
+        rows = int(dense_shape[0])
+        _check_rows(indices[:, 0], rows)
+        places, shape = (indices[:, 0], values), (rows, count)
+    return _count_into(np.zeros(shape, weights.dtype), places, weights, binary_output, count)
+
+
+@kernel("RaggedBincount", backend="numpy")
+def ragged_bincount(
+    _xp: ArrayNamespace,
+    splits: Value,
+    values: Value,
+    size: Value,
+    weights: Value,
+    *,
+    binary_output: bool,
+) -> Value:
+    """Count the values of each row of a ragged matrix."""
+    count = _check_bins(values, size, weights, like=values.shape)
+    rows = rows_of_splits(splits, values.size)
+    bins = np.zeros((splits.size - 1, count), weights.dtype)
+    return _count_into(bins, (rows, values), weights, binary_output, count)
+
+
+def rows_of_splits(splits: Value, size: int) -> Value:
+    """Return the row of each value of a ragged matrix.
+
+    Raises:
+        InvalidArgumentError: the splits do not begin at 0, descend, or end elsewhere than `size`.
+    """
+    if splits.size == 0 or splits[0] != 0:
+        raise InvalidArgumentError("Splits must start with 0")
+    if splits[-1] != size:
+        raise InvalidArgumentError(
+            f"Splits must end with the number of values, got {splits[-1]} instead of {size}"
+        )
+    lengths = splits[1:] - splits[:-1]
+    if (lengths < 0).any():
+        raise InvalidArgumentError("Splits must not descend")
+    return np.repeat(np.arange(lengths.size), lengths)
+
+
+def _check_rows(rows: Value, count: int) -> None:
+    if rows.size and (rows.min() < 0 or rows.max() >= count):
+        raise InvalidArgumentError(f"indices name rows outside of the dense shape's {count}")
+
+
+@kernel("HistogramFixedWidth", backend="numpy")
+def histogram_fixed_width(
+    _xp: ArrayNamespace, values: Value, value_range: Value, nbins: Value, *, dtype: np.dtype[Any]
+) -> Value:
+    """Count values in bins of one width; what lies outside of the range goes to the end bins."""
+    count = nbins.item()
+    if count <= 0:
+        raise InvalidArgumentError(f"nbins should be a positive number, but got '{count}'")
+    if value_range.shape != (2,):
+        raise InvalidArgumentError(
+            f"value_range should be a vector of 2 elements, got {value_range}"
+        )
+    low, high = value_range.astype(np.float64)
+    if low >= high:
+        raise InvalidArgumentError(
+            f"value_range should satisfy value_range[0] < value_range[1], but got [{low}, {high}]"
+        )
+    step = (high - low) / count
+    above = np.maximum(values, value_range[0]) - value_range[0]
+    places = np.minimum(above.astype(np.float64) / step, count - 1).astype(np.int32)
+    return np.bincount(places.reshape(-1), minlength=count).astype(dtype)
+
+
+def _counts_by_row(
+    rows: Value, values: Value, weights: Value, shape: tuple[int, ...], options: dict[str, Any]
+) -> tuple[Value, Value, Value]:
+    """Return indices, counts and dense shape of the values that occur in each row."""
+    minlength, maxlength = options["minlength"], options["maxlength"]
+    if values.size and values.min() < 0:
+        raise InvalidArgumentError(f"Input values must all be non-negative, got {values.min()}")
+    kept = slice(None) if maxlength < 0 else values < maxlength
+    rows, values = rows[kept], values[kept].astype(np.int64)
+    width = max(int(values.max()) + 1 if values.size else 0, minlength)
+    if maxlength >= 0:
+        width = maxlength
+    keys, places = np.unique(rows * max(width, 1) + values, return_inverse=True)
+    counts = np.zeros(keys.size, options["output_type"])
+    if options["binary_output"]:
+        counts[:] = 1
+    else:
+        np.add.at(counts, places.reshape(-1), weights[kept] if weights.size else 1)
+    row, value = np.divmod(keys, max(width, 1))
+    indices = value[:, None] if len(shape) == 0 else np.stack([row, value], 1)
+    return indices, counts, np.asarray([*shape, width], np.int64)
+
+
+@kernel("DenseCountSparseOutput", backend="numpy", dynamic_shape=True)
+def dense_count_sparse_output(
+    _xp: ArrayNamespace, values: Value, weights: Value, **options: Any
+) -> tuple[Value, Value, Value]:
+    """Count the values of a vector or of each row of a matrix; a sparse result."""
+    if values.ndim not in (1, 2):
+        raise InvalidArgumentError(f"Input must be a 1 or 2-dimensional tensor. Got: {values.ndim}")
+    if weights.size and weights.shape != values.shape:
+        raise InvalidArgumentError("Weights and values must have the same shape")
+    shape = values.shape[:-1]
+    rows = np.repeat(np.arange(shape[0] if shape else 1), values.shape[-1])
+    return _counts_by_row(rows, values.reshape(-1), weights.reshape(-1), shape, options)
+
+
+@kernel("SparseCountSparseOutput", backend="numpy", dynamic_shape=True)
+def sparse_count_sparse_output(
+    _xp: ArrayNamespace,
+    indices: Value,
+    values: Value,
+    dense_shape: Value,
+    weights: Value,
+    **options: Any,
+) -> tuple[Value, Value, Value]:
+    """Count the values of a sparse vector or of each row of a sparse matrix."""
+    if weights.size and weights.shape != values.shape:
+        raise InvalidArgumentError("Weights and values must have the same shape")
+    if dense_shape.size == 1:
+        return _counts_by_row(np.zeros(values.size, np.int64), values, weights, (), options)
+    count = int(dense_shape[0])
+    _check_rows(indices[:, 0], count)
+    return _counts_by_row(indices[:, 0], values, weights, (count,), options)
+
+
+@kernel("RaggedCountSparseOutput", backend="numpy", dynamic_shape=True)
+def ragged_count_sparse_output(
+    _xp: ArrayNamespace, splits: Value, values: Value, weights: Value, **options: Any
+) -> tuple[Value, Value, Value]:
+    """Count the values of each row of a ragged matrix; a sparse result."""
+    if weights.size and weights.shape != values.shape:
+        raise InvalidArgumentError("Weights and values must have the same shape")
+    rows = rows_of_splits(splits, values.size)
+    return _counts_by_row(rows, values, weights, (splits.size - 1,), options)

@@ -1,0 +1,73 @@
+"""Cumulative sums and products along an axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import checked_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Scan = Callable[[Value, Value], Value]
+
+
+def scan(
+    xp: ArrayNamespace,
+    accumulate: Callable[[Value, int], Value],
+    exclusive: bool,
+    reverse: bool,
+    start: Any,
+) -> Scan:
+    """Return the kernel of a cumulative op, given its inclusive forward form.
+
+    An exclusive scan begins with `start` and leaves the last element out.
+    """
+
+    def compute(x: Value, axis: Value) -> Value:
+        along = checked_axis(axis.item(), x.ndim)
+        if reverse:
+            x = xp.flip(x, along)
+        result = accumulate(x, along)
+        if exclusive and x.shape[along]:
+            result = _delay(xp, result, along, start)
+        return xp.flip(result, along) if reverse else result
+
+    return compute
+
+
+def _delay(xp: ArrayNamespace, x: Value, axis: int, start: Any) -> Value:
+    """Shift by one along an axis and put `start` in front."""
+    before = (slice(None),) * axis
+    first = xp.full(x[(*before, slice(0, 1))].shape, start, x.dtype)
+    return xp.concatenate([first, x[(*before, slice(0, -1))]], axis)
+
+
+@kernel("Cumsum", types={"T": dtypes.NUMERIC}, static=("axis",), make=True)
+def cumsum(xp: ArrayNamespace, T: np.dtype[Any], exclusive: bool, reverse: bool) -> Scan:
+    """Add along an axis, in the type of the input."""
+    return scan(xp, lambda x, axis: xp.cumsum(x, axis, dtype=T), exclusive, reverse, T.type(0))
+
+
+@kernel("Cumprod", types={"T": dtypes.NUMERIC}, static=("axis",), make=True)
+def cumprod(xp: ArrayNamespace, T: np.dtype[Any], exclusive: bool, reverse: bool) -> Scan:
+    """Multiply along an axis, in the type of the input."""
+    return scan(xp, lambda x, axis: xp.cumprod(x, axis, dtype=T), exclusive, reverse, T.type(1))
+
+
+@kernel("CumulativeLogsumexp", backend="numpy", make=True)
+def cumulative_logsumexp(
+    xp: ArrayNamespace, T: np.dtype[Any], exclusive: bool, reverse: bool
+) -> Scan:
+    """Compute log(cumsum(exp(x))) stably; an exclusive one begins with minus infinity."""
+
+    def accumulate(x: Value, axis: int) -> Value:
+        return np.logaddexp.accumulate(x, axis, T)
+
+    return scan(xp, accumulate, exclusive, reverse, T.type(-np.inf))

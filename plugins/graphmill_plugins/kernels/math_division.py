@@ -1,0 +1,131 @@
+"""Division and remainder. Semantics: tensorflow/core/kernels/cwise_ops.h.
+
+Integer division by zero raises `InvalidArgumentError` for NumPy values. While a compiler traces,
+values are unknown and the result of it is undefined.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import in_float32, is_narrow, is_numpy
+from graphmill_plugins.kernels._tables import namespace_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Binary = Callable[[Value, Value], Value]
+
+DIVISION = namespace_functions(
+    __name__,
+    {"RealDiv": ("true_divide", operator.truediv)},
+    types=dtypes.FLOATING + dtypes.COMPLEX,
+)
+
+
+def _integer(xp: ArrayNamespace, divide: Binary) -> Binary:
+    """Return `divide` with a check of the divisor, where values can be seen."""
+    if not is_numpy(xp):
+        return divide
+
+    def checked(x: Value, y: Value) -> Value:
+        if not (y.all() if y.ndim else y):
+            raise InvalidArgumentError("Integer division by zero")
+        return divide(x, y)
+
+    return checked
+
+
+@kernel("Div", make=True)
+def div(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    """Divide; integers round towards zero."""
+    if T.kind in "iu":
+        return _integer(xp, _truncating(xp, T))
+    return operator.truediv if is_numpy(xp) else lambda x, y: xp.true_divide(x, y)
+
+
+@kernel("TruncateDiv", types={"T": dtypes.REAL}, make=True)
+def truncate_div(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    """Divide and round towards zero."""
+    if T.kind in "iu":
+        return _integer(xp, _truncating(xp, T))
+    return in_float32(T, lambda x, y: xp.trunc(x / y))
+
+
+def _truncating(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    if T.kind == "u":
+        return lambda x, y: xp.floor_divide(x, y)
+    # Without its C remainder the dividend is a multiple of y, so rounding down changes nothing.
+    return lambda x, y: xp.floor_divide(x - xp.fmod(x, y), y)
+
+
+@kernel("FloorDiv", types={"T": dtypes.REAL}, make=True)
+def floor_div(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    """Divide and round down; for floats floor(x / y), which NumPy's own floor_divide is not."""
+    if T.kind in "iu":
+        return _integer(xp, operator.floordiv if is_numpy(xp) else xp.floor_divide)
+    return in_float32(T, lambda x, y: xp.floor(x / y))
+
+
+@kernel("FloorMod", make=True)
+def floor_mod(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    """Return the remainder that has the divisor's sign."""
+    if T.kind in "iu":
+        return _integer(xp, operator.mod if is_numpy(xp) else xp.remainder)
+    return in_float32(T, xp.remainder)
+
+
+@kernel("Mod", "TruncateMod", make=True)
+def truncate_mod(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    """Return the remainder that has the dividend's sign."""
+    if T.kind in "iu":
+        return _integer(xp, xp.fmod)
+    return in_float32(T, xp.fmod)
+
+
+@kernel("DivNoNan", make=True)
+def div_no_nan(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    """Compute x / y, and zero where y is zero."""
+    zero = _zero(T)
+    return in_float32(T, lambda x, y: xp.where(y == 0, zero, x / y))
+
+
+@kernel("MulNoNan", make=True)
+def mul_no_nan(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    """Compute x y, and zero where y is zero, also for x infinite or nan."""
+    zero = _zero(T)
+    return in_float32(T, lambda x, y: xp.where(y == 0, zero, x * y))
+
+
+@kernel("Xdivy", make=True)
+def xdivy(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    """Compute x / y, and zero where x is zero."""
+    zero = _zero(T)
+    return in_float32(T, lambda x, y: xp.where(x == 0, zero, x / y))
+
+
+@kernel("Xlogy", make=True)
+def xlogy(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    """Compute x log(y), and zero where x is zero."""
+    zero = _zero(T)
+    return in_float32(T, lambda x, y: xp.where(x == 0, zero, x * xp.log(y)))
+
+
+@kernel("Xlog1py", make=True)
+def xlog1py(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
+    """Compute x log(1 + y), and zero where x is zero."""
+    zero = _zero(T)
+    return in_float32(T, lambda x, y: xp.where(x == 0, zero, x * xp.log1p(y)))
+
+
+def _zero(T: np.dtype[Any]) -> Value:
+    """Return a zero of the type that the formula is computed in."""
+    return np.float32(0) if is_narrow(T) else T.type(0)

@@ -1,0 +1,209 @@
+"""Elementwise arithmetic of the `math` family: operators, functions of one value, gradients.
+
+Integer overflow wraps silently, as in TensorFlow; invalid floats give nan and inf. The executor
+switches NumPy's floating point warnings off once per step, so kernels do not.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import (
+    in_float32,
+    is_narrow,
+    is_numpy,
+    object_array,
+    shape_text,
+)
+from graphmill_plugins.kernels._tables import namespace_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+ARITHMETIC = namespace_functions(
+    __name__,
+    {
+        "Add": ("add", operator.add),
+        "AddV2": ("add", operator.add),
+        "Sub": ("subtract", operator.sub),
+        "Mul": ("multiply", operator.mul),
+        "Neg": ("negative", operator.neg),
+        "Abs": ("abs", operator.abs),
+        "Pow": ("power", operator.pow),
+        "Maximum": "maximum",
+        "Minimum": "minimum",
+        "Square": "square",
+        "Sign": "sign",
+    },
+    types=dtypes.NUMERIC,
+)
+
+FLOAT_FUNCTIONS = namespace_functions(
+    __name__,
+    {
+        "Sqrt": "sqrt",
+        "Exp": "exp",
+        "Expm1": "expm1",
+        "Log": "log",
+        "Log1p": "log1p",
+        "Sin": "sin",
+        "Cos": "cos",
+        "Tan": "tan",
+        "Asin": "arcsin",
+        "Acos": "arccos",
+        "Atan": "arctan",
+        "Atan2": "arctan2",
+        "Sinh": "sinh",
+        "Cosh": "cosh",
+        "Tanh": "tanh",
+        "Asinh": "arcsinh",
+        "Acosh": "arccosh",
+        "Atanh": "arctanh",
+        "Floor": "floor",
+        "Ceil": "ceil",
+        "Rint": "rint",
+        "Reciprocal": "reciprocal",
+        "Inv": "reciprocal",
+        "NextAfter": "nextafter",
+    },
+    types=dtypes.FLOATING + dtypes.COMPLEX,
+)
+
+PREDICATES = namespace_functions(
+    __name__, {"IsNan": "isnan", "IsInf": "isinf", "IsFinite": "isfinite"}
+)
+
+BITS = namespace_functions(
+    __name__,
+    {
+        "Invert": ("invert", operator.invert),
+        "BitwiseAnd": ("bitwise_and", operator.and_),
+        "BitwiseOr": ("bitwise_or", operator.or_),
+        "BitwiseXor": ("bitwise_xor", operator.xor),
+    },
+)
+
+
+@kernel("PopulationCount", make=True)
+def population_count(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Count the bits that are set; negative numbers in two's complement."""
+    unsigned = np.dtype(f"u{T.itemsize}")
+    return lambda x: xp.bitwise_count(x.view(unsigned)).astype(np.uint8)
+
+
+@kernel("Add", types={"T": [dtypes.string]}, host=True)
+def add_strings(_xp: ArrayNamespace, x: Value, y: Value) -> Value:
+    """Concatenate strings element by element, with broadcasting."""
+    return object_array(np.add(x, y))
+
+
+@kernel("Round", make=True)
+def round_(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Round half to even; integers stay as they are (TensorFlow 2.21 makes them zero)."""
+    if T.kind in "iu":
+        return _same
+    rint: Callable[[Value], Value] = xp.rint
+    return rint
+
+
+def _same(x: Value) -> Value:
+    return x
+
+
+@kernel("Rsqrt", make=True)
+def rsqrt(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Compute 1 / sqrt(x)."""
+    return in_float32(T, lambda x: xp.reciprocal(xp.sqrt(x)))
+
+
+@kernel("Sigmoid", make=True)
+def sigmoid(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Compute 1 / (1 + exp(-x))."""
+    if is_numpy(xp):
+        return in_float32(T, numpy_sigmoid)
+    return in_float32(T, lambda x: xp.reciprocal(1 + xp.exp(-x)))
+
+
+def numpy_sigmoid(x: Value) -> Value:
+    """Compute the sigmoid of a NumPy value with a single temporary array."""
+    y = -x
+    if not isinstance(y, np.ndarray):
+        return np.reciprocal(np.exp(y) + 1)
+    np.exp(y, out=y)
+    y += 1
+    return np.reciprocal(y, out=y)
+
+
+@kernel("SquaredDifference", make=True)
+def squared_difference(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
+    """Compute (x - y)², for complex numbers (x - y) times its conjugate."""
+    if T.kind == "c":
+        return lambda x, y: (x - y) * xp.conj(x - y)
+    return lambda x, y: xp.square(x - y)
+
+
+@kernel("LeftShift", make=True)
+def left_shift(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
+    """Shift left by y clamped to [0, bits). Semantics: tensorflow/core/kernels/cwise_ops.h."""
+    last = T.type(T.itemsize * 8 - 1)
+    return lambda x, y: xp.left_shift(x, xp.minimum(xp.maximum(y, T.type(0)), last))
+
+
+@kernel("RightShift", make=True)
+def right_shift(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
+    """Shift right (arithmetically if signed) by y clamped to [0, bits)."""
+    last = T.type(T.itemsize * 8 - 1)
+    return lambda x, y: xp.right_shift(x, xp.minimum(xp.maximum(y, T.type(0)), last))
+
+
+@kernel("AddN", "AccumulateNV2", types={"T": dtypes.NUMERIC}, make=True)
+def add_n(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[list[Value]], Value]:
+    """Add arrays of one shape; narrow floats are added in float32 and rounded once."""
+    total = numpy_total if is_numpy(xp) else _total
+    return _sum_of_narrow(total, T) if is_narrow(T) else total
+
+
+def _sum_of_narrow(
+    total: Callable[[list[Value]], Value], T: np.dtype[Any]
+) -> Callable[[list[Value]], Value]:
+    def add(inputs: list[Value]) -> Value:
+        return total([value.astype(np.float32) for value in inputs]).astype(T)
+
+    return add
+
+
+def _check_same_shapes(inputs: list[Value]) -> None:
+    first = inputs[0].shape
+    for index, value in enumerate(inputs):
+        if value.shape != first:
+            raise InvalidArgumentError(
+                f"Inputs must have the same shape. Input 0: {shape_text(first)} != "
+                f"input {index}: {shape_text(value.shape)}"
+            )
+
+
+def _total(inputs: list[Value]) -> Value:
+    _check_same_shapes(inputs)
+    total = inputs[0]
+    for value in inputs[1:]:
+        total = total + value
+    return total
+
+
+def numpy_total(inputs: list[Value]) -> Value:
+    """Add NumPy values of one shape, into one new array."""
+    _check_same_shapes(inputs)
+    if len(inputs) == 1:
+        return inputs[0]
+    total = inputs[0] + inputs[1]
+    for value in inputs[2:]:
+        total += value
+    return total

@@ -1,0 +1,57 @@
+"""Gradients of elementwise functions, given the function's output `y` and its gradient `dy`.
+
+Semantics: tensorflow/core/kernels/cwise_ops_gradients.h. Complex outputs are conjugated, except by
+TanhGrad and SigmoidGrad.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import in_float32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Gradient = Callable[[Value, Value], Value]
+
+
+def _conjugated(xp: ArrayNamespace, T: np.dtype[Any], gradient: Gradient) -> Gradient:
+    if T.kind == "c":
+        return lambda y, dy: gradient(xp.conj(y), dy)
+    return in_float32(T, gradient)
+
+
+@kernel("TanhGrad", make=True)
+def tanh_grad(_xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
+    """Compute dy (1 - y²)."""
+    return in_float32(T, lambda y, dy: dy * (1 - y * y))
+
+
+@kernel("SigmoidGrad", make=True)
+def sigmoid_grad(_xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
+    """Compute dy y (1 - y)."""
+    return in_float32(T, lambda y, dy: dy * y * (1 - y))
+
+
+@kernel("ReciprocalGrad", "InvGrad", make=True)
+def reciprocal_grad(xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
+    """Compute -dy y²."""
+    return _conjugated(xp, T, lambda y, dy: -dy * (y * y))
+
+
+@kernel("SqrtGrad", make=True)
+def sqrt_grad(xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
+    """Compute dy / (2 y); zero where dy is zero, whatever y is."""
+    return _conjugated(xp, T, lambda y, dy: xp.where(dy == 0, dy, dy * 0.5 / y))
+
+
+@kernel("RsqrtGrad", make=True)
+def rsqrt_grad(xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
+    """Compute -dy y³ / 2; zero where dy is zero, whatever y is."""
+    return _conjugated(xp, T, lambda y, dy: xp.where(dy == 0, dy, dy * y * (y * y) * -0.5))

@@ -1,0 +1,244 @@
+"""Reductions: sums, products, extremes, means, norms, and the place of the extreme.
+
+Integers keep their type and wrap; narrow floats are accumulated in float32. The NumPy kernels call
+`ufunc.reduce`, which costs half of what `np.sum` and its like do on small arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill_plugins.kernels._support import (
+    checked_axis,
+    is_narrow,
+    is_numpy,
+    shape_text,
+    to_ints,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Reduction = Callable[[Value, Value], Value]
+    OfNothing = Callable[[np.dtype[Any]], Any]
+
+_STATIC = ("reduction_indices",)
+
+
+def _axes(indices: Value, rank: int) -> tuple[int, ...]:
+    """Return the axes to reduce as a tuple without repetitions.
+
+    Raises:
+        InvalidArgumentError: an axis is out of range or stands there twice.
+    """
+    axes = tuple(checked_axis(axis, rank, "reduction dimension") for axis in to_ints(indices))
+    if len(axes) > 1 and len(set(axes)) < len(axes):
+        raise InvalidArgumentError(
+            f"Invalid reduction arguments: axes {list(to_ints(indices))} name a dimension twice"
+        )
+    return axes
+
+
+def _accumulator(T: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if is_narrow(T) else T
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """Return what a maximum over nothing is: minus infinity, or the smallest integer."""
+    return dtype.type(np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf)
+
+
+def highest(dtype: np.dtype[Any]) -> Any:
+    """Return what a minimum over nothing is: infinity, or the largest integer."""
+    return dtype.type(np.iinfo(dtype).max if dtype.kind in "iu" else np.inf)
+
+
+def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    return math.prod(shape[axis] for axis in axes)
+
+
+def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
+    """Make a sum or product, which start from the neutral element and stay in the type."""
+
+    def make(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
+        accumulator = _accumulator(T)
+        reduce: Any = ufunc.reduce  # positional arguments are quicker than keywords
+        if accumulator is T:
+            return lambda x, indices: reduce(x, _axes(indices, x.ndim), T, None, keep_dims)
+
+        def narrow(x: Value, indices: Value) -> Value:
+            return reduce(x, _axes(indices, x.ndim), accumulator, None, keep_dims).astype(T)
+
+        return narrow
+
+    return make
+
+
+def _numpy_logic(ufunc: np.ufunc) -> Callable[..., Reduction]:
+    def make(_xp: ArrayNamespace, keep_dims: bool) -> Reduction:
+        reduce: Any = ufunc.reduce
+        return lambda x, indices: reduce(x, _axes(indices, x.ndim), None, None, keep_dims)
+
+    return make
+
+
+def _numpy_extreme(ufunc: np.ufunc, of_nothing: OfNothing) -> Callable[..., Reduction]:
+    def make(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
+        reduce: Any = ufunc.reduce
+        start = of_nothing(T)
+
+        def extreme(x: Value, indices: Value) -> Value:
+            axes = _axes(indices, x.ndim)
+            if x.size:
+                return reduce(x, axes, None, None, keep_dims)
+            return reduce(x, axes, None, None, keep_dims, start)
+
+        return extreme
+
+    return make
+
+
+def _numpy_mean(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
+    accumulator = _accumulator(T)
+    reduce: Any = np.add.reduce
+    divide = _integer_quotient if T.kind in "iu" else operator.truediv
+
+    def mean(x: Value, indices: Value) -> Value:
+        axes = _axes(indices, x.ndim)
+        total = reduce(x, axes, accumulator, None, keep_dims)
+        return divide(total, accumulator.type(_count(x.shape, axes)))
+
+    return mean if accumulator is T else lambda x, indices: mean(x, indices).astype(T)
+
+
+def _integer_quotient(total: Value, count: Value) -> Value:
+    """Divide integers and truncate; nothing over nothing is zero."""
+    count = np.maximum(count, 1)
+    return np.floor_divide(total - np.fmod(total, count), count)
+
+
+def _numpy_table() -> KernelTable:
+    makers: dict[str, Callable[..., Reduction]] = {
+        "Sum": _numpy_sum(np.add),
+        "Prod": _numpy_sum(np.multiply),
+        "Max": _numpy_extreme(np.maximum, lowest),
+        "Min": _numpy_extreme(np.minimum, highest),
+        "All": _numpy_logic(np.logical_and),
+        "Any": _numpy_logic(np.logical_or),
+        "Mean": _numpy_mean,
+    }
+    return KernelTable(
+        KernelDef(ops=(op,), function=make, backend="numpy", static=_STATIC, make=True)
+        for op, make in makers.items()
+    )
+
+
+NUMPY = _numpy_table()
+
+
+@kernel("Sum", static=_STATIC)
+def sum_(
+    xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
+) -> Value:
+    """Add over axes; narrow floats in float32."""
+    axes = _axes(indices, x.ndim)
+    return xp.sum(x, axis=axes, dtype=_accumulator(T), keepdims=keep_dims).astype(T)
+
+
+@kernel("Prod", static=_STATIC)
+def prod(
+    xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
+) -> Value:
+    """Multiply over axes; narrow floats in float32."""
+    axes = _axes(indices, x.ndim)
+    return xp.prod(x, axis=axes, dtype=_accumulator(T), keepdims=keep_dims).astype(T)
+
+
+@kernel("Max", static=_STATIC)
+def max_(
+    xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
+) -> Value:
+    """Take the largest over axes; of nothing minus infinity or the smallest integer."""
+    return xp.max(x, axis=_axes(indices, x.ndim), keepdims=keep_dims, initial=lowest(T))
+
+
+@kernel("Min", static=_STATIC)
+def min_(
+    xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
+) -> Value:
+    """Take the smallest over axes; of nothing infinity or the largest integer."""
+    return xp.min(x, axis=_axes(indices, x.ndim), keepdims=keep_dims, initial=highest(T))
+
+
+@kernel("All", static=_STATIC)
+def all_(xp: ArrayNamespace, x: Value, indices: Value, *, keep_dims: bool) -> Value:
+    """Tell whether all are true over axes; of nothing, true."""
+    return xp.all(x, axis=_axes(indices, x.ndim), keepdims=keep_dims)
+
+
+@kernel("Any", static=_STATIC)
+def any_(xp: ArrayNamespace, x: Value, indices: Value, *, keep_dims: bool) -> Value:
+    """Tell whether any is true over axes; of nothing, false."""
+    return xp.any(x, axis=_axes(indices, x.ndim), keepdims=keep_dims)
+
+
+@kernel("Mean", static=_STATIC)
+def mean(
+    xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
+) -> Value:
+    """Average over axes; integers are added in their type and the quotient is truncated."""
+    accumulator, axes = _accumulator(T), _axes(indices, x.ndim)
+    total = xp.sum(x, axis=axes, dtype=accumulator, keepdims=keep_dims)
+    count = _count(x.shape, axes)
+    if T.kind in "iu":
+        divisor = xp.asarray(max(count, 1), dtype=T)
+        return xp.floor_divide(total - xp.fmod(total, divisor), divisor)
+    return (total / accumulator.type(count)).astype(T)
+
+
+@kernel("EuclideanNorm", static=_STATIC)
+def euclidean_norm(
+    xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
+) -> Value:
+    """Take the square root of the sum of squared magnitudes over axes."""
+    axes, accumulator = _axes(indices, x.ndim), _accumulator(T)
+    wide = x.astype(accumulator)
+    squares = wide * xp.conj(wide) if T.kind == "c" else wide * wide
+    total = xp.sum(squares, axis=axes, dtype=accumulator, keepdims=keep_dims)
+    return xp.sqrt(total).astype(T)
+
+
+@kernel("ArgMax", static=("dimension",))
+def arg_max(xp: ArrayNamespace, x: Value, dimension: Value, *, output_type: np.dtype[Any]) -> Value:
+    """Return the index of the first largest element along an axis; nan counts as the smallest."""
+    x = _without_nan(xp, x, -np.inf)
+    return xp.argmax(x, axis=_checked_dimension(x, dimension)).astype(output_type)
+
+
+@kernel("ArgMin", static=("dimension",))
+def arg_min(xp: ArrayNamespace, x: Value, dimension: Value, *, output_type: np.dtype[Any]) -> Value:
+    """Return the index of the first smallest element along an axis; nan counts as the largest."""
+    x = _without_nan(xp, x, np.inf)
+    return xp.argmin(x, axis=_checked_dimension(x, dimension)).astype(output_type)
+
+
+def _without_nan(xp: ArrayNamespace, x: Value, instead: float) -> Value:
+    """Replace nan, which NumPy and JAX take for the extreme, where TensorFlow passes over it."""
+    if x.dtype.kind in "iub" or (is_numpy(xp) and not np.isnan(x).any()):
+        return x
+    return xp.where(xp.isnan(x), x.dtype.type(instead), x)
+
+
+def _checked_dimension(x: Value, dimension: Value) -> int:
+    axis = checked_axis(dimension.item(), x.ndim, "dimension")
+    if x.shape[axis] == 0:
+        raise InvalidArgumentError(f"Reduction axis {axis} is empty in shape {shape_text(x.shape)}")
+    return axis

@@ -1,0 +1,305 @@
+"""Segment reductions on NumPy: rows of `data` that share a segment id are combined.
+
+The rows are put in the order of their ids and combined with `ufunc.reduceat`. Narrow floats are
+combined in float32. Semantics: tensorflow/core/kernels/segment_reduction_ops_impl.h.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill_plugins.kernels._support import is_narrow, shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Fill = Callable[[np.dtype[Any]], Any]
+
+
+def _zero(dtype: np.dtype[Any]) -> Any:
+    return dtype.type(0)
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    return dtypes.as_dtype(dtype).min
+
+
+def _highest(dtype: np.dtype[Any]) -> Any:
+    return dtypes.as_dtype(dtype).max
+
+
+def _one(dtype: np.dtype[Any]) -> Any:
+    return dtype.type(1)
+
+
+def combine_sorted(ufunc: np.ufunc, data: Value, ids: Value, count: int, fill: Any) -> Value:
+    """Combine rows of `data` whose ids are in ascending order into `count` rows.
+
+    Rows that no id names hold `fill`. The type is that of `data`, except that narrow floats come
+    out in float32, for the caller to round.
+    """
+    dtype = np.dtype(np.float32) if is_narrow(data.dtype) else data.dtype
+    result = np.full((count, *data.shape[1:]), fill, dtype)
+    if ids.size:
+        first = np.empty(ids.shape, np.bool_)
+        first[0] = True
+        np.not_equal(ids[1:], ids[:-1], out=first[1:])
+        starts = np.flatnonzero(first)
+        result[ids[starts]] = ufunc.reduceat(data, starts, axis=0, dtype=dtype)
+    return result
+
+
+def combine(ufunc: np.ufunc, data: Value, ids: Value, count: int, fill: Any) -> Value:
+    """Combine rows of `data` by ids in any order; see `combine_sorted`."""
+    order = np.argsort(ids, kind="stable")
+    return combine_sorted(ufunc, data[order], ids[order], count, fill)
+
+
+def _check_sorted(data: Value, ids: Value) -> None:
+    """Check ids of the sorted kind.
+
+    Raises:
+        InvalidArgumentError: not one id for each row, or the ids are negative or descend.
+    """
+    if data.ndim == 0 or ids.ndim != 1 or ids.shape[0] != data.shape[0]:
+        raise InvalidArgumentError(
+            "segment_ids should be a vector with one id for each row of data, got shapes "
+            f"{shape_text(ids.shape)} and {shape_text(data.shape)}"
+        )
+    if ids.size and ids[0] < 0:
+        raise InvalidArgumentError("segment ids must be >= 0")
+    if (ids[1:] < ids[:-1]).any():
+        raise InvalidArgumentError("segment ids are not increasing")
+
+
+def _sorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
+    def segments(_xp: ArrayNamespace, data: Value, ids: Value) -> Value:
+        _check_sorted(data, ids)
+        count = int(ids[-1]) + 1 if ids.size else 0
+        return combine_sorted(ufunc, data, ids, count, fill(data.dtype)).astype(data.dtype)
+
+    return segments
+
+
+def _sorted_segments_v2(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
+    def segments(_xp: ArrayNamespace, data: Value, ids: Value, num_segments: Value) -> Value:
+        _check_sorted(data, ids)
+        count = num_segments.item()
+        inside = ids < count  # ids that go beyond are dropped, as XLA does
+        rows = combine_sorted(ufunc, data[inside], ids[inside], count, fill(data.dtype))
+        return rows.astype(data.dtype)
+
+    return segments
+
+
+def _unsorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
+    def segments(_xp: ArrayNamespace, data: Value, ids: Value, num_segments: Value) -> Value:
+        count = _checked_count(num_segments)
+        if data.shape[: ids.ndim] != ids.shape:
+            raise InvalidArgumentError(
+                f"data.shape = {shape_text(data.shape)} does not start with segment_ids.shape = "
+                f"{shape_text(ids.shape)}"
+            )
+        flat, inner = ids.reshape(-1), data.shape[ids.ndim :]
+        _check_below(flat, ids.shape, count)
+        rows = data.reshape((flat.size, *inner))
+        kept = flat >= 0  # negative ids drop their row
+        if not kept.all():
+            flat, rows = flat[kept], rows[kept]
+        return combine(ufunc, rows, flat, count, fill(data.dtype)).astype(data.dtype)
+
+    return segments
+
+
+def _checked_count(num_segments: Value) -> int:
+    count: int = num_segments.item()
+    if count < 0:
+        raise InvalidArgumentError(f"Input num_segments == {count} must not be negative.")
+    return count
+
+
+def _check_below(flat: Value, shape: tuple[int, ...], count: int) -> None:
+    if flat.size and flat.max() >= count:
+        at = int(np.argmax(flat >= count))
+        place = ",".join(map(str, np.unravel_index(at, shape)))
+        raise InvalidArgumentError(
+            f"segment_ids[{place}] = {flat[at]} is out of range [0, {count})"
+        )
+
+
+def _table() -> KernelTable:
+    makers = {
+        "Segment{}": (_sorted_segments, {"Max": _zero, "Min": _zero}),
+        "Segment{}V2": (_sorted_segments_v2, {"Max": _lowest, "Min": _highest}),
+        "UnsortedSegment{}": (_unsorted_segments, {"Max": _lowest, "Min": _highest}),
+    }
+    ufuncs = {"Sum": np.add, "Prod": np.multiply, "Max": np.maximum, "Min": np.minimum}
+    neutral = {"Sum": _zero, "Prod": _one}
+    return KernelTable(
+        KernelDef(
+            ops=(pattern.format(name),),
+            function=make(ufunc, {**neutral, **fills}[name]),
+            backend="numpy",
+            dynamic_shape=pattern == "Segment{}",
+        )
+        for pattern, (make, fills) in makers.items()
+        for name, ufunc in ufuncs.items()
+    )
+
+
+SEGMENTS = _table()
+
+
+@kernel("SegmentMean", backend="numpy", dynamic_shape=True)
+def segment_mean(_xp: ArrayNamespace, data: Value, ids: Value) -> Value:
+    """Average the rows of each segment; zero where there are none."""
+    _check_sorted(data, ids)
+    count = int(ids[-1]) + 1 if ids.size else 0
+    total = combine_sorted(np.add, data, ids, count, 0)
+    rows = np.maximum(np.bincount(ids, minlength=count), 1).astype(total.dtype)
+    rows = rows.reshape((count,) + (1,) * (data.ndim - 1))
+    if data.dtype.kind in "iu":
+        return np.floor_divide(total - np.fmod(total, rows), rows)
+    return (total / rows).astype(data.dtype)
+
+
+def _sparse_segments(
+    data: Value, indices: Value, ids: Value, count: int | None, scale: str
+) -> Value:
+    """Combine the rows `data[indices]` by sorted ids: their sum, mean, or sum / sqrt(n)."""
+    _check_indices(indices, data.shape[0] if data.ndim else 0)
+    if ids.shape != indices.shape:
+        raise InvalidArgumentError("segment_ids and indices should have same size.")
+    if ids.size and (ids[1:] < ids[:-1]).any():
+        raise InvalidArgumentError("segment ids are not increasing")
+    if ids.size and ids[0] < 0:
+        raise InvalidArgumentError("segment ids must be >= 0")
+    if count is None:
+        count = int(ids[-1]) + 1 if ids.size else 0
+    elif ids.size and ids[-1] >= count:
+        raise InvalidArgumentError(f"segment ids must be < num_segments = {count}, got {ids[-1]}")
+    total = combine_sorted(np.add, data[indices], ids, count, 0)
+    if scale != "sum":
+        total = total / _divisors(ids, count, scale, total)
+    return total.astype(data.dtype)
+
+
+def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
+    """Return the number of rows of each segment, or its root, in a shape that divides `like`."""
+    rows = np.maximum(np.bincount(ids, minlength=count), 1).astype(like.dtype)
+    if scale == "sqrtn":
+        rows = np.sqrt(rows)
+    return rows.reshape(rows.shape + (1,) * (like.ndim - 1))
+
+
+def _check_indices(indices: Value, size: int) -> None:
+    outside = (indices < 0) | (indices >= size)
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise InvalidArgumentError(
+            f"Bad: indices[{at}] == {indices.reshape(-1)[at]} out of range [0, {size})"
+        )
+
+
+@kernel("SparseSegmentSum", backend="numpy", dynamic_shape=True)
+def sparse_segment_sum(_xp: ArrayNamespace, data: Value, indices: Value, ids: Value) -> Value:
+    """Add the chosen rows of each segment."""
+    return _sparse_segments(data, indices, ids, None, "sum")
+
+
+@kernel("SparseSegmentMean", backend="numpy", dynamic_shape=True)
+def sparse_segment_mean(_xp: ArrayNamespace, data: Value, indices: Value, ids: Value) -> Value:
+    """Average the chosen rows of each segment."""
+    return _sparse_segments(data, indices, ids, None, "mean")
+
+
+@kernel("SparseSegmentSqrtN", backend="numpy", dynamic_shape=True)
+def sparse_segment_sqrt_n(_xp: ArrayNamespace, data: Value, indices: Value, ids: Value) -> Value:
+    """Add the chosen rows of each segment and divide by the root of their number."""
+    return _sparse_segments(data, indices, ids, None, "sqrtn")
+
+
+@kernel("SparseSegmentSumWithNumSegments", backend="numpy")
+def sparse_segment_sum_n(
+    _xp: ArrayNamespace, data: Value, indices: Value, ids: Value, num_segments: Value
+) -> Value:
+    """Add the chosen rows of each of `num_segments` segments."""
+    return _sparse_segments(data, indices, ids, _checked_count(num_segments), "sum")
+
+
+@kernel("SparseSegmentMeanWithNumSegments", backend="numpy")
+def sparse_segment_mean_n(
+    _xp: ArrayNamespace, data: Value, indices: Value, ids: Value, num_segments: Value
+) -> Value:
+    """Average the chosen rows of each of `num_segments` segments."""
+    return _sparse_segments(data, indices, ids, _checked_count(num_segments), "mean")
+
+
+@kernel("SparseSegmentSqrtNWithNumSegments", backend="numpy")
+def sparse_segment_sqrt_n_n(
+    _xp: ArrayNamespace, data: Value, indices: Value, ids: Value, num_segments: Value
+) -> Value:
+    """Like SparseSegmentSqrtN, for `num_segments` segments."""
+    return _sparse_segments(data, indices, ids, _checked_count(num_segments), "sqrtn")
+
+
+def _rows_of_gradient(grad: Value, ids: Value, scale: str) -> Value:
+    """Return for each chosen row the gradient of its segment, divided as the forward op does."""
+    _check_ids_of_gradient(ids, grad.shape[0] if grad.ndim else 0)
+    wide = grad.astype(np.float32) if is_narrow(grad.dtype) else grad
+    if scale != "sum":
+        wide = wide / _divisors(ids, grad.shape[0], scale, wide)
+    return wide[ids]
+
+
+def _check_ids_of_gradient(ids: Value, segments: int) -> None:
+    outside = (ids < 0) | (ids >= segments)
+    if outside.any():
+        raise InvalidArgumentError(
+            f"Segment id {ids[int(np.argmax(outside))]} out of range [0, {segments})"
+        )
+
+
+def _sparse_gradient(scale: str) -> Callable[..., Value]:
+    def gradient(
+        _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, output_dim0: Value
+    ) -> Value:
+        size = output_dim0.item()
+        _check_indices(indices, size)
+        rows = _rows_of_gradient(grad, ids, scale)
+        return combine(np.add, rows, indices, size, 0).astype(grad.dtype)
+
+    return gradient
+
+
+def _sparse_gradient_v2(scale: str) -> Callable[..., tuple[Value, Value]]:
+    def gradient(
+        _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, dense_output_dim0: Value
+    ) -> tuple[Value, Value]:
+        _check_indices(indices, dense_output_dim0.item())
+        rows = _rows_of_gradient(grad, ids, scale)
+        unique, places = np.unique(indices, return_inverse=True)
+        result = combine(np.add, rows, places.reshape(-1), unique.size, 0)
+        return result.astype(grad.dtype), unique
+
+    return gradient
+
+
+SPARSE_GRADIENTS = KernelTable(
+    KernelDef(
+        ops=(f"SparseSegment{name}Grad{version}",),
+        function=make(scale),
+        backend="numpy",
+        types={"T": dtypes.FLOATING},
+        dynamic_shape=version == "V2",
+    )
+    for version, make in (("", _sparse_gradient), ("V2", _sparse_gradient_v2))
+    for name, scale in (("Sum", "sum"), ("Mean", "mean"), ("SqrtN", "sqrtn"))
+)
