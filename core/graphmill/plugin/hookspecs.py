@@ -81,7 +81,7 @@ def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
     When: after all plugins have registered kernels.
     How often: once for each host.
     May change: `devices`, by `add`. Of two factories of one type the one with the higher priority
-        is used; and placement prefers devices whose type has the higher priority.
+        is used.
     Threads: the one that assembles the host. A factory is imported and made when the first session
         is created.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fake_downstream
+
 
 def say_hello(graph, options):
-    options.config.append(len(graph))
+    fake_downstream.SEEN.append(("hello", sorted(node.name for node in graph)))
 
 
 class CarrierTransport:

@@ -1,0 +1,33 @@
+"""A device: NumPy behind a memory of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import graphmill
+from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+
+
+class ToyDevice(Device):
+    backends = ("numpy",)
+
+    def namespace(self, backend):
+        return np
+
+    def to_device(self, value):
+        return np.array(value)
+
+    def to_host(self, value):
+        return np.array(value)
+
+
+class ToyFactory(DeviceFactory):
+    def create_devices(self, config, name_prefix):
+        count = config.device_count.get("TOY", 1)
+        names = [f"{name_prefix}/device:TOY:{index}" for index in range(count)]
+        return [ToyDevice(DeviceAttributes(name, "TOY", memory_limit=1 << 30)) for name in names]
+
+
+@graphmill.hookimpl
+def graphmill_register_devices(devices):
+    devices.add("TOY", ToyFactory)

@@ -1,0 +1,10 @@
+"""Imported when a graph first has a `Relu6`."""
+
+from __future__ import annotations
+
+import graphmill
+
+
+@graphmill.kernel("Relu6", priority=2)
+def relu6(xp, features):
+    return xp.clip(features, 0, 6)

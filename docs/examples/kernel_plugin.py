@@ -1,0 +1,15 @@
+"""A kernel of one's own for an op of TensorFlow."""
+
+from __future__ import annotations
+
+import graphmill
+
+
+@graphmill.kernel("Relu6", types={"T": ["float32"]}, priority=1)
+def relu6(xp, features):
+    return xp.minimum(xp.maximum(features, 0), 6)
+
+
+@graphmill.hookimpl
+def graphmill_register_kernels(kernels):
+    kernels.add(relu6)

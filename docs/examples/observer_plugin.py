@@ -1,0 +1,15 @@
+"""A plugin that keeps an eye on slow steps."""
+
+from __future__ import annotations
+
+import logging
+
+import graphmill
+
+SLOW = 0.5  # seconds
+
+
+@graphmill.hookimpl
+def graphmill_step_finished(step, seconds, error):
+    if seconds > SLOW and error is None:
+        logging.getLogger(__name__).warning("step %d took %.1f s", step.step_id, seconds)

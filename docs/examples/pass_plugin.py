@@ -1,0 +1,24 @@
+"""A graph pass that takes the checks for NaN out of a model."""
+
+from __future__ import annotations
+
+import graphmill
+
+
+def drop_check_numerics(graph, options):
+    for node in graph.nodes:
+        if node.op != "CheckNumerics":
+            continue
+        ((source, output),) = node.inputs
+        for edge in list(node.out_edges):
+            if edge.is_control:
+                graph.add_control_edge(source, edge.dst)
+                graph.remove_control_edge(edge)
+            else:
+                graph.replace_input(edge.dst, edge.dst_input, source, output)
+        graph.remove_node(node)
+
+
+@graphmill.hookimpl
+def graphmill_register_passes(passes):
+    passes.add("drop_check_numerics", drop_check_numerics, phase="PRE_PLACEMENT")
