@@ -32,7 +32,17 @@ class DType:
         size: bytes an element takes in memory; 0 where elements are objects.
     """
 
-    __slots__ = ("_numpy", "_ref", "base_dtype", "enum", "is_ref", "kind", "name", "size", "tf_name")
+    __slots__ = (
+        "_numpy",
+        "_ref",
+        "base_dtype",
+        "enum",
+        "is_ref",
+        "kind",
+        "name",
+        "size",
+        "tf_name",
+    )
 
     name: str
     enum: int
@@ -140,9 +150,17 @@ class DType:
     def _limit(self, which: str) -> Any:
         numpy_dtype = self.as_numpy_dtype
         if self.kind in "iuq":
-            info: Any = np.iinfo(numpy_dtype) if numpy_dtype.kind in "iu" else _ml_dtypes().iinfo(numpy_dtype)
+            info: Any = (
+                np.iinfo(numpy_dtype)
+                if numpy_dtype.kind in "iu"
+                else _ml_dtypes().iinfo(numpy_dtype)
+            )
         elif self.kind == "f":
-            info = np.finfo(numpy_dtype) if numpy_dtype.kind == "f" else _ml_dtypes().finfo(numpy_dtype)
+            info = (
+                np.finfo(numpy_dtype)
+                if numpy_dtype.kind == "f"
+                else _ml_dtypes().finfo(numpy_dtype)
+            )
         elif self.kind == "b":
             return np.bool_(which == "max")
         else:

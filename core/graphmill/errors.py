@@ -159,7 +159,7 @@ class ResourceExhaustedError(OpError):
 
 
 class FailedPreconditionError(OpError):
-    """The system is not in the state that the operation needs, as with an uninitialised variable."""
+    """The system is not in the state that the operation needs: an uninitialised variable, say."""
 
     code = FAILED_PRECONDITION
 

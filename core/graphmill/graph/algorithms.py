@@ -31,9 +31,7 @@ def topological_order(graph: Graph) -> list[Node]:
             `Merge`; the message names its nodes.
     """
     nodes = graph.nodes
-    waiting = {
-        node: sum(not is_back_edge(edge) for edge in _in_edges(node)) for node in nodes
-    }
+    waiting = {node: sum(not is_back_edge(edge) for edge in _in_edges(node)) for node in nodes}
     order = [node for node in nodes if not waiting[node]]
     for node in order:
         for edge in node.out_edges:
@@ -71,7 +69,7 @@ def _in_edges(node: Node) -> list[Edge]:
 
 
 def _find_cycle(stuck: Sequence[Node]) -> list[Node]:
-    """Return the nodes of a cycle, the first one again at the end; each of `stuck` waits for one."""
+    """Return a cycle, its first node again at the end; each of `stuck` waits for one of them."""
     among = set(stuck)
     path: list[Node] = []
     position: dict[Node, int] = {}

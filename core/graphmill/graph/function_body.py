@@ -1,6 +1,6 @@
 """`FunctionBody`: a function instantiated with its attrs as a graph of `_Arg` and `_Retval`.
 
-Semantics: `InstantiateFunction` in `tensorflow/core/framework/function.cc` and `PruneFunctionGraph` in
+Semantics: `InstantiateFunction` in `tensorflow/core/framework/function.cc`, `PruneFunctionGraph` in
 `tensorflow/core/common_runtime/function_utils.cc`.
 """
 
@@ -31,7 +31,7 @@ class FunctionBody:
 
     Attributes:
         name: the function's name.
-        graph: its nodes that matter, with an `_Arg` for each argument and a `_Retval` for each result.
+        graph: its nodes that matter, an `_Arg` for each argument, a `_Retval` for each result.
         arg_types, ret_types: element types of arguments and results, lists unfolded.
         control_rets: nodes that must run even if no result needs them.
     """
@@ -203,21 +203,21 @@ class _Builder:
         found = self.outputs.get(text)
         if found is None:
             raise InvalidArgumentError(
-                f"function '{self.signature.name}': {what} is '{text}', which names no argument and "
-                f"no output of a node{suggest(text, self.outputs)}"
+                f"function '{self.signature.name}': {what} is '{text}', which names no argument "
+                f"and no output of a node{suggest(text, self.outputs)}"
             )
         return found
 
     def _node(self, name: str, what: str) -> Node:
         if not self.graph.has_node(name):
             raise InvalidArgumentError(
-                f"function '{self.signature.name}': {what} is '{name}', which is no node of the body"
-                f"{suggest(name, (node.name for node in self.graph))}"
+                f"function '{self.signature.name}': {what} is '{name}', which is no node of the "
+                f"body{suggest(name, (node.name for node in self.graph))}"
             )
         return self.graph.node(name)
 
     def _prune(self, roots: set[Node]) -> None:
-        """Drop nodes that neither a result nor an effect needs; arguments stay, they are numbered."""
+        """Drop nodes that no result and no effect needs; arguments stay, they are numbered."""
         keep = ancestors(
             roots.union(n for n in self.graph if n.op_def.is_stateful or n.op == "_Arg")
         )

@@ -21,6 +21,7 @@ class FunctionLibrary:
 
     Attributes:
         gradients: name of the gradient function by name of the function.
+        registered_gradients: op type by name of the function that is its gradient.
         large_tensors: contents of constants that were cut out of the messages, by function, node
             and attr name.
     """
@@ -30,7 +31,7 @@ class FunctionLibrary:
         self._signatures: dict[str, OpDef] = {}
         self.gradients: dict[str, str] = {}
         self.large_tensors: dict[tuple[str, str, str], Any] = {}
-        self._registered_gradients: dict[str, str] = {}
+        self.registered_gradients: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self._functions)
@@ -104,7 +105,7 @@ class FunctionLibrary:
                     f"'{gradient.gradient_func}' but has '{known}' already"
                 )
         for registered in library.registered_gradients:
-            trial._registered_gradients[registered.gradient_func] = registered.registered_op_type
+            trial.registered_gradients[registered.gradient_func] = registered.registered_op_type
         trial.large_tensors.update(
             {key: value for key, value in (large_tensors or {}).items() if key[0]}
         )
@@ -117,7 +118,7 @@ class FunctionLibrary:
         other._signatures = dict(self._signatures)
         other.gradients = dict(self.gradients)
         other.large_tensors = dict(self.large_tensors)
-        other._registered_gradients = dict(self._registered_gradients)
+        other.registered_gradients = dict(self.registered_gradients)
         return other
 
     def write(self, library: proto.FunctionDefLibrary) -> None:
@@ -136,7 +137,7 @@ class FunctionLibrary:
                             attr_to_proto(TensorAttr(value), node.attr[attr])
         for name, gradient in self.gradients.items():
             library.gradient.add(function_name=name, gradient_func=gradient)
-        for gradient, op in self._registered_gradients.items():
+        for gradient, op in self.registered_gradients.items():
             library.registered_gradients.add(gradient_func=gradient, registered_op_type=op)
 
     def _take(self, other: FunctionLibrary) -> None:
@@ -144,4 +145,4 @@ class FunctionLibrary:
         self._signatures = other._signatures
         self.gradients = other.gradients
         self.large_tensors = other.large_tensors
-        self._registered_gradients = other._registered_gradients
+        self.registered_gradients = other.registered_gradients

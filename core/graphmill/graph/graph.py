@@ -202,7 +202,9 @@ class Graph:
         for edge in node.out_edges:
             if not edge.is_control:
                 raise InvalidArgumentError(
-                    f"cannot be removed while {edge.dst.name!r} reads it", node=node.name, op=node.op
+                    f"cannot be removed while {edge.dst.name!r} reads it",
+                    node=node.name,
+                    op=node.op,
                 )
         self._withdraw(node)
         self.edit_count += 1

@@ -75,8 +75,10 @@ def extend_graph(
     graph.library = grown
     added: list[Node] = []
     try:
+        # One by one: what was added before an error is withdrawn.
         for node_def in graph_def.node:
-            added.append(_add_node(graph, node_def, ops, versions.producer, large_tensors))
+            node = _add_node(graph, node_def, ops, versions.producer, large_tensors)
+            added.append(node)
         for node, node_def in zip(added, graph_def.node, strict=True):
             _add_edges(graph, node, node_def)
         topological_order(graph)
@@ -209,7 +211,8 @@ def _add_edges(graph: Graph, node: Node, node_def: proto.NodeDef) -> None:
         name, output = parse_tensor_name(text)
         if not graph.has_node(name):
             raise InvalidArgumentError(
-                f"Node '{node.name}': Unknown input node '{text}'{suggest(name, (n.name for n in graph))}",
+                f"Node '{node.name}': Unknown input node '{text}'"
+                f"{suggest(name, (other.name for other in graph))}",
                 node=node.name,
                 op=node.op,
             )

@@ -80,7 +80,13 @@ class Node:
     )
 
     def __init__(
-        self, graph: Graph, node_id: int, name: str, op_def: OpDef, attrs: dict[str, Any], device: str
+        self,
+        graph: Graph,
+        node_id: int,
+        name: str,
+        op_def: OpDef,
+        attrs: dict[str, Any],
+        device: str,
     ) -> None:
         self.graph = graph
         self.id = node_id
@@ -98,7 +104,7 @@ class Node:
 
     @property
     def op(self) -> str:
-        """Name of its op, as `"MatMul"`. (`type` is the same for users of `tf.Operation`.)"""
+        """Name of its op, as `"MatMul"`; `type` is the same, for users of `tf.Operation`."""
         return self.op_def.name
 
     @property

@@ -34,7 +34,7 @@ class KernelFactory:
         host: whose kernels are used.
         device: where they run.
         functions: the function library runtime that they may call.
-        op_segment: whether stateful kernels are kept by the device for the session (for the nodes of
+        op_segment: whether stateful kernels are kept by the device for the session (for nodes of
             a session's graph), or belong to the executor (for the nodes of a function).
     """
 
@@ -145,7 +145,7 @@ class KernelFactory:
 
     def _elsewhere(self, node: Node) -> str:
         """Say which other device types of the host have a kernel for a node."""
-        types = set()
+        types: set[str] = set()
         for entry in self._host.kernels.registrations(node.op_def):
             types.update(entry.definition.device or ())
         types.discard(self._device.device_type)

@@ -1,7 +1,7 @@
 """The placer: which device each node runs on (row P1).
 
-Semantics: `tensorflow/core/common_runtime/placer.cc`, as far as one device goes: a request must name a
-device that exists, unless soft placement is allowed.
+Semantics: `tensorflow/core/common_runtime/placer.cc`, as far as one device goes: a request
+must name a device that exists, unless soft placement is allowed.
 """
 
 from __future__ import annotations

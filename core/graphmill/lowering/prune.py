@@ -1,8 +1,8 @@
 """Rewrite a graph for one feed/fetch/target signature and prune it to what that needs (row S4).
 
-Semantics: `RewriteGraphForExecution` in `tensorflow/core/graph/subgraph.cc`: a fed tensor is cut and
-its consumers read an `_Arg`; each fetched tensor goes into a `_Retval`; what neither a fetch nor a
-target needs is dropped.
+Semantics: `RewriteGraphForExecution` in `tensorflow/core/graph/subgraph.cc`: a fed tensor is cut
+and its consumers read an `_Arg`; each fetched tensor goes into a `_Retval`; what neither a fetch nor
+a target needs is dropped.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class _Rewriter:
     """Copies the needed nodes into a new graph, with the feeds cut."""
 
     def __init__(self, full: Graph, ops: OpRegistry, fed: Sequence[tuple[Node, int]]) -> None:
+        self.full = full
         self.ops = ops
         self.fed = fed
         self.feed_index = {tensor: index for index, tensor in enumerate(fed)}
@@ -76,9 +77,7 @@ class _Rewriter:
         self.graph.library = full.library
         self.graph.versions = full.versions
 
-    def rewrite(
-        self, fetched: Sequence[tuple[Node, int]], wanted: Sequence[Node]
-    ) -> ClientGraph:
+    def rewrite(self, fetched: Sequence[tuple[Node, int]], wanted: Sequence[Node]) -> ClientGraph:
         needed = self._needed(fetched, wanted)
         self.copies = self.graph.copy_nodes(needed)
         self.args = [self._add_arg(index) for index in range(len(self.fed))]
@@ -90,9 +89,7 @@ class _Rewriter:
         fetch_types = tuple(node.output_types[output].base_dtype for node, output in fetched)
         return ClientGraph(self.graph, feed_types, fetch_types)
 
-    def _needed(
-        self, fetched: Iterable[tuple[Node, int]], wanted: Iterable[Node]
-    ) -> list[Node]:
+    def _needed(self, fetched: Iterable[tuple[Node, int]], wanted: Iterable[Node]) -> list[Node]:
         """Return what fetches and targets need, walking backwards and stopping at feeds."""
         stack = [tensor[0] for tensor in fetched if tensor not in self.feed_index]
         stack.extend(wanted)
@@ -104,8 +101,7 @@ class _Rewriter:
                 if src not in found and not self._is_cut(src, edge.src_output):
                     found.add(src)
                     stack.append(src)
-        found.discard(next(iter(found)).graph.source if found else None)  # type: ignore[arg-type]
-        return sorted(found, key=lambda node: node.id)
+        return sorted(found - {self.full.source}, key=lambda node: node.id)
 
     def _is_cut(self, src: Node, output: int) -> bool:
         if output == CONTROL_SLOT:

@@ -1,7 +1,7 @@
 """`Device`: a place where kernels run, with its memory, resources and accepted backends.
 
-A device plugin subclasses `Device` and `DeviceFactory`; what it must bring is an array namespace for
-each backend that it accepts and the copies between its memory and the host's.
+A device plugin subclasses `Device` and `DeviceFactory`; what it must bring is an array namespace
+for each backend that it accepts and the copies between its memory and the host's.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ A stateless kernel is a function over an array namespace:
     def add(xp, x, y):
         return xp.add(x, y)
 
-It is given the namespace first, then the op's inputs in OpDef order (a list input is one list), then
-by keyword those attrs that its signature names, as Python values: types as NumPy dtypes, strings as
-`str`, shapes as tuples (-1 unknown; None where the rank is unknown), tensors as NumPy arrays, lists
+It is given the namespace first, then the op's inputs in OpDef order (a list input is one list),
+then by keyword those attrs that its signature names, as Python values: types as NumPy dtypes, strings
+as `str`, shapes as tuples (-1 unknown; None where the rank is unknown), tensors as NumPy arrays, lists
 as tuples, functions as `FuncAttr`. It returns the output, a tuple of several, or None for none; a
 list output is one list. All of this is resolved when a node is bound: a call is only the call.
 """
@@ -109,9 +109,11 @@ def kernel(
         priority: the highest wins among kernels that fit; two that fit equally are an error.
         host: it needs concrete NumPy values always (strings, files, data-dependent Python).
         static: inputs (OpDef names) that are concrete NumPy arrays even while a compiler traces.
-        stateful: it is given an `OpKernelContext` instead of the namespace. A class is made once for
-            each session and node with an `OpKernelConstruction`, and called with context and inputs.
-        async_: it is given `done` by keyword, returns at once and calls `done(outputs, error)` later.
+        stateful: it is given an `OpKernelContext` instead of the namespace. A class is made once
+            for each session and node, with an `OpKernelConstruction`, and called with context and
+            inputs.
+        async_: it is given `done` by keyword, returns at once, and calls `done(outputs, error)`
+            later.
         expensive: it is worth handing to another thread.
         dynamic_shape: the shape of its output depends on values, so it cannot be traced.
         effects: what it touches beyond its inputs and outputs; a subset of `EFFECTS`.
@@ -160,7 +162,9 @@ def kernels_of(owner: object) -> list[KernelDef]:
     if direct is not None:
         return list(direct)
     found: dict[int, KernelDef] = {}
-    for value in vars(owner).values() if inspect.ismodule(owner) else ():
+    if not inspect.ismodule(owner):
+        return []
+    for value in vars(owner).values():
         declared = getattr(value, _KERNELS_ATTRIBUTE, None)
         # A module that imports a kernel function of another one does not declare it again.
         if declared and (isinstance(value, KernelTable) or value.__module__ == owner.__name__):
@@ -272,8 +276,9 @@ def bind(
         InvalidArgumentError: the kernel asks for an attr that the op does not have.
     """
     op_def, attrs = construction.op_def, construction.attrs
-    if inspect.isclass(definition.function):
-        compute: Callable[..., Any] = definition.function(construction).__call__
+    function: Any = definition.function
+    if inspect.isclass(function):
+        compute: Callable[..., Any] = function(construction).__call__
     else:
         wanted = _wanted_attrs(definition, construction)
         if definition.make:
@@ -375,9 +380,7 @@ def _flatten_outputs(
     return lambda *inputs: flatten(compute(*inputs))
 
 
-def output_flattener(
-    op_def: OpDef, attrs: Mapping[str, Any]
-) -> Callable[[Any], Any] | None:
+def output_flattener(op_def: OpDef, attrs: Mapping[str, Any]) -> Callable[[Any], Any] | None:
     """Return the function from a kernel's result to flat outputs, or None if it is the identity."""
     lists = [bool(arg.number_attr or arg.type_list_attr) for arg in op_def.output_args]
     if not any(lists):
@@ -401,4 +404,3 @@ def output_flattener(
 def _first(result: Sequence[Any]) -> Any:
     (only,) = result
     return only
-

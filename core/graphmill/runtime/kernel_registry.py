@@ -1,8 +1,8 @@
 """Which kernel computes a node on a device, and why that one.
 
-Kernels are registered under their op in one of three ways: declared functions (`add`), a module that
-is imported when one of the named ops is first needed (`add_module`), or the modules of a family of
-ops, imported when the first op of the family is needed (`add_family`).
+Kernels are registered under their op in one of three ways: declared functions (`add`), a module
+that is imported when one of the named ops is first needed (`add_module`), or the modules of a family
+of ops, imported when the first op of the family is needed (`add_family`).
 """
 
 from __future__ import annotations
@@ -226,7 +226,9 @@ def no_kernel_message(
         message += f" ({types})"
     reasons = [f"{source}: {reason}" for source, reason in rejected]
     if not reasons:
-        return message + ". None is registered; a plugin may supply one (graphmill_register_kernels)"
+        return (
+            message + ". None is registered; a plugin may supply one (graphmill_register_kernels)"
+        )
     return message + ". Registered: " + "; ".join(reasons)
 
 

@@ -47,7 +47,9 @@ class ResourceMgr:
         with self._lock:
             return self._containers.get(container or self.default_container, {}).get((kind, name))
 
-    def create(self, container: str, name: str, resource: Any, kind: type[Any] | None = None) -> None:
+    def create(
+        self, container: str, name: str, resource: Any, kind: type[Any] | None = None
+    ) -> None:
         """Add a resource.
 
         Raises:
@@ -115,6 +117,9 @@ class ResourceMgr:
         container = container or self.default_container
         held = self._containers.get(container)
         if not held:
-            return f"Container {container} does not exist. (Could not find resource: {container}/{name})"
+            return (
+                f"Container {container} does not exist. "
+                f"(Could not find resource: {container}/{name})"
+            )
         near = suggest(name, [known for other, known in held if other is kind])
         return f"Resource {container}/{name}/{kind.__name__} does not exist{near}"

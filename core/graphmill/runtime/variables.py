@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from graphmill.dtypes import resource as resource_dtype
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from graphmill.dtypes import DType
     from graphmill.typing import Shape, Value
 

@@ -1,4 +1,4 @@
-"""`DirectSession`: a session that runs in this process (rows S1, S3–S7, S10, S11).
+"""`DirectSession`: a session that runs in this process (rows S1, S3-S7, S10, S11).
 
 Semantics: `tensorflow/core/common_runtime/direct_session.cc`.
 """
@@ -9,7 +9,6 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from graphmill import proto
 from graphmill.errors import CancelledError, FailedPreconditionError, InvalidArgumentError
 from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.execution_state import GraphExecutionState
@@ -32,6 +31,7 @@ from graphmill.session.feeds import feed_converter, static_shape
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from graphmill import proto
     from graphmill.graph.graph import Graph
     from graphmill.plugin.host import Host
     from graphmill.runtime.device import Device

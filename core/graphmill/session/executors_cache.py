@@ -1,6 +1,6 @@
 """`ExecutorsAndKeys` and the cache of them (row S5).
 
-Semantics: `DirectSession::GetOrCreateExecutors` in `tensorflow/core/common_runtime/direct_session.cc`.
+Semantics: `GetOrCreateExecutors` in `tensorflow/core/common_runtime/direct_session.cc`.
 """
 
 from __future__ import annotations

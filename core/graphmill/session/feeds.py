@@ -49,7 +49,11 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
     ndarray = np.ndarray
 
     def convert(value: Any) -> Value:
-        if type(value) is ndarray and value.dtype is expected and (not known or value.shape == shape):
+        if (
+            type(value) is ndarray
+            and value.dtype is expected
+            and (not known or value.shape == shape)
+        ):
             if known or shape is None:
                 return value.view()
             array = value
@@ -78,7 +82,9 @@ def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
         # Python numbers are checked against the type: 1.5 or 2**40 is no int32.
         array = np.asarray(value)
     except ValueError as error:
-        raise InvalidArgumentError(f"the value fed for tensor '{name}' is no array: {error}") from error
+        raise InvalidArgumentError(
+            f"the value fed for tensor '{name}' is no array: {error}"
+        ) from error
     if array.size == 0:
         return array.astype(expected)
     return _cast(name, array, dtype)
@@ -87,7 +93,13 @@ def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 def _cast(name: str, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """Return `array` as `dtype`, if no kind of number and no integer's value is lost by it."""
     expected = dtype.as_numpy_dtype
-    kinds = "bui" if dtype.is_integer or dtype.is_quantized else "buif" if dtype.is_floating else "buifc"
+    kinds = (
+        "bui"
+        if dtype.is_integer or dtype.is_quantized
+        else "buif"
+        if dtype.is_floating
+        else "buifc"
+    )
     source_kind = "f" if array.dtype.kind == "V" else array.dtype.kind
     if dtype.is_bool:
         kinds = "b"
@@ -101,8 +113,8 @@ def _cast(name: str, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[An
             f"{array.min()} to {array.max()}"
         )
     raise InvalidArgumentError(
-        f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype {dtype.name}; "
-        "convert it first"
+        f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype "
+        f"{dtype.name}; convert it first"
     )
 
 
@@ -112,8 +124,8 @@ def _to_strings(name: str, value: Any) -> np.ndarray[Any, Any]:
         array = array.astype(object)
     if array.dtype != object:
         raise InvalidArgumentError(
-            f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype string; "
-            "give bytes or str"
+            f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype "
+            "string; give bytes or str"
         )
     flat = [item for item in array.ravel().tolist() if not isinstance(item, bytes)]
     if not flat:

@@ -14,8 +14,6 @@ from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.graph.graph import Graph
-
 
 class FetchPlan:
     """A fetch structure, taken apart.
@@ -28,8 +26,8 @@ class FetchPlan:
 
     __slots__ = ("rebuild", "targets", "tensors")
 
-    def __init__(self, fetches: Any, graph: Graph) -> None:
-        collector = _Collector(graph)
+    def __init__(self, fetches: Any) -> None:
+        collector = _Collector()
         self.rebuild: Callable[[Sequence[Any]], Any] = collector.visit(fetches)
         self.tensors = tuple(collector.tensors)
         self.targets = tuple(collector.targets)
@@ -38,8 +36,7 @@ class FetchPlan:
 class _Collector:
     """Visits a fetch structure; each visit returns how to build that part from the values."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self) -> None:
         self.tensors: dict[str, int] = {}
         self.targets: dict[str, None] = {}
 
@@ -62,7 +59,7 @@ class _Collector:
         parts = [self.visit(item) for item in fetch]
         kind = type(fetch)
         if hasattr(kind, "_make"):  # a namedtuple
-            return lambda values: kind._make(part(values) for part in parts)  # type: ignore[attr-defined]
+            return lambda values: kind._make(part(values) for part in parts)
         return lambda values: kind([part(values) for part in parts])  # type: ignore[call-arg]
 
     def _visit_fields(self, fetch: Any, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
@@ -72,8 +69,10 @@ class _Collector:
 
     def _visit_leaf(self, fetch: Any) -> Callable[[Sequence[Any]], Any]:
         if fetch is None:
-            raise InvalidArgumentError("a fetch is None; leave it out, or name a tensor or operation")
-        name = fetch_name(fetch, self.graph)
+            raise InvalidArgumentError(
+                "a fetch is None; leave it out, or name a tensor or operation"
+            )
+        name = fetch_name(fetch)
         if ":" not in name:
             self.targets[name] = None
             return _nothing
@@ -81,7 +80,7 @@ class _Collector:
         return lambda values: values[index]
 
 
-def fetch_name(fetch: Any, graph: Graph) -> str:
+def fetch_name(fetch: Any) -> str:
     """Return `node:output` for a tensor, `node` for an operation.
 
     Raises:

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     _M = TypeVar("_M", bound=Message)
 
 
-def as_message(
-    kind: type[_M], value: Message | bytes | Mapping[str, Any] | None, what: str
-) -> _M:
+def as_message(kind: type[_M], value: Message | bytes | Mapping[str, Any] | None, what: str) -> _M:
     """Return options as a message of class `kind`.
 
     Args:
@@ -40,8 +38,8 @@ def as_message(
     if descriptor is not None and descriptor.name == kind.DESCRIPTOR.name:
         return _parse(kind, value.SerializeToString(), what)  # type: ignore[union-attr]
     raise InvalidArgumentError(
-        f"{what} is a {type(value).__name__}; expected a {kind.DESCRIPTOR.name} message, its bytes, "
-        "or a dict"
+        f"{what} is a {type(value).__name__}; expected a {kind.DESCRIPTOR.name} message, its "
+        "bytes, or a dict"
     )
 
 

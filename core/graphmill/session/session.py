@@ -1,4 +1,4 @@
-"""`Session`: run graphs (rows S1–S7, S10, S11). The API is `tf.compat.v1.Session`'s."""
+"""`Session`: run graphs (rows S1-S7, S10, S11). The API is `tf.compat.v1.Session`'s."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from graphmill.session.step import run_step, run_step_with_options
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
+    from typing import Self
 
     from graphmill.runtime.device import DeviceAttributes
     from graphmill.session.executors_cache import CachedExecutors
@@ -49,8 +50,9 @@ class Session:
         host = host or default_host()
         if target:
             raise NotFoundError(
-                f"no session factory for target {target!r}; this release runs sessions in this process "
-                f"(target ''). Transports registered: {', '.join(host.transports.keys()) or 'none'}"
+                f"no session factory for target {target!r}; this release runs sessions in this "
+                "process (target ''). Transports registered: "
+                f"{', '.join(host.transports.keys()) or 'none'}"
             )
         self._impl = DirectSession(host, as_message(proto.ConfigProto, config, "config"))
         self._plans: dict[Any, FetchPlan] = {}
@@ -143,12 +145,14 @@ class Session:
         self, fetches: Any, feeds: Sequence[Any] = (), targets: Sequence[Any] = ()
     ) -> str:
         """Set up a partial run; not implemented yet."""
+        del fetches, feeds, targets
         raise UnimplementedError("partial runs are not implemented yet")
 
     def partial_run(
         self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
     ) -> Any:
         """Continue a partial run; not implemented yet."""
+        del handle, fetches, feed_dict
         raise UnimplementedError("partial runs are not implemented yet")
 
     def list_devices(self) -> list[DeviceAttributes]:
@@ -161,7 +165,7 @@ class Session:
         self._impl.close()
         self._plans.clear()
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -192,10 +196,10 @@ class Session:
     def _plan(self, fetches: Any) -> FetchPlan:
         """Return how to serve a fetch structure; kept for a single tensor, operation or name."""
         if not isinstance(fetches, str):
-            return FetchPlan(fetches, self.graph)
+            return FetchPlan(fetches)
         plan = self._plans.get(fetches)
         if plan is None:
-            plan = self._plans[fetches] = FetchPlan(fetches, self.graph)
+            plan = self._plans[fetches] = FetchPlan(fetches)
         return plan
 
     def _execute(
@@ -208,9 +212,7 @@ class Session:
             convert(value) for convert, value in zip(executors.converters, values, strict=True)
         ]
         if self._needs_options(options, run_metadata):
-            results = run_step_with_options(
-                self._impl, executors, converted, options, run_metadata
-            )
+            results = run_step_with_options(self._impl, executors, converted, options, run_metadata)
         else:
             results = run_step(self._impl, executors, converted)
         if entry.fetch_order is not None:
@@ -288,4 +290,3 @@ def _make_call(
         return plan.rebuild(run_step(impl, executors, converted))
 
     return call
-

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import proto
-from graphmill.errors import DeadlineExceededError, InvalidArgumentError, OpError, UnimplementedError
+from graphmill.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    OpError,
+    UnimplementedError,
+)
 from graphmill.plugin.step_observers import StepInfo
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
@@ -113,7 +118,9 @@ def _observed(
     if observers is None:
         _run(session, executors, args)
         return
-    step = StepInfo(args.step_id, session.name, executors.feeds, executors.fetches, executors.targets)
+    step = StepInfo(
+        args.step_id, session.name, executors.feeds, executors.fetches, executors.targets
+    )
     observers.started(step)
     failure: OpError | None = None
     try:
@@ -135,8 +142,8 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
         if type(value) is not np.ndarray:
             if value is CallFrame.UNSET:
                 raise InvalidArgumentError(
-                    f"fetch '{executors.fetches[index]}' was not evaluated: it is in a branch that was "
-                    "not taken (dead), or its node did not run"
+                    f"fetch '{executors.fetches[index]}' was not evaluated: it is in a branch that "
+                    "was not taken (dead), or its node did not run"
                 )
             value = to_host(value)
         elif not value.ndim:

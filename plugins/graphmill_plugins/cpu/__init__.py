@@ -8,9 +8,10 @@ from graphmill.plugin.markers import hookimpl
 
 if TYPE_CHECKING:
     from graphmill.plugin.registrars import Registrar
+    from graphmill.runtime.device import DeviceFactory
 
 
 @hookimpl
-def graphmill_register_devices(devices: Registrar) -> None:
+def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
     """Register the device type."""
     devices.add("CPU", "graphmill_plugins.cpu.device:CpuDeviceFactory")

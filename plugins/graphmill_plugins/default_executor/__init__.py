@@ -8,10 +8,11 @@ from graphmill.plugin.markers import hookimpl
 
 if TYPE_CHECKING:
     from graphmill.plugin.registrars import Registrar
+    from graphmill.runtime.executor import ExecutorFactory
 
 
 @hookimpl
-def graphmill_register_executors(executors: Registrar) -> None:
+def graphmill_register_executors(executors: Registrar[ExecutorFactory]) -> None:
     """Register the executor under both of its names."""
     for name in ("", "DEFAULT"):
         executors.add(name, "graphmill_plugins.default_executor.executor:DefaultExecutorFactory")

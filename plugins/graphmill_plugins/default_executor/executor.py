@@ -1,4 +1,4 @@
-"""`DefaultExecutor`: the immutable half of the DEFAULT executor; a run's state is `ExecutorState`."""
+"""`DefaultExecutor`: the immutable half of the DEFAULT executor; `ExecutorState` is a run."""
 
 from __future__ import annotations
 

@@ -201,7 +201,9 @@ class ExecutorState:
         elif isinstance(error, _BAD_VALUE):
             typed = InvalidArgumentError(str(error) or text)
         else:
-            source = item.kernel.definition.source if item is not None and item.kernel else "executor"
+            source = (
+                item.kernel.definition.source if item is not None and item.kernel else "executor"
+            )
             typed = InternalError(f"the kernel {source} failed: {text}")
         typed.__cause__ = error
         return self._located(item, typed)

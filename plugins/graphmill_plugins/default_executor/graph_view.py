@@ -1,7 +1,7 @@
 """`GraphView`: a graph as flat arrays of `NodeItem`s, the form in which it is executed (row E3).
 
-Semantics: `tensorflow/core/common_runtime/graph_view.h`. Everything that can be known before a run is
-put here once, so that a run touches no names, attrs or types.
+Semantics: `tensorflow/core/common_runtime/graph_view.h`. Everything that can be known before a run
+is put here once, so that a run touches no names, attrs or types.
 """
 
 from __future__ import annotations
@@ -190,8 +190,8 @@ def _refuse_control_flow(nodes: Sequence[Node]) -> None:
         names = ", ".join(f"{node.name} ({node.op})" for node in found[:3])
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         raise UnimplementedError(
-            f"the graph has control flow of version 1, which the DEFAULT executor does not run yet: "
-            f"{names}{more}. Functional control flow (If, While, Case) runs",
+            f"the graph has control flow of version 1, which the DEFAULT executor does not run "
+            f"yet: {names}{more}. Functional control flow (If, While, Case) runs",
             node=found[0].name,
             op=found[0].op,
         )

@@ -1,7 +1,7 @@
 """The propagator: which nodes become ready when a node is done (row E7). It knows no threads.
 
-A graph without control flow needs only counts: a node is ready when as many edges have arrived as it
-has. Semantics: `tensorflow/core/common_runtime/simple_propagator_state.h`.
+A graph without control flow needs only counts: a node is ready when as many edges have arrived as
+it has. Semantics: `tensorflow/core/common_runtime/simple_propagator_state.h`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class SimplePropagator:
                 entry is not None for entry in self.inputs[item.input_start : item.input_stop]
             )
             if arrived > item.pending - left:
-                raise AssertionError(f"{item}: {arrived} inputs came over {item.pending - left} edges")
+                raise AssertionError(
+                    f"{item}: {arrived} inputs came over {item.pending - left} edges"
+                )
 
     def waiting(self) -> list[NodeItem]:
         """Return the nodes that have not become ready."""
