@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,21 +148,26 @@ def parse_cases(text: str, stem: str) -> Iterator[Case]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{stem}.toml is not TOML: {error}") from error
+    numbers: Counter[str] = Counter()
     for header, entries in tables.items():
         if not isinstance(entries, list):
             raise SpecError(f"{stem}.toml: write [[{header}]], an op has a list of tables")
-        for op, (number, table) in itertools.product(header.split(), enumerate(entries)):
+        for op, table in itertools.product(header.split(), entries):
             try:
-                yield from _expand(op, number, table, stem, several=" " in header)
+                yield from _expand(op, numbers[op], table, stem)
             except SpecError as error:
-                raise SpecError(f"{stem}.toml, table {number} of [[{header}]]: {error}") from error
+                where = f"{stem}.toml, table {numbers[op]} of {op}"
+                raise SpecError(f"{where}: {error}") from error
+            numbers[op] += 1
 
 
-def _expand(op: str, number: int, table: dict[str, Any], stem: str, *, several: bool) -> Iterator[Case]:
+def _expand(op: str, number: int, table: dict[str, Any], stem: str) -> Iterator[Case]:
     """Make the product of a table's sweeps."""
     fixed = {key: value for key, value in table.items() if key != "each"}
     sweeps = table.get("each", {})
-    label = str(fixed.get("label", f"{'s' if several else ''}{number}"))
+    part = stem.partition(".")[2]
+    label = str(fixed.get("label", number))
+    label = f"{part}.{label}" if part else label
     for picks in itertools.product(*(enumerate(values) for values in sweeps.values())):
         chosen = dict(fixed)
         parts = [op, label]

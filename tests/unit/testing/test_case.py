@@ -15,17 +15,17 @@ def parse(text):
 def test_a_sweep_is_a_product():
     cases = parse('[[Add]]\neach.T = ["float32", "int32"]\neach.in = [["T[2]", "T[2]"], ["T[0]", "T[1]"]]\n')
     assert [c.id for c in cases] == [
-        "Add/0/float32/0",
-        "Add/0/float32/1",
-        "Add/0/int32/0",
-        "Add/0/int32/1",
+        "Add/part.0/float32/0",
+        "Add/part.0/float32/1",
+        "Add/part.0/int32/0",
+        "Add/part.0/int32/1",
     ]
     assert [c.inputs[0].dtype for c in cases] == ["float32", "float32", "int32", "int32"]
 
 
 def test_a_table_may_stand_for_several_ops():
     cases = parse('[["Sin Cos"]]\nin = ["float32[2]"]\n')
-    assert [(c.op, c.id) for c in cases] == [("Sin", "Sin/s0"), ("Cos", "Cos/s0")]
+    assert [(c.op, c.id) for c in cases] == [("Sin", "Sin/part.0"), ("Cos", "Cos/part.0")]
 
 
 def test_each_case_merges_keys_that_go_together():
@@ -73,7 +73,7 @@ def test_what_it_does_not_depend_on_leaves_the_digest():
     [
         ("[Neg]\nin = []", r"write \[\[Neg\]\]"),
         ("[[Neg]\n", "is not TOML"),
-        ('[[Neg]]\nin = ["x[2]"]', "table 0 of .*Neg.*not a dtype"),
+        ('[[Neg]]\nin = ["x[2]"]', "table 0 of Neg: .*not a dtype"),
         ('[[Neg]]\ncompare = "roughly"', "compare"),
         ('[[Neg]]\nskip = { gpu = "why" }', "skip names"),
     ],

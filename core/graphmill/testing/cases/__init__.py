@@ -94,5 +94,6 @@ only (no outputs) gives no result. `error` is what the last step must raise. `fu
 
 Ids
 ---
-`<op>/<label or number of the op's table>/<swept values>`, for instance `MatMul/0/float32/1`.
+`<op>/<label or number of the op's table>/<swept values>`, for instance `MatMul/0/float32/1`. A file `math.special.toml` puts
+its part before the label: `Lgamma/special.0/float32`.
 '''

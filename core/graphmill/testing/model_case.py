@@ -1,0 +1,176 @@
+"""Run whole models with known results: a folder per model, with its feeds and TensorFlow's answers.
+
+A folder holds `case.json` (what to feed, fetch and compare), `graph.pb` (a GraphDef) or `saved_model/`,
+`feeds.npz` with arrays f0, f1 … and `expected.npz` with arrays e0, e1 …. With several batches or steps the arrays have a
+leading axis for them, or if `ragged`, one array per batch and step, `f0_1`, `e0_3`. A feed with a `path` instead of an array is
+a file name, in which `{case}` stands for the folder and `{tmp}` for a scratch folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.testing.inputs import Values
+
+if TYPE_CHECKING:
+    from graphmill.plugin.host import Host
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """Say how a step came out: "" or what is wrong, and the largest error over its tolerance."""
+
+    problem: str
+    worst: float
+
+
+@dataclass(slots=True)
+class ModelCase:
+    """Read one folder; `session` and `run_step` run it in graphmill."""
+
+    folder: Path
+    scratch: Path
+    spec: dict[str, Any] = field(init=False)
+    _feeds: dict[str, Values] = field(init=False)
+    _expected: dict[str, Values] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.spec = json.loads((self.folder / "case.json").read_text("utf-8"))
+        with np.load(self.folder / "feeds.npz") as archive:
+            self._feeds = dict(archive)
+        with np.load(self.folder / "expected.npz") as archive:
+            self._expected = dict(archive)
+
+    @property
+    def name(self) -> str:
+        """The name of the case."""
+        return str(self.spec["name"])
+
+    @property
+    def steps(self) -> int:
+        """How many steps have known results."""
+        return int(self.spec.get("steps") or 1)
+
+    def session(self, host: Host | None = None) -> Any:
+        """Make the session and bring it to its first step."""
+        if self.spec["kind"] == "saved_model":
+            from graphmill.saved import saved_model
+
+            tags = self.spec["saved_model"]["tags"]
+            session = saved_model.load(str(self.folder / "saved_model"), tags=tags).session
+        else:
+            from graphmill.session.session import Session
+
+            session = Session(graph=str(self.folder / "graph.pb"), config=self._config(), host=host)
+        for run in self.spec.get("init") or ():
+            feeds = {feed["name"]: self._given(feed) for feed in run.get("feeds") or ()}
+            session.run([], feeds, targets=run["targets"])
+        return session
+
+    def run_step(self, session: Any, step: int) -> StepResult:
+        """Run a step and compare it."""
+        results = session.run(
+            list(self.spec["fetches"]), self.feeds(step), targets=self.spec.get("targets") or ()
+        )
+        return self.check(results, step)
+
+    def feeds(self, step: int) -> dict[str, Values]:
+        """Give what is fed at a step."""
+        batches = int(self.spec.get("batches") or 1)
+        batch = step % batches
+        fed = {}
+        for index, feed in enumerate(self.spec["feeds"]):
+            if feed.get("path") is not None:
+                fed[feed["name"]] = self._given(feed)
+            elif self.spec.get("ragged"):
+                fed[feed["name"]] = _native(self._feeds[f"f{index}_{batch}"], feed["dtype"])
+            else:
+                whole = self._feeds[f"f{index}"]
+                fed[feed["name"]] = _native(whole[batch] if batches > 1 else whole, feed["dtype"])
+        return fed
+
+    def expected(self, step: int) -> list[Values]:
+        """Give TensorFlow's results of a step."""
+        count = len(self.spec["fetches"])
+        if self.spec.get("ragged"):
+            return [self._expected[f"e{index}_{step}"] for index in range(count)]
+        wanted = [self._expected[f"e{index}"] for index in range(count)]
+        return [np.asarray(e[step]) for e in wanted] if self.steps > 1 else wanted
+
+    def check(self, results: list[Any], step: int) -> StepResult:
+        """Compare results with TensorFlow's."""
+        wanted = self.expected(step)
+        modes = self.spec.get("compare") or ["allclose"] * len(wanted)
+        worst = 0.0
+        for name, mode, have, want in zip(self.spec["fetches"], modes, results, wanted, strict=True):
+            problem, error = self._compare(np.asarray(have), want, mode)
+            if problem:
+                return StepResult(f"{name}: {problem}", error)
+            worst = max(worst, error)
+        return StepResult("", worst)
+
+    def _compare(self, have: Values, want: Values, mode: str) -> tuple[str, float]:
+        if have.shape != want.shape:
+            return f"shape {have.shape}, expected {want.shape}", np.inf
+        if mode == "shape":
+            return "", 0.0
+        if want.dtype.kind in "SU":
+            same = [bytes(x) for x in have.ravel()] == [_bytes(x) for x in want.ravel()]
+            return ("" if same else "strings differ"), 0.0
+        if have.dtype != want.dtype:
+            return f"dtype {have.dtype}, expected {want.dtype}", np.inf
+        if mode == "exact" or want.dtype.kind in "iub":
+            count = int(np.count_nonzero(have != want))
+            return (f"{count} of {want.size} values differ" if count else ""), 0.0
+        if mode == "stats":
+            have, want = (np.array([x.mean(dtype=float), x.std(dtype=float)]) for x in (have, want))
+        return self._close(have.astype(float), want.astype(float))
+
+    def _close(self, have: Values, want: Values) -> tuple[str, float]:
+        finite = np.isfinite(want)
+        if not np.array_equal(have[~finite], want[~finite], equal_nan=True):
+            return "infinities or NaNs differ", np.inf
+        bound = self.spec.get("atol", 1e-5) + self.spec.get("rtol", 1e-4) * np.abs(want[finite])
+        error = np.abs(have[finite] - want[finite])
+        worst = float((error / bound).max(initial=0.0))
+        ok = worst <= 1  # false for NaN
+        return ("" if ok else f"largest error {error.max():.3g}, {worst:.3g} of what is allowed"), worst
+
+    def _given(self, feed: Mapping[str, Any]) -> Values:
+        path = feed.get("path")
+        if path is None:
+            return _native(np.asarray(feed["value"]), feed["dtype"])
+        name = path.replace("{case}", str(self.folder)).replace("{tmp}", str(self.scratch))
+        return np.array(name.encode(), dtype=object)
+
+    def _config(self) -> Any:
+        from graphmill import proto
+
+        config = proto.ConfigProto()
+        for device, count in (self.spec.get("config") or {}).get("device_count", {}).items():
+            config.device_count[device] = count
+        return config
+
+
+def model_folders(root: Path) -> list[Path]:
+    """List the folders below `root` that hold a case, sorted by name."""
+    return sorted(path.parent for path in root.glob("*/case.json"))
+
+
+def _native(values: Values, dtype: str) -> Values:
+    if dtype != "string":
+        return np.asarray(values, dtype)
+    flat = [_bytes(x) for x in values.ravel().tolist()]
+    out = np.empty(len(flat), dtype=object)
+    out[:] = flat
+    return out.reshape(values.shape)
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()

@@ -1,0 +1,64 @@
+"""TensorFlow answers every op case anew: the stored answers are right, and so are our kernels."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from graphmill.testing.answers import read_answers
+from graphmill.testing.case import FOLDER, case_files, load_cases
+from graphmill.testing.compare import difference
+from graphmill.testing.runner import NotApplicableError
+
+pytestmark = pytest.mark.oracle
+
+BY_OP = {
+    op: list(cases)
+    for op, cases in itertools.groupby(
+        sorted(load_cases(), key=lambda case: case.op), key=lambda case: case.op
+    )
+}
+STORED = {
+    case_id: stored
+    for path in case_files()
+    for case_id, stored in read_answers(FOLDER / "results" / f"{path.stem}.npz").items()
+}
+
+
+@pytest.fixture(scope="module")
+def ask(tf):
+    from graphmill.testing import tensorflow_oracle
+
+    return tensorflow_oracle.ask
+
+
+@pytest.fixture(scope="module")
+def runners(make_runner):
+    return make_runner("numpy"), make_runner("session")
+
+
+def ours(case, runners):
+    """Return our answer: the kernel's, or a session's where the kernel needs one."""
+    try:
+        return runners[0].run(case)
+    except NotApplicableError:
+        return runners[1].run(case)
+
+
+@pytest.mark.parametrize("op", BY_OP)
+def test_live_answers(op, ask, runners):
+    wrong = []
+    for case in BY_OP[op]:
+        live = ask(case)
+        stored = STORED[case.id].answer
+        if case.compare != "shape":
+            wrong += [f"{case.id} stored: {text}" for text in [difference(case, live, stored, "numpy")] if text]
+        if not {"numpy", "session"} & set(case.skip):
+            text = difference(case, live, ours(case, runners), "numpy")
+            wrong += [f"{case.id}: {text}"] if text else []
+    assert not wrong, "\n".join(wrong)
+
+
+def test_enough_ops_are_compared():
+    assert len(BY_OP) >= 150
