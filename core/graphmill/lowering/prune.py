@@ -1,8 +1,8 @@
 """Rewrite a graph for one feed/fetch/target signature and prune it to what that needs (row S4).
 
 Semantics: `RewriteGraphForExecution` in `tensorflow/core/graph/subgraph.cc`: a fed tensor is cut
-and its consumers read an `_Arg`; each fetched tensor goes into a `_Retval`; what neither a fetch nor
-a target needs is dropped.
+and its consumers read an `_Arg`; each fetched tensor goes into a `_Retval`; what neither a fetch
+nor a target needs is dropped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which kernel computes a node on a device, and why that one.
 
-Kernels are registered under their op in one of three ways: declared functions (`add`), a module
-that is imported when one of the named ops is first needed (`add_module`), or the modules of a family
+Kernels are registered under their op in one of three ways: declared functions (`add`); a module
+that is imported when one of the named ops is first needed (`add_module`); the modules of a family
 of ops, imported when the first op of the family is needed (`add_family`).
 """
 
