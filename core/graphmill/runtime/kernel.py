@@ -9,8 +9,9 @@ A stateless kernel is a function over an array namespace:
 It is given the namespace first, then the op's inputs in OpDef order (a list input is one list),
 then by keyword those attrs that its signature names, as Python values: types as NumPy dtypes,
 strings as `str`, shapes as tuples (-1 unknown; None where the rank is unknown), tensors as NumPy
-arrays, lists as tuples, functions as `FuncAttr`. It returns the output, a tuple of several, or None for none; a
-list output is one list. All of this is resolved when a node is bound: a call is only the call.
+arrays, lists as tuples, functions as `FuncAttr`. It returns the output, a tuple of several, or None
+for none; a list output is one list. All of this is resolved when a node is bound: a call is only
+the call.
 """
 
 from __future__ import annotations
