@@ -88,9 +88,14 @@ def test_write_makes_folders_and_leaves_no_temporary(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"old")
-    with pytest.raises(RuntimeError), files.open_writer(str(path)) as writer:
-        writer.write(b"half")
-        raise RuntimeError
+
+    def fail_halfway() -> None:
+        with files.open_writer(str(path)) as writer:
+            writer.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_halfway()
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["f"]
 

@@ -44,6 +44,8 @@ _ATTR_TENSOR = 8
 _TENSOR_DTYPE, _TENSOR_SHAPE, _TENSOR_VERSION, _TENSOR_CONTENT = 1, 2, 3, 4
 _SHAPE_DIM, _DIM_SIZE = 2, 1
 
+_MAX_RANK = 64  # NumPy's limit
+
 
 @dataclass(frozen=True, slots=True)
 class CutTensor:
@@ -192,7 +194,7 @@ class Cutter:
             shape.append(sizes[0] if sizes else 0)
             if len(sizes) > 1 or shape[-1] >= 1 << 63:
                 return None
-        return tuple(shape)
+        return tuple(shape) if len(shape) <= _MAX_RANK else None
 
     def _rewrite(
         self,

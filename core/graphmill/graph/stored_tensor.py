@@ -57,7 +57,10 @@ class StoredTensor:
             DataLossError: the file was changed or cut since it was opened.
         """
         values = aligned_empty(self.shape, self.dtype)
-        self._reader.read_into(self._offset, values.reshape(-1).view(np.uint8).data)
+        content = values.reshape(-1).view(np.uint8)
+        self._reader.read_into(self._offset, content.data)
+        if self.dtype == np.bool_ and content.max(initial=0) > 1:
+            np.minimum(content, 1, out=content)  # any other byte than 0 counts as true
         values.flags.writeable = False
         return values
 

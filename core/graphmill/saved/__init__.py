@@ -1,0 +1,1 @@
+"""Saved things: checkpoints and SavedModels, read and written as TensorFlow does."""

@@ -1,0 +1,130 @@
+"""The files and encodings of a tensor bundle (a checkpoint of the second format).
+
+A bundle `PREFIX` is a table `PREFIX.index` of header and entries, and data files
+`PREFIX.data-00000-of-00002` with the values one after another. Numbers lie as in memory;
+strings as their lengths, a checksum of these, and their bytes.
+
+Semantics: tensorflow/core/util/tensor_bundle/tensor_bundle.cc, naming.cc.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import DataLossError
+from graphmill.proto.wire import read_varint, write_varint
+from graphmill.saved import crc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+VERSION = 1
+"""The version of the format that is written, and the newest that is read."""
+
+HEADER_KEY = b""
+_MAX_UINT32 = (1 << 32) - 1
+_CHECKSUM_SIZE = 4
+
+
+def index_path(prefix: str) -> str:
+    """Return the path of a bundle's table."""
+    return f"{prefix}.index"
+
+
+def data_path(prefix: str, shard: int, num_shards: int) -> str:
+    """Return the path of one of a bundle's data files."""
+    return f"{prefix}.data-{shard:05d}-of-{num_shards:05d}"
+
+
+def key_of(name: str) -> bytes:
+    """Return the key of a tensor's entry; names that are no UTF-8 survive the way."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def name_of(key: bytes) -> str:
+    """Return the tensor's name that has `key`."""
+    return key.decode("utf-8", "surrogateescape")
+
+
+def encode_strings(values: Iterable[bytes]) -> tuple[bytes, int]:
+    """Return the encoding of strings in a data file, and its CRC-32C."""
+    strings = list(values)
+    lengths = [len(string) for string in strings]
+    total = crc.value(_length_words(lengths, "<"))
+    checksum = struct.pack("<I", crc.mask(total))
+    content = b"".join(strings)
+    total = crc.extend(crc.extend(total, checksum), content)
+    return b"".join([*map(write_varint, lengths), checksum, content]), total
+
+
+def decode_strings(
+    content: bytes, count: int, *, swapped: bool, check: bool
+) -> tuple[np.ndarray[Any, Any], int]:
+    """Return the strings of an encoding as an object array (1-D), and its CRC-32C (or 0).
+
+    Args:
+        content: the encoding.
+        count: how many strings.
+        swapped: whether it was written on a big-endian machine.
+        check: whether to compute checksums.
+
+    Raises:
+        DataLossError: it is damaged.
+    """
+    strings = np.empty(count, object)
+    if not content and not count:
+        return strings, 0
+    lengths, position = [], 0
+    for _ in range(count):
+        length, position = read_varint(content, position, len(content))
+        lengths.append(length)
+    checksum = content[position : position + _CHECKSUM_SIZE]
+    start = position + _CHECKSUM_SIZE
+    if start + sum(lengths) != len(content):
+        raise DataLossError(
+            f"the strings have {sum(lengths)} bytes by their lengths, and there are "
+            f"{len(content) - start}"
+        )
+    total = _check_lengths(lengths, checksum, ">" if swapped else "<") if check else 0
+    for number, length in enumerate(lengths):
+        strings[number] = content[start : start + length]
+        start += length
+    if check:
+        total = crc.extend(crc.extend(total, checksum), content[position + _CHECKSUM_SIZE :])
+    return strings, total
+
+
+def _check_lengths(lengths: list[int], checksum: bytes, order: str) -> int:
+    """Return the CRC of the lengths; DataLossError if it is not `checksum`."""
+    total = crc.value(_length_words(lengths, order))
+    stored = crc.unmask(struct.unpack(f"{order}I", checksum)[0])
+    if stored != total:
+        raise DataLossError(
+            f"The length checksum does not match: expected {stored:08d} but actual is {total:08d}"
+        )
+    return total
+
+
+def _length_words(lengths: list[int], order: str) -> bytes:
+    """Return what the checksum of lengths is taken of: 4 bytes each, 8 for 4 GB and more."""
+    if max(lengths, default=0) <= _MAX_UINT32:
+        return np.array(lengths, f"{order}u4").tobytes()
+    return b"".join(
+        struct.pack(f"{order}I" if length <= _MAX_UINT32 else f"{order}Q", length)
+        for length in lengths
+    )
+
+
+def swap_bytes(values: np.ndarray[Any, Any]) -> None:
+    """Reverse, in place, the bytes of every number in `values` (each half of a complex one)."""
+    width = values.dtype.itemsize // (2 if values.dtype.kind == "c" else 1)
+    values.reshape(-1).view(f"u{width}").byteswap(inplace=True)
+
+
+def count_elements(shape: Iterable[int]) -> int:
+    """Return how many elements a tensor of shape `shape` has."""
+    return math.prod(shape)

@@ -1,0 +1,112 @@
+"""Merge tensor bundles: the last step of saving one checkpoint from several places."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from graphmill import errors, files, proto
+from graphmill.saved import bundle_format as layout
+from graphmill.saved.bundle_writer import write_index
+from graphmill.saved.table import TableReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.proto.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
+
+
+def merge_bundles(
+    prefixes: Iterable[str], destination: str, *, allow_missing_files: bool = False
+) -> None:
+    """Make one checkpoint `destination` of several, whose data files are moved, not copied.
+
+    The sources are gone afterwards. A tensor may be in one of them only; slices of one tensor
+    may be spread over many.
+
+    Semantics: MergeBundles in tensorflow/core/util/tensor_bundle/tensor_bundle.cc.
+
+    Args:
+        prefixes: the checkpoints to merge.
+        destination: prefix of the new one.
+        allow_missing_files: leave out sources that are not there.
+
+    Raises:
+        InvalidArgumentError: a source is missing, or the sources do not go together.
+        NotFoundError: a data file is missing.
+        DataLossError: a source is damaged.
+    """
+    sources = list(prefixes)
+    merge = _Merge()
+    for prefix in sources:
+        if files.exists(layout.index_path(prefix)):
+            merge.add(prefix)
+        elif not allow_missing_files:
+            raise errors.InvalidArgumentError(
+                f"allow_missing_files was set to false and {prefix} did not exist: "
+                f"{layout.index_path(prefix)} is missing"
+            )
+    files.make_dirs(files.parent(destination))
+    for path, shard in merge.shards.items():
+        files.rename(path, layout.data_path(destination, shard, len(merge.shards)))
+    merge.header.num_shards = len(merge.shards)
+    write_index(destination, merge.header, merge.entries)
+    for prefix in sources:
+        with contextlib.suppress(errors.OpError):  # best effort: what is merged is complete
+            files.remove(layout.index_path(prefix))
+
+
+class _Merge:
+    """What the index of the merged checkpoint will say."""
+
+    def __init__(self) -> None:
+        self.header: BundleHeaderProto = proto.BundleHeaderProto()
+        self.entries: dict[bytes, BundleEntryProto] = {}
+        self.shards: dict[str, int] = {}  # path of a data file -> its number in the result
+
+    def add(self, prefix: str) -> None:
+        """Take in the index of one source."""
+        path = layout.index_path(prefix)
+        with contextlib.closing(files.open_reader(path)) as reader:
+            items = dict(TableReader(reader).items())
+        try:
+            header = proto.BundleHeaderProto.FromString(items.pop(layout.HEADER_KEY))
+            entries = {
+                key: proto.BundleEntryProto.FromString(value) for key, value in items.items()
+            }
+        except (KeyError, DecodeError) as error:
+            raise errors.DataLossError(f"{path} is damaged: {error}") from error
+        self._add_header(header, path)
+        for key, entry in entries.items():
+            self._add_entry(key, entry, prefix, header.num_shards)
+
+    def _add_header(self, header: BundleHeaderProto, path: str) -> None:
+        first = self.header
+        if not first.num_shards:
+            first.CopyFrom(header)
+        elif (first.endianness, first.version) != (header.endianness, header.version):
+            raise errors.InvalidArgumentError(
+                f"Merging bundles with conflicting endianness or version: {path} differs from "
+                "those before it"
+            )
+
+    def _add_entry(self, key: bytes, entry: BundleEntryProto, prefix: str, shards: int) -> None:
+        known = self.entries.get(key)
+        if known is None:
+            path = layout.data_path(prefix, entry.shard_id, shards)
+            entry.shard_id = self.shards.setdefault(path, len(self.shards))
+            self.entries[key] = entry
+            return
+        if not known.slices or not entry.slices:
+            raise errors.InvalidArgumentError(
+                f"Duplicate tensor keyed by {layout.name_of(key)} encountered, when merging "
+                f"prefix: {prefix}"
+            )
+        if (known.dtype, known.shape) != (entry.dtype, entry.shape):
+            raise errors.InvalidArgumentError(
+                f"tensor {layout.name_of(key)} has another type or shape in {prefix} than in the "
+                "checkpoints before"
+            )
+        known.slices.extend(entry.slices)

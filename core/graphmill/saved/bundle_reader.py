@@ -1,0 +1,345 @@
+"""Read tensor bundles (checkpoints of the second format)."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from graphmill import dtypes, errors, files, proto
+from graphmill.saved import bundle_format as layout
+from graphmill.saved import crc
+from graphmill.saved.slice_copy import assemble, empty
+from graphmill.saved.table import TableReader
+from graphmill.saved.tensor_slice import TensorSlice, is_slice_key, slice_key
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from graphmill.proto.versions_pb2 import VersionDef
+
+_CHUNK = 4 << 20  # read and summed at a time: the sum then finds the bytes in the cache
+_MAX_BYTES = 1 << 58  # NumPy's limit is 2**63 with the largest element type
+_MAX_RANK = 64  # NumPy's limit
+
+
+@dataclass(frozen=True, slots=True)
+class BundleEntry:
+    """What a bundle's index says of one tensor (or stored slice).
+
+    Attributes:
+        name: the tensor's name; of a stored slice, the whole tensor's.
+        dtype: element type.
+        shape: full shape.
+        shard: number of the data file.
+        offset: where in that file the values start.
+        size: bytes of the values.
+        crc32c: masked checksum of them.
+        slices: the slices that are stored in place of a whole tensor.
+    """
+
+    name: str
+    dtype: dtypes.DType
+    shape: tuple[int, ...]
+    shard: int
+    offset: int
+    size: int
+    crc32c: int
+    slices: tuple[TensorSlice, ...]
+
+
+class BundleReader:
+    """A checkpoint opened for reading.
+
+    Thread-safe: a lock guards the opened data files; values are read without it.
+
+    Args:
+        prefix: path or URL of the checkpoint, without `.index`.
+        check: compare checksums (needs google-crc32c); False reads without.
+        mapped: return views of the files, mapped into memory, where the values lie aligned
+            there. Saves memory when several processes read one checkpoint; a file that is
+            overwritten in place while it is in use then takes the process down, which is why
+            values are copied by default.
+
+    Raises:
+        NotFoundError: there is no such checkpoint.
+        DataLossError: it is damaged.
+        InvalidArgumentError: it is of a newer format.
+    """
+
+    def __init__(
+        self, prefix: str | os.PathLike[str], *, check: bool = True, mapped: bool = False
+    ) -> None:
+        self.prefix = files.as_path(prefix)
+        self._check = check
+        self._mapped = mapped
+        self._lock = threading.Lock()
+        self._data: dict[int, files.Reader] = {}
+        self._maps: dict[int, mmap.mmap] = {}
+        self._index = _open_index(self.prefix)
+        try:
+            self._table = TableReader(self._index, check=check)
+            header = self._header()
+        except errors.OpError:
+            self.close()
+            raise
+        self.num_shards: int = header.num_shards
+        is_big = header.endianness == proto.BundleHeaderProto.BIG
+        self._is_swapped = is_big != (sys.byteorder == "big")
+
+    def _header(self) -> Any:
+        content = self._table.get(layout.HEADER_KEY)
+        if content is None:
+            raise self._damage("its index has no header")
+        header = self._parse(proto.BundleHeaderProto, content, "header")
+        check_version(header.version, layout.VERSION, self._index.path)
+        return header
+
+    def names(self) -> list[str]:
+        """Return the names of all tensors, in the order of the file; no stored slices."""
+        return [
+            layout.name_of(key)
+            for key, _ in self._table.items()
+            if key != layout.HEADER_KEY and not is_slice_key(key)
+        ]
+
+    def entries(self) -> Iterator[BundleEntry]:
+        """Yield the entries of all tensors, in the order of the file; no stored slices."""
+        for key, content in self._table.items():
+            if key != layout.HEADER_KEY and not is_slice_key(key):
+                yield self._decode(layout.name_of(key), content)
+
+    def __contains__(self, name: str) -> bool:
+        return bool(name) and self._table.get(layout.key_of(name)) is not None
+
+    def entry(self, name: str) -> BundleEntry:
+        """Return what the index says of tensor `name`.
+
+        Raises:
+            NotFoundError: it has no such tensor.
+            DataLossError: its entry is damaged.
+        """
+        content = self._table.get(layout.key_of(name)) if name else None
+        if content is None:
+            raise errors.NotFoundError(
+                f"Key {name} not found in checkpoint {self.prefix}"
+                f"{errors.suggest(name, self.names())}"
+            )
+        return self._decode(name, content)
+
+    def read_tensor(self, name: str) -> np.ndarray[Any, Any]:
+        """Return the values of tensor `name`, put together if they are stored in slices.
+
+        Strings are an object array of bytes. The array may be read-only.
+
+        Raises:
+            NotFoundError: there is no such tensor, or a data file is missing.
+            DataLossError: the values are damaged.
+            UnimplementedError: variants, which have no common encoding.
+        """
+        entry = self.entry(name)
+        if entry.slices:
+            return self._read_pieces(entry, TensorSlice.full(len(entry.shape)))
+        return self._read(entry)
+
+    def read_slice(self, name: str, wanted: TensorSlice) -> np.ndarray[Any, Any]:
+        """Return one slice of tensor `name`, whichever way it is stored.
+
+        Raises:
+            InternalError: the slice does not fit the tensor.
+            InvalidArgumentError: the stored slices do not cover it.
+            NotFoundError, DataLossError, UnimplementedError: as `read_tensor`.
+        """
+        entry = self.entry(name)
+        if entry.slices:
+            return self._read_pieces(entry, wanted)
+        return self._read(entry)[wanted.indices(entry.shape)]
+
+    def close(self) -> None:
+        """Release the files; safe to call twice. Arrays that view them stay valid."""
+        with self._lock:
+            for reader in (self._index, *self._data.values()):
+                reader.close()
+            self._data.clear()
+            self._maps.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _decode(self, name: str, content: bytes) -> BundleEntry:
+        entry = self._parse(proto.BundleEntryProto, content, f"entry of tensor {name}")
+        shape = tuple(dim.size for dim in entry.shape.dim)
+        if entry.shape.unknown_rank or min(shape, default=0) < 0:
+            raise self._damage(f"the shape of tensor {name} has unknown sizes: {shape}")
+        if len(shape) > _MAX_RANK or layout.count_elements(max(n, 1) for n in shape) > _MAX_BYTES:
+            raise self._damage(f"the shape of tensor {name} is too large: {shape}")
+        try:
+            dtype = dtypes.as_dtype(entry.dtype)
+            slices = tuple(TensorSlice.from_proto(piece) for piece in entry.slices)
+            for piece in slices:
+                piece.bounds(shape)
+        except (errors.InvalidArgumentError, errors.InternalError) as error:
+            raise self._damage(f"the entry of tensor {name}: {error.message}") from error
+        return BundleEntry(
+            name, dtype, shape, entry.shard_id, entry.offset, entry.size, entry.crc32c, slices
+        )
+
+    def _parse(self, message: type[Any], content: bytes, what: str) -> Any:
+        from google.protobuf.message import DecodeError
+
+        try:
+            return message.FromString(content)
+        except DecodeError as error:
+            raise self._damage(f"the {what} cannot be parsed: {error}") from error
+
+    def _read_pieces(self, entry: BundleEntry, wanted: TensorSlice) -> np.ndarray[Any, Any]:
+        def read(piece: TensorSlice) -> np.ndarray[Any, Any]:
+            content = self._table.get(slice_key(layout.key_of(entry.name), piece))
+            if content is None:
+                raise self._damage(f"slice {piece} of tensor {entry.name} has no entry")
+            stored = self._decode(entry.name, content)
+            expected = piece.shape(entry.shape)
+            if stored.shape != expected or stored.dtype is not entry.dtype:
+                raise self._damage(
+                    f"slice {piece} of tensor {entry.name} is stored as {stored.dtype.name} "
+                    f"{stored.shape}, expected {entry.dtype.name} {expected}"
+                )
+            return self._read(stored)
+
+        dtype = entry.dtype.as_numpy_dtype
+        return assemble(entry.name, entry.shape, dtype, wanted, entry.slices, read)
+
+    def _read(self, entry: BundleEntry) -> np.ndarray[Any, Any]:
+        """Return the values that `entry` says where to find."""
+        if entry.dtype is dtypes.string:
+            return self._read_strings(entry)
+        if not entry.dtype.size or entry.dtype.is_ref:
+            raise errors.UnimplementedError(
+                f"tensor {entry.name} of checkpoint {self.prefix} holds {entry.dtype.name} values, "
+                "whose encoding only the program that wrote them knows"
+            )
+        expected = layout.count_elements(entry.shape) * entry.dtype.size
+        if entry.size != expected:
+            raise self._damage(
+                f"tensor {entry.name} of shape {entry.shape} and type {entry.dtype.name} takes "
+                f"{expected} bytes, and {entry.size} are stored"
+            )
+        reader = self._open(entry)
+        if self._mapped and isinstance(reader, files.LocalReader) and entry.size:
+            return self._view(entry, reader)
+        values = empty(entry.shape, entry.dtype.as_numpy_dtype)
+        self._fill(entry, reader, values.reshape(-1).view(np.uint8).data)
+        if self._is_swapped:
+            layout.swap_bytes(values)
+        return values
+
+    def _fill(self, entry: BundleEntry, reader: files.Reader, buffer: memoryview) -> None:
+        total = 0
+        for start in range(0, len(buffer), _CHUNK):
+            chunk = buffer[start : start + _CHUNK]
+            reader.read_into(entry.offset + start, chunk)
+            if self._check:
+                total = crc.extend(total, chunk)
+        self._compare(entry, total)
+
+    def _view(self, entry: BundleEntry, reader: files.LocalReader) -> np.ndarray[Any, Any]:
+        """Return a view of the mapped file, or a copy if it is not aligned or is swapped."""
+        with self._lock:
+            mapped = self._maps.get(entry.shard)
+            if mapped is None:
+                mapped = mmap.mmap(reader.fileno(), 0, access=mmap.ACCESS_READ)
+                self._maps[entry.shard] = mapped
+        content = np.frombuffer(mapped, np.uint8, entry.size, entry.offset)
+        if self._check:
+            self._compare(entry, crc.value(content.data))
+        values = content.view(entry.dtype.as_numpy_dtype).reshape(entry.shape)
+        if self._is_swapped or not values.flags.aligned:
+            values = values.copy()
+            if self._is_swapped:
+                layout.swap_bytes(values)
+        return values
+
+    def _read_strings(self, entry: BundleEntry) -> np.ndarray[Any, Any]:
+        count = layout.count_elements(entry.shape)
+        if entry.size < count:  # a byte per length at least: damaged, and maybe too large
+            raise self._damage(f"tensor {entry.name} has {count} strings in {entry.size} bytes")
+        content = bytearray(entry.size)
+        self._open(entry).read_into(entry.offset, memoryview(content))
+        try:
+            strings, total = layout.decode_strings(
+                bytes(content), count, swapped=self._is_swapped, check=self._check
+            )
+        except errors.DataLossError as error:
+            raise self._damage(f"tensor {entry.name}: {error.message}") from error
+        self._compare(entry, total)
+        return strings.reshape(entry.shape)
+
+    def _open(self, entry: BundleEntry) -> files.Reader:
+        """Return the data file of `entry`, which is known to reach far enough."""
+        path = layout.data_path(self.prefix, entry.shard, self.num_shards)
+        with self._lock:
+            reader = self._data.get(entry.shard)
+            if reader is None:
+                try:
+                    reader = self._data[entry.shard] = files.open_reader(path)
+                except errors.NotFoundError as error:
+                    raise errors.NotFoundError(
+                        f"{path} is missing: checkpoint {self.prefix} has {self.num_shards} data "
+                        f"file(s), and this one holds tensor {entry.name}"
+                    ) from error
+        # Compared before memory is taken: a wrong size must not allocate gigabytes.
+        if entry.offset < 0 or entry.size < 0 or entry.offset + entry.size > reader.size:
+            raise errors.DataLossError(
+                f"{path} is truncated: tensor {entry.name} lies at bytes {entry.offset} to "
+                f"{entry.offset + entry.size}, and the file has {reader.size}"
+            )
+        return reader
+
+    def _compare(self, entry: BundleEntry, actual: int) -> None:
+        stored = crc.unmask(entry.crc32c)
+        if self._check and actual != stored:
+            path = layout.data_path(self.prefix, entry.shard, self.num_shards)
+            raise errors.DataLossError(
+                f"{path}: Checksum does not match for tensor {entry.name} ({entry.size} bytes at "
+                f"byte {entry.offset}): stored {stored:08x}, calculated {actual:08x}; the file is "
+                "damaged, restore it from a copy"
+            )
+
+    def _damage(self, what: str) -> errors.DataLossError:
+        return errors.DataLossError(f"checkpoint {self.prefix} is damaged: {what}")
+
+
+def check_version(versions: VersionDef, current: int, path: str) -> None:
+    """Compare the versions that a file gives with `current`, the newest that is read here.
+
+    Raises:
+        InvalidArgumentError: the file needs a newer reader.
+    """
+    if versions.min_consumer > current or current in versions.bad_consumers:
+        raise errors.InvalidArgumentError(
+            f"{path} needs a reader of version {versions.min_consumer}, and this one reads up to "
+            f"version {current}; a newer graphmill may read it"
+        )
+
+
+def _open_index(prefix: str) -> files.Reader:
+    path = layout.index_path(prefix)
+    try:
+        return files.open_reader(path)
+    except errors.NotFoundError as error:
+        hint = ""
+        if files.exists(prefix) and not files.is_dir(prefix):
+            hint = "; the file of that name may be a checkpoint of the first format (V1)"
+        elif prefix.endswith(".index") or ".data-" in prefix:
+            hint = "; give the prefix, without .index or .data-…"
+        raise errors.NotFoundError(
+            f"there is no checkpoint {prefix}: {path} is missing{hint}"
+        ) from error

@@ -1,0 +1,193 @@
+"""Write tensor bundles (checkpoints of the second format), byte for byte as TensorFlow does."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from graphmill import dtypes, errors, files, proto
+from graphmill.saved import bundle_format as layout
+from graphmill.saved import crc
+from graphmill.saved.table import TableWriter
+from graphmill.saved.tensor_slice import slice_key
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from graphmill.proto.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
+    from graphmill.saved.tensor_slice import TensorSlice
+
+
+class BundleWriter:
+    """Writes a checkpoint. Not thread-safe.
+
+    Values are written as they are added; the files appear at their places when `finish` is
+    called, the index last, so that a checkpoint whose index is there is complete. As a context
+    manager it finishes, or abandons after an error.
+
+    Args:
+        prefix: path or URL of the checkpoint, without `.index`.
+        num_shards: number of data files; a tensor goes to the one that is smallest so far.
+            TensorFlow writes one, and several by merging checkpoints.
+    """
+
+    def __init__(self, prefix: str | os.PathLike[str], num_shards: int = 1) -> None:
+        if num_shards < 1:
+            raise errors.InvalidArgumentError(f"num_shards is {num_shards}; it must be at least 1")
+        self.prefix = files.as_path(prefix)
+        self._entries: dict[bytes, BundleEntryProto] = {}
+        self._sizes = [0] * num_shards
+        self._files: list[files.Writer] = []
+        for shard in range(num_shards):
+            path = layout.data_path(self.prefix, shard, num_shards)
+            try:
+                self._files.append(files.open_writer(path))
+            except errors.OpError:
+                self.abandon()
+                raise
+
+    def add(self, name: str, values: Any, dtype: dtypes.DType | None = None) -> None:
+        """Write tensor `name`.
+
+        Args:
+            name: its name; not empty.
+            values: an array, or what NumPy makes one of.
+            dtype: its element type, where the array's own does not tell (quantised types).
+
+        Raises:
+            InvalidArgumentError: a tensor of that name was written already.
+            UnimplementedError: the values have no encoding (resources, variants).
+        """
+        if not name:
+            raise errors.InvalidArgumentError("a tensor in a checkpoint needs a name")
+        self._add(layout.key_of(name), values, dtype)
+
+    def add_slice(
+        self,
+        name: str,
+        full_shape: tuple[int, ...],
+        tensor_slice: TensorSlice,
+        values: Any,
+        dtype: dtypes.DType | None = None,
+    ) -> None:
+        """Write one slice of tensor `name`, whose whole shape is `full_shape`.
+
+        Raises:
+            InvalidArgumentError: the slice was written already, or its shape, whole shape or
+                dtype is not that of the slices before.
+            InternalError: the slice does not fit `full_shape`.
+        """
+        array, dtype = _as_array(name, values, dtype)
+        shape = tensor_slice.shape(full_shape)
+        if shape != array.shape:
+            raise errors.InvalidArgumentError(
+                f"slice {tensor_slice} of tensor {name} has shape {shape}, and values of shape "
+                f"{array.shape} were given"
+            )
+        if tensor_slice.is_full or shape == full_shape:
+            self.add(name, array, dtype)
+            return
+        whole = self._entries.get(layout.key_of(name))
+        if whole is None:
+            whole = self._entries[layout.key_of(name)] = _new_entry(dtype, full_shape)
+        elif not whole.slices or _signature(whole) != (dtype.enum, full_shape):
+            raise errors.InvalidArgumentError(
+                f"a slice of tensor {name} ({dtype.name}, whole shape {full_shape}) was added "
+                "after another tensor, or slices of another type or whole shape, of that name"
+            )
+        self._add(slice_key(layout.key_of(name), tensor_slice), array, dtype)
+        whole.slices.append(tensor_slice.to_proto())
+
+    def finish(self) -> None:
+        """Put the files in their places; the checkpoint is complete then."""
+        try:
+            for writer in self._files:
+                writer.commit()
+        except errors.OpError:
+            self.abandon()
+            raise
+        header = proto.BundleHeaderProto(num_shards=len(self._files))
+        header.version.producer = layout.VERSION
+        if sys.byteorder == "big":
+            header.endianness = proto.BundleHeaderProto.BIG
+        write_index(self.prefix, header, self._entries)
+
+    def abandon(self) -> None:
+        """Delete what was written."""
+        for writer in self._files:
+            writer.abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.abandon()
+
+    def _add(self, key: bytes, values: Any, dtype: dtypes.DType | None) -> None:
+        if key in self._entries:
+            raise errors.InvalidArgumentError(f"Adding duplicate key: {layout.name_of(key)}")
+        array, dtype = _as_array(layout.name_of(key), values, dtype)
+        entry = _new_entry(dtype, array.shape)
+        shard = self._sizes.index(min(self._sizes))
+        entry.shard_id, entry.offset = shard, self._sizes[shard]
+        content, checksum = _encode(array, dtype)
+        self._files[shard].write(content)
+        entry.size, entry.crc32c = len(content), crc.mask(checksum)
+        self._sizes[shard] += len(content)
+        self._entries[key] = entry
+
+
+def write_index(
+    prefix: str, header: BundleHeaderProto, entries: Mapping[bytes, BundleEntryProto]
+) -> None:
+    """Write the table of a bundle."""
+    with files.open_writer(layout.index_path(prefix)) as writer:
+        table = TableWriter(writer.write)
+        table.add(layout.HEADER_KEY, header.SerializeToString())
+        for key in sorted(entries):
+            table.add(key, entries[key].SerializeToString())
+        table.finish()
+
+
+def _new_entry(dtype: dtypes.DType, shape: tuple[int, ...]) -> BundleEntryProto:
+    entry = proto.BundleEntryProto(dtype=dtype.enum)  # type: ignore[arg-type]
+    entry.shape.SetInParent()  # a scalar's shape is there, and empty
+    for size in shape:
+        entry.shape.dim.add(size=size)
+    return entry
+
+
+def _signature(entry: BundleEntryProto) -> tuple[int, tuple[int, ...]]:
+    return entry.dtype, tuple(dim.size for dim in entry.shape.dim)
+
+
+def _as_array(
+    name: str, values: Any, dtype: dtypes.DType | None
+) -> tuple[np.ndarray[Any, Any], dtypes.DType]:
+    array = np.asarray(values)
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    dtype = dtypes.as_dtype(array.dtype) if dtype is None else dtype.base_dtype
+    if dtype is not dtypes.string and (not dtype.size or array.dtype.hasobject):
+        raise errors.UnimplementedError(
+            f"tensor {name} holds {dtype.name} values, which have no encoding in a checkpoint"
+        )
+    return array, dtype
+
+
+def _encode(array: np.ndarray[Any, Any], dtype: dtypes.DType) -> tuple[bytes | memoryview, int]:
+    """Return the bytes of a tensor, and their checksum."""
+    if dtype is dtypes.string:
+        return layout.encode_strings(
+            value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
+            for value in array.reshape(-1).tolist()
+        )
+    native = array.dtype.newbyteorder("=")
+    flat = np.ascontiguousarray(array, native).reshape(-1).view(np.uint8)
+    return flat.data, crc.value(flat.data)

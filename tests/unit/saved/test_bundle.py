@@ -1,0 +1,383 @@
+"""G2: tensor bundles, written and read; every kind of damage is a typed error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphmill import dtypes, errors, files, proto
+from graphmill.saved import bundle_format, checkpoint, crc
+from graphmill.saved.bundle_merge import merge_bundles
+from graphmill.saved.bundle_reader import BundleReader
+from graphmill.saved.bundle_writer import BundleWriter, write_index
+from graphmill.saved.table import TableReader, TableWriter
+from graphmill.saved.tensor_slice import TensorSlice
+
+pytest.importorskip("google_crc32c")
+
+TENSORS: dict[str, Any] = {
+    "dense/kernel": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "dense/bias": np.zeros(4, np.float32),
+    "names": np.array([b"one", b"", b"three"], object),
+    "step": np.int64(7),
+    "odd": np.array([True, False, True]),
+}
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> str:
+    path = str(tmp_path / "model")
+    checkpoint.save_checkpoint(path, TENSORS)
+    return path
+
+
+def damage(prefix: str, suffix: str, position: int, byte: int = 0xAA) -> None:
+    path = Path(prefix + suffix)
+    content = bytearray(path.read_bytes())
+    content[position] = byte
+    path.write_bytes(content)
+
+
+DATA = ".data-00000-of-00001"
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 7])
+def test_round_trip_over_shards(num_shards: int, tmp_path: Path) -> None:
+    checkpoint.save_checkpoint(tmp_path / "x", TENSORS, num_shards)
+    assert len(list(tmp_path.glob("x.data-*"))) == num_shards
+    with BundleReader(tmp_path / "x") as reader:
+        assert reader.num_shards == num_shards
+        assert sorted(reader.names()) == sorted(TENSORS)
+        for name, values in TENSORS.items():
+            np.testing.assert_array_equal(reader.read_tensor(name), values)
+
+
+def test_values_of_python_and_text(tmp_path: Path) -> None:
+    checkpoint.save_checkpoint(tmp_path / "x", {"a": [1.5, 2.0], "s": ["é", "b"], "t": "text"})
+    with BundleReader(tmp_path / "x") as reader:
+        assert reader.read_tensor("a").tolist() == [1.5, 2.0]
+        assert reader.read_tensor("s").tolist() == ["é".encode(), b"b"]
+        assert reader.read_tensor("t").item() == b"text"
+
+
+def test_strided_and_big_endian_arrays(tmp_path: Path) -> None:
+    values = np.arange(24, dtype=">f4").reshape(4, 6)[::2, ::-1]
+    checkpoint.save_checkpoint(tmp_path / "x", {"a": values})
+    with BundleReader(tmp_path / "x") as reader:
+        np.testing.assert_array_equal(reader.read_tensor("a"), values)
+
+
+def test_urls() -> None:
+    pytest.importorskip("fsspec")
+    prefix = "memory://graphmill_bundles/ckpt"
+    checkpoint.save_checkpoint(prefix, TENSORS, 2)
+    with checkpoint.load_checkpoint(prefix) as reader:
+        np.testing.assert_array_equal(reader.get_tensor("dense/kernel"), TENSORS["dense/kernel"])
+
+
+def test_a_checkpoint_of_a_big_endian_machine(tmp_path: Path) -> None:
+    values = {
+        "a": np.array([[1.5, -2], [3, 4]], np.float64),
+        "c": np.array([1 + 2j, 3 - 4j], np.complex64),
+        "b": np.array([1, 2, 3], np.int8),
+    }
+    content, entries = b"", {}
+    for name, array in values.items():
+        swapped = array.astype(array.dtype.newbyteorder(">")).tobytes()
+        entry = proto.BundleEntryProto(dtype=dtypes.as_dtype(array.dtype).enum)  # type: ignore[arg-type]
+        for size in array.shape:
+            entry.shape.dim.add(size=size)
+        entry.offset, entry.size = len(content), len(swapped)
+        entry.crc32c = crc.mask(crc.value(swapped))
+        content += swapped
+        entries[name.encode()] = entry
+    header = proto.BundleHeaderProto(num_shards=1, endianness=proto.BundleHeaderProto.BIG)
+    files.write(str(tmp_path / "x.data-00000-of-00001"), content)
+    write_index(str(tmp_path / "x"), header, entries)
+    for mapped in (False, True):
+        with BundleReader(tmp_path / "x", mapped=mapped) as reader:
+            for name, array in values.items():
+                np.testing.assert_array_equal(reader.read_tensor(name), array)
+
+
+def test_threads_share_a_reader(prefix: str) -> None:
+    failures: list[BaseException] = []
+
+    def work(reader: BundleReader) -> None:
+        try:
+            for _ in range(20):
+                for name, values in TENSORS.items():
+                    np.testing.assert_array_equal(reader.read_tensor(name), values)
+        except BaseException as error:  # noqa: BLE001 - shown by the main thread
+            failures.append(error)
+
+    with BundleReader(prefix) as reader:
+        threads = [threading.Thread(target=work, args=(reader,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not failures
+
+
+# Writing
+
+
+def test_names_are_used_once(tmp_path: Path) -> None:
+    writer = BundleWriter(tmp_path / "x")
+    writer.add("a", 1)
+    with pytest.raises(errors.InvalidArgumentError, match="Adding duplicate key: a"):
+        writer.add("a", 2)
+    with pytest.raises(errors.InvalidArgumentError, match="needs a name"):
+        writer.add("", 2)
+    writer.abandon()
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_appears_before_the_end(tmp_path: Path) -> None:
+    with BundleWriter(tmp_path / "x") as writer:
+        writer.add("a", 1)
+        assert not list(tmp_path.glob("x.index"))
+        assert not list(tmp_path.glob("*-of-00001"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "x.data-00000-of-00001",
+        "x.index",
+    ]
+
+
+def test_a_failed_save_keeps_the_old_checkpoint(prefix: str) -> None:
+    before = {path: path.read_bytes() for path in Path(prefix).parent.iterdir()}
+    writer = BundleWriter(prefix)
+    writer.add("a", np.ones(1000))
+    with pytest.raises(errors.InvalidArgumentError), writer:
+        writer.add("a", 1)
+    assert {path: path.read_bytes() for path in Path(prefix).parent.iterdir()} == before
+
+
+def test_handles_have_no_encoding(tmp_path: Path) -> None:
+    handle = np.array([object()], dtypes.resource.as_numpy_dtype)
+    writer = BundleWriter(tmp_path / "x")
+    with pytest.raises(errors.UnimplementedError, match="resource"):
+        writer.add("a", handle)
+    writer.abandon()
+
+
+def test_slices_must_agree(tmp_path: Path) -> None:
+    writer = BundleWriter(tmp_path / "x")
+    first = TensorSlice.parse("0,2")
+    writer.add("whole", 1)
+    writer.add_slice("v", (4,), first, np.zeros(2))
+    for name, shape, piece, values in [
+        ("v", (5,), TensorSlice.parse("2,2"), np.zeros(2)),
+        ("v", (4,), TensorSlice.parse("2,2"), np.zeros(2, np.int32)),
+        ("v", (4,), first, np.zeros(2)),
+        ("v", (4,), TensorSlice.parse("2,2"), np.zeros(3)),
+        ("whole", (4,), first, np.zeros(2)),
+    ]:
+        with pytest.raises(errors.InvalidArgumentError):
+            writer.add_slice(name, shape, piece, values)
+    writer.abandon()
+
+
+def test_no_folder_can_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises((errors.FailedPreconditionError, errors.AlreadyExistsError)):
+        BundleWriter(tmp_path / "file" / "x")
+
+
+# Merging
+
+
+def test_merge_refuses_a_tensor_in_two_places(tmp_path: Path) -> None:
+    for name in "ab":
+        checkpoint.save_checkpoint(tmp_path / name, {"t": 1})
+    with pytest.raises(errors.InvalidArgumentError, match="Duplicate tensor keyed by t"):
+        merge_bundles([str(tmp_path / "a"), str(tmp_path / "b")], str(tmp_path / "m"))
+    assert checkpoint.load_checkpoint(tmp_path / "a").get_tensor("t") == 1  # nothing was moved
+
+
+def test_merge_with_missing_sources(tmp_path: Path) -> None:
+    checkpoint.save_checkpoint(tmp_path / "a", {"t": 1})
+    sources = [str(tmp_path / "none"), str(tmp_path / "a")]
+    with pytest.raises(errors.InvalidArgumentError, match="none did not exist"):
+        merge_bundles(sources, str(tmp_path / "m"))
+    merge_bundles(sources, str(tmp_path / "m"), allow_missing_files=True)
+    assert checkpoint.list_variables(tmp_path / "m") == [("t", ())]
+
+
+# Bad input
+
+
+def test_missing_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(errors.NotFoundError, match=r"none\.index is missing"):
+        checkpoint.load_checkpoint(tmp_path / "none")
+    with pytest.raises(errors.NotFoundError, match="give the prefix"):
+        BundleReader(tmp_path / "none.index")
+
+
+def test_folder_without_a_state_file(tmp_path: Path) -> None:
+    assert checkpoint.latest_checkpoint(tmp_path) is None
+    with pytest.raises(errors.NotFoundError, match="no file 'checkpoint'"):
+        checkpoint.load_checkpoint(tmp_path)
+
+
+def test_damaged_state_file(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").write_bytes(b"model_checkpoint: 3 \xff")
+    with pytest.raises(errors.DataLossError, match="is damaged"):
+        checkpoint.latest_checkpoint(tmp_path)
+
+
+def test_state_file_that_names_a_lost_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "gone"')
+    assert checkpoint.latest_checkpoint(tmp_path) is None
+
+
+def test_unknown_tensor_has_near_matches(prefix: str) -> None:
+    with (
+        BundleReader(prefix) as reader,
+        pytest.raises(errors.NotFoundError, match="did you mean 'dense/kernel'"),
+    ):
+        reader.read_tensor("dense/kernal")
+
+
+def test_missing_shard(prefix: str) -> None:
+    os.remove(prefix + DATA)  # noqa: PTH107
+    with BundleReader(prefix) as reader, pytest.raises(errors.NotFoundError) as caught:
+        reader.read_tensor("step")
+    assert "data-00000-of-00001 is missing" in caught.value.message
+    assert "holds tensor step" in caught.value.message
+
+
+def test_truncated_shard(prefix: str) -> None:
+    os.truncate(prefix + DATA, 30)
+    words = "truncated: tensor dense/kernel lies at"
+    with BundleReader(prefix) as reader, pytest.raises(errors.DataLossError, match=words):
+        reader.read_tensor("dense/kernel")
+
+
+def test_checksum_of_values(prefix: str) -> None:
+    damage(prefix, DATA, 5)
+    with BundleReader(prefix) as reader:
+        with pytest.raises(
+            errors.DataLossError, match="Checksum does not match for tensor dense/k"
+        ):
+            reader.read_tensor("dense/kernel")
+        np.testing.assert_array_equal(reader.read_tensor("dense/bias"), TENSORS["dense/bias"])
+    with BundleReader(prefix, mapped=True) as reader, pytest.raises(errors.DataLossError):
+        reader.read_tensor("dense/kernel")
+    with BundleReader(prefix, check=False) as reader:
+        assert reader.read_tensor("dense/kernel").shape == (3, 4)
+
+
+@pytest.mark.parametrize("position", [64, 67, 71])  # a length, its checksum, a string
+def test_checksums_of_strings(position: int, prefix: str) -> None:
+    damage(prefix, DATA, position)
+    with BundleReader(prefix) as reader, pytest.raises(errors.DataLossError, match="names"):
+        reader.read_tensor("names")
+
+
+@pytest.mark.parametrize("size", [0, 20, 47, 100])
+def test_truncated_index(size: int, prefix: str) -> None:
+    os.truncate(prefix + ".index", size)
+    with pytest.raises(errors.DataLossError, match="not a table, or a damaged one"):
+        BundleReader(prefix)
+
+
+def test_index_without_a_header(prefix: str) -> None:
+    with files.open_writer(prefix + ".index") as writer:
+        TableWriter(writer.write).finish()
+    with pytest.raises(errors.DataLossError, match="no header"):
+        BundleReader(prefix)
+
+
+def test_newer_format(prefix: str) -> None:
+    header = proto.BundleHeaderProto(num_shards=1)
+    header.version.min_consumer = 99
+    write_index(prefix, header, {})
+    with pytest.raises(errors.InvalidArgumentError, match="needs a reader of version 99"):
+        BundleReader(prefix)
+
+
+def entry_of(prefix: str, name: bytes, change: Any) -> None:
+    """Change one entry of a checkpoint's index; its checksums stay right."""
+    reader = files.open_reader(prefix + ".index")
+    items = dict(TableReader(reader).items())
+    reader.close()
+    header = proto.BundleHeaderProto.FromString(items.pop(b""))
+    entries = {key: proto.BundleEntryProto.FromString(value) for key, value in items.items()}
+    change(entries[name])
+    write_index(prefix, header, entries)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"size": 1 << 50}, "takes 48 bytes"),
+        ({"offset": 1 << 60}, "truncated"),
+        ({"offset": -3}, "truncated"),
+        ({"dtype": 77}, "not an element type"),
+        ({"dtype": 21}, "variant"),
+        ({"dtype": 101}, "float32_ref"),
+        ({"dtype": 7, "size": 3}, "12 strings in 3 bytes"),
+        ({"shard_id": 9}, "data-00009-of-00001 is missing"),
+        ({"shard_id": -9}, "is missing"),
+    ],
+)
+def test_entries_that_make_no_sense(change: dict[str, int], words: str, prefix: str) -> None:
+    def apply(entry: Any) -> None:
+        for name, value in change.items():
+            setattr(entry, name, value)
+
+    entry_of(prefix, b"dense/kernel", apply)
+    with BundleReader(prefix) as reader, pytest.raises(errors.OpError, match=words):
+        reader.read_tensor("dense/kernel")
+
+
+@pytest.mark.parametrize("sizes", [[-1], [1 << 40, 1 << 40], [1 << 62, 1 << 62, 0], [1] * 65])
+def test_shapes_that_make_no_sense(sizes: list[int], prefix: str) -> None:
+    def apply(entry: Any) -> None:
+        del entry.shape.dim[:]
+        for size in sizes:
+            entry.shape.dim.add(size=size)
+
+    entry_of(prefix, b"dense/kernel", apply)
+    with BundleReader(prefix) as reader, pytest.raises(errors.DataLossError, match="shape"):
+        reader.read_tensor("dense/kernel")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_damage_is_a_typed_error(tmp_path_factory: Any, data: st.DataObject) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    path = str(folder / "x")
+    with BundleWriter(path) as writer:
+        for name, values in TENSORS.items():
+            writer.add(name, values)
+        writer.add_slice("p", (4,), TensorSlice.parse("0,2"), np.zeros(2))
+        writer.add_slice("p", (4,), TensorSlice.parse("2,2"), np.ones(2))
+    suffix = data.draw(st.sampled_from([".index", DATA]))
+    size = Path(path + suffix).stat().st_size
+    for _ in range(data.draw(st.integers(1, 3))):
+        damage(path, suffix, data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, 255)))
+    os.truncate(path + suffix, data.draw(st.one_of(st.just(size), st.integers(0, size))))
+    # Without checksums, so that the damage gets as far as it can.
+    with contextlib.suppress(errors.OpError), BundleReader(path, check=False) as reader:
+        for name in reader.names():
+            with contextlib.suppress(errors.OpError):
+                reader.read_tensor(name)
+    shutil.rmtree(folder)
+
+
+def test_string_encoding_of_more_than_4_gb_in_one_string() -> None:
+    # The checksum takes such a length as 8 bytes; the strings themselves would be too large here.
+    words = bundle_format._length_words([1, 1 << 32], "<")
+    assert words == (1).to_bytes(4, "little") + (1 << 32).to_bytes(8, "little")

@@ -1,0 +1,141 @@
+"""Sorted tables: what is written is read, at every block size; damage is a typed error."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphmill import errors, files
+from graphmill.proto.wire import read_varint
+from graphmill.saved.table import (
+    TableReader,
+    TableWriter,
+    decode_block,
+    short_successor,
+    shortest_separator,
+)
+
+pytest.importorskip("google_crc32c")
+
+keys = st.binary(max_size=8) | st.text("ab", max_size=12).map(str.encode)
+tables = st.dictionaries(keys, st.binary(max_size=40), max_size=60)
+
+
+def encode(items: dict[bytes, bytes], block_size: int = 1 << 18) -> bytes:
+    content = bytearray()
+    writer = TableWriter(content.extend, block_size)
+    for key in sorted(items):
+        writer.add(key, items[key])
+    writer.finish()
+    return bytes(content)
+
+
+def opened(content: bytes, *, check: bool = True) -> TableReader:
+    return TableReader(files.BytesReader(content, "t.index"), check=check)
+
+
+@given(tables, st.sampled_from([1, 20, 100, 1 << 18]))
+def test_round_trip(items: dict[bytes, bytes], block_size: int) -> None:
+    table = opened(encode(items, block_size))
+    assert list(table.items()) == sorted(items.items())
+    assert all(table.get(key) == value for key, value in items.items())
+
+
+@given(tables, keys)
+def test_keys_that_are_not_there(items: dict[bytes, bytes], key: bytes) -> None:
+    items.pop(key, None)
+    assert opened(encode(items, 20)).get(key) is None
+
+
+@given(st.binary(max_size=5), st.binary(max_size=5))
+def test_separators(left: bytes, right: bytes) -> None:
+    left, right = sorted((left, right))
+    if left < right:
+        assert left <= shortest_separator(left, right) < right
+    assert short_successor(left) >= left
+
+
+def test_keys_must_come_in_order() -> None:
+    writer = TableWriter(bytearray().extend)
+    writer.add(b"b", b"")
+    for key in (b"a", b"b"):
+        with pytest.raises(errors.InvalidArgumentError, match="does not come after"):
+            writer.add(key, b"")
+
+
+GOOD = encode({b"": b"header", b"name": b"value" * 20, b"name2": b"x"})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "needed"),
+        (GOOD[:-1], "magic"),
+        (GOOD[:-8] + bytes(8), "magic"),
+        (GOOD[20:], "checksum"),
+        (b"X" + GOOD[1:], "checksum"),
+    ],
+)
+def test_damage_is_told(content: bytes, words: str) -> None:
+    with pytest.raises(errors.DataLossError, match=words) as caught:
+        list(opened(content).items())
+    assert "t.index" in caught.value.message
+
+
+def test_a_checksum_is_only_compared_when_asked() -> None:
+    content = bytearray(GOOD)
+    content[content.index(b"value")] = ord("V")
+    with pytest.raises(errors.DataLossError, match="checksum"):
+        opened(bytes(content)).get(b"name")
+    assert opened(bytes(content), check=False).get(b"name") == b"Value" + b"value" * 19
+
+
+def compressed() -> bytes:
+    """Return a table that says its blocks are compressed (their bytes are not)."""
+    content = bytearray(encode({b"k": b"v" * 100}))
+    meta_index, _ = read_varint(bytes(content), len(content) - 48, len(content))
+    content[meta_index - 5] = 1  # the first byte of the trailer before it
+    return bytes(content)
+
+
+def test_compressed_blocks_need_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+    with pytest.raises(errors.UnimplementedError, match="pip install cramjam"):
+        opened(compressed(), check=False).get(b"k")
+
+
+def test_compressed_blocks_are_read_with_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decompress(block: bytes) -> bytes:
+        if not block:
+            raise ValueError("empty")
+        return block
+
+    snappy = SimpleNamespace(decompress_raw=decompress)
+    library = SimpleNamespace(snappy=snappy, DecompressionError=ValueError)
+    monkeypatch.setitem(sys.modules, "cramjam", library)
+    assert opened(compressed(), check=False).get(b"k") == b"v" * 100
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_any_damage_is_a_typed_error(data: st.DataObject) -> None:
+    content = bytearray(GOOD)
+    for _ in range(data.draw(st.integers(0, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    damaged = bytes(content[data.draw(st.integers(0, 3)) : data.draw(st.integers(0, len(content)))])
+    with contextlib.suppress(errors.OpError):
+        table = opened(damaged, check=False)
+        table.get(b"name")
+        list(table.items())
+
+
+@given(st.binary(max_size=100))
+def test_any_block_is_entries_or_a_typed_error(block: bytes) -> None:
+    with contextlib.suppress(errors.DataLossError):
+        found = [key for key, _ in decode_block(block)]
+        assert found == sorted(set(found))
