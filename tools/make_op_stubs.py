@@ -11,9 +11,9 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import _checkout
 import numpy as np
 
 from graphmill.ops import FAMILIES
@@ -25,7 +25,7 @@ from graphmill.ops.op_registry import bundled_ops
 if TYPE_CHECKING:
     from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
 
-FOLDER = Path(__file__).resolve().parent.parent / "core" / "graphmill" / "ops"
+FOLDER = _checkout.ROOT / "core" / "graphmill" / "ops"
 WIDTH = 100
 
 ATTR_TYPES = {
