@@ -26,41 +26,60 @@ def read_labels(path: str) -> list[str]:
         raise InvalidArgumentError(f"{path} is not text in UTF-8: {error}") from error
 
 
+def top_entries(
+    outputs: Mapping[str, Any], top: int, labels: Sequence[str] | None
+) -> dict[str, list[list[dict[str, Any]]]]:
+    """Return the `top` largest elements of each row of each output of floats, the largest first.
+
+    An element is a dict of `index`, `score`, and `label` when there are labels. Rows are what the
+    last dimension holds; outputs that are no floats, or have less than two elements in it, are
+    left out.
+    """
+    found = {}
+    for name, value in outputs.items():
+        array = np.asarray(value)
+        if array.dtype.kind in "fV" and array.ndim and array.shape[-1] > 1:
+            rows = array.reshape(-1, array.shape[-1]).astype(np.float64)
+            found[name] = [_largest(row, top, labels) for row in rows]
+    return found
+
+
 def answer_blocks(
-    outputs: Mapping[str, Any], *, top: int | None, labels: Sequence[str] | None
+    outputs: Mapping[str, Any], top: Mapping[str, list[list[dict[str, Any]]]]
 ) -> Iterator[Block]:
-    """Yield outputs as text; with `top`, floats as the table of their largest elements."""
+    """Yield outputs as text; those in `top` as the table of their largest elements."""
     for name, value in outputs.items():
         array = np.asarray(value)
         head = f"{name}: {dtype_name(array)} {list(array.shape)}"
-        is_scores = array.dtype.kind in "fV" and array.ndim > 0 and array.shape[-1] > 1
-        if top is not None and is_scores:
-            yield _top_table(head, array, top, labels)
+        if name in top:
+            yield _top_table(head, top[name])
         else:
             yield f"{head}\n{show_array(array)}"
 
 
-def _top_table(
-    head: str, array: np.ndarray[Any, Any], top: int, labels: Sequence[str] | None
-) -> Table:
-    """Return the `top` largest elements of each row, the largest first."""
-    rows = array.reshape(-1, array.shape[-1]).astype(np.float64)
-    columns = ["index", "score"]
-    if labels is not None:
-        columns.insert(1, "label")
-    if len(rows) > 1:
-        columns.insert(0, "row")
-    table = Table(columns, title=head)
+def _largest(
+    row: np.ndarray[Any, Any], top: int, labels: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    entries = []
+    for index in np.argsort(-row, kind="stable")[:top].tolist():
+        entry: dict[str, Any] = {"index": index}
+        if labels is not None:
+            entry["label"] = labels[index] if index < len(labels) else "?"
+        entry["score"] = float(row[index])
+        entries.append(entry)
+    return entries
+
+
+def _top_table(head: str, rows: Sequence[Sequence[Mapping[str, Any]]]) -> Table:
+    columns = list(rows[0][0]) if rows else ["index", "score"]
+    several = len(rows) > 1
+    table = Table(["row", *columns] if several else columns, title=head)
     for number, row in enumerate(rows):
-        for index in np.argsort(-row, kind="stable")[:top].tolist():
-            cells: list[object] = [index, _score(float(row[index]))]
-            if labels is not None:
-                cells.insert(1, labels[index] if index < len(labels) else "?")
-            if len(rows) > 1:
-                cells.insert(0, number)
-            table.rows.append(cells)
+        for entry in row:
+            cells = [_score(value) if key == "score" else value for key, value in entry.items()]
+            table.rows.append([number, *cells] if several else cells)
     return table
 
 
 def _score(value: float) -> str:
-    return f"{value:.4f}" if value == 0 or 1e-4 <= abs(value) < 1e4 else f"{value:.3e}"
+    return f"{value:.6f}" if value == 0 or 1e-4 <= abs(value) < 1e4 else f"{value:.3e}"

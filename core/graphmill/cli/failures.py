@@ -22,9 +22,9 @@ USAGE = 2
 INVALID = 3
 """The model, an input or a name on the command line is not valid; nothing was run."""
 EXECUTION = 4
-"""The graph was run and failed."""
+"""Running the graph failed, or it could not be prepared: an op without a kernel."""
 UNSUPPORTED = 5
-"""Something is not supported here: an op without a kernel, a package that is not installed."""
+"""Not supported here: a corner of an op or format, a package that is not installed."""
 INTERRUPTED = 130
 """The user interrupted the command (Ctrl-C)."""
 

@@ -71,7 +71,7 @@ def run(
 
     For example: graphmill run MODEL image=@seven.png --top 3
     """
-    from graphmill.cli.answers import answer_blocks, read_labels
+    from graphmill.cli.answers import answer_blocks, read_labels, top_entries
     from graphmill.cli.runnable import load_runnable
 
     model, short = take_model(arguments, folder)
@@ -91,11 +91,9 @@ def run(
     with stage("running"):
         results = runnable.run(values)
     _write(results, targets)
-    emit(
-        {"model": model, "outputs": results},
-        answer_blocks(results, top=top, labels=names),
-        as_json=settings.as_json,
-    )
+    largest = {} if top is None else top_entries(results, top, names)
+    data = {"model": model, "outputs": results, **({} if top is None else {"top": largest})}
+    emit(data, answer_blocks(results, largest), as_json=settings.as_json)
 
 
 def _values(

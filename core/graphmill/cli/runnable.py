@@ -126,7 +126,7 @@ def load_runnable(
 def _saved_model(
     model: str, host: Host, *, tags: str | None, key: str | None, fetches: Sequence[str]
 ) -> Runnable:
-    from graphmill.saved import saved_model
+    from graphmill import saved_model
 
     tag_set = None if tags is None else [tag for tag in tags.split(",") if tag]
     loaded = saved_model.load(model, tags=tag_set)

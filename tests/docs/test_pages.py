@@ -1,0 +1,75 @@
+"""The pages agree with the code, and their links with the files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from graphmill import errors
+from graphmill.cli import failures
+from graphmill.cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+_CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<target>[^)#]+)")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_links_lead_to_files(page: Path) -> None:
+    text = _CODE.sub("", page.read_text(encoding="utf-8"))
+    targets = [match["target"] for match in _LINK.finditer(text)]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    fragments = {page for page in pages if page.startswith(("changelog/", "decisions/0"))}
+    assert {page for page in pages - fragments if page not in navigation} == set()
+
+
+def test_every_decision_is_in_the_list() -> None:
+    listed = (DOCS / "decisions" / "index.md").read_text(encoding="utf-8")
+    decisions = [page.name for page in DOCS.glob("decisions/0*.md")]
+    assert [name for name in decisions if f"]({name})" not in listed] == []
+
+
+def test_every_error_class_is_in_the_reference() -> None:
+    text = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    for code in range(1, 17):
+        assert f"| `{errors.error_class(code).__name__}` | {code} |" in text
+
+
+def test_every_exit_code_is_in_the_reference() -> None:
+    text = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
+    codes = [value for value in vars(failures).values() if type(value) is int]
+    assert len(codes) >= 7
+    assert [code for code in codes if f"| {code} |" not in text] == []
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    text = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
+    for name in ("run", "show", "ops", "devices", "plugins"):
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        assert f"    graphmill {name}" in text
+        options = [option for parameter in command.params for option in parameter.opts]
+        assert [option for option in options if option.startswith("-") and option not in text] == []
+
+
+def test_every_environment_variable_is_in_the_reference() -> None:
+    text = (DOCS / "reference" / "environment.md").read_text(encoding="utf-8")
+    used = {
+        name
+        for file in [*(ROOT / "core").rglob("*.py"), *(ROOT / "plugins").rglob("*.py")]
+        for name in re.findall(r"GRAPHMILL_[A-Z_]+[A-Z]", file.read_text(encoding="utf-8"))
+    }
+    assert {name for name in used if name not in text} == set()
