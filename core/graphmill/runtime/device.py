@@ -6,7 +6,7 @@ for each backend that it accepts and the copies between its memory and the host'
 
 from __future__ import annotations
 
-import secrets
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
     from graphmill.typing import ArrayNamespace, Value
 
-_INCARNATION_BITS = 63
-
 
 def new_incarnation() -> int:
-    """Return a random number, never 0, that tells one life of a device from the next."""
-    return secrets.randbits(_INCARNATION_BITS) | 1
+    """Return a random number of 63 bits, never 0, that tells one life of a device from the next."""
+    return int.from_bytes(os.urandom(8), "little") >> 1 | 1
 
 
 @dataclass(frozen=True, slots=True)

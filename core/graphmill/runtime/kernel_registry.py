@@ -61,15 +61,16 @@ class _LazyModule:
 class KernelRegistry:
     """The kernels of one host.
 
-    Threads: `_lock` guards the tables while modules are loaded; look-ups of loaded ops take it
-    too, which is once for each node when an executor is built, never while a step runs.
+    Threads: `_lock` guards the tables; modules are imported outside it. Look-ups take it once for
+    each node when an executor is built, never while a step runs.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._by_op: dict[str, list[Registration]] = {}
         self._modules_by_op: dict[str, list[_LazyModule]] = {}
         self._modules_by_family: dict[str, list[_LazyModule]] = {}
+        self._loaded: set[_LazyModule] = set()
 
     def add(self, kernels: object, owner: object = None) -> None:
         """Register what a decorated function, a `KernelTable`, a `KernelDef` or a module declares.
@@ -115,20 +116,19 @@ class KernelRegistry:
 
     def ops(self) -> list[str]:
         """Return the names of all ops that have a kernel; imports every registered module."""
+        for table in (self._modules_by_family, self._modules_by_op):
+            for key in list(table):
+                self._load(table, key, None)
         with self._lock:
-            for family in list(self._modules_by_family):
-                self._load(self._modules_by_family.pop(family), family)
-            for op in list(self._modules_by_op):
-                self._load(self._modules_by_op.pop(op), op)
-            return sorted(self._by_op)
+            return sorted(op for op, known in self._by_op.items() if known)
 
     def registrations(
         self, op_def: OpDef, backends: Sequence[str] | None = None
     ) -> list[Registration]:
         """Return the kernels of an op, importing modules for `backends` (None: for all)."""
+        self._load(self._modules_by_family, op_def.family, backends)
+        self._load(self._modules_by_op, op_def.name, backends)
         with self._lock:
-            self._load_pending(self._modules_by_family, op_def.family, backends)
-            self._load_pending(self._modules_by_op, op_def.name, backends)
             return list(self._by_op.get(op_def.name, ()))
 
     def find(
@@ -192,21 +192,22 @@ class KernelRegistry:
             if not any(entry.definition is definition for entry in known):
                 known.append(Registration(definition, owner))
 
-    def _load_pending(
+    def _load(
         self, table: dict[str, list[_LazyModule]], key: str, backends: Sequence[str] | None
     ) -> None:
-        pending = table.get(key)
-        if not pending:
-            return
-        due = [m for m in pending if backends is None or m.backend is None or m.backend in backends]
-        table[key] = [module for module in pending if module not in due]
-        self._load(due, key)
-
-    def _load(self, modules: Iterable[_LazyModule], key: str) -> None:
-        for lazy in modules:
-            loaded = _import(lazy, key)
-            for definition in kernels_of(loaded):
-                self._add_definition(definition, lazy.owner)
+        with self._lock:
+            due = [
+                lazy
+                for lazy in table.get(key, ())
+                if lazy not in self._loaded
+                and (backends is None or lazy.backend is None or lazy.backend in backends)
+            ]
+        for lazy in due:
+            declared = kernels_of(_import(lazy, key))  # the plugin's code: not under our lock
+            with self._lock:
+                self._loaded.add(lazy)
+                for definition in declared:
+                    self._add_definition(definition, lazy.owner)
 
 
 def no_kernel_message(

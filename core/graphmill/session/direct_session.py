@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import CancelledError, FailedPreconditionError, InvalidArgumentError
@@ -16,6 +17,7 @@ from graphmill.lowering.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.lowering.passes import PassOptions, run_passes
 from graphmill.lowering.place import place
+from graphmill.registry import PluginError
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
 from graphmill.runtime.executor import LocalExecutorParams
@@ -203,15 +205,25 @@ class DirectSession:
 
 
 def _create_devices(host: Host, config: Any) -> list[Device]:
+    """Return all devices, types of higher priority first, then by name of the type."""
+    types = sorted(host.devices.keys(), key=lambda name: (-host.devices.priority(name), name))
     devices: list[Device] = []
-    for device_type in host.devices.keys():  # noqa: SIM118 - a registry, not a dict
-        devices.extend(host.devices.get(device_type).create_devices(config, NAME_PREFIX))
-    unknown = [name for name in config.device_count if name not in host.devices]
-    wanted = [name for name in unknown if config.device_count[name] > 0 and name != "GPU"]
-    if wanted:
+    for device_type in types:
+        try:
+            factory = host.devices.get(device_type)
+        except PluginError as error:
+            if host.devices.provenance(device_type).is_builtin:
+                raise
+            # One broken plugin does not take the other devices away.
+            warnings.warn(f"{error.message}; its devices are not offered", stacklevel=2)
+            continue
+        devices.extend(factory.create_devices(config, NAME_PREFIX))
+    wanted = sorted(name for name, count in config.device_count.items() if count > 0)
+    unknown = [name for name in wanted if name not in types and name != "GPU"]
+    if unknown:
         raise InvalidArgumentError(
-            f"device_count asks for devices of type {', '.join(sorted(wanted))}; registered types: "
-            f"{', '.join(host.devices.keys())}. A plugin that supplies the type must be installed"
+            f"device_count asks for devices of type {', '.join(unknown)}; registered types: "
+            f"{', '.join(types)}. A plugin that supplies the type must be installed"
         )
     return devices
 

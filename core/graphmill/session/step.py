@@ -87,16 +87,26 @@ def run_step_with_options(
         deadline=time.monotonic() + timeout_ms / 1000 if timeout_ms else None,
     )
     timer = _start_timer(timeout_ms, cancellation)
-    metadata = proto.RunMetadata()
+    metadata = None if run_metadata is None else proto.RunMetadata()
+    failure: OpError | None = None
+    observers = session.host.step_observers
+    step = StepInfo(step_id, session.name, executors.feeds, executors.fetches, executors.targets)
+    if observers is not None:
+        observers.started(step)
     try:
-        _observed(session, executors, args, metadata)
+        _run(session, executors, args)
+    except OpError as error:
+        failure = error
+        raise
     finally:
         if timer is not None:
             timer.cancel()
         cancellation.close()
-        _fill_metadata(metadata, executors, run_options, collector)
-        if run_metadata is not None:
+        if metadata is not None:
+            _fill_metadata(metadata, executors, run_options, collector)
             give_back(metadata, run_metadata)
+        if observers is not None:
+            observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
     return _results(executors, frame)
 
 
@@ -109,28 +119,6 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
         container = args.step_container
         if container is not None and container.is_used:
             session.devices.clear_containers([container.name])
-
-
-def _observed(
-    session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs, metadata: Any
-) -> None:
-    observers = session.host.step_observers
-    if observers is None:
-        _run(session, executors, args)
-        return
-    step = StepInfo(
-        args.step_id, session.name, executors.feeds, executors.fetches, executors.targets
-    )
-    observers.started(step)
-    failure: OpError | None = None
-    try:
-        _run(session, executors, args)
-    except OpError as error:
-        failure = error
-        raise
-    finally:
-        seconds = time.monotonic() - args.start_time
-        observers.finished(step, seconds, failure, metadata)
 
 
 def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
