@@ -353,14 +353,24 @@ class Writer:
 class LocalWriter(Writer):
     """A local file that is written beside its place and moved there at the end.
 
-    The temporary name is TensorFlow's (`.tempstate` and a number), so its cleaners know it.
+    The temporary name is TensorFlow's (`.tempstate` and a number), so its cleaners know it. A
+    link stays one, and a file that is there keeps its permissions. What is no regular file (a
+    device, a pipe) is written straight.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._temporary = f"{path}.tempstate{secrets.randbits(64)}"
+        self._target = Path(path)
+        mode = None
         with _typed_errors(path):
-            self._file = Path(self._temporary).open("wb", buffering=1 << 20)  # noqa: SIM115
+            if self._target.exists():
+                self._target = self._target.resolve()
+                mode = self._target.stat().st_mode
+            is_straight = mode is not None and not stat.S_ISREG(mode)
+            self._temporary = None if is_straight else _beside(self._target)
+            self._file = (self._temporary or self._target).open("wb", buffering=1 << 20)
+            if self._temporary and mode is not None:
+                self._temporary.chmod(stat.S_IMODE(mode))
 
     def write(self, chunk: Chunk) -> None:
         """Append bytes."""
@@ -371,14 +381,16 @@ class LocalWriter(Writer):
         """Finish the file: from now on it is at its place."""
         with _typed_errors(self.path):
             self._file.close()
-            Path(self._temporary).replace(self.path)
+            if self._temporary:
+                self._temporary.replace(self._target)
 
     def abandon(self) -> None:
         """Delete the unfinished file; never raises a file error."""
         with contextlib.suppress(OSError):
             self._file.close()
         with contextlib.suppress(OSError):
-            Path(self._temporary).unlink()
+            if self._temporary:
+                self._temporary.unlink()
 
 
 class UrlWriter(Writer):
@@ -408,6 +420,10 @@ class UrlWriter(Writer):
             self._file.discard()
         with contextlib.suppress(OSError):  # drivers that write straight to the place
             self._filesystem.rm_file(self._inner)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.tempstate{secrets.randbits(64)}")
 
 
 @contextlib.contextmanager

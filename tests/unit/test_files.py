@@ -100,6 +100,22 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["f"]
 
 
+def test_a_link_stays_a_link_and_permissions_stay(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    files.write(str(link), b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_devices_are_written_straight() -> None:
+    files.write("/dev/null", b"x")
+    assert Path("/dev/null").is_char_device()
+
+
 def test_matching_does_not_cross_folders(tmp_path: Path) -> None:
     for name in ("a1", "a2", "b1", ".a3"):
         (tmp_path / name).touch()

@@ -158,7 +158,9 @@ class BundleReader:
         entry = self.entry(name)
         if entry.slices:
             return self._read_pieces(entry, wanted)
-        return self._read(entry)[wanted.indices(entry.shape)]
+        whole = self._read(entry)
+        part = whole[wanted.indices(entry.shape)]
+        return part.copy() if part.size < whole.size else part  # a view would keep the whole
 
     def close(self) -> None:
         """Release the files; safe to call twice. Arrays that view them stay valid."""

@@ -1,0 +1,294 @@
+"""Kernels that save and restore checkpoints.
+
+Semantics: tensorflow/core/kernels/save_restore_v2_ops.cc, save_op.cc, restore_op.cc,
+save_restore_tensor.cc. Files that are written appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from graphmill import errors, files
+from graphmill.dtypes import DType, as_dtype
+from graphmill.runtime.kernel import kernel
+from graphmill.saved.bundle_format import index_path, key_of
+from graphmill.saved.bundle_merge import merge_bundles
+from graphmill.saved.bundle_reader import BundleReader
+from graphmill.saved.bundle_writer import BundleWriter
+from graphmill.saved.tensor_slice import TensorSlice, parse_shape_and_slice
+from graphmill.saved.v1_checkpoint import V1Reader, V1Writer
+from graphmill_plugins.kernels._paths import path_scalar, sole_text, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+class _Add(Protocol):
+    """Takes a tensor or slice, as the writers do."""
+
+    def __call__(
+        self,
+        name: str,
+        full_shape: tuple[int, ...] | None,
+        tensor_slice: TensorSlice | None,
+        values: Value,
+        dtype: DType,
+    ) -> None: ...
+
+
+@kernel("SaveV2", host=True, expensive=True, effects=("fs.write",))
+def save_v2(
+    xp: ArrayNamespace,
+    prefix: Value,
+    tensor_names: Value,
+    shape_and_slices: Value,
+    tensors: list[Value],
+    dtypes: tuple[np.dtype[Any], ...],
+) -> None:
+    """Write a checkpoint of the second format."""
+    del xp
+    names, slices = _names_and_slices(tensor_names, shape_and_slices)
+    if len(names) != len(tensors):
+        raise errors.InvalidArgumentError(
+            f"Got {len(names)} tensor names but {len(tensors)} tensors."
+        )
+    with BundleWriter(files.as_path(sole_text(prefix, "Input prefix"))) as writer:
+
+        def add(
+            name: str,
+            full_shape: tuple[int, ...] | None,
+            tensor_slice: TensorSlice | None,
+            values: Value,
+            dtype: DType,
+        ) -> None:
+            if full_shape is None or tensor_slice is None:
+                writer.add(name, values, dtype)
+            else:
+                writer.add_slice(name, full_shape, tensor_slice, values, dtype)
+
+        _save(add, zip(names, slices, tensors, dtypes, strict=True))
+
+
+@kernel("RestoreV2", host=True, expensive=True, effects=("fs.read",))
+def restore_v2(
+    xp: ArrayNamespace,
+    prefix: Value,
+    tensor_names: Value,
+    shape_and_slices: Value,
+    dtypes: tuple[np.dtype[Any], ...],
+) -> list[Value]:
+    """Read tensors or slices of a checkpoint of either format."""
+    del xp
+    path = files.as_path(sole_text(prefix, "Input prefix"))
+    names, slices = _names_and_slices(tensor_names, shape_and_slices)
+    if len(names) != len(dtypes):
+        raise errors.InvalidArgumentError(
+            f"Got {len(names)} tensor names, but {len(dtypes)} expected dtypes."
+        )
+    wanted = list(zip(names, slices, map(as_dtype, dtypes), strict=True))
+    if files.exists(index_path(path)) or not _matches(path):
+        with BundleReader(path) as bundle:
+            return [_restore(bundle, *row) for row in wanted]
+    with V1Reader(path) as reader:
+        return [_restore_v1(reader, *row) for row in wanted]
+
+
+@kernel("MergeV2Checkpoints", host=True, expensive=True, effects=("fs.read", "fs.write"))
+def merge_v2_checkpoints(
+    xp: ArrayNamespace,
+    checkpoint_prefixes: Value,
+    destination_prefix: Value,
+    delete_old_dirs: bool,
+    allow_missing_files: bool,
+) -> None:
+    """Make one checkpoint of several; delete the folders that they leave empty, if asked."""
+    del xp
+    if np.ndim(checkpoint_prefixes) != 1 or np.ndim(destination_prefix):
+        shapes = f"{list(np.shape(checkpoint_prefixes))} and {list(np.shape(destination_prefix))}"
+        raise errors.InvalidArgumentError(
+            "Input checkpoint_prefixes should be an 1-D tensor and destination_prefix a scalar, "
+            f"got shapes {shapes}"
+        )
+    prefixes = [files.as_path(text) for text in texts(checkpoint_prefixes)]
+    destination = files.as_path(sole_text(destination_prefix, "Input destination_prefix"))
+    merge_bundles(prefixes, destination, allow_missing_files=allow_missing_files)
+    if delete_old_dirs:
+        for folder in {files.parent(prefix) for prefix in prefixes} - {files.parent(destination)}:
+            with contextlib.suppress(errors.OpError):  # not empty, or gone already
+                files.remove_empty_dir(folder)
+
+
+@kernel("Save", host=True, expensive=True, effects=("fs.write",))
+def save(
+    xp: ArrayNamespace,
+    filename: Value,
+    tensor_names: Value,
+    data: list[Value],
+    T: tuple[np.dtype[Any], ...],
+) -> None:
+    """Write a checkpoint of the first format."""
+    save_slices(xp, filename, tensor_names, [b""] * np.size(tensor_names), data, T)
+
+
+@kernel("SaveSlices", host=True, expensive=True, effects=("fs.write",))
+def save_slices(
+    xp: ArrayNamespace,
+    filename: Value,
+    tensor_names: Value,
+    shapes_and_slices: Value,
+    data: list[Value],
+    T: tuple[np.dtype[Any], ...],
+) -> None:
+    """Write a checkpoint of the first format, of tensors or slices."""
+    del xp
+    names, slices = texts(tensor_names), texts(shapes_and_slices)
+    if not len(names) == len(slices) == len(data):
+        raise errors.InvalidArgumentError(
+            f"Got {len(names)} tensor names, {len(slices)} shapes and slices and {len(data)} "
+            "tensors; as many of each were expected"
+        )
+    writer = V1Writer(files.as_path(sole_text(filename, "Input 0 (filename)")))
+
+    def add(
+        name: str,
+        full_shape: tuple[int, ...] | None,
+        tensor_slice: TensorSlice | None,
+        values: Value,
+        dtype: DType,
+    ) -> None:
+        writer.add(name, values, dtype, full_shape, tensor_slice)
+
+    # In the order of names: restoring then reads the file from front to back.
+    rows = sorted(zip(names, slices, data, T, strict=True), key=lambda row: key_of(row[0]))
+    _save(add, rows)
+    writer.finish()
+
+
+@kernel("Restore", host=True, expensive=True, effects=("fs.read",))
+def restore(
+    xp: ArrayNamespace,
+    file_pattern: Value,
+    tensor_name: Value,
+    dt: np.dtype[Any],
+    preferred_shard: int,
+) -> Value:
+    """Read one tensor of a checkpoint of the first format."""
+    return restore_slice(xp, file_pattern, tensor_name, [b""], dt, preferred_shard)
+
+
+@kernel("RestoreSlice", host=True, expensive=True, effects=("fs.read",))
+def restore_slice(
+    xp: ArrayNamespace,
+    file_pattern: Value,
+    tensor_name: Value,
+    shape_and_slice: Value,
+    dt: np.dtype[Any],
+    preferred_shard: int,
+) -> Value:
+    """Read one tensor or slice of a checkpoint of the first format."""
+    del xp
+    pattern = files.as_path(sole_text(file_pattern, "Input 0 (file_pattern)"))
+    name = sole_text(tensor_name, "Input 1 (tensor_name)")
+    spec = sole_text(shape_and_slice, "Input 2 (shape_and_slice)")
+    with V1Reader(pattern, preferred_shard) as reader:
+        return _restore_v1(reader, name, spec, as_dtype(dt))
+
+
+@kernel("ShardedFilename", host=True)
+def sharded_filename(xp: ArrayNamespace, basename: Value, shard: Value, num_shards: Value) -> Value:
+    """Return the name of one of several files: `base-00001-of-00003`."""
+    del xp
+    base = sole_text(basename, "Input basename")
+    return path_scalar(f"{base}-{_number(shard):05d}-of-{_number(num_shards):05d}")
+
+
+@kernel("ShardedFilespec", host=True)
+def sharded_filespec(xp: ArrayNamespace, basename: Value, num_shards: Value) -> Value:
+    """Return the pattern that the names of several files match: `base-?????-of-00003`."""
+    del xp
+    return path_scalar(
+        f"{sole_text(basename, 'Input basename')}-?????-of-{_number(num_shards):05d}"
+    )
+
+
+def _number(value: Value) -> int:
+    if np.size(value) != 1:
+        raise errors.InvalidArgumentError(
+            f"a single shard number was expected, got shape {list(np.shape(value))}"
+        )
+    return int(np.asarray(value).item())
+
+
+def _matches(path: str) -> bool:
+    return bool(files.exists(path) or files.matching(path))
+
+
+def _names_and_slices(tensor_names: Value, shape_and_slices: Value) -> tuple[list[str], list[str]]:
+    if np.ndim(tensor_names) != 1 or np.ndim(shape_and_slices) != 1:
+        raise errors.InvalidArgumentError(
+            "Input tensor_names and shape_and_slices should be an 1-D tensors, got "
+            f"{list(np.shape(tensor_names))} and {list(np.shape(shape_and_slices))} instead."
+        )
+    names, slices = texts(tensor_names), texts(shape_and_slices)
+    if len(names) != len(slices):
+        raise errors.InvalidArgumentError(
+            "tensor_names and shape_and_slices have different number of elements: "
+            f"{len(names)} vs. {len(slices)}"
+        )
+    return names, slices
+
+
+def _save(add: _Add, rows: Iterable[tuple[str, str, Value, np.dtype[Any]]]) -> None:
+    """Give each tensor, or the slice that it is of a larger one, to a writer."""
+    for name, spec, value, dtype in rows:
+        values = np.asarray(value)
+        full_shape, tensor_slice = parse_shape_and_slice(spec) if spec else (None, None)
+        if tensor_slice is not None and full_shape is not None:
+            shape = tensor_slice.shape(full_shape)
+            if shape != values.shape:
+                raise errors.InvalidArgumentError(
+                    "Slice in shape_and_slice specification does not match the shape of the tensor "
+                    f"to  save: {spec}, tensor: {list(values.shape)} ({name})"
+                )
+        add(name, full_shape, tensor_slice, values, as_dtype(dtype))
+
+
+def _restore(reader: BundleReader, name: str, spec: str, dtype: DType) -> Value:
+    entry = reader.entry(name)
+    if entry.dtype is not dtype.base_dtype:
+        raise errors.InvalidArgumentError(
+            f"tensor_name = {name}; expected dtype {dtype.tf_name} does not equal original dtype "
+            f"{entry.dtype.tf_name}"
+        )
+    if not spec:
+        return reader.read_tensor(name)
+    full_shape, tensor_slice = parse_shape_and_slice(spec)
+    _check_shape(name, full_shape, entry.shape)
+    return reader.read_slice(name, tensor_slice)
+
+
+def _restore_v1(reader: V1Reader, name: str, spec: str, dtype: DType) -> Value:
+    stored = reader.dtype(name)
+    if stored is not dtype.base_dtype:
+        raise errors.InvalidArgumentError(
+            f"Expected to restore a tensor of type {dtype.tf_name}, got a tensor of type "
+            f"{stored.tf_name} instead: tensor_name = {name}"
+        )
+    if not spec:
+        return reader.read_tensor(name)
+    full_shape, tensor_slice = parse_shape_and_slice(spec)
+    _check_shape(name, full_shape, reader.shape(name))
+    return reader.read_slice(name, tensor_slice)
+
+
+def _check_shape(name: str, given: tuple[int, ...], stored: tuple[int, ...]) -> None:
+    if given != stored:
+        raise errors.InvalidArgumentError(
+            f"tensor_name = {name}; shape in shape_and_slice spec {list(given)} does not match the "
+            f"shape stored in checkpoint: {list(stored)}"
+        )

@@ -1,0 +1,54 @@
+"""Kernels that read, write and find files.
+
+Semantics: tensorflow/core/kernels/whole_file_read_ops.cc, matching_files_op.cc. Errors of the
+file system have TensorFlow's codes; a file that is written appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill import errors, files
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._paths import scalar_path, texts
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("ReadFile", host=True, expensive=True, effects=("fs.read",))
+def read_file(xp: ArrayNamespace, filename: Value) -> Value:
+    """Return the whole content of a file."""
+    del xp
+    out = np.empty((), object)
+    out[()] = files.read_bytes(scalar_path(filename, "filename"))
+    return out
+
+
+@kernel("WriteFile", host=True, expensive=True, effects=("fs.write",))
+def write_file(xp: ArrayNamespace, filename: Value, contents: Value) -> None:
+    """Write a file, and the folder it lies in if that is missing."""
+    del xp
+    content = np.asarray(contents, object)
+    if content.ndim:
+        raise errors.InvalidArgumentError(
+            f"Contents tensor must be scalar, but had shape: {list(content.shape)}"
+        )
+    files.write(scalar_path(filename, "filename"), content.item())
+
+
+@kernel("MatchingFiles", host=True, expensive=True, dynamic_shape=True, effects=("fs.read",))
+def matching_files(xp: ArrayNamespace, pattern: Value) -> Value:
+    """Return the paths that match the patterns, sorted; one that matches two comes twice."""
+    del xp
+    if np.ndim(pattern) > 1:
+        raise errors.InvalidArgumentError(
+            f"Input patterns tensor must be scalar or vector, but had shape: "
+            f"{list(np.shape(pattern))}"
+        )
+    found = [path for text in texts(pattern) for path in files.matching(files.as_path(text))]
+    out = np.empty(len(found), object)
+    out[:] = sorted(path.encode("utf-8", "surrogateescape") for path in found)
+    return out
