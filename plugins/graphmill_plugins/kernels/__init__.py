@@ -32,6 +32,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "control_flow": ("control_flow_ops",),
     "functional": ("functional_ops",),
+    "io": ("io_checkpoint", "io_file"),
     "linalg": ("linalg_einsum",),
     "math": (
         "math_cast",
