@@ -34,6 +34,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "functional": ("functional_ops",),
     "io": ("io_checkpoint", "io_file"),
     "linalg": ("linalg_einsum",),
+    "logging": ("logging_ops",),
     "math": (
         "math_cast",
         "math_compare",
@@ -48,14 +49,26 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "math_segment",
         "math_sequence",
         "math_special",
+        "math_vector",
     ),
     "nn": ("nn_activation", "nn_conv", "nn_loss", "nn_norm", "nn_pool"),
+    "parsing": ("parsing_number",),
     "state": ("state_ref", "state_resource", "state_scatter"),
-    "string": ("string_basic", "string_hash", "string_split"),
+    "string": (
+        "string_basic",
+        "string_format",
+        "string_hash",
+        "string_reduce",
+        "string_regex",
+        "string_split",
+        "string_unicode",
+    ),
 }
 """Modules of this package for each family of ops: NumPy kernels and general ones."""
 
 _JAX_MODULES: dict[str, tuple[str, ...]] = {
+    "array": ("array_index", "array_other"),
+    "math": ("math_count", "math_other", "math_segment", "math_special"),
     "nn": ("nn_conv", "nn_pool"),
 }
 """Modules of `jax` in this package for each family of ops."""

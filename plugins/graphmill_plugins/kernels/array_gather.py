@@ -159,6 +159,8 @@ def gather_nd(
 
     def take(params: Value, indices: Value) -> Value:
         sizes = check_depth(params, indices)
+        if not sizes:
+            return np.broadcast_to(params, indices.shape[:-1] + params.shape)
         bad = outside(indices, sizes)
         if bad.any():
             if not ignore:

@@ -107,27 +107,33 @@ def _mirrored(size: int, before: int, after: int, mode: str) -> Value:
     return np.where(places > last, 2 * last + 1 - _edge(mode) - places, places)
 
 
-@kernel("MirrorPadGrad", backend="numpy", static=("paddings",), make=True)
-def mirror_pad_grad(_xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]:
+@kernel("MirrorPadGrad", static=("paddings",), make=True)
+def mirror_pad_grad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]:
     """Fold the borders of a gradient back onto what they mirrored."""
 
     def fold(dy: Value, paddings: Value) -> Value:
         for axis, (before, after) in enumerate(checked_paddings(paddings, dy.ndim)):
             if before or after:
-                dy = _fold(dy, axis, before, after, mode)
+                dy = _fold(xp, dy, axis, before, after, _edge(mode))
         return dy
 
     return fold
 
 
-def _fold(dy: Value, axis: int, before: int, after: int, mode: str) -> Value:
-    dy = np.moveaxis(dy, axis, 0)
+def _fold(xp: ArrayNamespace, dy: Value, axis: int, before: int, after: int, edge: int) -> Value:
+    """Add what lies before and after the middle of an axis onto it, mirrored."""
+    dy = xp.moveaxis(dy, axis, 0)
     size = dy.shape[0] - before - after
-    offset = _edge(mode)
-    _check_mirror([(before, after)], (size,), mode)
-    result = np.array(dy[before : before + size])
+    if max(before, after) > size - edge:
+        raise InvalidArgumentError(
+            f"paddings {before} and {after} are too large for dimension {axis} of size {size}"
+        )
+    result = dy[before : before + size]
+    rest = [(0, 0)] * (dy.ndim - 1)
     if before:
-        result[offset : offset + before] += dy[:before][::-1]
+        around = (edge, size - edge - before)
+        result = result + pad_constant(xp, dy[:before][::-1], [around, *rest], 0)
     if after:
-        result[size - offset - after : size - offset] += dy[before + size :][::-1]
-    return np.moveaxis(result, 0, axis)
+        around = (size - edge - after, edge)
+        result = result + pad_constant(xp, dy[before + size :][::-1], [around, *rest], 0)
+    return xp.moveaxis(result, 0, axis)

@@ -1,0 +1,67 @@
+"""Counting on JAX, for ops that know the number of bins. Negative values are dropped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def _count_into(
+    shape: tuple[int, ...], places: tuple[Value, ...], weights: Value, binary: bool
+) -> Value:
+    """Add weights (or ones) into bins at `places`; what lies outside is dropped."""
+    *rows, bins = places
+    if weights.size and weights.shape != bins.shape:
+        raise InvalidArgumentError(
+            "weights must be empty or of the shape of the values: "
+            f"{shape_text(weights.shape)} is not {shape_text(bins.shape)}"
+        )
+    bins = jnp.where(bins < 0, shape[-1], bins)
+    spot = jnp.zeros(shape, weights.dtype).at[(*rows, bins)]
+    if binary:
+        return spot.set(1, mode="drop")
+    return spot.add(weights if weights.size else 1, mode="drop")
+
+
+@kernel("Bincount", backend="jax", static=("size",))
+def bincount(_xp: ArrayNamespace, arr: Value, size: Value, weights: Value) -> Value:
+    """Count (or add the weights of) the values 0 … size-1."""
+    return _count_into((size.item(),), (arr,), weights, binary=False)
+
+
+@kernel("DenseBincount", backend="jax", static=("size",))
+def dense_bincount(
+    _xp: ArrayNamespace, x: Value, size: Value, weights: Value, *, binary_output: bool
+) -> Value:
+    """Count values of a vector, or of each row of a matrix."""
+    if x.ndim > 2:
+        raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {x.ndim}")
+    shape = (*x.shape[:-1], size.item())
+    places: tuple[Value, ...] = (x,)
+    if x.ndim == 2:
+        places = (np.broadcast_to(np.arange(x.shape[0])[:, None], x.shape), x)
+    return _count_into(shape, places, weights, binary_output)
+
+
+@kernel("HistogramFixedWidth", backend="jax", static=("nbins",))
+def histogram_fixed_width(
+    _xp: ArrayNamespace, values: Value, value_range: Value, nbins: Value, *, dtype: np.dtype[Any]
+) -> Value:
+    """Count values in bins of one width; what lies outside of the range goes to the end bins."""
+    count = nbins.item()
+    if count <= 0:
+        raise InvalidArgumentError(f"nbins should be a positive number, but got '{count}'")
+    wide = value_range.astype(np.float64)
+    step = (wide[1] - wide[0]) / count
+    above = (jnp.maximum(values, value_range[0]) - value_range[0]).astype(np.float64)
+    places = jnp.minimum(above / step, count - 1).astype(np.int32)
+    return jnp.zeros(count, dtype).at[places.reshape(-1)].add(1, mode="drop")

@@ -1,0 +1,36 @@
+"""Math ops whose JAX form is a primitive of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import in_float32
+from graphmill_plugins.kernels.math_cumulative import scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("Complex", backend="jax")
+def complex_(_xp: ArrayNamespace, real: Value, imag: Value) -> Value:
+    """Make complex numbers of real and imaginary parts, with broadcasting."""
+    return lax.complex(*jnp.broadcast_arrays(real, imag))
+
+
+@kernel("CumulativeLogsumexp", backend="jax", static=("axis",), make=True)
+def cumulative_logsumexp(
+    xp: ArrayNamespace, T: np.dtype[Any], exclusive: bool, reverse: bool
+) -> Callable[[Value, Value], Value]:
+    """Compute log(cumsum(exp(x))) stably; an exclusive one begins with minus infinity."""
+
+    def accumulate(x: Value, axis: int) -> Value:
+        return in_float32(T, lambda wide: lax.cumlogsumexp(wide, axis))(x)
+
+    return scan(xp, accumulate, exclusive, reverse, T.type(-np.inf))

@@ -1,0 +1,120 @@
+"""Segment reductions on JAX, for ops that know the number of segments.
+
+Ids outside of the segments are dropped; ids are not checked, since values are unknown while a
+program is traced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import KernelDef, KernelTable
+from graphmill_plugins.kernels._support import is_narrow, shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_START: dict[str, Callable[[np.dtype[Any]], Any]] = {
+    "add": lambda dtype: dtype.type(0),
+    "multiply": lambda dtype: dtype.type(1),
+    "max": lambda dtype: dtypes.as_dtype(dtype).min,
+    "min": lambda dtype: dtypes.as_dtype(dtype).max,
+}
+_NAMES = {"Sum": "add", "Prod": "multiply", "Max": "max", "Min": "min"}
+
+
+def combine(how: str, rows: Value, ids: Value, count: int) -> Value:
+    """Combine rows by ids into `count` rows; narrow floats in float32, for the caller to round."""
+    start = _START[how](rows.dtype)
+    if is_narrow(rows.dtype):
+        rows, start = rows.astype(np.float32), np.float32(start)
+    ids = jnp.where(ids < 0, count, ids)  # JAX would count a negative index from the end
+    result = jnp.full((count, *rows.shape[1:]), start, rows.dtype)
+    return getattr(result.at[ids], how)(rows, mode="drop")
+
+
+def _segments(how: str) -> Callable[..., Value]:
+    def segments(_xp: ArrayNamespace, data: Value, ids: Value, num_segments: Value) -> Value:
+        if data.shape[: ids.ndim] != ids.shape:
+            raise InvalidArgumentError(
+                f"data.shape = {shape_text(data.shape)} does not start with segment_ids.shape = "
+                f"{shape_text(ids.shape)}"
+            )
+        rows = data.reshape((ids.size, *data.shape[ids.ndim :]))
+        return combine(how, rows, ids.reshape(-1), num_segments.item()).astype(data.dtype)
+
+    return segments
+
+
+SEGMENTS = KernelTable(
+    KernelDef(
+        ops=(f"UnsortedSegment{name}", f"Segment{name}V2"),
+        function=_segments(how),
+        backend="jax",
+        static=("num_segments",),
+    )
+    for name, how in _NAMES.items()
+)
+
+
+def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
+    """Return the number of rows of each segment, or its root, in a shape that divides `like`."""
+    ones = jnp.ones(ids.shape, like.dtype)
+    rows = jnp.maximum(combine("add", ones, ids, count), 1)
+    if scale == "sqrtn":
+        rows = jnp.sqrt(rows)
+    return rows.reshape(rows.shape + (1,) * (like.ndim - 1))
+
+
+def _sparse_segments(scale: str) -> Callable[..., Value]:
+    def segments(
+        _xp: ArrayNamespace, data: Value, indices: Value, ids: Value, num_segments: Value
+    ) -> Value:
+        count = num_segments.item()
+        total = combine("add", jnp.take(data, indices, axis=0, mode="clip"), ids, count)
+        if scale != "sum":
+            total = total / _divisors(ids, count, scale, total)
+        return total.astype(data.dtype)
+
+    return segments
+
+
+def _sparse_gradient(scale: str) -> Callable[..., Value]:
+    def gradient(
+        _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, output_dim0: Value
+    ) -> Value:
+        rows = grad.astype(np.float32) if is_narrow(grad.dtype) else grad
+        if scale != "sum":
+            rows = rows / _divisors(ids, grad.shape[0], scale, rows)
+        rows = jnp.take(rows, ids, axis=0, mode="clip")
+        return combine("add", rows, indices, output_dim0.item()).astype(grad.dtype)
+
+    return gradient
+
+
+SPARSE_SEGMENTS = KernelTable(
+    KernelDef(
+        ops=(f"SparseSegment{name}WithNumSegments",),
+        function=_sparse_segments(scale),
+        backend="jax",
+        static=("num_segments",),
+    )
+    for name, scale in (("Sum", "sum"), ("Mean", "mean"), ("SqrtN", "sqrtn"))
+)
+
+SPARSE_GRADIENTS = KernelTable(
+    KernelDef(
+        ops=(f"SparseSegment{name}Grad",),
+        function=_sparse_gradient(scale),
+        backend="jax",
+        static=("output_dim0",),
+    )
+    for name, scale in (("Sum", "sum"), ("Mean", "mean"), ("SqrtN", "sqrtn"))
+)

@@ -1,0 +1,51 @@
+"""Vectors: cross products, nearest neighbours, packed comparisons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("Cross")
+def cross(xp: ArrayNamespace, a: Value, b: Value) -> Value:
+    """Compute cross products of vectors of three elements in the last dimension."""
+    if a.shape != b.shape or a.shape[-1:] != (3,):
+        raise InvalidArgumentError(
+            "a and b must have the same shape, with 3 elements in the last dimension, got "
+            f"{shape_text(a.shape)} and {shape_text(b.shape)}"
+        )
+    (a0, a1, a2), (b0, b1, b2) = ((v[..., 0], v[..., 1], v[..., 2]) for v in (a, b))
+    return xp.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], -1)
+
+
+@kernel("NearestNeighbors", backend="numpy")
+def nearest_neighbors(
+    _xp: ArrayNamespace, points: Value, centers: Value, k: Value
+) -> tuple[Value, Value]:
+    """Return the indices of the k nearest centers of each point, and squared distances."""
+    count = min(k.item(), centers.shape[0])
+    if count <= 0:
+        raise InvalidArgumentError(f"k must be positive and there must be centers, k = {k}")
+    squares = (points * points).sum(1)[:, None] + (centers * centers).sum(1)
+    distances = np.maximum(squares - 2 * points @ centers.T, 0)
+    order = np.argsort(distances, 1, kind="stable")[:, :count]
+    return order, np.take_along_axis(distances, order, 1)
+
+
+@kernel("CompareAndBitpack", backend="numpy")
+def compare_and_bitpack(_xp: ArrayNamespace, x: Value, threshold: Value) -> Value:
+    """Pack `x > threshold`, eight elements of the last dimension to a byte, the first highest."""
+    if x.ndim < 1 or x.shape[-1] % 8:
+        raise InvalidArgumentError(
+            "The inner dimension of the input should be divisible by 8, got shape "
+            f"{shape_text(x.shape)}"
+        )
+    return np.packbits(x > threshold, axis=-1)
