@@ -50,12 +50,12 @@ def commands_of(text: str) -> dict[str, Command]:
 
 def copy_tree(target: Path) -> None:
     """Copy what git tracks or would track into `target`; without git, all but hidden folders."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, check=False,
-    )  # fmt: skip
+    git = shutil.which("git")
+    listing = [git or "false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False)
     if listed.returncode != 0:
-        shutil.copytree(ROOT, target, ignore=shutil.ignore_patterns(".git", ".venv", ".tox"))
+        ignored = shutil.ignore_patterns(".git", ".venv", ".tox", "__pycache__", ".*_cache")
+        shutil.copytree(ROOT, target, ignore=ignored)
         return
     for name in filter(None, listed.stdout.decode().split("\0")):
         source = ROOT / name

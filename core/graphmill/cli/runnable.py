@@ -24,7 +24,7 @@ from graphmill.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from graphmill.cli.contents import Port, Signature
+    from graphmill.cli.contents import Port
     from graphmill.graph.model_file import ModelFile
     from graphmill.plugin.host import Host
     from graphmill.proto.graph_pb2 import GraphDef
@@ -150,12 +150,9 @@ def _graph(
     from graphmill.graph.model_format import Kind
     from graphmill.session.session import Session
 
-    signatures: Mapping[str, Signature] = {}
-    if opened.kind is Kind.META_GRAPH_DEF:
-        meta_graph = opened.meta_graph()
-        graph, signatures = meta_graph.graph, signatures_of(meta_graph.meta_graph_def.signature_def)
-    else:
-        graph = opened.graph()
+    meta_graph = opened.meta_graph() if opened.kind is Kind.META_GRAPH_DEF else None
+    graph = opened.graph() if meta_graph is None else meta_graph.graph
+    signatures = signatures_of(meta_graph.meta_graph_def.signature_def) if meta_graph else {}
     if key is not None or (signatures and not fetches):
         chosen = choose_signature(signatures, key, model)
         inputs, outputs = _dense(chosen.inputs), _dense(chosen.outputs)
@@ -163,7 +160,7 @@ def _graph(
         contents = contents_of_graph(graph, host.ops)
         inputs, outputs = list(contents.inputs), list(contents.outputs)
     session = Session(graph=model, host=host)
-    if opened.kind is Kind.META_GRAPH_DEF:
+    if meta_graph is not None:
         _restore(session, model, meta_graph.meta_graph_def.saver_def)
     return Runnable(
         model,

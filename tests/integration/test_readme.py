@@ -1,0 +1,115 @@
+"""The README's commands are what the script finds, and the script makes a new user's surroundings.
+
+The commands themselves are run by `.ci/run`, because they set up an environment each.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location("run_readme", ROOT / "tools" / "run_readme.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def test_readme_has_both_commands(script: Any) -> None:
+    commands = script.commands_of((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert sorted(commands) == ["run", "test"]
+    assert "graphmill run examples/digits" in commands["run"].line
+    assert commands["run"].pattern is not None
+    assert "pytest" in commands["test"].line
+
+
+def test_first_screen_of_the_readme_has_both_commands() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert "<!-- command: test -->" in lines[:25]
+
+
+def test_ci_runs_both_commands() -> None:
+    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "run_readme.py run" in text
+    assert text.rstrip().endswith("run_readme.py test")
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_a_new_user_has_an_empty_home_and_no_python_path(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    monkeypatch.setenv("VIRTUAL_ENV", "/somewhere")
+    monkeypatch.setenv("GRAPHMILL_DISABLE_PLUGINS", "cpu")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://example.org/simple")
+    environment = script.clean_environment(tmp_path)
+    assert environment["HOME"] == str(tmp_path)
+    assert environment["PIP_INDEX_URL"] == "https://example.org/simple"
+    assert not {"PYTHONPATH", "VIRTUAL_ENV", "GRAPHMILL_DISABLE_PLUGINS"} & set(environment)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_copy_has_what_git_tracks_and_nothing_ignored(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "tree"
+    (tree / "core").mkdir(parents=True)
+    (tree / "core" / "new.py").write_text("")
+    (tree / "core" / "old.pyc").write_text("")
+    (tree / ".gitignore").write_text("*.pyc\n")
+    subprocess.run(["git", "init", "-q", str(tree)], check=True)
+    monkeypatch.setattr(script, "ROOT", tree)
+    script.copy_tree(tmp_path / "copy")
+    copied = {str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").rglob("*")}
+    assert copied == {"core", "core/new.py", ".gitignore"}
+
+
+def test_without_git_everything_but_caches_is_copied(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "tree"
+    for name in ("core/__pycache__/x.pyc", "core/x.py", ".venv/bin/python", ".git/HEAD"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("")
+    monkeypatch.setattr(script, "ROOT", tree)
+    script.copy_tree(tmp_path / "copy")
+    copied = {path.name for path in (tmp_path / "copy").rglob("*")}
+    assert copied == {"core", "x.py"}
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern", "code"),
+    [
+        ("echo '  7  0.98'", r"^\s*7\s", 0),
+        ("echo '  3  0.98'", r"^\s*7\s", 1),
+        ("echo 7; exit 5", "7", 5),
+        ("true", None, 0),
+        ('test -z "$(ls -A $HOME)"', None, 0),
+    ],
+)
+def test_a_command_passes_when_its_answer_is_right(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, pattern: str, code: int
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    monkeypatch.setattr(script, "ROOT", tree)
+    assert script.run(script.Command("x", line, pattern)) == code
