@@ -21,7 +21,8 @@ from graphmill.testing.inputs import Input, SpecError, parse_input
 
 FOLDER = Path(__file__).parent / "cases"
 RESERVED = frozenset(
-    "in each label error compare close skip differs draw note feed nodes run functions".split()
+    "in each label error compare unspecified close skip differs draw note feed nodes run functions"
+    .split()
 )
 BACKENDS = ("numpy", "jax", "session")
 COMPARISONS = ("close", "exact", "shape", "set")
@@ -63,6 +64,7 @@ class Case:
     attrs: Mapping[str, Any]
     error: str = ""
     compare: str = "close"
+    unspecified: tuple[int, ...] = ()
     close: Close | None = None
     skip: Mapping[str, str] = field(default_factory=dict)
     differs: str = ""
@@ -198,10 +200,11 @@ def _make_case(case_id: str, op: str, table: Mapping[str, Any], stem: str) -> Ca
         attrs=attrs,
         error=table.get("error", ""),
         compare=compare,
+        unspecified=tuple(table.get("unspecified", ())),
         close=Close(**table["close"]) if "close" in table else None,
         skip=skip,
         differs=table.get("differs", ""),
-        program=_program(table, types, seed_text),
+        program=_program(op, table, types, seed_text),
     )
 
 
@@ -220,7 +223,9 @@ def _inputs(entries: list[Any], types: dict[str, str], seed_text: str) -> tuple[
     return tuple(made)
 
 
-def _program(table: Mapping[str, Any], types: dict[str, str], seed_text: str) -> Program | None:
+def _program(
+    op: str, table: Mapping[str, Any], types: dict[str, str], seed_text: str
+) -> Program | None:
     if "nodes" not in table:
         return None
     feed = {
@@ -228,7 +233,7 @@ def _program(table: Mapping[str, Any], types: dict[str, str], seed_text: str) ->
         for name, value in table.get("feed", {}).items()
     }
     return Program(
-        nodes=tuple(table["nodes"]),
+        nodes=tuple(text.replace("= OP(", f"= {op}(") for text in table["nodes"]),
         run=tuple(table["run"]),
         feed=feed,
         functions=tuple(table.get("functions", ())),

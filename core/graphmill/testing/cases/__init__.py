@@ -65,6 +65,7 @@ Reserved keys
     label     a name for the id, where the number of the table would say little
     error     expected error class without "Error"; that the message names the node is always checked
     compare   "close" (default), "exact", "shape" (dtype and shape only), "set" (order does not matter)
+    unspecified  [3, 4]: outputs whose content TensorFlow leaves to chance: dtype and shape only
     close     {rtol = 1e-3, atol = 0, why = "..."}   overrides the tolerances of tolerances.py
     skip      {jax = "why"}: backends (numpy, jax, session) this case is not run on
     differs   "why": TensorFlow's answer is not ours on purpose; checked against `error` or not at all
@@ -87,7 +88,7 @@ one that the case counts for. Such cases run in a session only.
     ]
     run = ["init", "y", "y"]          # three steps in one session; "a b" fetches two in one step
 
-A node is `name = Op(input, ..., attr=value, after=[node, ...])`: `u[1]` is output 1 of u, `[a, b]` a list input;
+A node is `name = Op(input, ..., attr=value, after=[node, ...])`; `OP` is the op of the header. `u[1]` is output 1 of u, `[a, b]` a list input;
 an attr value is a Python literal, a dtype name or the name of a swept key of the table. An op that is a target
 only (no outputs) gives no result. `error` is what the last step must raise. `functions` holds texts like
 `"f(x: float32, n: int32) -> (float32): y = Mul(x, x); return y"`, used as attr values by their names.
