@@ -41,7 +41,7 @@ def canonical(attr: AttrDef, value: Any, op: str = "") -> Any:
     """
     if isinstance(value, AttrPlaceholder):
         return value
-    if hasattr(value, "WhichOneof"):  # an AttrValue message
+    if _is_attr_value(value):
         return attr_value.attr_from_proto(value)
     try:
         if not attr.type.startswith("list("):
@@ -63,7 +63,7 @@ def canonical_undeclared(name: str, value: Any, op: str = "") -> Any:
     """
     if value is UNSET or value is None or isinstance(value, _CANONICAL):
         return value
-    if hasattr(value, "WhichOneof"):
+    if _is_attr_value(value):
         return attr_value.attr_from_proto(value)
     for types, convert in _GUESSES:
         if isinstance(value, types):
@@ -155,6 +155,11 @@ def display(value: Any) -> str:
 
 class _UnfitError(Exception):
     """A value that cannot stand for an attr's type; the message is made by who knows the attr."""
+
+
+def _is_attr_value(value: Any) -> bool:
+    """Return whether a value is an AttrValue message, ours or TensorFlow's."""
+    return hasattr(value, "WhichOneof") and hasattr(value, "placeholder")
 
 
 def _error(attr: AttrDef, op: str, problem: str) -> InvalidArgumentError:

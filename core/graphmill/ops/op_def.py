@@ -49,6 +49,17 @@ class ArgDef:
         """Whether it stands for a list of tensors."""
         return bool(self.number_attr or self.type_list_attr)
 
+    def length(self, attrs: Mapping[str, Any]) -> int:
+        """Return how many tensors it stands for, given the op's attrs.
+
+        Raises:
+            InvalidArgumentError: an attr that it needs is missing or still a placeholder.
+        """
+        if self.number_attr:
+            number: int = _bound(attrs, self.number_attr)
+            return number
+        return len(_bound(attrs, self.type_list_attr)) if self.type_list_attr else 1
+
     def types(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
         """Return the element types of the tensors that it stands for, given the op's attrs.
 
@@ -314,7 +325,7 @@ def _fixed_types(args: tuple[ArgDef, ...]) -> tuple[DType, ...] | None:
 def _ranges(args: tuple[ArgDef, ...], attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     ranges, start = {}, 0
     for arg in args:
-        stop = start + (len(arg.types(attrs)) if arg.is_list else 1)
+        stop = start + arg.length(attrs)
         ranges[arg.name] = (start, stop)
         start = stop
     return ranges
