@@ -1,0 +1,59 @@
+"""Helpers for kernels over strings: object arrays of `bytes`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from graphmill.typing import Value
+
+STRING = dtypes.string.as_numpy_dtype
+
+
+def string_array(items: Sequence[bytes], shape: Sequence[int] | None = None) -> Any:
+    """Return a string tensor of `items`, a vector unless a shape is given."""
+    out = np.empty(len(items), STRING)
+    out[:] = items
+    return out if shape is None else out.reshape(shape)
+
+
+def string_scalar(item: bytes) -> Any:
+    """Return a string tensor of rank 0."""
+    out = np.empty((), STRING)
+    out[()] = item
+    return out
+
+
+def map_strings(function: Callable[[bytes], bytes], value: Value) -> Any:
+    """Return the tensor of `function(element)` for each element."""
+    return string_array([function(item) for item in value.ravel().tolist()], value.shape)
+
+
+def map_numbers(
+    function: Callable[[bytes], Any], value: Value, dtype: np.dtype[Any] | type[Any]
+) -> Any:
+    """Return the numeric tensor of `function(element)` for each element."""
+    items: Iterable[Any] = (function(item) for item in value.ravel().tolist())
+    return np.fromiter(items, dtype, value.size).reshape(value.shape)
+
+
+def decode(item: bytes) -> str:
+    """Return UTF-8 text as `str`; bytes that are none survive a round trip."""
+    return item.decode("utf-8", "surrogateescape")
+
+
+def encode(text: str) -> bytes:
+    """Return the bytes of a text that `decode` gave."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def scalar_bytes(value: Value) -> bytes:
+    """Return the element of a string scalar."""
+    item: bytes = value.item()
+    return item

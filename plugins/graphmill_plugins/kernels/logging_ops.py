@@ -1,0 +1,92 @@
+"""Kernels that check and print: Assert, Print, PrintV2, Timestamp.
+
+Semantics: tensorflow/core/kernels/logging_ops.cc.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import decode
+from graphmill_plugins.kernels._summary import summarize as summary_of
+
+if TYPE_CHECKING:
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import ArrayNamespace, Value
+
+_LOGGER = logging.getLogger("graphmill.print")
+_LEVELS = {
+    "log(info)": logging.INFO,
+    "log(warning)": logging.WARNING,
+    "log(error)": logging.ERROR,
+}
+
+
+@kernel("Assert", host=True)
+def assert_(xp: ArrayNamespace, condition: Value, data: list[Value], summarize: int) -> None:
+    """Raise InvalidArgumentError with `data` unless `condition` holds."""
+    del xp
+    if condition.ndim != 0:
+        raise errors.InvalidArgumentError(f"In[0] should be a scalar: {list(condition.shape)}")
+    if not condition:
+        shown = " ".join(f"[{summary_of(value, summarize)}]" for value in data)
+        raise errors.InvalidArgumentError(f"assertion failed: {shown}")
+
+
+@kernel("Print", stateful=True, host=True, effects=("log",))
+class PrintKernel:
+    """Forward the input; print `data` to stderr on the first `first_n` calls (-1: on all)."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._message = construction.attr("message")
+        self._left = construction.attr("first_n")
+        self._summarize = construction.attr("summarize")
+
+    def __call__(self, ctx: OpKernelContext, value: Value, data: list[Value]) -> Value:
+        """Return `value`."""
+        del ctx
+        if self._left == 0:
+            return value
+        self._left -= self._left > 0
+        shown = "".join(f"[{summary_of(item, self._summarize)}]" for item in data)
+        print(self._message + shown, file=sys.stderr)
+        return value
+
+
+@kernel("PrintV2", stateful=True, host=True, effects=("log",))
+def print_v2(ctx: OpKernelContext, value: Value, output_stream: str, end: str) -> None:
+    """Write a string scalar to stdout, stderr, the log, or to a file that is appended to."""
+    del ctx
+    if value.ndim != 0:
+        raise errors.InvalidArgumentError(
+            f"Input is expected to be scalar, but got {list(value.shape)}"
+        )
+    text = decode(value.item())
+    if output_stream in ("stdout", "stderr"):
+        stream = sys.stdout if output_stream == "stdout" else sys.stderr
+        stream.write((text + end).encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+        stream.flush()
+    elif output_stream in _LEVELS:
+        _LOGGER.log(_LEVELS[output_stream], "%s", text)
+    elif output_stream.startswith("file://"):
+        raise errors.UnimplementedError(
+            f"PrintV2 to {output_stream}: writing files is an effect that this op does not "
+            "declare; print to stderr or the log, or write with WriteFile"
+        )
+    else:
+        raise errors.InvalidArgumentError(f"Unknown output stream {output_stream!r}")
+
+
+@kernel("Timestamp", stateful=True, host=True, effects=("clock",))
+def timestamp(ctx: OpKernelContext) -> Value:
+    """Return the seconds since 1970."""
+    del ctx
+    return np.float64(time.time())

@@ -1,0 +1,175 @@
+"""Elementwise string kernels: join, case, strip, length, substrings, base64.
+
+Semantics: tensorflow/core/kernels/string_join_op.cc, string_lower_op.cc, string_upper_op.cc,
+string_strip_op.cc, string_length_op.cc, substr_op.cc, base64_ops.cc.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import (
+    decode,
+    encode,
+    map_numbers,
+    map_strings,
+    string_array,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("StringJoin", host=True)
+def string_join(xp: ArrayNamespace, inputs: list[Value], separator: str) -> Value:
+    """Join the inputs element by element; scalars go with every element."""
+    del xp
+    shape: tuple[int, ...] = ()
+    for value in inputs:
+        if value.ndim and shape and value.shape != shape:
+            raise errors.InvalidArgumentError(
+                f"Input shapes do not match: {list(shape)} vs. {list(value.shape)}"
+            )
+        shape = shape or value.shape
+    glue = encode(separator)
+    size = int(np.prod(shape, dtype=np.int64))
+    columns = [value.ravel().tolist() if value.ndim else [value.item()] * size for value in inputs]
+    rows = zip(*columns, strict=True) if columns else [()] * size
+    return string_array([glue.join(row) for row in rows], shape)
+
+
+def _by_encoding(
+    encoding: str, plain: Callable[[bytes], bytes], text: Callable[[str], str]
+) -> Callable[[bytes], bytes]:
+    if encoding == "":
+        return plain
+    if encoding == "utf-8":
+        return lambda item: encode(text(decode(item)))
+    raise errors.InvalidArgumentError(
+        f"only utf-8 or '' (no encoding) is supported, received {encoding}"
+    )
+
+
+@kernel("StringLower", host=True)
+def string_lower(xp: ArrayNamespace, value: Value, encoding: str) -> Value:
+    """Return lower case: of ASCII letters, or of all with `encoding` "utf-8"."""
+    del xp
+    return map_strings(_by_encoding(encoding, bytes.lower, str.lower), value)
+
+
+@kernel("StringUpper", host=True)
+def string_upper(xp: ArrayNamespace, value: Value, encoding: str) -> Value:
+    """Return upper case: of ASCII letters, or of all with `encoding` "utf-8"."""
+    del xp
+    return map_strings(_by_encoding(encoding, bytes.upper, str.upper), value)
+
+
+@kernel("StringStrip", host=True)
+def string_strip(xp: ArrayNamespace, value: Value) -> Value:
+    """Remove ASCII white space at both ends."""
+    del xp
+    return map_strings(bytes.strip, value)
+
+
+def character_count(item: bytes) -> int:
+    """Return the number of UTF-8 characters: of bytes that continue none."""
+    return sum((byte & 0xC0) != 0x80 for byte in item)
+
+
+@kernel("StringLength", host=True)
+def string_length(xp: ArrayNamespace, value: Value, unit: str) -> Value:
+    """Return lengths in bytes or UTF-8 characters."""
+    del xp
+    return map_numbers(character_count if unit == "UTF8_CHAR" else len, value, np.int32)
+
+
+def _byte_part(item: bytes, position: int, length: int) -> bytes:
+    if not -len(item) <= position <= len(item):
+        raise errors.InvalidArgumentError(
+            f"pos {position} out of range for string of {len(item)} bytes: {decode(item)[:80]!r}"
+        )
+    start = position + len(item) if position < 0 else position
+    # A negative length wraps round to a huge one in C++.
+    return item[start:] if length < 0 else item[start : start + length]
+
+
+def _character_part(item: bytes, position: int, length: int) -> bytes:
+    starts = [index for index, byte in enumerate(item) if (byte & 0xC0) != 0x80]
+    starts.append(len(item))
+    count = len(starts) - 1
+    if not -count <= position <= count:
+        raise errors.InvalidArgumentError(
+            f"pos {position} out of range for string of {count} characters: {decode(item)[:80]!r}"
+        )
+    start = position + count if position < 0 else position
+    return item[starts[start] : starts[min(count, start + max(length, 0))]]
+
+
+@kernel("Substr", host=True)
+def substr(
+    xp: ArrayNamespace,
+    value: Value,
+    pos: Value,
+    len: Value,  # noqa: A002 - the input's own name
+    unit: str,
+) -> Value:
+    """Return from each string `len` units from `pos` on; a negative `pos` counts from the end."""
+    del xp
+    if pos.shape != len.shape:
+        raise errors.InvalidArgumentError(
+            f"pos and len should have the same shape, got: {list(pos.shape)} vs. {list(len.shape)}"
+        )
+    try:
+        items, starts, sizes = np.broadcast_arrays(value, pos, len)
+    except ValueError:
+        raise errors.InvalidArgumentError(
+            f"Substr cannot broadcast input shape {list(value.shape)} with pos shape "
+            f"{list(pos.shape)}"
+        ) from None
+    part = _character_part if unit == "UTF8_CHAR" else _byte_part
+    rows = zip(items.ravel().tolist(), starts.ravel().tolist(), sizes.ravel().tolist(), strict=True)
+    return string_array([part(*row) for row in rows], items.shape)
+
+
+@kernel("EncodeBase64", make=True, host=True)
+def encode_base64(xp: ArrayNamespace, pad: bool) -> Callable[[Value], Value]:
+    """Encode in web-safe base64, with `=` at the end if `pad`."""
+    del xp
+
+    def encode_one(item: bytes) -> bytes:
+        encoded = base64.urlsafe_b64encode(item)
+        return encoded if pad else encoded.rstrip(b"=")
+
+    return lambda value: map_strings(encode_one, value)
+
+
+_WEB_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def _decode_base64_one(item: bytes) -> bytes:
+    body = item.rstrip(b"=")
+    padding = len(item) - len(body)
+    bad = len(body) % 4 == 1 or padding > 2 or (padding and len(item) % 4)
+    if bad or not _WEB_SAFE.issuperset(body):
+        raise errors.InvalidArgumentError(
+            f"Invalid character or length found in base64: {decode(item)[:80]!r}"
+        )
+    try:
+        return base64.urlsafe_b64decode(body + b"=" * (-len(body) % 4))
+    except binascii.Error as error:
+        raise errors.InvalidArgumentError(f"Invalid base64: {error}") from None
+
+
+@kernel("DecodeBase64", host=True)
+def decode_base64(xp: ArrayNamespace, value: Any) -> Value:
+    """Decode web-safe base64, padded or not."""
+    del xp
+    return map_strings(_decode_base64_one, value)

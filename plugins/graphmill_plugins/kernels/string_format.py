@@ -1,0 +1,101 @@
+"""Kernels that print values into strings: AsString, StringFormat.
+
+Semantics: tensorflow/core/kernels/as_string_op.cc, string_format_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes, errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import encode, map_strings, string_array, string_scalar
+from graphmill_plugins.kernels._summary import format_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("AsString", make=True, host=True)
+def as_string(
+    xp: ArrayNamespace,
+    T: np.dtype[Any],
+    precision: int,
+    scientific: bool,
+    shortest: bool,
+    width: int,
+    fill: str,
+) -> Callable[[Value], Value]:
+    """Print every element as C's printf would."""
+    del xp
+    kind = dtypes.as_dtype(T)
+    _check_as_string(kind, precision, scientific, shortest, fill)
+    flags = fill + str(width) if width > -1 else ""
+    digits = f".{precision}" if precision > -1 else ""
+    if kind.is_bool:
+        show: Callable[[Any], str] = {True: "true", False: "false"}.__getitem__
+    elif kind is dtypes.string and width < 0:
+        return lambda value: value
+    elif kind is dtypes.string:
+        # On bytes, as C's printf counts; it knows neither zeros nor a sign there.
+        pattern = b"%" + f"{flags.lstrip('0+')}{digits}s".encode()
+        return lambda value: map_strings(lambda item: pattern % item, value)
+    elif kind.is_integer:
+        show = f"%{flags.replace('+', '') if kind.is_unsigned else flags}d".__mod__
+    else:
+        letter = "e" if scientific else "g" if shortest else "f"
+        show = _float_printer(flags, digits + letter, kind.is_complex)
+
+    def run(value: Value) -> Value:
+        return string_array([show(item).encode() for item in value.ravel().tolist()], value.shape)
+
+    return run
+
+
+def _check_as_string(
+    kind: dtypes.DType, precision: int, scientific: bool, shortest: bool, fill: str
+) -> None:
+    if fill not in ("", " ", "-", "0", "+"):
+        raise errors.InvalidArgumentError(f'Fill argument not supported: "{fill}"')
+    if scientific and shortest:
+        raise errors.InvalidArgumentError("Cannot select both scientific and shortest notation")
+    is_text = kind.is_floating or kind.is_complex or kind is dtypes.string
+    if not is_text and precision > -1:
+        raise errors.InvalidArgumentError(f"precision not supported for datatype {kind.tf_name}")
+    if not is_text and (scientific or shortest):
+        raise errors.InvalidArgumentError(
+            f"scientific and shortest format not supported for datatype {kind.tf_name}"
+        )
+
+
+def _float_printer(flags: str, conversion: str, is_complex: bool) -> Callable[[Any], str]:
+    pattern = f"%{flags}{conversion}"
+    # C fills with spaces where there is no number.
+    odd = f"%{flags.lstrip('0')}{conversion}"
+
+    def show(item: float) -> str:
+        return (pattern if abs(item) < np.inf else odd) % item
+
+    return (lambda item: f"({show(item.real)},{show(item.imag)})") if is_complex else show
+
+
+@kernel("StringFormat", host=True)
+def string_format(
+    xp: ArrayNamespace, inputs: list[Value], template: str, placeholder: str, summarize: int
+) -> Value:
+    """Put the printed inputs in the places that `placeholder` marks in `template`."""
+    del xp
+    pieces = template.split(placeholder) if placeholder else [template]
+    if len(pieces) - 1 != len(inputs):
+        raise errors.InvalidArgumentError(
+            "num placeholders in template and num inputs must match: "
+            f"{len(pieces) - 1} vs. {len(inputs)}"
+        )
+    text = pieces[0]
+    for value, piece in zip(inputs, pieces[1:], strict=True):
+        text += format_tensor(value, summarize) + piece
+    return string_scalar(encode(text))

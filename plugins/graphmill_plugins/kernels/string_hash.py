@@ -1,0 +1,234 @@
+"""Hash kernels: StringToHashBucket, StringToHashBucketFast, StringToHashBucketStrong.
+
+Semantics: tensorflow/core/kernels/string_to_hash_bucket_op.cc and string_to_hash_bucket_fast_op.h.
+The hash functions are public: FarmHash's Fingerprint64 (github.com/google/farmhash, farmhashna),
+MurmurHash64A with TensorFlow's seed, and SipHash-2-4. They work on Python integers modulo 2**64.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import map_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+_K0 = 0xC3A5C85C97CB3127
+_K1 = 0xB492B66FBE98F273
+_K2 = 0x9AE16A3B2F90404F
+
+
+def _fetch(text: bytes, start: int) -> int:
+    return int.from_bytes(text[start : start + 8], "little")
+
+
+def _fetch32(text: bytes, start: int) -> int:
+    return int.from_bytes(text[start : start + 4], "little")
+
+
+def _rotate(value: int, shift: int) -> int:
+    """Rotate right; `value` may exceed 64 bits."""
+    value &= _MASK
+    return (value >> shift) | (value << (64 - shift)) & _MASK
+
+
+def _shift_mix(value: int) -> int:
+    value &= _MASK
+    return value ^ (value >> 47)
+
+
+def _hash_16(first: int, second: int, factor: int) -> int:
+    a = ((first ^ second) & _MASK) * factor & _MASK
+    a ^= a >> 47
+    b = ((second & _MASK) ^ a) * factor & _MASK
+    b ^= b >> 47
+    return b * factor & _MASK
+
+
+def _hash_to_16(text: bytes) -> int:
+    size = len(text)
+    factor = _K2 + size * 2
+    if size >= 8:
+        a = _fetch(text, 0) + _K2
+        b = _fetch(text, size - 8)
+        c = _rotate(b, 37) * factor + a
+        d = (_rotate(a, 25) + b) * factor
+        return _hash_16(c, d, factor)
+    if size >= 4:
+        return _hash_16(size + (_fetch32(text, 0) << 3), _fetch32(text, size - 4), factor)
+    if size > 0:
+        y = text[0] + (text[size >> 1] << 8)
+        z = size + (text[-1] << 2)
+        return _shift_mix(y * _K2 ^ z * _K0) * _K2 & _MASK
+    return _K2
+
+
+def _hash_to_32(text: bytes) -> int:
+    size = len(text)
+    factor = _K2 + size * 2
+    a = _fetch(text, 0) * _K1
+    b = _fetch(text, 8)
+    c = _fetch(text, size - 8) * factor
+    d = _fetch(text, size - 16) * _K2
+    first = _rotate(a + b, 43) + _rotate(c, 30) + d
+    return _hash_16(first, a + _rotate(b + _K2, 18) + c, factor)
+
+
+def _hash_to_64(text: bytes) -> int:
+    size = len(text)
+    factor = _K2 + size * 2
+    a = _fetch(text, 0) * _K2
+    b = _fetch(text, 8)
+    c = _fetch(text, size - 8) * factor
+    d = _fetch(text, size - 16) * _K2
+    y = _rotate(a + b, 43) + _rotate(c, 30) + d
+    z = _hash_16(y, a + _rotate(b + _K2, 18) + c, factor)
+    e = _fetch(text, 16) * factor
+    f = _fetch(text, 24)
+    g = (y + _fetch(text, size - 32)) * factor
+    h = (z + _fetch(text, size - 24)) * factor
+    first = _rotate(e + f, 43) + _rotate(g, 30) + h
+    return _hash_16(first, e + _rotate(f + a, 18) + g, factor)
+
+
+def _weak_hash_32(text: bytes, start: int, a: int, b: int) -> tuple[int, int]:
+    w, x, y, z = (_fetch(text, start + offset) for offset in (0, 8, 16, 24))
+    a += w
+    b = _rotate(b + a + z, 21)
+    c = a
+    a += x + y
+    b += _rotate(a, 44)
+    return (a + z) & _MASK, (b + c) & _MASK
+
+
+def fingerprint64(text: bytes) -> int:
+    """Return FarmHash's Fingerprint64, an unsigned 64-bit integer."""
+    size = len(text)
+    if size <= 16:
+        return _hash_to_16(text)
+    if size <= 32:
+        return _hash_to_32(text)
+    if size <= 64:
+        return _hash_to_64(text)
+    x, y = 81, 81 * _K1 + 113
+    z = _shift_mix(y * _K2 + 113) * _K2
+    v, w = (0, 0), (0, 0)
+    x = x * _K2 + _fetch(text, 0)
+    end = (size - 1) // 64 * 64
+    for start in range(0, end, 64):
+        x = _rotate(x + y + v[0] + _fetch(text, start + 8), 37) * _K1
+        y = _rotate(y + v[1] + _fetch(text, start + 48), 42) * _K1
+        x = (x ^ w[1]) & _MASK
+        y += v[0] + _fetch(text, start + 40)
+        z = _rotate(z + w[0], 33) * _K1
+        v = _weak_hash_32(text, start, v[1] * _K1, x + w[0])
+        w = _weak_hash_32(text, start + 32, z + w[1], y + _fetch(text, start + 16))
+        z, x = x, z
+    return _finish(text, x & _MASK, y & _MASK, z & _MASK, v, w)
+
+
+def _finish(text: bytes, x: int, y: int, z: int, v: tuple[int, int], w: tuple[int, int]) -> int:
+    """Hash the last 64 bytes, which may overlap with what was hashed before."""
+    size = len(text)
+    start = size - 64
+    factor = _K1 + ((z & 0xFF) << 1)
+    w0 = w[0] + ((size - 1) & 63)
+    v0 = v[0] + w0
+    w0 += v0
+    x = _rotate(x + y + v0 + _fetch(text, start + 8), 37) * factor
+    y = _rotate(y + v[1] + _fetch(text, start + 48), 42) * factor
+    x = (x ^ (w[1] * 9)) & _MASK
+    y += v0 * 9 + _fetch(text, start + 40)
+    z = _rotate(z + w0, 33) * factor
+    v = _weak_hash_32(text, start, v[1] * factor, x + w0)
+    w = _weak_hash_32(text, start + 32, z + w[1], y + _fetch(text, start + 16))
+    z, x = x, z
+    first = _hash_16(v[0], w[0], factor) + _shift_mix(y) * _K0 + z
+    return _hash_16(first, _hash_16(v[1], w[1], factor) + x, factor)
+
+
+def hash64(text: bytes, seed: int = 0xDECAFCAFFE) -> int:
+    """Return MurmurHash64A of `text`, TensorFlow's `Hash64`."""
+    factor = 0xC6A4A7935BD1E995
+    state = seed ^ (len(text) * factor & _MASK)
+    whole = len(text) & ~7
+    for start in range(0, whole, 8):
+        block = _fetch(text, start) * factor & _MASK
+        block = (block ^ (block >> 47)) * factor & _MASK
+        state = (state ^ block) * factor & _MASK
+    if len(text) > whole:
+        state = (state ^ int.from_bytes(text[whole:], "little")) * factor & _MASK
+    state = (state ^ (state >> 47)) * factor & _MASK
+    return state ^ (state >> 47)
+
+
+def _sip_rounds(v0: int, v1: int, v2: int, v3: int, count: int) -> tuple[int, int, int, int]:
+    for _ in range(count):
+        v0 = (v0 + v1) & _MASK
+        v1 = _rotate(v1, 51) ^ v0
+        v0 = _rotate(v0, 32)
+        v2 = (v2 + v3) & _MASK
+        v3 = _rotate(v3, 48) ^ v2
+        v0 = (v0 + v3) & _MASK
+        v3 = _rotate(v3, 43) ^ v0
+        v2 = (v2 + v1) & _MASK
+        v1 = _rotate(v1, 47) ^ v2
+        v2 = _rotate(v2, 32)
+    return v0, v1, v2, v3
+
+
+def sip_hash(text: bytes, key0: int, key1: int) -> int:
+    """Return SipHash-2-4 of `text` under a key of two 64-bit integers."""
+    state = (
+        key0 ^ 0x736F6D6570736575,
+        key1 ^ 0x646F72616E646F6D,
+        key0 ^ 0x6C7967656E657261,
+        key1 ^ 0x7465646279746573,
+    )
+    whole = len(text) & ~7
+    blocks = [_fetch(text, start) for start in range(0, whole, 8)]
+    blocks.append(int.from_bytes(text[whole:], "little") | (len(text) & 0xFF) << 56)
+    for block in blocks:
+        v0, v1, v2, v3 = _sip_rounds(state[0], state[1], state[2], state[3] ^ block, 2)
+        state = v0 ^ block, v1, v2, v3
+    v0, v1, v2, v3 = _sip_rounds(state[0], state[1], state[2] ^ 0xFF, state[3], 4)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def _buckets(function: Callable[[bytes], int], value: Value, count: int) -> Value:
+    return map_numbers(lambda item: function(item) % count, value, np.int64)
+
+
+@kernel("StringToHashBucketFast", host=True)
+def string_to_hash_bucket_fast(xp: ArrayNamespace, value: Value, num_buckets: int) -> Value:
+    """Return Fingerprint64 modulo `num_buckets`."""
+    del xp
+    return _buckets(fingerprint64, value, num_buckets)
+
+
+@kernel("StringToHashBucket", host=True)
+def string_to_hash_bucket(xp: ArrayNamespace, value: Value, num_buckets: int) -> Value:
+    """Return TensorFlow's older hash modulo `num_buckets`."""
+    del xp
+    return _buckets(hash64, value, num_buckets)
+
+
+@kernel("StringToHashBucketStrong", host=True)
+def string_to_hash_bucket_strong(
+    xp: ArrayNamespace, value: Value, num_buckets: int, key: tuple[int, ...]
+) -> Value:
+    """Return the keyed hash modulo `num_buckets`."""
+    del xp
+    if len(key) != 2:
+        raise errors.InvalidArgumentError(f"Key must have 2 elements, got {len(key)}")
+    keyed = partial(sip_hash, key0=key[0] & _MASK, key1=key[1] & _MASK)
+    return _buckets(keyed, value, num_buckets)

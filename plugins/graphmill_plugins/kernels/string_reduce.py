@@ -1,0 +1,84 @@
+"""Kernels that join strings along axes or by segment: ReduceJoin, UnsortedSegmentJoin.
+
+Semantics: tensorflow/core/kernels/reduce_join_op.cc, unsorted_segment_join_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import encode, string_array
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def _reduction_axes(indices: Any, rank: int) -> list[int]:
+    axes: list[int] = []
+    for index in np.asarray(indices).ravel().tolist():
+        if not -rank <= index < rank:
+            raise errors.OutOfRangeError(
+                f"Invalid reduction dimension {index} for input with {rank} dimension(s)"
+            )
+        if index % rank in axes:
+            raise errors.InvalidArgumentError(f"Duplicate reduction dimension {index}")
+        axes.append(index % rank)
+    return axes
+
+
+@kernel("ReduceJoin", host=True)
+def reduce_join(
+    xp: ArrayNamespace, inputs: Value, reduction_indices: Value, keep_dims: bool, separator: str
+) -> Value:
+    """Join along the given axes; the axis named first varies fastest."""
+    del xp
+    axes = _reduction_axes(reduction_indices, inputs.ndim)
+    if not axes:
+        return inputs
+    kept = [axis for axis in range(inputs.ndim) if axis not in axes]
+    count = int(np.prod([inputs.shape[axis] for axis in axes], dtype=np.int64))
+    outer = int(np.prod([inputs.shape[axis] for axis in kept], dtype=np.int64))
+    rows = inputs.transpose(*kept, *reversed(axes)).reshape(outer, count)
+    glue = encode(separator)
+    shape = [
+        1 if axis in axes else size
+        for axis, size in enumerate(inputs.shape)
+        if keep_dims or axis not in axes
+    ]
+    return string_array([glue.join(row) for row in rows.tolist()], shape)
+
+
+@kernel("UnsortedSegmentJoin", host=True)
+def unsorted_segment_join(
+    xp: ArrayNamespace, inputs: Value, segment_ids: Value, num_segments: Value, separator: str
+) -> Value:
+    """Join what belongs to the same segment, in input order; an empty segment gives ""."""
+    del xp
+    segments = int(num_segments)
+    ids = np.asarray(segment_ids)
+    if segments < 0:
+        raise errors.InvalidArgumentError(f"Number of segments must be >= 0, got {segments}")
+    if inputs.shape[: ids.ndim] != ids.shape:
+        raise errors.InvalidArgumentError(
+            f"segment_ids of shape {list(ids.shape)} must be a prefix of the shape of inputs "
+            f"{list(inputs.shape)}"
+        )
+    if ((ids < 0) | (ids >= segments)).any():
+        raise errors.InvalidArgumentError(
+            "segment_ids are not allowed to exceed num_segments or to have negative values; "
+            f"got {ids.ravel()[:20].tolist()} with num_segments = {segments}"
+        )
+    tail = inputs.shape[ids.ndim :]
+    width = int(np.prod(tail, dtype=np.int64))
+    rows = inputs.reshape(ids.size, width).tolist()
+    parts: list[list[list[bytes]]] = [[[] for _ in range(width)] for _ in range(segments)]
+    for segment, row in zip(ids.ravel().tolist(), rows, strict=True):
+        for column, item in enumerate(row):
+            parts[segment][column].append(item)
+    glue = encode(separator)
+    joined = [glue.join(items) for row_parts in parts for items in row_parts]
+    return string_array(joined, (segments, *tail))

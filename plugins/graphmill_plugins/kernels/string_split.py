@@ -1,0 +1,155 @@
+"""Split kernels: StringSplit, StringSplitV2, StringNGrams.
+
+Semantics: tensorflow/core/kernels/string_split_op.cc, string_ngrams_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import encode, scalar_bytes, string_array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_SPACE = b" \t\n\v\f\r"
+
+
+def _sparse(rows: Sequence[Sequence[bytes]]) -> tuple[Value, Value, Value]:
+    """Return ragged rows as the indices, values and dense shape of a sparse tensor."""
+    values = [item for row in rows for item in row]
+    indices = [(number, column) for number, row in enumerate(rows) for column in range(len(row))]
+    width = max(map(len, rows), default=0)
+    return (
+        np.array(indices, np.int64).reshape(-1, 2),
+        string_array(values),
+        np.array([len(rows), width], np.int64),
+    )
+
+
+def _check(value: Value, delimiter: Value, name: str) -> bytes:
+    if value.ndim != 1:
+        raise errors.InvalidArgumentError(f"input must be a vector, got shape: {list(value.shape)}")
+    if delimiter.ndim != 0:
+        raise errors.InvalidArgumentError(
+            f"{name} must be a scalar, got shape: {list(delimiter.shape)}"
+        )
+    return scalar_bytes(delimiter)
+
+
+def _split_any(item: bytes, delimiters: bytes) -> list[bytes]:
+    """Split at every byte that is one of `delimiters`."""
+    if len(delimiters) > 1:
+        first = delimiters[:1]
+        item = item.translate(bytes.maketrans(delimiters, first * len(delimiters)))
+        delimiters = first
+    return item.split(delimiters)
+
+
+@kernel("StringSplit", host=True, dynamic_shape=True)
+def string_split(
+    xp: ArrayNamespace, value: Value, delimiter: Value, skip_empty: bool
+) -> tuple[Value, Value, Value]:
+    """Split each string at any byte of `delimiter`; without one into single bytes."""
+    del xp
+    delimiters = _check(value, delimiter, "delimiter")
+    rows: list[list[bytes]] = []
+    for item in value.tolist():
+        if delimiters and item:
+            pieces = _split_any(item, delimiters)
+        else:
+            pieces = [item[place : place + 1] for place in range(len(item))]
+        rows.append([piece for piece in pieces if piece] if skip_empty else pieces)
+    return _sparse(rows)
+
+
+def _split_space(item: bytes, maxsplit: int) -> list[bytes]:
+    """Split at runs of white space; after `maxsplit` pieces the rest is one more, even if empty."""
+    if maxsplit < 0:
+        return item.split()
+    if maxsplit == 0:
+        return [item]
+    pieces: list[bytes] = []
+    rest = item.lstrip(_SPACE)
+    while rest:
+        size = len(rest.split(None, 1)[0])
+        pieces.append(rest[:size])
+        rest = rest[size:].lstrip(_SPACE)
+        if len(pieces) == maxsplit:
+            pieces.append(rest)
+            break
+    return pieces
+
+
+@kernel("StringSplitV2", host=True, dynamic_shape=True)
+def string_split_v2(
+    xp: ArrayNamespace, value: Value, sep: Value, maxsplit: int
+) -> tuple[Value, Value, Value]:
+    """Split each string at `sep`, or at runs of white space if it is empty."""
+    del xp
+    separator = _check(value, sep, "sep")
+    if separator:
+        return _sparse([item.split(separator, maxsplit) for item in value.tolist()])
+    return _sparse([_split_space(item, maxsplit) for item in value.tolist()])
+
+
+class _NGrams(NamedTuple):
+    separator: bytes
+    left_pad: bytes
+    right_pad: bytes
+    pad_width: int
+
+    def of(self, row: list[bytes], width: int) -> list[bytes]:
+        """Return the n-grams of `width` of a row with its padding."""
+        pad = width - 1 if self.pad_width < 0 else min(self.pad_width, width - 1)
+        padded = [*[self.left_pad] * pad, *row, *[self.right_pad] * pad]
+        starts = range(max(len(padded) - width + 1, 0))
+        return [self.separator.join(padded[start : start + width]) for start in starts]
+
+
+def _check_splits(splits: Any, size: int) -> None:
+    if splits.ndim != 1 or (len(splits) and splits[0] != 0):
+        raise errors.InvalidArgumentError(f"First split value must be 0, got {splits[:1].tolist()}")
+    if (np.diff(splits) < 0).any():
+        raise errors.InvalidArgumentError(f"Invalid split values: {splits.tolist()} must not fall")
+    if len(splits) and splits[-1] != size:
+        raise errors.InvalidArgumentError(
+            f"Last split value must be data size. Expected {size}, got {splits[-1]}"
+        )
+
+
+@kernel("StringNGrams", host=True, dynamic_shape=True)
+def string_ngrams(
+    xp: ArrayNamespace,
+    data: Value,
+    data_splits: Value,
+    separator: str,
+    ngram_widths: tuple[int, ...],
+    left_pad: str,
+    right_pad: str,
+    pad_width: int,
+    preserve_short_sequences: bool,
+) -> tuple[Value, Value]:
+    """Return the n-grams of each ragged row, for each of the widths in turn."""
+    del xp
+    splits = np.asarray(data_splits)
+    _check_splits(splits, data.size)
+    ngrams = _NGrams(encode(separator), encode(left_pad), encode(right_pad), pad_width)
+    items = data.tolist()
+    result: list[bytes] = []
+    ends = [0]
+    for start, stop in zip(splits[:-1].tolist(), splits[1:].tolist(), strict=True):
+        row = items[start:stop]
+        before = len(result)
+        for width in ngram_widths:
+            result.extend(ngrams.of(row, width))
+        if preserve_short_sequences and len(result) == before and row:
+            result.extend(ngrams.of(row, len(row) + 2 * pad_width))
+        ends.append(len(result))
+    return string_array(result), np.array(ends[: len(splits)], splits.dtype)

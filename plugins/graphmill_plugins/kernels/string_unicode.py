@@ -1,0 +1,204 @@
+"""Unicode kernels: UnicodeDecode, UnicodeEncode, UnicodeTranscode.
+
+Semantics: tensorflow/core/kernels/unicode_ops.cc. Python's codecs stand in for ICU's converters;
+malformed UTF-8 is cut into the same pieces by both.
+"""
+
+from __future__ import annotations
+
+import codecs
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import map_strings, string_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+class _Policy(NamedTuple):
+    """What becomes of malformed input and control characters."""
+
+    errors: str
+    replacement: int
+    replaces_controls: bool
+
+
+def _policy(errors_: str, replacement_char: int, replace_control_characters: bool) -> _Policy:
+    if not 0 <= replacement_char <= 0x10FFFF or 0xD800 <= replacement_char <= 0xDFFF:
+        raise errors.InvalidArgumentError(
+            f"replacement_char {replacement_char} is no Unicode character"
+        )
+    return _Policy(errors_, replacement_char, replace_control_characters)
+
+
+def _codec(name: str, what: str) -> str:
+    try:
+        found = codecs.lookup(name).name
+    except LookupError:
+        raise errors.InvalidArgumentError(
+            f"Could not create converter for {what} encoding: {name}"
+        ) from None
+    # Without a byte-order mark ICU reads and writes big-endian.
+    return {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}.get(found, found)
+
+
+def _pieces(item: bytes, codec: str) -> list[tuple[str, int]]:
+    """Return (text, size of the malformed bytes behind it) until the input is used up."""
+    pieces: list[tuple[str, int]] = []
+    while True:
+        try:
+            pieces.append((item.decode(codec), 0))
+            return pieces
+        except UnicodeDecodeError as error:
+            pieces.append((item[: error.start].decode(codec), error.end - error.start))
+            item = item[error.end :]
+
+
+def _without_mark(item: bytes, codec: str) -> bytes:
+    marks = {"utf-16-be": codecs.BOM_UTF16_BE, "utf-32-be": codecs.BOM_UTF32_BE}
+    mark = marks.get(codec)
+    return item[len(mark) :] if mark and item.startswith(mark) else item
+
+
+def _characters(item: bytes, codec: str, policy: _Policy) -> list[tuple[int, int]]:
+    """Return (code point, byte offset) of each character after the policy is applied."""
+    found: list[tuple[int, int]] = []
+    offset = 0
+    for text, malformed in _pieces(_without_mark(item, codec), codec):
+        for char in text:
+            code = ord(char)
+            if policy.replaces_controls and code < 0x20:
+                code = policy.replacement
+            found.append((code, offset))
+            offset += len(char.encode(codec))
+        if not malformed:
+            continue
+        if policy.errors == "strict":
+            raise errors.InvalidArgumentError("Invalid formatting on input string")
+        if policy.errors == "replace":
+            found.append((policy.replacement, offset))
+        offset += malformed
+    return found
+
+
+def _decode_all(
+    value: Value, encoding: str, policy: _Policy, splits_type: np.dtype[Any]
+) -> tuple[Value, Value, Value]:
+    codec = _codec(encoding, "input")
+    rows = [_characters(item, codec, policy) for item in value.ravel().tolist()]
+    splits = np.zeros(len(rows) + 1, splits_type)
+    np.cumsum([len(row) for row in rows], out=splits[1:])
+    codes = np.array([code for row in rows for code, _ in row], np.int32)
+    offsets = np.array([offset for row in rows for _, offset in row], np.int64)
+    return splits, codes, offsets
+
+
+@kernel("UnicodeDecode", host=True, dynamic_shape=True)
+def unicode_decode(
+    xp: ArrayNamespace,
+    value: Value,
+    input_encoding: str,
+    errors: str,
+    replacement_char: int,
+    replace_control_characters: bool,
+    Tsplits: np.dtype[Any],
+) -> tuple[Value, Value]:
+    """Return row splits and code points."""
+    del xp
+    policy = _policy(errors, replacement_char, replace_control_characters)
+    return _decode_all(value, input_encoding, policy, Tsplits)[:2]
+
+
+@kernel("UnicodeDecodeWithOffsets", host=True, dynamic_shape=True)
+def unicode_decode_with_offsets(
+    xp: ArrayNamespace,
+    value: Value,
+    input_encoding: str,
+    errors: str,
+    replacement_char: int,
+    replace_control_characters: bool,
+    Tsplits: np.dtype[Any],
+) -> tuple[Value, Value, Value]:
+    """Return row splits, code points and the byte at which each begins."""
+    del xp
+    policy = _policy(errors, replacement_char, replace_control_characters)
+    return _decode_all(value, input_encoding, policy, Tsplits)
+
+
+def _encode_codes(codes: list[int], codec: str, policy: _Policy) -> bytes:
+    kept: list[str] = []
+    for code in codes:
+        if 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
+            kept.append(chr(code))
+        elif policy.errors == "strict":
+            raise errors.InvalidArgumentError(
+                "Code point is out of range for Unicode, or is a surrogate."
+            )
+        elif policy.errors == "replace":
+            kept.append(chr(policy.replacement))
+    return "".join(kept).encode(codec)
+
+
+@kernel("UnicodeEncode", host=True)
+def unicode_encode(
+    xp: ArrayNamespace,
+    input_values: Value,
+    input_splits: Value,
+    errors: str,
+    output_encoding: str,
+    replacement_char: int,
+) -> Value:
+    """Return one string for each row of code points."""
+    del xp
+    policy = _policy(errors, replacement_char, False)
+    splits = input_splits.tolist()
+    _check_rows(splits, len(input_values))
+    codes = input_values.tolist()
+    codec = _codec(output_encoding, "output")
+    return string_array(
+        [_encode_codes(codes[start:stop], codec, policy) for start, stop in pairwise(splits)]
+    )
+
+
+def _check_rows(splits: list[int], size: int) -> None:
+    if not splits:
+        raise errors.InvalidArgumentError("Input_splits should contain elements, but was 0")
+    if splits[0] != 0:
+        raise errors.InvalidArgumentError(
+            f"First value in input_splits must be zero, got {splits[0]}"
+        )
+    if splits[-1] != size:
+        raise errors.InvalidArgumentError(
+            f"Last value in input_splits must be equal to length of input_tensor: {splits[-1]} "
+            f"vs. {size}"
+        )
+    if any(start > stop for start, stop in pairwise(splits)):
+        raise errors.InvalidArgumentError(f"Values in input_splits must not fall, got {splits}")
+
+
+@kernel("UnicodeTranscode", make=True, host=True)
+def unicode_transcode(
+    xp: ArrayNamespace,
+    input_encoding: str,
+    output_encoding: str,
+    errors: str,
+    replacement_char: int,
+    replace_control_characters: bool,
+) -> Callable[[Value], Value]:
+    """Return the strings in another encoding."""
+    del xp
+    policy = _policy(errors, replacement_char, replace_control_characters)
+    source, target = _codec(input_encoding, "input"), _codec(output_encoding, "output")
+
+    def transcode(item: bytes) -> bytes:
+        codes = [code for code, _ in _characters(item, source, policy)]
+        return _encode_codes(codes, target, policy)
+
+    return lambda value: map_strings(transcode, value)
