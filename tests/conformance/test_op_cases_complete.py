@@ -67,6 +67,11 @@ def test_reserved_keys_are_no_attrs_of_any_op():
     assert not attrs & RESERVED
 
 
+def test_cases_stand_in_the_file_of_their_op_s_family():
+    ops = OpRegistry()
+    assert not {c.op: c.stem for c in load_cases() if ops.get(c.op).family != c.family}
+
+
 def test_tolerances_are_of_known_ops():
     ops = OpRegistry()
     assert not sorted(set(BY_OP) - set(ops.names()))
