@@ -1,0 +1,188 @@
+"""Load SavedModels: graph, variables, assets, initialiser; of TensorFlow 1 and 2.
+
+Semantics: tensorflow/cc/saved_model/loader.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from graphmill import errors, files
+from graphmill.graph.model_file import open_model
+from graphmill.graph.model_format import Kind
+from graphmill.saved.assets import asset_feeds
+from graphmill.saved.signature import Signatures
+from graphmill.session.session import Session
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping
+
+    from graphmill.graph.model_file import LoadedMetaGraph, ModelFile
+    from graphmill.plugin.host import Host
+    from graphmill.proto.meta_graph_pb2 import MetaGraphDef
+
+_SERVE = frozenset({"serve"})
+_VARIABLES = ("variables", "variables")
+_INIT_SIGNATURE = "__saved_model_init_op"
+_INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
+_VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
+
+
+class SavedModel:
+    """A SavedModel, loaded: variables restored, initialiser run.
+
+        with graphmill.saved_model.load("digits") as model:
+            answer = model.signatures["serving_default"](image=pixels)
+
+    Attributes:
+        path: the model's folder.
+        tags: the tags of the meta graph that was loaded.
+        meta_graph: its `MetaGraphDef`; the contents of large constants are left out of the
+            graph in it.
+        session: the session that holds the graph and the variables.
+        signatures: the signatures by name, each callable with arrays by input name.
+    """
+
+    def __init__(self, path: str, model: ModelFile, loaded: LoadedMetaGraph, session: Session):
+        self.path = path
+        self.tags = loaded.tags
+        self.meta_graph: MetaGraphDef = loaded.meta_graph_def
+        self.session = session
+        self.signatures = Signatures(self.meta_graph.signature_def, session)
+        self._model = model
+
+    def close(self) -> None:
+        """Close the session and release the files; safe to call twice."""
+        self.session.close()
+        self._model.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"SavedModel({self.path!r}, tags={sorted(self.tags)}, {self.signatures})"
+
+
+def load(
+    path: str | os.PathLike[str],
+    tags: str | Iterable[str] | None = None,
+    config: Any = None,
+    host: Host | None = None,
+) -> SavedModel:
+    """Load a SavedModel and return it ready to run.
+
+    Args:
+        path: its folder (or the file `saved_model.pb` in it), by path or URL.
+        tags: the tags of the meta graph to load: exactly those that it was saved with. None
+            takes the only one, or else the one with the single tag "serve".
+        config: a `ConfigProto` for the session.
+        host: where ops, kernels and devices come from; by default what is installed.
+
+    Raises:
+        NotFoundError: there is no such model, a data file of its variables is missing, or no
+            meta graph has these tags (the message lists what there is).
+        InvalidArgumentError: the file is something else, or the graph is invalid.
+        DataLossError: the model or its variables are damaged.
+        PermissionDeniedError: an asset's name leads out of the model's folder.
+        OpError: what the initialiser raised.
+    """
+    model = open_model(path)
+    session: Session | None = None
+    try:
+        if model.kind is not Kind.SAVED_MODEL:
+            raise errors.InvalidArgumentError(
+                f"{model.path} is a {model.kind.value}, not a SavedModel; run it with "
+                "graphmill.Session(graph=path)"
+            )
+        folder = files.parent(model.path) or "."
+        loaded = _choose(model, tags)
+        session = Session(graph=loaded.graph, config=config, host=host)
+        _initialize(session, folder, loaded.meta_graph_def)
+        return SavedModel(folder, model, loaded, session)
+    except BaseException:
+        if session is not None:
+            session.close()
+        model.close()
+        raise
+
+
+def _choose(model: ModelFile, tags: str | Iterable[str] | None) -> LoadedMetaGraph:
+    """Return the meta graph that has exactly these tags."""
+    there = model.tag_sets()
+    listed = ", ".join(_show_tags(tag_set) for tag_set in there) or "none"
+    if tags is None:
+        if len(there) == 1:
+            return model.meta_graph(0)
+        if _SERVE not in there:
+            raise errors.NotFoundError(
+                f"{model.path} has {len(there)} meta graphs, and none is tagged just 'serve'; "
+                f"choose one by tags=…: {listed}"
+            )
+        return model.meta_graph(there.index(_SERVE))
+    wanted = frozenset([tags] if isinstance(tags, str) else tags)
+    if wanted not in there:
+        raise errors.NotFoundError(
+            f"{model.path} has no meta graph with exactly the tags {_show_tags(wanted)}; "
+            f"there are: {listed}"
+        )
+    return model.meta_graph(there.index(wanted))
+
+
+def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None:
+    """Restore the variables and run the initialiser."""
+    assets = asset_feeds(folder, meta_graph)
+    init_op = _init_op(folder, meta_graph)
+    saver = meta_graph.saver_def
+    prefix = files.join(folder, *_VARIABLES)
+    if files.exists(prefix + ".index"):
+        if saver.restore_op_name:
+            feeds = {**assets, saver.filename_tensor_name: prefix}
+            _run_once(session, feeds, saver.restore_op_name)
+    elif saver.restore_op_name and not init_op and _has_variables(meta_graph):
+        raise errors.NotFoundError(
+            f"{prefix}.index is missing: the model has variables, and nothing else gives them "
+            "values; copy the whole folder of the model"
+        )
+    if init_op:
+        _run_once(session, assets, init_op)
+
+
+def _run_once(session: Session, feeds: Mapping[str, Any], target: str) -> None:
+    """Run an operation with the feeds whose tensors the graph has a use for."""
+    session.make_callable([], list(feeds), targets=[target])(*feeds.values())
+
+
+def _init_op(folder: str, meta_graph: MetaGraphDef) -> str:
+    """Return the name of the initialiser, or "".
+
+    Semantics: GetInitOp in tensorflow/cc/saved_model/loader.cc.
+    """
+    if _INIT_SIGNATURE in meta_graph.signature_def:
+        outputs = meta_graph.signature_def[_INIT_SIGNATURE].outputs
+        if _INIT_SIGNATURE not in outputs:
+            raise errors.FailedPreconditionError(
+                f"{folder}: the signature {_INIT_SIGNATURE} does not name an operation"
+            )
+        return outputs[_INIT_SIGNATURE].name.partition(":")[0]
+    for collection in _INIT_COLLECTIONS:
+        if collection in meta_graph.collection_def:
+            names = list(meta_graph.collection_def[collection].node_list.value)
+            if len(names) != 1:
+                raise errors.FailedPreconditionError(
+                    f"Expected exactly one main op in {folder}: collection {collection} has "
+                    f"{len(names)}"
+                )
+            return names[0].partition(":")[0]
+    return ""
+
+
+def _has_variables(meta_graph: MetaGraphDef) -> bool:
+    return any(node.op in _VARIABLE_OPS for node in meta_graph.graph_def.node)
+
+
+def _show_tags(tags: Iterable[str]) -> str:
+    return "{" + ", ".join(map(repr, sorted(tags))) + "}"

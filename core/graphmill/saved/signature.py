@@ -1,0 +1,226 @@
+"""Signatures of a SavedModel as functions: arrays by name in, arrays by name out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill import dtypes, errors
+from graphmill.ops.tensor_proto import tensor_proto_to_numpy
+from graphmill.session.feeds import feed_converter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from graphmill.dtypes import DType
+    from graphmill.proto.meta_graph_pb2 import SignatureDef, TensorInfo
+    from graphmill.proto.tensor_pb2 import TensorProto
+    from graphmill.session.session import Session
+    from graphmill.typing import Shape, Value
+
+_INTERNAL_PREFIX = "__saved_model_"  # signatures that name the initialiser and the train op
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor of the graph that a signature names: its name, element type and static shape."""
+
+    tensor: str
+    dtype: DType
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of a signature.
+
+    Attributes:
+        name: its name in the signature.
+        parts: the tensor behind it; several for a sparse tensor (indices, values, dense shape)
+            or a composite one (its components).
+        is_composite: whether values are tuples, one array for each part.
+    """
+
+    name: str
+    parts: tuple[TensorSpec, ...]
+    is_composite: bool
+
+
+class Signature:
+    """A function over a session: `signature(image=pixels)["probabilities"]`.
+
+    Thread-safe. What must be prepared for the calls is made at the first one and kept.
+
+    Attributes:
+        name: the key in the model, like "serving_default".
+        method_name: what the model says that the signature stands for.
+        inputs: the inputs by name.
+        outputs: the outputs by name.
+    """
+
+    def __init__(self, name: str, definition: SignatureDef, session: Session) -> None:
+        self.name = name
+        self.method_name: str = definition.method_name
+        self.inputs = {key: _port(key, info) for key, info in sorted(definition.inputs.items())}
+        self.outputs = {key: _port(key, info) for key, info in sorted(definition.outputs.items())}
+        self._defaults = {key: _default(name, key, v) for key, v in definition.defaults.items()}
+        self._session = session
+        self._call: Callable[..., Any] | None = None
+        self._converters = {
+            key: [feed_converter(f"{key} ({p.tensor})", p.dtype, p.shape) for p in port.parts]
+            for key, port in self.inputs.items()
+        }
+
+    def __call__(
+        self, inputs: Mapping[str, Any] | None = None, /, **named: Any
+    ) -> dict[str, Value]:
+        """Return the outputs by name.
+
+        Args:
+            inputs: values by input name, for names that are no Python identifiers.
+            named: values by input name.
+
+        Raises:
+            InvalidArgumentError: an input is missing or unknown, or a value does not fit.
+            OpError: what the first failing node raised.
+        """
+        values = {**self._defaults, **(inputs or {}), **named}
+        if values.keys() != self.inputs.keys():
+            raise self._wrong_inputs(values)
+        feeds = [
+            convert(part)
+            for key, port in self.inputs.items()
+            for convert, part in zip(
+                self._converters[key], self._parts(port, values[key]), strict=True
+            )
+        ]
+        call = self._call
+        if call is None:
+            call = self._call = self._make_call()
+        return self._name_outputs(call(*feeds))
+
+    def __repr__(self) -> str:
+        return f"Signature({self.name}: {', '.join(self.inputs)} -> {', '.join(self.outputs)})"
+
+    def _make_call(self) -> Callable[..., Any]:
+        feeds = [part.tensor for port in self.inputs.values() for part in port.parts]
+        fetches = [part.tensor for port in self.outputs.values() for part in port.parts]
+        return self._session.make_callable(fetches, feeds)
+
+    def _parts(self, port: Port, value: Any) -> list[Any]:
+        if not port.is_composite:
+            return [value]
+        parts = list(value) if isinstance(value, tuple | list) else []
+        if len(parts) != len(port.parts):
+            names = ", ".join(part.tensor for part in port.parts)
+            raise errors.InvalidArgumentError(
+                f"input {port.name!r} of signature {self.name!r} is a composite tensor; give a "
+                f"tuple of {len(port.parts)} arrays, for {names}"
+            )
+        return parts
+
+    def _name_outputs(self, values: list[Value]) -> dict[str, Value]:
+        results: dict[str, Value] = {}
+        position = 0
+        for key, port in self.outputs.items():
+            stop = position + len(port.parts)
+            parts = tuple(values[position:stop])
+            results[key] = parts if port.is_composite else parts[0]
+            position = stop
+        return results
+
+    def _wrong_inputs(self, values: Mapping[str, Any]) -> errors.InvalidArgumentError:
+        unknown = sorted(values.keys() - self.inputs.keys())
+        missing = sorted(self.inputs.keys() - values.keys())
+        faults = [f"unknown: {name!r}{errors.suggest(name, self.inputs)}" for name in unknown]
+        faults += [f"missing: {name!r}" for name in missing]
+        takes = ", ".join(map(_describe, self.inputs.values())) or "no inputs"
+        return errors.InvalidArgumentError(
+            f"wrong inputs for signature {self.name!r}: {'; '.join(faults)}. It takes {takes}"
+        )
+
+
+class Signatures(Mapping[str, Signature]):
+    """The signatures of a model by name; an unknown name is a NotFoundError with near matches."""
+
+    def __init__(self, definitions: Mapping[str, SignatureDef], session: Session) -> None:
+        self._signatures = {
+            name: Signature(name, definition, session)
+            for name, definition in sorted(definitions.items())
+            if not name.startswith(_INTERNAL_PREFIX)
+        }
+
+    def __getitem__(self, name: str) -> Signature:
+        found = self._signatures.get(name)
+        if found is None:
+            there = ", ".join(map(repr, self._signatures)) or "none"
+            raise errors.NotFoundError(
+                f"the model has no signature {name!r}{errors.suggest(name, self._signatures)}; "
+                f"there are: {there}"
+            )
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the signature `name`, or `default` if there is none."""
+        return self._signatures.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._signatures
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._signatures)
+
+    def __len__(self) -> int:
+        return len(self._signatures)
+
+    def __repr__(self) -> str:
+        return f"Signatures({', '.join(self._signatures)})"
+
+
+def _port(name: str, info: TensorInfo) -> Port:
+    kind = info.WhichOneof("encoding")
+    parts: tuple[TensorSpec, ...]
+    if kind == "coo_sparse":
+        sparse = info.coo_sparse
+        parts = (
+            TensorSpec(sparse.indices_tensor_name, dtypes.int64, (-1, -1)),
+            TensorSpec(sparse.values_tensor_name, _dtype(info), (-1,)),
+            TensorSpec(sparse.dense_shape_tensor_name, dtypes.int64, (-1,)),
+        )
+        return Port(name, parts, is_composite=True)
+    if kind == "composite_tensor":
+        components = [_port(name, part) for part in info.composite_tensor.components]
+        parts = tuple(spec for component in components for spec in component.parts)
+        return Port(name, parts, is_composite=True)
+    return Port(name, (TensorSpec(info.name, _dtype(info), _shape(info)),), is_composite=False)
+
+
+def _dtype(info: TensorInfo) -> DType:
+    return dtypes.as_dtype(int(info.dtype)).base_dtype
+
+
+def _shape(info: TensorInfo) -> Shape:
+    if not info.HasField("tensor_shape") or info.tensor_shape.unknown_rank:
+        return None
+    return tuple(dim.size for dim in info.tensor_shape.dim)
+
+
+def _default(signature: str, key: str, value: TensorProto) -> Any:
+    try:
+        return tensor_proto_to_numpy(value)
+    except errors.OpError as error:
+        raise type(error)(
+            f"the default of input {key!r} of signature {signature!r}: {error.message}"
+        ) from error
+
+
+def _describe(port: Port) -> str:
+    parts = [f"{part.dtype.name}{_shape_text(part.shape)}" for part in port.parts]
+    return f"{port.name}: " + (f"({', '.join(parts)})" if port.is_composite else parts[0])
+
+
+def _shape_text(shape: Shape) -> str:
+    if shape is None:
+        return ""
+    return "[" + ", ".join("?" if size < 0 else str(size) for size in shape) + "]"
