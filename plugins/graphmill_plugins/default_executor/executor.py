@@ -53,7 +53,7 @@ class DefaultExecutorFactory(ExecutorFactory):
         """Return an executor of `graph`.
 
         Raises:
-            UnimplementedError: the graph has control flow that this executor does not run.
+            InvalidArgumentError: the graph's frames are badly nested.
             OpError: a kernel refused its node.
         """
         return DefaultExecutor(params, graph)

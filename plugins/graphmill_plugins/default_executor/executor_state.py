@@ -20,9 +20,10 @@ from graphmill.errors import (
     OpError,
     ResourceExhaustedError,
 )
+from graphmill.runtime.dead import DEAD
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.step_stats import NodeStats, describe_outputs, now, thread_id
-from graphmill_plugins.default_executor.propagator import SimplePropagator
+from graphmill_plugins.default_executor.propagator import Propagator, SimplePropagator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from graphmill.runtime.executor import ExecutorArgs
     from graphmill_plugins.default_executor.executor import DefaultExecutor
     from graphmill_plugins.default_executor.graph_view import NodeItem
+    from graphmill_plugins.default_executor.propagator import Ready
+
+    Completion = tuple[NodeItem, Any, Any, BaseException | None]
+    """An asynchronous kernel's node, iteration, outputs and error."""
 
 # What NumPy and kernels raise for bad values; any other class is a fault of the kernel itself.
 _BAD_VALUE = (ValueError, IndexError, OverflowError, ZeroDivisionError)
@@ -55,10 +60,13 @@ class ExecutorState:
     def __init__(self, executor: DefaultExecutor, args: ExecutorArgs) -> None:
         self.args = args
         self._executor = executor
-        self._propagator = SimplePropagator(executor.view)
-        self._ready: list[NodeItem] = []
+        view = executor.view
+        self._propagator: SimplePropagator | Propagator = (
+            Propagator(view) if view.has_control_flow else SimplePropagator(view)
+        )
+        self._ready: Ready = []
         self._async_outstanding = 0
-        self._completions: SimpleQueue[tuple[NodeItem, Any, BaseException | None]] | None = None
+        self._completions: SimpleQueue[Completion] | None = None
 
     def run(self) -> OpError | None:
         """Run the graph; return the first error, or None."""
@@ -69,42 +77,49 @@ class ExecutorState:
                 error = self._finish_one() or error
                 if error is None:
                     error = self._run_ready()
-        if error is None and self.args.sync_on_finish:
-            self._executor.params.device.sync()
+        if error is None:
+            if self._executor.view.has_control_flow and not self._propagator.is_done:
+                return self._stuck()
+            if self.args.sync_on_finish:
+                self._executor.params.device.sync()
         return error
 
     def _start_args(self) -> OpError | None:
         propagator, ready = self._propagator, self._ready
         frame = self.args.call_frame
-        propagator.start(ready)
+        iteration = propagator.start(ready)
         for item in self._executor.view.args:
             try:
-                propagator.output_done(item, frame.get_arg(item.index), ready)
+                propagator.output_done(item, iteration, frame.get_arg(item.index), ready)
             except OpError as error:
-                return self._located(item, error)
+                return self._located(item, iteration, error)
         return None
 
     def _run_ready(self) -> OpError | None:
         """Process nodes until none is ready or one fails. This is the hot loop."""
         ready = self._ready
         propagator = self._propagator
-        inputs = propagator.inputs
-        output_done = propagator.output_done
+        output_done, node_done = propagator.output_done, propagator.node_done
         cancellation = self.args.cancellation_manager or _NEVER
         is_traced = self.args.stats_collector is not None
         item: NodeItem | None = None
+        iteration: Any = None
         try:
             while ready:
                 if cancellation.is_cancelled:
                     return self._cancelled()
-                item = ready.pop()
+                item, iteration, is_dead = ready.pop()
+                inputs = iteration.inputs
                 start, stop = item.input_start, item.input_stop
                 taken = inputs[start:stop]
                 inputs[start:stop] = item.cleared
+                if is_dead:
+                    node_done(item, iteration, True, item.dead_outputs, ready)
+                    continue
                 if item.is_plain and not is_traced:
                     result = item.compute(*taken)  # type: ignore[misc]
                 else:
-                    result = self._call(item, taken)
+                    result = self._call(item, iteration, taken)
                     if result is _ASYNC:
                         continue
                 # The arguments of the last node must not live on while the next one runs.
@@ -113,16 +128,16 @@ class ExecutorState:
                     dtype = item.output_dtype
                     if dtype is not None and getattr(result, "dtype", None) is not dtype:
                         _check_output(item, 0, result, dtype)
-                    output_done(item, result, ready)
+                    output_done(item, iteration, result, ready)
                 else:
                     _check_outputs(item, result)
-                    propagator.outputs_done(item, result if item.num_outputs else (), ready)
+                    node_done(item, iteration, False, result if item.num_outputs else (), ready)
                 result = None
-        except Exception as error:  # noqa: BLE001 - the border to code of plugins: all becomes typed
-            return self._typed(item, error)
+        except Exception as error:  # noqa: BLE001 - the border to plugins' code: all becomes typed
+            return self._typed(item, iteration, error)
         return None
 
-    def _call(self, item: NodeItem, taken: list[Any]) -> Any:
+    def _call(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
         """Call a node's kernel where it takes more than the plain inputs."""
         if item.is_retval:
             value = taken[0]
@@ -136,7 +151,7 @@ class ExecutorState:
             kernel = item.kernel
             taken = [OpKernelContext(self.args, kernel), *taken]  # type: ignore[arg-type]
         if item.is_async:
-            return self._start_async(item, taken)
+            return self._start_async(item, iteration, taken)
         if self.args.stats_collector is not None:
             return self._call_traced(item, taken)
         return item.compute(*taken)  # type: ignore[misc]
@@ -161,27 +176,37 @@ class ExecutorState:
             ),
         )
 
-    def _start_async(self, item: NodeItem, taken: list[Any]) -> Any:
+    def _start_async(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
         if self._completions is None:
             self._completions = SimpleQueue()
         self._async_outstanding += 1
-        item.compute(*taken, done=_done_once(item, self._completions.put))  # type: ignore[misc]
+        done = _done_once(item, iteration, self._completions.put)
+        item.compute(*taken, done=done)  # type: ignore[misc]
         return _ASYNC
 
     def _finish_one(self) -> OpError | None:
         """Wait for an asynchronous kernel and propagate its outputs."""
-        item, outputs, error = self._completions.get()  # type: ignore[union-attr]
+        item, iteration, outputs, error = self._completions.get()  # type: ignore[union-attr]
         self._async_outstanding -= 1
         if error is not None:
-            return self._typed(item, error)
+            return self._typed(item, iteration, error)
         try:
             if item.num_outputs == 1:
                 outputs = (outputs,)
             _check_outputs(item, outputs)
-            self._propagator.outputs_done(item, outputs if item.num_outputs else (), self._ready)
         except OpError as fault:
-            return self._located(item, fault)
+            return self._located(item, iteration, fault)
+        given = outputs if item.num_outputs else ()
+        self._propagator.node_done(item, iteration, False, given, self._ready)
         return None
+
+    def _stuck(self) -> OpError:
+        """Return the error of a run in which nothing is ready and nodes still wait."""
+        return InternalError(
+            "the step is stuck: nothing is ready, and these nodes wait for inputs that will not "
+            f"come:\n{self._propagator.story()}",
+            device=self._executor.params.device.name,
+        )
 
     def _cancelled(self) -> OpError:
         reason = self.args.cancellation_manager.reason  # type: ignore[union-attr]
@@ -189,10 +214,10 @@ class ExecutorState:
             return reason
         return CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
 
-    def _typed(self, item: NodeItem | None, error: BaseException) -> OpError:
+    def _typed(self, item: NodeItem | None, iteration: Any, error: BaseException) -> OpError:
         """Return `error` as a status error that names the node."""
         if isinstance(error, OpError):
-            return self._located(item, error)
+            return self._located(item, iteration, error)
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         if isinstance(error, MemoryError):
             typed: OpError = ResourceExhaustedError(f"out of memory: {text}")
@@ -206,11 +231,13 @@ class ExecutorState:
             )
             typed = InternalError(f"the kernel {source} failed: {text}")
         typed.__cause__ = error
-        return self._located(item, typed)
+        return self._located(item, iteration, typed)
 
-    def _located(self, item: NodeItem | None, error: OpError) -> OpError:
+    def _located(self, item: NodeItem | None, iteration: Any, error: OpError) -> OpError:
         if item is None:
             return error
+        if iteration.name and error.node is None:
+            error.message += f" (in iteration {iteration.name})"
         kernel = item.kernel
         owner = kernel.owner if kernel is not None else None
         builtin = owner is None or getattr(owner, "is_builtin", False)
@@ -254,7 +281,7 @@ def _dereference(item: NodeItem, taken: list[Any]) -> list[Any]:
 
 
 def _done_once(
-    item: NodeItem, put: Callable[[tuple[NodeItem, Any, BaseException | None]], None]
+    item: NodeItem, iteration: Any, put: Callable[[Completion], None]
 ) -> Callable[..., None]:
     """Return the `done` of an asynchronous kernel; a second call is the kernel's fault."""
     called = False
@@ -264,7 +291,7 @@ def _done_once(
         if called:
             raise InternalError(f"the kernel of {item.node.name!r} called done twice")
         called = True
-        put((item, outputs, error))
+        put((item, iteration, outputs, error))
 
     return done
 
@@ -295,7 +322,7 @@ def _check_outputs(item: NodeItem, result: Any) -> None:
             f"the kernel {_source(item)} returned {given} outputs, expected {count}"
         )
     for index, (value, dtype) in enumerate(zip(result, item.output_dtypes, strict=True)):
-        if dtype is not None and getattr(value, "dtype", None) is not dtype:
+        if dtype is not None and getattr(value, "dtype", None) is not dtype and value is not DEAD:
             _check_output(item, index, value, dtype)
 
 

@@ -1,7 +1,7 @@
 """`GraphView`: a graph as flat arrays of `NodeItem`s, the form in which it is executed (row E3).
 
-Semantics: `tensorflow/core/common_runtime/graph_view.h`. Everything that can be known before a run
-is put here once, so that a run touches no names, attrs or types.
+Semantics: `tensorflow/core/common_runtime/graph_view.h`, `immutable_executor_state.cc`. Everything
+that can be known before a run is put here once, so that a run touches no names, attrs or types.
 """
 
 from __future__ import annotations
@@ -9,34 +9,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.dtypes import resource, variant
-from graphmill.errors import OpError, UnimplementedError
+from graphmill.errors import OpError
+from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS
+from graphmill.runtime.dead import DEAD
+from graphmill_plugins.default_executor.frames import (
+    ENTER_OPS,
+    EXIT_OPS,
+    FrameInfo,
+    FramePath,
+    analyse_frames,
+    frame_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
 
+    from graphmill.dtypes import DType
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.kernel import OpKernel
 
 ARG_OPS: Final = frozenset({"_Arg", "_DeviceArg"})
 RETVAL_OPS: Final = frozenset({"_Retval", "_DeviceRetval"})
-CONTROL_FLOW_OPS: Final = frozenset(
-    {
-        "Switch",
-        "RefSwitch",
-        "_SwitchN",
-        "Merge",
-        "RefMerge",
-        "Enter",
-        "RefEnter",
-        "Exit",
-        "RefExit",
-        "NextIteration",
-        "RefNextIteration",
-    }
-)
+
+# How the outputs of a node travel: within its iteration, into a frame, out of it, to the next one.
+PLAIN: Final = 0
+ENTER: Final = 1
+EXIT: Final = 2
+NEXT_ITERATION: Final = 3
 
 
 class NodeItem:
@@ -44,13 +46,20 @@ class NodeItem:
 
     Attributes:
         id: index in `GraphView.items`.
+        id_in_frame: index among the nodes of its frame.
         node: the graph's node.
+        kind: how its outputs travel: `PLAIN`, `ENTER`, `EXIT` or `NEXT_ITERATION`.
+        is_merge, is_control_trigger, is_constant_enter: what the propagator must know.
+        is_simple: whether it is plain and no consumer is a `Merge` or `ControlTrigger`.
+        child_frame: for an `Enter`, the frame that it leads into.
         kernel: its bound kernel; None for arguments and results, which need none.
         compute: the kernel's call.
-        input_start, input_stop: its inputs in the flat array of input entries.
+        input_start, input_stop: its inputs in the flat array of its frame's input entries.
         cleared: what its input entries are set to once they are taken.
-        pending: how many data and control edges must arrive before it is ready.
+        num_inputs: how many data inputs it has.
+        pending: what it waits for; see `IterationState.pending`.
         num_outputs: how many outputs it has.
+        dead_outputs: what a dead node gives.
         output_dtype: the NumPy dtype of its sole output if that is an array, else None.
         output_dtypes: the same for each of several outputs.
         first_edges: (input entry, consumer) for each edge out of output 0.
@@ -64,20 +73,29 @@ class NodeItem:
     """
 
     __slots__ = (
+        "child_frame",
         "cleared",
         "compute",
         "control_edges",
+        "dead_outputs",
         "first_edges",
         "id",
+        "id_in_frame",
         "index",
         "input_start",
         "input_stop",
         "is_arg",
         "is_async",
+        "is_constant_enter",
+        "is_control_trigger",
+        "is_merge",
         "is_plain",
         "is_retval",
+        "is_simple",
         "kernel",
+        "kind",
         "node",
+        "num_inputs",
         "num_outputs",
         "output_dtype",
         "output_dtypes",
@@ -88,14 +106,13 @@ class NodeItem:
         "uninitialized_ok",
     )
 
-    def __init__(self, item_id: int, node: Node, input_start: int) -> None:
+    def __init__(self, item_id: int, node: Node) -> None:
         self.id = item_id
         self.node = node
-        self.input_start = input_start
-        self.input_stop = input_start + len(node.in_edges)
-        self.cleared = [None] * len(node.in_edges)
-        self.pending = len(node.in_edges) + len(node.control_in_edges)
+        self.num_inputs = len(node.in_edges)
+        self.cleared = [None] * self.num_inputs
         self.num_outputs = node.num_outputs
+        self.dead_outputs = (DEAD,) * node.num_outputs
         self.output_dtypes = tuple(map(_checked_dtype, node.output_types))
         self.output_dtype = self.output_dtypes[0] if self.num_outputs == 1 else None
         self.is_arg = node.op in ARG_OPS
@@ -103,10 +120,18 @@ class NodeItem:
         self.index: int = node.attrs["index"] if self.is_arg or self.is_retval else -1
         self.ref_inputs = _inputs_to_dereference(node)
         self.uninitialized_ok = node.op_def.allows_uninitialized_input
+        self.kind = _kind(node)
+        self.is_merge = node.op in MERGE_OPS
+        self.is_control_trigger = node.op == "ControlTrigger"
+        self.is_constant_enter = self.kind == ENTER and bool(node.attrs["is_constant"])
+        self.is_simple = False
+        self.pending = _initial_pending(node, is_merge=self.is_merge)
         self.kernel: OpKernel | None = None
         self.compute: Callable[..., Any] | None = None
         self.takes_context = self.is_async = False
         self.is_plain = False
+        self.id_in_frame = self.input_start = self.input_stop = 0
+        self.child_frame: FrameView | None = None
         self.first_edges: tuple[tuple[int, NodeItem], ...] = ()
         self.output_edges: tuple[tuple[tuple[int, NodeItem], ...], ...] = ()
         self.control_edges: tuple[NodeItem, ...] = ()
@@ -123,6 +148,47 @@ class NodeItem:
         return f"<NodeItem {self.id} {self.node.name!r}>"
 
 
+class FrameView:
+    """A frame before any run: the layout that all its iterations share.
+
+    Attributes:
+        name: the frame's own name; empty for the root frame.
+        path: its name with those of the frames around it.
+        input_count: how many `Enter`s lead into it.
+        parallel_iterations: how many of its iterations may be unfinished at once.
+        items: its nodes, by `id_in_frame`.
+        total_inputs: size of the flat array of input entries.
+        initial_pending: for each node what it waits for.
+        no_dead: zeros, one for each node.
+    """
+
+    __slots__ = (
+        "initial_pending",
+        "input_count",
+        "items",
+        "name",
+        "no_dead",
+        "parallel_iterations",
+        "path",
+        "total_inputs",
+    )
+
+    def __init__(self, info: FrameInfo, items: Mapping[Node, NodeItem]) -> None:
+        self.path = info.path
+        self.name = info.path[-1] if info.path else ""
+        self.input_count = info.input_count
+        self.parallel_iterations = info.parallel_iterations
+        self.items = [items[node] for node in info.nodes]
+        self.total_inputs = 0
+        for index, item in enumerate(self.items):
+            item.id_in_frame = index
+            item.input_start = self.total_inputs
+            self.total_inputs += item.num_inputs
+            item.input_stop = self.total_inputs
+        self.initial_pending = [item.pending for item in self.items]
+        self.no_dead = [0] * len(self.items)
+
+
 class GraphView:
     """All nodes of one executor.
 
@@ -130,34 +196,67 @@ class GraphView:
         items: the nodes.
         args: the items of arguments.
         num_retvals: how many results there are.
-        total_inputs: size of the flat array of input entries.
-        initial_pending: for each item how many edges it waits for.
-        roots: the items that wait for none; arguments not included.
+        root_frame: the frame that everything outside of loops is in.
+        roots: the items that wait for nothing; arguments not included.
+        has_control_flow: whether any node can be dead or run more than once.
     """
 
-    __slots__ = ("args", "initial_pending", "items", "num_retvals", "roots", "total_inputs")
+    __slots__ = ("args", "has_control_flow", "items", "num_retvals", "root_frame", "roots")
 
     def __init__(self, graph: Graph, create_kernel: Callable[[Node], OpKernel]) -> None:
         nodes = graph.nodes
-        _refuse_control_flow(nodes)
-        self.items: list[NodeItem] = []
-        self.total_inputs = 0
-        by_node: dict[Node, NodeItem] = {}
-        for node in nodes:
-            item = NodeItem(len(self.items), node, self.total_inputs)
-            self.total_inputs = item.input_stop
-            self.items.append(item)
-            by_node[node] = item
+        self.has_control_flow = any(_is_control_flow(node) for node in nodes)
+        by_node = {node: NodeItem(index, node) for index, node in enumerate(nodes)}
+        self.items = list(by_node.values())
+        self.root_frame = self._lay_out_frames(graph, by_node)
         for item in self.items:
             _connect(item, by_node)
         _create_kernels(self.items, create_kernel)
         self.args = [item for item in self.items if item.is_arg]
         self.num_retvals = 1 + max((i.index for i in self.items if i.is_retval), default=-1)
-        self.initial_pending = [item.pending for item in self.items]
-        self.roots = [item for item in self.items if not item.pending and not item.is_arg]
+        self.roots = [item for item in self.items if _is_root(item)]
+
+    def _lay_out_frames(self, graph: Graph, by_node: Mapping[Node, NodeItem]) -> FrameView:
+        if not self.has_control_flow:
+            return FrameView(FrameInfo((), nodes=list(by_node)), by_node)
+        frames, infos = analyse_frames(graph)
+        views: dict[FramePath, FrameView] = {
+            path: FrameView(info, by_node) for path, info in infos.items()
+        }
+        for node, item in by_node.items():
+            if item.kind == ENTER:
+                item.child_frame = views[(*frames[node], frame_name(node))]
+        return views[()]
 
 
-def _connect(item: NodeItem, by_node: dict[Node, NodeItem]) -> None:
+def _kind(node: Node) -> int:
+    if node.op in ENTER_OPS:
+        return ENTER
+    if node.op in EXIT_OPS:
+        return EXIT
+    return NEXT_ITERATION if node.op in NEXT_ITERATION_OPS else PLAIN
+
+
+def _is_control_flow(node: Node) -> bool:
+    return _kind(node) != PLAIN or node.op in _DEADNESS_OPS
+
+
+# Ops that make outputs dead, or care whether an input is.
+_DEADNESS_OPS: Final = MERGE_OPS | {"Switch", "RefSwitch", "_SwitchN", "ControlTrigger"}
+
+
+def _is_root(item: NodeItem) -> bool:
+    return not item.is_arg and not item.num_inputs and item.pending == int(item.is_merge)
+
+
+def _initial_pending(node: Node, *, is_merge: bool) -> int:
+    source = node.graph.source
+    control = sum(edge.src is not source for edge in node.control_in_edges)
+    # A Merge starts at its first live input: bit 0 stands for that, control edges count double.
+    return 1 + 2 * control if is_merge else len(node.in_edges) + control
+
+
+def _connect(item: NodeItem, by_node: Mapping[Node, NodeItem]) -> None:
     by_output: list[list[tuple[int, NodeItem]]] = [[] for _ in range(item.num_outputs)]
     control = []
     for edge in item.node.out_edges:
@@ -171,7 +270,10 @@ def _connect(item: NodeItem, by_node: dict[Node, NodeItem]) -> None:
     item.output_edges = tuple(map(tuple, by_output))
     item.first_edges = item.output_edges[0] if by_output else ()
     item.control_edges = tuple(control)
-    item.pending -= sum(edge.src is item.node.graph.source for edge in item.node.control_in_edges)
+    consumers = [*control, *(consumer for edges in by_output for _, consumer in edges)]
+    item.is_simple = item.kind == PLAIN and not any(
+        consumer.is_merge or consumer.is_control_trigger for consumer in consumers
+    )
 
 
 def _create_kernels(items: Sequence[NodeItem], create_kernel: Callable[[Node], OpKernel]) -> None:
@@ -184,19 +286,6 @@ def _create_kernels(items: Sequence[NodeItem], create_kernel: Callable[[Node], O
                 raise
 
 
-def _refuse_control_flow(nodes: Sequence[Node]) -> None:
-    found = [node for node in nodes if node.op in CONTROL_FLOW_OPS]
-    if found:
-        names = ", ".join(f"{node.name} ({node.op})" for node in found[:3])
-        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-        raise UnimplementedError(
-            f"the graph has control flow of version 1, which the DEFAULT executor does not run "
-            f"yet: {names}{more}. Functional control flow (If, While, Case) runs",
-            node=found[0].name,
-            op=found[0].op,
-        )
-
-
 def _inputs_to_dereference(node: Node) -> tuple[int, ...]:
     return tuple(
         position
@@ -205,8 +294,8 @@ def _inputs_to_dereference(node: Node) -> tuple[int, ...]:
     )
 
 
-def _checked_dtype(dtype: Any) -> np.dtype[Any] | None:
+def _checked_dtype(dtype: DType) -> np.dtype[Any] | None:
     """Return the dtype that an output's `dtype` must be; None where outputs are not arrays."""
     if dtype.is_ref or dtype in (resource, variant):
         return None
-    return dtype.as_numpy_dtype  # type: ignore[no-any-return]
+    return dtype.as_numpy_dtype

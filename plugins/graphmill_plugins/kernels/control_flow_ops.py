@@ -1,14 +1,17 @@
-"""Control-flow ops that compute nothing: NoOp, ControlTrigger, LoopCond, Abort.
+"""Control-flow ops: what they give; where it goes is the executor's business.
 
-Semantics: tensorflow/core/kernels/no_op.cc, control_flow_ops.cc. Switch, Merge, Enter, Exit and
-NextIteration are rules of the executor; their kernels are those of the frames that it keeps.
+Semantics: tensorflow/core/kernels/no_op.cc, control_flow_ops.cc. An executor hands a `Merge` None
+for the inputs that did not arrive; an output without a value is `DEAD`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphmill import errors
+from graphmill.runtime.dead import DEAD
 from graphmill.runtime.kernel import kernel
 
 if TYPE_CHECKING:
@@ -21,11 +24,62 @@ def no_op(xp: ArrayNamespace) -> None:
     del xp
 
 
-@kernel("LoopCond")
-def loop_cond(xp: ArrayNamespace, value: Value) -> Value:
-    """Forward the condition of a loop."""
+@kernel(
+    "LoopCond",
+    "Enter",
+    "RefEnter",
+    "Exit",
+    "RefExit",
+    "NextIteration",
+    "RefNextIteration",
+    make=True,
+)
+def forward(xp: ArrayNamespace) -> Any:
+    """Forward the input."""
     del xp
-    return value
+    return lambda value: value
+
+
+@kernel("Switch", "RefSwitch", make=True)
+def switch(xp: ArrayNamespace) -> Any:
+    """Give `data` at output 1 if `pred` holds, else at output 0."""
+    del xp
+
+    def give(data: Value, pred: Value) -> tuple[Any, Any]:
+        return (DEAD, data) if pred else (data, DEAD)
+
+    return give
+
+
+@kernel("_SwitchN")
+def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int) -> list[Any]:
+    """Give `data` at output `output_index`; at the last one for an index out of range."""
+    del xp
+    index = int(output_index)
+    outputs: list[Any] = [DEAD] * num_outs
+    outputs[index if 0 <= index < num_outs else num_outs - 1] = data
+    return outputs
+
+
+@kernel("Merge", "RefMerge")
+def merge(xp: ArrayNamespace, inputs: list[Any]) -> tuple[Any, Value]:
+    """Give the input that arrived, and which it is."""
+    del xp
+    for index, value in enumerate(inputs):
+        if value is not None:
+            return value, np.int32(index)
+    raise errors.InternalError("a Merge was run before any of its inputs arrived")
+
+
+@kernel("RefSelect", host=True)
+def ref_select(xp: ArrayNamespace, index: Value, inputs: list[Any]) -> Any:
+    """Give the reference at `index`."""
+    del xp
+    if not 0 <= index < len(inputs):
+        raise errors.InvalidArgumentError(
+            f"Index must be in the range [0, {len(inputs)}) but got {index}"
+        )
+    return inputs[int(index)]
 
 
 @kernel("Abort", host=True)

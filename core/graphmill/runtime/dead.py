@@ -1,0 +1,19 @@
+"""`DEAD`: what stands in the place of an output that a branch not taken did not compute."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+
+class _Dead(enum.Enum):
+    """The type of `DEAD`."""
+
+    DEAD = enum.auto()
+
+    def __repr__(self) -> str:
+        return "DEAD"
+
+
+DEAD: Final = _Dead.DEAD
+"""A kernel such as `Switch` returns it for the outputs that carry no value in this step."""

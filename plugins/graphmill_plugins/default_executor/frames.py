@@ -1,0 +1,163 @@
+"""Control-flow analysis: which frame each node is in, and what each frame holds (row E3).
+
+Semantics: `tensorflow/core/graph/control_flow.cc` (BuildControlFlowInfo) and
+`tensorflow/core/common_runtime/immutable_executor_state.cc`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.algorithms import is_back_edge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Edge, Node
+
+ENTER_OPS: Final = frozenset({"Enter", "RefEnter"})
+EXIT_OPS: Final = frozenset({"Exit", "RefExit"})
+
+FramePath = tuple[str, ...]
+"""The names of the frames that a node is in, from the outside in; empty for the root frame."""
+
+
+@dataclass(slots=True)
+class FrameInfo:
+    """What is known of a frame before any run.
+
+    Attributes:
+        path: the frame and those around it.
+        input_count: how many `Enter` nodes lead into it.
+        parallel_iterations: how many of its iterations may run at once.
+        nodes: the nodes in it, `Enter` nodes not included (they are in the frame around it).
+    """
+
+    path: FramePath
+    input_count: int = 0
+    parallel_iterations: int = 1
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The frame's own name, for messages."""
+        return self.path[-1] if self.path else "<root>"
+
+
+def analyse_frames(graph: Graph) -> tuple[dict[Node, FramePath], dict[FramePath, FrameInfo]]:
+    """Return the frame that each node runs in, and all frames.
+
+    A node runs in the frame of its inputs; what an `Enter` gives is in the frame that it names,
+    what an `Exit` gives in the one around.
+
+    Raises:
+        InvalidArgumentError: inputs of a node come from different frames, an `Exit` is outside any
+            frame, or the `Enter`s of a frame disagree; names node, frames and inputs.
+    """
+    frames: dict[Node, FramePath] = {}
+    infos: dict[FramePath, FrameInfo] = {(): FrameInfo(())}
+    for node in _in_data_flow_order(graph.nodes):
+        path = _frame_of(node, frames)
+        frames[node] = path
+        infos[path].nodes.append(node)
+        if node.op in ENTER_OPS:
+            _note_enter(node, path, infos)
+    _check_back_edges(graph.nodes, frames)
+    return frames, infos
+
+
+def _in_data_flow_order(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes, each after its inputs, back edges of loops aside."""
+    nodes = list(nodes)
+    waiting = {node: sum(not is_back_edge(edge) for edge in _inputs(node)) for node in nodes}
+    order = [node for node in nodes if not waiting[node]]
+    for node in order:
+        for edge in node.out_edges:
+            if edge.dst in waiting and not is_back_edge(edge):
+                waiting[edge.dst] -= 1
+                if not waiting[edge.dst]:
+                    order.append(edge.dst)
+    return order
+
+
+def _inputs(node: Node) -> list[Edge]:
+    source = node.graph.source
+    return [e for e in (*node.in_edges, *node.control_in_edges) if e.src is not source]
+
+
+def _frame_of(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
+    path: FramePath | None = None
+    first: Edge | None = None
+    for edge in _inputs(node):
+        if is_back_edge(edge):
+            continue
+        found = output_frame(edge.src, frames)
+        if path is None:
+            path, first = found, edge
+        elif found != path:
+            raise InvalidArgumentError(
+                "has inputs from different frames. The input "
+                f"'{first.tensor_name if first else ''}'"
+                f" is in frame '{_text(path)}'. The input '{edge.tensor_name}' is in frame "
+                f"'{_text(found)}'. A value goes into a loop through Enter, out of it through Exit",
+                node=node.name,
+                op=node.op,
+            )
+    if node.op in EXIT_OPS and not path:
+        raise InvalidArgumentError(
+            "is an Exit outside of any frame; a loop begins with Enter", node=node.name, op=node.op
+        )
+    return path or ()
+
+
+def output_frame(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
+    """Return the frame of what a node gives: not its own for Enter and Exit."""
+    path = frames[node]
+    if node.op in ENTER_OPS:
+        return (*path, frame_name(node))
+    return path[:-1] if node.op in EXIT_OPS else path
+
+
+def frame_name(enter: Node) -> str:
+    """Return the name of the frame that an `Enter` leads into."""
+    name: bytes = enter.attrs["frame_name"]
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _note_enter(node: Node, path: FramePath, infos: dict[FramePath, FrameInfo]) -> None:
+    child = (*path, frame_name(node))
+    if not child[-1]:
+        raise InvalidArgumentError("has an empty frame_name", node=node.name, op=node.op)
+    parallel = node.attrs["parallel_iterations"]
+    if parallel < 1:
+        raise InvalidArgumentError(
+            f"has parallel_iterations={parallel}; at least 1 is needed", node=node.name, op=node.op
+        )
+    info = infos.setdefault(child, FrameInfo(child, 0, parallel))
+    if info.parallel_iterations != parallel:
+        raise InvalidArgumentError(
+            f"enters frame '{child[-1]}' with parallel_iterations={parallel}, another Enter has "
+            f"{info.parallel_iterations}",
+            node=node.name,
+            op=node.op,
+        )
+    info.input_count += 1
+
+
+def _check_back_edges(nodes: Iterable[Node], frames: Mapping[Node, FramePath]) -> None:
+    for node in nodes:
+        for edge in node.in_edges:
+            if is_back_edge(edge) and frames.get(edge.src) != frames[node]:
+                raise InvalidArgumentError(
+                    f"has a back edge from '{edge.src.name}' in frame "
+                    f"'{_text(frames.get(edge.src, ()))}', itself it is in '{_text(frames[node])}'",
+                    node=node.name,
+                    op=node.op,
+                )
+
+
+def _text(path: FramePath) -> str:
+    return "/".join(path) or "<root>"
