@@ -62,9 +62,10 @@ def op(
 ) -> Any:
     """Make the decorated function define an op.
 
-    Its first parameter, if it has no annotation, is the array namespace or context of a kernel and
-    no part of the op. Other parameters that may be given by position are inputs; keyword-only ones
-    are attrs, optional if they have a default; the return annotation tells the outputs.
+    Its first parameter, if it is called `xp`, `ctx` or `context` or has no annotation, is the array
+    namespace or context of a kernel and no part of the op. Other parameters that may be given by
+    position are inputs; keyword-only ones are attrs, optional if they have a default; the return
+    annotation tells the outputs.
 
     Inputs and outputs are annotated with a type variable (`T`: any element type, or its
     constraints), an element type (`dtypes.float32`, `np.float32`, `"float32"`), or `list[...]` of
@@ -112,7 +113,7 @@ def op_def_from_function(
     """
     reader = _Reader(function, name, types)
     parameters = list(inspect.signature(function).parameters.values())
-    if parameters and parameters[0].annotation is inspect.Parameter.empty:
+    if parameters and _is_of_kernel(parameters[0]):
         del parameters[0]
     for parameter in parameters:
         reader.add(parameter)
@@ -129,6 +130,13 @@ def op_def_from_function(
     )
     validate_op_def(op_def)
     return op_def
+
+
+def _is_of_kernel(parameter: inspect.Parameter) -> bool:
+    return (
+        parameter.name in ("xp", "ctx", "context")
+        or parameter.annotation is inspect.Parameter.empty
+    )
 
 
 class _Reader:

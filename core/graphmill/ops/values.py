@@ -37,18 +37,17 @@ def to_array(value: Any, dtype: DType | None = None) -> tuple[NDArray[Any], DTyp
     Raises:
         InvalidArgumentError: it is no tensor, or cannot have the type without loss of its kind.
     """
-    array, natural = _natural(value)
-    if dtype is None or dtype is natural:
-        return array, natural
+    array, natural = _read(value)
+    dtype = natural if dtype is None else dtype
     if natural.kind not in _FITS or dtype.kind not in _FITS[natural.kind]:
         if array.size:  # an empty list has no kind
             raise _unfit(value, dtype, f"is {natural.name}")
-    elif dtype.kind in "iuq" and array.size:
+    elif dtype.kind in "iuq" and dtype is not natural and array.size:
         low, high = int(dtype.min), int(dtype.max)
         if int(array.min()) < low or int(array.max()) > high:
             raise _unfit(value, dtype, f"does not fit into {low} to {high}")
     with np.errstate(over="ignore"):  # a float too large for a narrow type is inf, as elsewhere
-        return array.astype(dtype.as_numpy_dtype), dtype
+        return array.astype(dtype.as_numpy_dtype, copy=False), dtype
 
 
 def natural_dtype(value: Any) -> DType:
@@ -57,7 +56,7 @@ def natural_dtype(value: Any) -> DType:
     Raises:
         InvalidArgumentError: it is no tensor.
     """
-    return _natural(value)[1]
+    return _read(value)[1]
 
 
 def reshaped(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
@@ -76,21 +75,19 @@ def reshaped(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         ) from None
 
 
-def _natural(value: Any) -> tuple[NDArray[Any], DType]:
+def _read(value: Any) -> tuple[NDArray[Any], DType]:
+    """Return a value as NumPy reads it, in full precision, and the type that it has by itself."""
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
         raise InvalidArgumentError(f"{_short(value)} is not a tensor: {error}") from None
-    kind = array.dtype.kind
-    if kind in "SUO":
+    if array.dtype.kind in "SUO":
         return _strings(value, array), dtypes.string
     if is_weak(value):
-        if kind == "f" and array.dtype == np.float64:
-            return array.astype(np.float32), dtypes.float32
-        if kind == "i":
-            narrow = array.astype(np.int32)
-            if np.array_equal(narrow, array):
-                return narrow, dtypes.int32
+        if array.dtype == np.float64:
+            return array, dtypes.float32
+        if array.dtype == np.int64 and np.array_equal(array.astype(np.int32), array):
+            return array, dtypes.int32
     return array, as_dtype(array.dtype)
 
 
