@@ -1,0 +1,186 @@
+"""G4: operators and slices of tensors."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.builder import Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.graph.tensor import Tensor
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return Graph()
+
+
+@pytest.mark.parametrize(
+    ("use", "op", "name"),
+    [
+        (operator.add, "AddV2", "add"),
+        (operator.sub, "Sub", "sub"),
+        (operator.mul, "Mul", "mul"),
+        (operator.truediv, "RealDiv", "truediv"),
+        (operator.floordiv, "FloorDiv", "floordiv"),
+        (operator.mod, "FloorMod", "mod"),
+        (operator.pow, "Pow", "pow"),
+        (operator.matmul, "BatchMatMulV2", "matmul"),
+    ],
+)
+def test_arithmetic(graph: Graph, use: Callable[..., Tensor], op: str, name: str) -> None:
+    x = graph.placeholder("float32", name="x")
+    for position, other in enumerate((x, [[2.0]], np.float32(3), np.ones((2, 2), np.float32))):
+        left, right = use(x, other), use(other, x)
+        assert (left.op.op, right.op.op) == (op, op)
+        assert left.op.inputs[0] == (x.op, 0)
+        assert right.op.inputs[1] == (x.op, 0)
+        assert left.op.name.startswith(name)
+        if position == 0:
+            assert left.op.name == name
+
+
+@pytest.mark.parametrize(
+    ("use", "op"),
+    [
+        (operator.lt, "Less"),
+        (operator.le, "LessEqual"),
+        (operator.gt, "Greater"),
+        (operator.ge, "GreaterEqual"),
+    ],
+)
+def test_comparisons(graph: Graph, use: Callable[..., Tensor], op: str) -> None:
+    x = graph.placeholder("float32")
+    assert use(x, 1).op.op == op
+    assert use(x, 1).dtype is dtypes.bool
+
+
+@pytest.mark.parametrize(
+    ("dtype", "use", "op"),
+    [
+        ("bool", operator.and_, "LogicalAnd"),
+        ("bool", operator.or_, "LogicalOr"),
+        ("bool", operator.xor, "NotEqual"),
+        ("int32", operator.and_, "BitwiseAnd"),
+        ("int32", operator.or_, "BitwiseOr"),
+        ("int32", operator.xor, "BitwiseXor"),
+    ],
+)
+def test_logic(graph: Graph, dtype: str, use: Callable[..., Tensor], op: str) -> None:
+    x = graph.placeholder(dtype)
+    value = np.array(1).astype(dtype)
+    assert use(x, value).op.op == use(value, x).op.op == op
+
+
+@pytest.mark.parametrize(
+    ("dtype", "use", "op"),
+    [
+        ("float32", operator.neg, "Neg"),
+        ("float32", abs, "Abs"),
+        ("complex64", abs, "ComplexAbs"),
+        ("bool", operator.invert, "LogicalNot"),
+        ("int8", operator.invert, "Invert"),
+    ],
+)
+def test_unary(graph: Graph, dtype: str, use: Callable[..., Tensor], op: str) -> None:
+    assert use(graph.placeholder(dtype)).op.op == op
+
+
+def test_strings_add(graph: Graph) -> None:
+    assert (graph.constant("a") + "b").op.op == "Add"
+    assert ("b" + graph.constant("a")).op.op == "Add"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wide"),
+    [("int8", "float32"), ("uint16", "float32"), ("int32", "float64"), ("int64", "float64")],
+)
+def test_dividing_integers_gives_floats(graph: Graph, dtype: str, wide: str) -> None:
+    x = graph.placeholder(dtype)
+    assert (x / 2).dtype is (2 / x).dtype is dtypes.as_dtype(wide)
+    assert (x / x).op.name == "truediv_2"
+
+
+def test_operands_that_do_not_fit(graph: Graph) -> None:
+    x = graph.placeholder("int32")
+    with pytest.raises(InvalidArgumentError, match=r"2\.5 is float32"):
+        x + 2.5
+    with pytest.raises(InvalidArgumentError):
+        x / 2.5
+    with pytest.raises(InvalidArgumentError, match="is not a tensor"):
+        x + None  # type: ignore[operator]
+
+
+# Slices.
+
+
+def spec(tensor: Tensor) -> tuple[Any, ...]:
+    """Return begin, end, strides and the masks of a slice."""
+    node = tensor.op
+    vectors = [
+        src.attrs["value"].numpy().tolist() if src.op == "Const" else src.op
+        for src, _ in node.inputs[1:]
+    ]
+    masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    return (*vectors, *(node.attrs[mask] for mask in masks))
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (np.s_[0], ([0], [1], [1], 0, 0, 0, 0, 1)),
+        (np.s_[-1], ([-1], [0], [1], 0, 0, 0, 0, 1)),
+        (np.s_[1:3], ([1], [3], [1], 0, 0, 0, 0, 0)),
+        (np.s_[:], ([0], [0], [1], 1, 1, 0, 0, 0)),
+        (np.s_[::-1], ([0], [0], [-1], 1, 1, 0, 0, 0)),
+        (np.s_[-3:-1:2], ([-3], [-1], [2], 0, 0, 0, 0, 0)),
+        (np.s_[..., 2], ([0, 2], [0, 3], [1, 1], 0, 0, 1, 0, 2)),
+        (np.s_[None, 1:, ...], ([0, 1, 0], [0, 0, 0], [1, 1, 1], 0, 2, 4, 1, 0)),
+        (np.s_[np.int64(2), np.newaxis], ([2, 0], [3, 0], [1, 1], 0, 0, 0, 2, 1)),
+        ((), ([], [], [], 0, 0, 0, 0, 0)),
+    ],
+)
+def test_slices(graph: Graph, key: Any, expected: tuple[Any, ...]) -> None:
+    found = graph.placeholder("float32")[key]
+    assert spec(found) == expected
+    assert (found.name, found.op.op) == ("strided_slice:0", "StridedSlice")
+
+
+def test_tensors_as_indices(graph: Graph) -> None:
+    x = graph.placeholder("float32")
+    i = graph.placeholder("int32", [])
+    assert spec(x[i]) == ("Pack", "Pack", [1], 0, 0, 0, 0, 1)
+    assert spec(x[: i + 1, ::i]) == ([0, 0], "Pack", "Pack", 3, 2, 0, 0, 0)
+
+
+def test_wide_indices_make_all_wide(graph: Graph) -> None:
+    x = graph.placeholder("float32")
+    i, j = graph.placeholder("int32", []), graph.placeholder("int64", [])
+    assert x[i, j].op.attrs["Index"] is dtypes.int64
+    assert x[: 2**40].op.attrs["Index"] is dtypes.int64
+    assert x[1].op.attrs["Index"] is dtypes.int32
+
+
+@pytest.mark.parametrize("key", [1.5, "a", True, [0, 1], np.array([0, 1]), slice("a", None)])
+def test_what_is_no_index(graph: Graph, key: Any) -> None:
+    x = graph.placeholder("float32")
+    with pytest.raises(TypeError, match="cannot index a tensor"):
+        x[key]
+
+
+def test_wrong_slices(graph: Graph) -> None:
+    x = graph.placeholder("float32")
+    with pytest.raises(TypeError, match="must be of int32 or int64"):
+        x[x]
+    with pytest.raises(InvalidArgumentError, match="step of a slice cannot be 0"):
+        x[::0]
+    with pytest.raises(InvalidArgumentError, match=r"one '\.\.\.' only"):
+        x[..., ...]
