@@ -53,6 +53,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "nn": ("nn_activation", "nn_conv", "nn_loss", "nn_norm", "nn_pool"),
     "parsing": ("parsing_number",),
+    "random": ("random_stateful", "random_stateless"),
     "state": ("state_ref", "state_resource", "state_scatter"),
     "string": (
         "string_basic",
