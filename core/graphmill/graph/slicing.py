@@ -86,17 +86,14 @@ class _Spec:
         dtype = (
             dtypes.int64 if any(_is_wide(b) for bound in bounds for b in bound) else dtypes.int32
         )
-        graph = self.tensor.graph
-        with graph.name_scope("strided_slice") as scope:
-            vectors = [
-                self._vector(bound, dtype, name)
-                for bound, name in zip(bounds, ("stack", "stack_1", "stack_2"), strict=True)
-            ]
-            return array.strided_slice(self.tensor, *vectors, name=scope, **self.masks)
+        self.end = [end.make() if isinstance(end, _Following) else end for end in self.end]
+        vectors = {"stack": self.begin, "stack_1": self.end, "stack_2": self.strides}
+        with self.tensor.graph.name_scope("strided_slice") as scope:
+            made = [self._vector(items, dtype, name) for name, items in vectors.items()]
+            return array.strided_slice(self.tensor, *made, name=scope, **self.masks)
 
-    def _vector(self, values: list[Any], dtype: dtypes.DType, name: str) -> Tensor:
+    def _vector(self, items: list[Any], dtype: dtypes.DType, name: str) -> Tensor:
         """Return a vector of ints and scalar tensors: one Const, or a Pack."""
-        items = [value.make(dtype) if isinstance(value, _Following) else value for value in values]
         if not any(isinstance(item, SymbolicTensor) for item in items):
             return self.tensor.graph.constant(np.array(items, dtype.as_numpy_dtype), name=name)
         return array.pack([_cast(item, dtype) for item in items], name=name)
@@ -108,11 +105,9 @@ class _Following:
     def __init__(self, index: Any) -> None:
         self.index = index
 
-    def make(self, dtype: dtypes.DType) -> Any:
+    def make(self) -> Any:
         """Return it as an int or a tensor."""
-        if isinstance(self.index, int):
-            return self.index + 1
-        return math.add_v2(_cast(self.index, dtype), 1, name="add")
+        return self.index + 1
 
 
 def _index(item: Any) -> Any:

@@ -26,9 +26,9 @@ class Tensor(SymbolicTensor):
     """An output of a node in a graph; it has a value only when a session runs the graph.
 
     Operators add nodes: `+ - * / // % ** @`, comparisons `< <= > >=`, `& | ^ ~` (logical for bool,
-    bitwise for integers), unary `-`, `abs`, and slicing as in NumPy. `==` and `!=` compare identity,
-    as `tf.compat.v1` does, so that tensors can be keys of a `feed_dict`; for elementwise comparison
-    use `graphmill.ops.math.equal`.
+    bitwise for integers), unary `-`, `abs`, and slicing as in NumPy. `==` and `!=` compare
+    identity, as `tf.compat.v1` does, so that tensors can be keys of a `feed_dict`; for elementwise
+    comparison use `graphmill.ops.math.equal`.
 
     Attributes:
         op: the node.
@@ -177,20 +177,26 @@ class Tensor(SymbolicTensor):
         return math.greater_equal(self, other)
 
     def __and__(self, other: TensorLike) -> Tensor:
-        is_bool = self.dtype.base_dtype.is_bool
-        return (math.logical_and if is_bool else math.bitwise_and)(self, other, name="and")
+        if self.dtype.base_dtype.is_bool:
+            return math.logical_and(self, other, name="and")
+        with self.graph.name_scope("and"):
+            return math.bitwise_and(self, other)
 
     __rand__ = __and__
 
     def __or__(self, other: TensorLike) -> Tensor:
-        is_bool = self.dtype.base_dtype.is_bool
-        return (math.logical_or if is_bool else math.bitwise_or)(self, other, name="or")
+        if self.dtype.base_dtype.is_bool:
+            return math.logical_or(self, other, name="or")
+        with self.graph.name_scope("or"):
+            return math.bitwise_or(self, other)
 
     __ror__ = __or__
 
     def __xor__(self, other: TensorLike) -> Tensor:
-        is_bool = self.dtype.base_dtype.is_bool
-        return (math.not_equal if is_bool else math.bitwise_xor)(self, other, name="xor")
+        if self.dtype.base_dtype.is_bool:
+            return math.not_equal(self, other, name="xor")
+        with self.graph.name_scope("xor"):
+            return math.bitwise_xor(self, other)
 
     __rxor__ = __xor__
 
@@ -222,8 +228,6 @@ def _true_divide(left: TensorLike, right: TensorLike, tensor: Tensor) -> Tensor:
     wide = dtypes.float32 if dtype in _SMALL_INTEGERS else dtypes.float64
     graph = tensor.graph
     with graph.name_scope("truediv") as scope:
-        parts = [
-            math.cast(graph.convert(part, dtype, name), DstT=wide)
-            for part, name in ((left, "x"), (right, "y"))
-        ]
-        return math.real_div(*parts, name=scope)
+        x, y = graph.convert(left, dtype, "x"), graph.convert(right, dtype, "y")
+        floats = [math.cast(part, DstT=wide) for part in (x, y)]
+        return math.real_div(*floats, name=scope)
