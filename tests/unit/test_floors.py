@@ -21,7 +21,7 @@ CORE = ROOT / "core"
 PLUGINS = ROOT / "plugins"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "dtypes", "typing", "registry", "proto", "files"),
+    ("errors", "dtypes", "typing", "registry", "proto", "files", "memory"),
     ("ops",),
     ("graph",),
     ("runtime",),
@@ -29,7 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("lowering",),
     ("session",),
     ("distributed",),
-    ("saved", "cli", "__init__", "__main__"),
+    ("saved", "saved_model", "cli", "__init__", "__main__"),
 )
 FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.memory import aligned_empty, freeze
+
 if TYPE_CHECKING:
     from graphmill.files import Reader
-
-_ALIGNMENT = 64  # what XLA needs to use memory as it is; a cache line
 
 
 class StoredTensor:
@@ -61,8 +61,7 @@ class StoredTensor:
         self._reader.read_into(self._offset, content.data)
         if self.dtype == np.bool_ and content.max(initial=0) > 1:
             np.minimum(content, 1, out=content)  # any other byte than 0 counts as true
-        values.flags.writeable = False
-        return values
+        return freeze(values)
 
     def content(self) -> bytes:
         """Return the values as the bytes of a `TensorProto.tensor_content`."""
@@ -78,11 +77,3 @@ class StoredTensor:
 
     def __repr__(self) -> str:
         return f"StoredTensor({self.dtype}, {self.shape}, {self._reader.path!r} @ {self._offset})"
-
-
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return an uninitialised array whose memory starts at a multiple of 64 bytes."""
-    nbytes = math.prod(shape) * dtype.itemsize
-    raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
-    shift = -raw.__array_interface__["data"][0] % _ALIGNMENT
-    return raw[shift : shift + nbytes].view(dtype).reshape(shape)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from graphmill import dtypes, errors, files, proto
+from graphmill.memory import aligned_empty
 from graphmill.saved import bundle_format as layout
 from graphmill.saved import crc
-from graphmill.saved.slice_copy import assemble, empty
+from graphmill.saved.slice_copy import assemble
 from graphmill.saved.table import TableReader
 from graphmill.saved.tensor_slice import TensorSlice, is_slice_key, slice_key
 
@@ -237,7 +238,7 @@ class BundleReader:
         reader = self._open(entry)
         if self._mapped and isinstance(reader, files.LocalReader) and entry.size:
             return self._view(entry, reader)
-        values = empty(entry.shape, entry.dtype.as_numpy_dtype)
+        values = aligned_empty(entry.shape, entry.dtype.as_numpy_dtype)
         self._fill(entry, reader, values.reshape(-1).view(np.uint8).data)
         if self._is_swapped:
             layout.swap_bytes(values)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.stored_tensor import aligned_empty
+from graphmill.memory import aligned_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeAlias
+
+    import numpy as np
 
     from graphmill.saved.tensor_slice import TensorSlice
 
@@ -53,7 +53,7 @@ def assemble(
         if source == target:
             return values
         if result is None:
-            result = empty(wanted.shape(full_shape), dtype)
+            result = aligned_empty(wanted.shape(full_shape), dtype)
         result[_within(common, target)] = values[_within(common, source)]
         missing -= count
     if missing < 0:
@@ -63,12 +63,7 @@ def assemble(
             f"Does not have sufficient slices for partitioned tensor {name} to restore in "
             f"slice_spec: {wanted}"
         )
-    return empty(wanted.shape(full_shape), dtype) if result is None else result
-
-
-def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return an array to be filled; aligned, unless its elements are objects."""
-    return np.empty(shape, dtype) if dtype.hasobject else aligned_empty(shape, dtype)
+    return aligned_empty(wanted.shape(full_shape), dtype) if result is None else result
 
 
 def _intersection(left: Bounds, right: Bounds) -> Bounds:

@@ -13,6 +13,7 @@ import numpy as np
 
 from graphmill import errors, files
 from graphmill.dtypes import DType, as_dtype
+from graphmill.memory import freeze
 from graphmill.runtime.kernel import kernel
 from graphmill.saved.bundle_format import index_path, key_of
 from graphmill.saved.bundle_merge import merge_bundles
@@ -266,10 +267,10 @@ def _restore(reader: BundleReader, name: str, spec: str, dtype: DType) -> Value:
             f"{entry.dtype.tf_name}"
         )
     if not spec:
-        return reader.read_tensor(name)
+        return freeze(reader.read_tensor(name))  # a variable may keep it without a copy
     full_shape, tensor_slice = parse_shape_and_slice(spec)
     _check_shape(name, full_shape, entry.shape)
-    return reader.read_slice(name, tensor_slice)
+    return freeze(reader.read_slice(name, tensor_slice))
 
 
 def _restore_v1(reader: V1Reader, name: str, spec: str, dtype: DType) -> Value:

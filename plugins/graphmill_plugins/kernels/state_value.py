@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill import errors
+from graphmill.memory import is_frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,9 +51,10 @@ def keepable(value: Value) -> Value:
     """Return `value` such that no one else writes into it: a NumPy view is copied.
 
     A view may look at memory of somebody who changes it (a fed array) or keep much more alive than
-    it shows; an array that owns its memory was made by a kernel and is never written to again.
+    it shows; an array that owns its memory was made by a kernel and is never written to again, and
+    one that is frozen (as restored from a checkpoint) cannot be.
     """
-    if isinstance(value, np.ndarray) and not value.flags.owndata:
+    if isinstance(value, np.ndarray) and not value.flags.owndata and not is_frozen(value):
         return value.copy()
     return value
 
