@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType, as_dtype
     from graphmill.graph.builder import Graph
     from graphmill.graph.tensor import Tensor
+    from graphmill.ops.define import op
+    from graphmill.ops.op_functions import op_function
     from graphmill.plugin.host import Host, default_host
     from graphmill.plugin.markers import hookimpl
     from graphmill.proto import (
@@ -53,6 +55,8 @@ __all__ = [
     "errors",
     "hookimpl",
     "kernel",
+    "op",
+    "op_function",
     "ops",
     "reset",
     "saved_model",
@@ -76,6 +80,8 @@ _HOMES = {
     "default_host": "graphmill.plugin.host",
     "hookimpl": "graphmill.plugin.markers",
     "kernel": "graphmill.runtime.kernel",
+    "op": "graphmill.ops.define",
+    "op_function": "graphmill.ops.op_functions",
     "reset": "graphmill.session.session",
 }
 
