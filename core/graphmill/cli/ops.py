@@ -116,7 +116,7 @@ def _kernel_table(registrations: Iterable[Registration]) -> Table:
             ", ".join(kernel.device) or "any",
             kernel.backend or ("host" if kernel.host else "any"),
             _types(kernel),
-            str(registration.owner),
+            str(registration.owner).removeprefix("plugin "),
         ))  # fmt: skip
     return table
 

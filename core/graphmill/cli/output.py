@@ -134,9 +134,9 @@ def _emit_rich(blocks: Iterable[Block]) -> None:
         if isinstance(block, str):
             console.print(Text(block))
             continue
+        if block.title:
+            console.print(Text(block.title, style="bold"))
         table = RichTable(
-            title=Text(block.title) if block.title else None,
-            title_justify="left",
             box=box.SIMPLE_HEAD,
             show_header=any(block.columns),
             pad_edge=False,
