@@ -8,15 +8,16 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import InternalError, InvalidArgumentError, ResourceExhaustedError
+from graphmill.errors import InvalidArgumentError, OpError, ResourceExhaustedError
 from graphmill.graph.function_body import FunctionBody, instantiate_function
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.lowering.passes import run_passes
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.executor import LocalExecutorParams
+from graphmill.runtime.step_runner import StepRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphmill.graph.graph import Graph
     from graphmill.lowering.passes import PassOptions
@@ -89,16 +90,57 @@ class FunctionLibraryRuntime:
         with self._lock:
             return self._handles.setdefault(key, made)
 
-    def run(
-        self, handle: FunctionHandle, args: Sequence[Value], ctx: OpKernelContext
-    ) -> list[Value]:
-        """Run a function in the step of `ctx` and return its results.
+    def run_async(
+        self,
+        handle: FunctionHandle,
+        args: Sequence[Value],
+        ctx: OpKernelContext,
+        done: Callable[..., None],
+    ) -> None:
+        """Run a function in the step of `ctx`; call `done(results)` or `done(error=…)` at its end.
+
+        `done` is called in the thread that drives the step, possibly before this returns.
 
         Raises:
             InvalidArgumentError: the number of arguments is wrong.
             ResourceExhaustedError: functions call each other more than `MAX_CALL_DEPTH` deep.
-            OpError: a node of the function failed.
+            OpError: the function's executor cannot be made.
         """
+        executor, frame = self._prepare(handle, args, ctx)
+
+        def finished(error: OpError | None) -> None:
+            if error is None:
+                error = _missing_result(handle.body, frame)
+            if error is None:
+                done(frame.retvals)
+            else:
+                done(error=error)
+
+        executor.run_async(ctx.args.for_call(frame), finished)
+
+    def run(
+        self, handle: FunctionHandle, args: Sequence[Value], ctx: OpKernelContext
+    ) -> list[Value]:
+        """Run a function in the step of `ctx`, wait, and return its results.
+
+        The calling kernel holds up the whole step meanwhile: for functions that wait for nothing
+        that another node of the step does.
+
+        Raises:
+            OpError: see `run_async`, or a node of the function failed.
+        """
+        executor, frame = self._prepare(handle, args, ctx)
+        call = ctx.args.for_call(frame)
+        call.runner = StepRunner(ctx.args.runner.pool)
+        executor.run(call)
+        error = _missing_result(handle.body, frame)
+        if error is not None:
+            raise error
+        return frame.retvals
+
+    def _prepare(
+        self, handle: FunctionHandle, args: Sequence[Value], ctx: OpKernelContext
+    ) -> tuple[Executor, CallFrame]:
         body = handle.body
         if len(args) != len(body.arg_types):
             raise InvalidArgumentError(
@@ -110,12 +152,7 @@ class FunctionLibraryRuntime:
                 f"'{body.name}'. A recursion that does not end, or one that wants to be a While"
             )
         executor = handle.executor or self._make_executor(handle)
-        frame = CallFrame(args, len(body.ret_types))
-        executor.run(ctx.args.for_call(frame))
-        for index, value in enumerate(frame.retvals):
-            if value is CallFrame.UNSET:
-                raise InternalError(f"function '{body.name}' did not compute result {index}")
-        return frame.retvals
+        return executor, CallFrame(args, len(body.ret_types))
 
     def close(self) -> None:
         """Drop all instantiated functions."""
@@ -138,3 +175,13 @@ class FunctionLibraryRuntime:
                 params = LocalExecutorParams(self._device, factory.create, function_library=self)
                 handle.executor = self._executor_factory.new_executor(params, graph)
             return handle.executor
+
+
+def _missing_result(body: FunctionBody, frame: CallFrame) -> OpError | None:
+    for index, value in enumerate(frame.retvals):
+        if value is CallFrame.UNSET:
+            return InvalidArgumentError(
+                f"function '{body.name}': result {index} was not computed; it is in a branch that "
+                "was not taken"
+            )
+    return None

@@ -13,7 +13,7 @@ from graphmill.runtime.kernel import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel_registry import KernelChoice
+    from graphmill.runtime.op_kernel_context import OpKernelContext
 
 # The executor itself stands for these; they need no kernel.
 BOUNDARY_OPS = frozenset({"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval"})
@@ -113,15 +114,17 @@ class KernelFactory:
         """Return a kernel for a node whose op is the name of a function of the library."""
         count = len(node.output_types)
 
-        def call(ctx: Any, *inputs: Any) -> Any:
-            state = ctx.state
-            handle = state.get("handle")
+        def call(ctx: OpKernelContext, *inputs: Any, done: Callable[..., None]) -> None:
+            handle = ctx.state.get("handle")
             if handle is None:
-                handle = state["handle"] = ctx.functions.instantiate(node.op, node.attrs)
-            outputs = ctx.functions.run(handle, inputs, ctx)
-            return outputs[0] if count == 1 else outputs
+                handle = ctx.state["handle"] = ctx.functions.instantiate(node.op, node.attrs)
 
-        definition = KernelDef(ops=(node.op,), function=call, stateful=True)
+            def flat(outputs: Any = None, error: BaseException | None = None) -> None:
+                done(outputs[0] if error is None and count == 1 else outputs, error)
+
+            ctx.functions.run_async(handle, inputs, ctx, flat)
+
+        definition = KernelDef(ops=(node.op,), function=call, stateful=True, async_=True)
         kernel = OpKernel(call, definition, node.name, node.op, self._device)
         kernel.functions = self._functions
         return kernel

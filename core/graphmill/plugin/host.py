@@ -18,6 +18,7 @@ from graphmill.registry import Registry, instance_of
 from graphmill.runtime.device import DeviceFactory
 from graphmill.runtime.executor import ExecutorFactory
 from graphmill.runtime.kernel_registry import KernelRegistry
+from graphmill.runtime.thread_pool import SharedThreadPools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,6 +46,7 @@ class Host:
         plugins: what became of each plugin, those that are not used among them.
         step_observers: the step hooks, or None if no plugin has any.
         sessions: the open sessions over this host.
+        thread_pools: the pools that its sessions share.
 
     Threads: assembled by one thread; then its registries may be read by any.
 
@@ -59,6 +61,7 @@ class Host:
         self._manager = PluginManager()
         failures = self._manager.failures
         self.sessions = LiveSessions()
+        self.thread_pools = SharedThreadPools()
         self.ops = OpRegistry(failures=failures)
         self.kernels = KernelRegistry()
         self.devices: Registry[DeviceFactory] = Registry(

@@ -5,10 +5,13 @@ Semantics: `tensorflow/core/common_runtime/executor.h` and `local_executor_param
 
 from __future__ import annotations
 
-import threading
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.step_runner import StepRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.call_frame import CallFrame
-    from graphmill.runtime.cancellation import CancellationManager
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel import OpKernel
     from graphmill.runtime.step_container import StepContainer
@@ -46,14 +48,29 @@ class LocalExecutorParams:
 
 
 class ExecutorArgs:
-    """What one run is given; see the fields of `Executor::Args` in TensorFlow."""
+    """What one run is given; the fields are those of `Executor::Args` in TensorFlow.
+
+    A function call in a step has arguments of its own, made by `for_call`, that share all but the
+    call frame with the step's.
+
+    Attributes:
+        step_id: number of the step.
+        call_frame: arguments and results.
+        runner: the event loop of the step.
+        parent_cancellation: what may cancel the step from outside.
+        own_cancellation: the step's own manager, None until it is asked for.
+        stats_collector: collects node statistics; None if nobody asked.
+        call_depth: how many function calls around.
+    """
 
     __slots__ = (
+        "_root",
         "call_depth",
         "call_frame",
-        "cancellation_manager",
         "collective_executor",
         "deadline",
+        "own_cancellation",
+        "parent_cancellation",
         "rendezvous",
         "runner",
         "session_handle",
@@ -71,6 +88,7 @@ class ExecutorArgs:
         step_id: int,
         call_frame: CallFrame,
         *,
+        runner: StepRunner | None = None,
         cancellation_manager: CancellationManager | None = None,
         stats_collector: StepStatsCollector | None = None,
         rendezvous: Any = None,
@@ -79,15 +97,14 @@ class ExecutorArgs:
         session_handle: str = "",
         tensor_store: Any = None,
         step_container: StepContainer | None = None,
-        runner: Any = None,
         sync_on_finish: bool = False,
         start_time: float = 0.0,
         deadline: float | None = None,
-        call_depth: int = 0,
     ) -> None:
         self.step_id = step_id
         self.call_frame = call_frame
-        self.cancellation_manager = cancellation_manager
+        self.runner = StepRunner() if runner is None else runner
+        self.parent_cancellation = cancellation_manager
         self.stats_collector = stats_collector
         self.rendezvous = rendezvous
         self.collective_executor = collective_executor
@@ -95,42 +112,65 @@ class ExecutorArgs:
         self.session_handle = session_handle
         self.tensor_store = tensor_store
         self.step_container = step_container
-        self.runner = runner
         self.sync_on_finish = sync_on_finish
         self.start_time = start_time
         self.deadline = deadline
-        self.call_depth = call_depth
+        self.call_depth = 0
+        self._root = self
+        self.own_cancellation: CancellationManager | None = None
+
+    @property
+    def cancellation_manager(self) -> CancellationManager:
+        """The step's own cancellation manager, made when it is first asked for."""
+        root = self._root
+        if root.own_cancellation is None:
+            root.own_cancellation = CancellationManager(root.parent_cancellation)
+        return root.own_cancellation
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the step has been cancelled, from outside or by its first error."""
+        parent, own = self.parent_cancellation, self._root.own_cancellation
+        return (parent is not None and parent.is_cancelled) or (
+            own is not None and own.is_cancelled
+        )
+
+    def start_cancel(self, reason: OpError) -> None:
+        """Cancel what waits on behalf of the step; nothing does if nobody asked for its manager."""
+        own = self._root.own_cancellation
+        if own is not None:
+            own.start_cancel(reason)
+
+    def cancel_reason(self) -> OpError | None:
+        """Return the error that cancelled the step, if one did."""
+        own, parent = self._root.own_cancellation, self.parent_cancellation
+        return (own and own.reason) or (parent and parent.reason) or None
+
+    def close(self) -> None:
+        """Detach the step from what may cancel it; called once, when it has ended."""
+        if self.own_cancellation is not None:
+            self.own_cancellation.close()
 
     def for_call(self, call_frame: CallFrame) -> ExecutorArgs:
         """Return the arguments of a function call made by a node of this run."""
-        return ExecutorArgs(
-            self.step_id,
-            call_frame,
-            cancellation_manager=self.cancellation_manager,
-            stats_collector=self.stats_collector,
-            rendezvous=self.rendezvous,
-            collective_executor=self.collective_executor,
-            session_state=self.session_state,
-            session_handle=self.session_handle,
-            tensor_store=self.tensor_store,
-            step_container=self.step_container,
-            runner=self.runner,
-            start_time=self.start_time,
-            deadline=self.deadline,
-            call_depth=self.call_depth + 1,
-        )
+        made = copy.copy(self)
+        made.call_frame = call_frame
+        made.call_depth = self.call_depth + 1
+        made.sync_on_finish = False
+        return made
 
 
 class Executor(ABC):
     """Runs one partition; made once, run any number of times, also at the same time.
 
     Contract of `run_async`: `done` is called exactly once, with None or the first error, after the
-    last node that was started has finished. It may be called before `run_async` returns.
+    last node that was started has finished; possibly before `run_async` returns, and always in the
+    thread that drives `args.runner`.
     """
 
     @abstractmethod
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
-        """Start a run."""
+        """Start a run, and go on until it is done or must wait."""
 
     def run(self, args: ExecutorArgs) -> None:
         """Run and wait.
@@ -138,15 +178,10 @@ class Executor(ABC):
         Raises:
             OpError: the first error of the run.
         """
-        finished = threading.Event()
         outcome: list[OpError | None] = []
-
-        def done(error: OpError | None) -> None:
-            outcome.append(error)
-            finished.set()
-
-        self.run_async(args, done)
-        finished.wait()
+        self.run_async(args, outcome.append)
+        if not outcome:
+            args.runner.run_until(lambda: bool(outcome))
         if outcome[0] is not None:
             raise outcome[0]
 

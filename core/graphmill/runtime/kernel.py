@@ -289,9 +289,10 @@ def bind(
             compute = partial(definition.function, **wanted) if wanted else definition.function
         else:
             compute = partial(definition.function, construction.xp, **wanted)
-    if not definition.async_:
-        # The done callback of an asynchronous kernel flattens its outputs itself.
-        compute = _flatten_outputs(compute, op_def, attrs)
+    flatten = output_flattener(op_def, attrs)
+    if flatten is not None:
+        wrap = _flatten_done if definition.async_ else _flatten_result
+        compute = wrap(compute, flatten)
     compute = _group_inputs(compute, op_def, attrs, offset=int(definition.stateful))
     return OpKernel(
         compute,
@@ -372,14 +373,20 @@ def _group_inputs(
     return grouped
 
 
-def _flatten_outputs(
-    compute: Callable[..., Any], op_def: OpDef, attrs: Mapping[str, Any]
+def _flatten_result(
+    compute: Callable[..., Any], flatten: Callable[[Any], Any]
 ) -> Callable[..., Any]:
-    """Wrap `compute` so that list outputs come out flat; nothing to do where there are none."""
-    flatten = output_flattener(op_def, attrs)
-    if flatten is None:
-        return compute
     return lambda *inputs: flatten(compute(*inputs))
+
+
+def _flatten_done(compute: Callable[..., Any], flatten: Callable[[Any], Any]) -> Callable[..., Any]:
+    def call(*inputs: Any, done: Callable[..., None]) -> None:
+        def flat_done(outputs: Any = None, error: BaseException | None = None) -> None:
+            done(None if error is not None else flatten(outputs), error)
+
+        compute(*inputs, done=flat_done)
+
+    return call
 
 
 def output_flattener(op_def: OpDef, attrs: Mapping[str, Any]) -> Callable[[Any], Any] | None:

@@ -84,7 +84,7 @@ class OpKernelContext:
         return self.args.rendezvous
 
     @property
-    def cancellation(self) -> CancellationManager | None:
+    def cancellation(self) -> CancellationManager:
         """The step's cancellation manager."""
         return self.args.cancellation_manager
 

@@ -29,6 +29,7 @@ from graphmill.session.executors_cache import (
     Signature,
 )
 from graphmill.session.feeds import feed_converter, static_shape
+from graphmill.session.thread_pools import ThreadPools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.plugin.host import Host
     from graphmill.runtime.device import Device
+    from graphmill.runtime.thread_pool import ThreadPool
 
 NAME_PREFIX = "/job:localhost/replica:0/task:0"
 _session_numbers = itertools.count(1)
@@ -55,6 +57,7 @@ class DirectSession:
         cancellation: cancels all steps when the session is closed.
         host: where ops, kernels, devices and executors come from.
         is_closed: set by `close`.
+        pool: the threads for expensive kernels of steps that ask for no other; None for none.
     """
 
     def __init__(self, host: Host, config: Any) -> None:
@@ -63,6 +66,8 @@ class DirectSession:
         self.config = config
         self.cancellation = CancellationManager()
         self.is_closed = False
+        self._pools = ThreadPools(config, host)
+        self.pool = self._pools.default
         self._executor_factory = host.executors.get(config.experimental.executor_type)
         self.devices = DeviceMgr(_create_devices(host, config))
         self._options = PassOptions(config, self.devices, host)
@@ -123,6 +128,7 @@ class DirectSession:
                 )
             size = source.num_node_ids
             self._state.extend_from(source, source.nodes_since(self._source_size))
+            source.mark_taken()
             self._source_size = size
             self._state.freeze()
 
@@ -138,6 +144,10 @@ class DirectSession:
             self.check_open()
             found = self._cache.get_or_create(key, self._create_executors)
         return found
+
+    def thread_pool(self, index: int) -> ThreadPool | None:
+        """Return the pool that `RunOptions.inter_op_thread_pool` asks for; -1 is none (row S2)."""
+        return self._pools.get(index)
 
     def check_open(self) -> None:
         """Raise CancelledError if the session is closed."""
@@ -155,6 +165,7 @@ class DirectSession:
         for functions in self._functions.values():
             functions.close()
         self.devices.close()
+        self._pools.close()
 
     def reset(self, containers: Iterable[str]) -> None:
         """Clear resource containers (row S10)."""

@@ -22,6 +22,7 @@ from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs
 from graphmill.runtime.step_container import StepContainer
+from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
 from graphmill.session.cost_model import cost_graph
 from graphmill.session.options import as_message, give_back
@@ -51,7 +52,11 @@ def run_step(
     frame = CallFrame(values, len(executors.fetches))
     container = StepContainer(step_id)
     args = ExecutorArgs(
-        step_id, frame, cancellation_manager=session.cancellation, step_container=container
+        step_id,
+        frame,
+        runner=StepRunner(session.pool),
+        cancellation_manager=session.cancellation,
+        step_container=container,
     )
     _run(session, executors, args)
     return _results(executors, frame)
@@ -80,6 +85,7 @@ def run_step_with_options(
     args = ExecutorArgs(
         step_id,
         frame,
+        runner=StepRunner(session.thread_pool(run_options.inter_op_thread_pool)),
         cancellation_manager=cancellation,
         stats_collector=collector,
         step_container=StepContainer(step_id),
@@ -113,9 +119,12 @@ def run_step_with_options(
 def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
     executors.step_count += 1
     try:
-        for item in executors.items:
-            item.executor.run(args)
+        # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
+        with np.errstate(all="ignore"):
+            for item in executors.items:
+                item.executor.run(args)
     finally:
+        args.close()
         container = args.step_container
         if container is not None and container.is_used:
             session.devices.clear_containers([container.name])

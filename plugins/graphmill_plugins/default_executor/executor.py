@@ -24,18 +24,8 @@ class DefaultExecutor(Executor):
         self.view = GraphView(graph, params.create_kernel)
 
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
-        """Run the graph in the caller's thread; `done` is called before this returns."""
-        done(ExecutorState(self, args).run())
-
-    def run(self, args: ExecutorArgs) -> None:
-        """Run the graph in the caller's thread.
-
-        Raises:
-            OpError: the first error of the run.
-        """
-        error = ExecutorState(self, args).run()
-        if error is not None:
-            raise error
+        """Start a run, and go on until it is done or must wait."""
+        ExecutorState(self, args, done).start()
 
     def close(self) -> None:
         """Give the kernels back."""

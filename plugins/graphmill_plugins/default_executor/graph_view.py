@@ -67,7 +67,8 @@ class NodeItem:
         control_edges: the consumers of its control edges.
         is_plain: whether `compute` may be called with the input entries as they are.
         is_arg, is_retval: whether it stands for an argument or a result; `index` is which.
-        takes_context, is_async: how the kernel is called.
+        takes_context, is_async, is_expensive: how the kernel is called.
+        cost_ns: estimate of what an expensive kernel takes; written without a lock, a statistic.
         ref_inputs: inputs that are references and must be read before the kernel sees them.
         uninitialized_ok: whether such a reference may be without a value.
     """
@@ -77,6 +78,7 @@ class NodeItem:
         "cleared",
         "compute",
         "control_edges",
+        "cost_ns",
         "dead_outputs",
         "first_edges",
         "id",
@@ -88,6 +90,7 @@ class NodeItem:
         "is_async",
         "is_constant_enter",
         "is_control_trigger",
+        "is_expensive",
         "is_merge",
         "is_plain",
         "is_retval",
@@ -128,7 +131,8 @@ class NodeItem:
         self.pending = _initial_pending(node, is_merge=self.is_merge)
         self.kernel: OpKernel | None = None
         self.compute: Callable[..., Any] | None = None
-        self.takes_context = self.is_async = False
+        self.takes_context = self.is_async = self.is_expensive = False
+        self.cost_ns = 0
         self.is_plain = False
         self.id_in_frame = self.input_start = self.input_stop = 0
         self.child_frame: FrameView | None = None
@@ -142,7 +146,8 @@ class NodeItem:
         self.compute = kernel.compute
         self.takes_context = kernel.definition.stateful
         self.is_async = kernel.definition.async_
-        self.is_plain = not (self.takes_context or self.ref_inputs)
+        self.is_expensive = kernel.definition.expensive
+        self.is_plain = not (self.takes_context or self.ref_inputs or self.is_expensive)
 
     def __repr__(self) -> str:
         return f"<NodeItem {self.id} {self.node.name!r}>"

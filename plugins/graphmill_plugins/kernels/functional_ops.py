@@ -14,12 +14,17 @@ from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from graphmill.runtime.op_kernel_context import OpKernelContext
     from graphmill.typing import ArrayNamespace, Shape, Value
 
-# What a function does is not known here: its own nodes declare their effects.
+    Done = Callable[..., None]
+    Calls = Generator[tuple[Any, Sequence[Value]], list[Value], list[Value]]
+
+# What a function does is not known here: its own nodes declare their effects. Calls are
+# asynchronous, because a node of the function may wait for another node of the step; mostly they
+# are done at once, and then nothing is handed to anybody.
 
 
 def _handle(ctx: OpKernelContext, key: str, function: Any) -> Any:
@@ -32,15 +37,54 @@ def _handle(ctx: OpKernelContext, key: str, function: Any) -> Any:
     return handle
 
 
-def _call(ctx: OpKernelContext, key: str, function: Any, args: Sequence[Value]) -> list[Value]:
-    outputs: list[Value] = ctx.functions.run(_handle(ctx, key, function), args, ctx)
-    return outputs
-
-
-@kernel("PartitionedCall", "StatefulPartitionedCall", stateful=True)
-def partitioned_call(ctx: OpKernelContext, args: list[Value], f: Any) -> list[Value]:
+@kernel("PartitionedCall", "StatefulPartitionedCall", async_=True)
+def partitioned_call(ctx: OpKernelContext, args: list[Value], f: Any, done: Done) -> None:
     """Call the function `f`."""
-    return _call(ctx, "f", f, args)
+    ctx.functions.run_async(_handle(ctx, "f", f), args, ctx, done)
+
+
+class _Calls:
+    """Runs a generator that yields (handle, arguments) and is sent the results of each call.
+
+    A call that is done at once goes on in the same loop, so that a long loop needs no deep stack.
+    """
+
+    def __init__(self, ctx: OpKernelContext, calls: Calls, done: Done) -> None:
+        self._ctx = ctx
+        self._calls = calls
+        self._done = done
+        self._is_starting = False
+        self._results: list[Value] | None = None
+
+    def go_on(self, results: list[Value] | None = None) -> None:
+        """Send results to the generator, and make its next calls until one has to wait."""
+        run_async = self._ctx.functions.run_async
+        while True:
+            try:
+                handle, args = self._calls.send(results)
+            except StopIteration as stop:
+                self._done(stop.value)
+                return
+            self._is_starting, self._results = True, None
+            run_async(handle, args, self._ctx, self._called)
+            self._is_starting = False
+            if self._results is None:
+                return
+            results = self._results
+
+    def _called(
+        self, results: list[Value] | None = None, error: BaseException | None = None
+    ) -> None:
+        if error is not None:
+            self._calls.close()
+            self._done(error=error)
+        elif self._is_starting:
+            self._results = results
+        else:
+            try:
+                self.go_on(results)
+            except errors.OpError as failure:
+                self._done(error=failure)
 
 
 def truth(value: Value) -> bool:
@@ -61,43 +105,47 @@ def to_bool(xp: ArrayNamespace, value: Value) -> Value:
     return xp.bool_(truth(value))
 
 
-@kernel("If", "StatelessIf", "_If", stateful=True)
+@kernel("If", "StatelessIf", "_If", async_=True)
 def if_(
     ctx: OpKernelContext,
     cond: Value,
     values: list[Value],
     then_branch: Any,
     else_branch: Any,
-) -> list[Value]:
+    done: Done,
+) -> None:
     """Call one of two functions."""
-    if truth(cond):
-        return _call(ctx, "then_branch", then_branch, values)
-    return _call(ctx, "else_branch", else_branch, values)
+    key, branch = ("then", then_branch) if truth(cond) else ("else", else_branch)
+    ctx.functions.run_async(_handle(ctx, key, branch), values, ctx, done)
 
 
-@kernel("Case", "StatelessCase", stateful=True)
+@kernel("Case", "StatelessCase", async_=True)
 def case(
     ctx: OpKernelContext,
     branch_index: Value,
     values: list[Value],
     branches: tuple[Any, ...],
-) -> list[Value]:
+    done: Done,
+) -> None:
     """Call the function at `branch_index`; the last one for an index out of range."""
     index = int(branch_index)
     if not 0 <= index < len(branches):
         index = len(branches) - 1
-    return _call(ctx, f"branches[{index}]", branches[index], values)
+    ctx.functions.run_async(_handle(ctx, f"[{index}]", branches[index]), values, ctx, done)
 
 
-@kernel("While", "StatelessWhile", "_While", stateful=True)
-def while_(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any) -> list[Value]:
+@kernel("While", "StatelessWhile", "_While", async_=True)
+def while_(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any, done: Done) -> None:
     """Call `body` on its own outputs for as long as `cond` of them holds."""
+    _Calls(ctx, _while_calls(ctx, values, cond, body), done).go_on()
+
+
+def _while_calls(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any) -> Calls:
     count = len(values)
-    run = ctx.functions.run
     cond_handle, body_handle = _handle(ctx, "cond", cond), _handle(ctx, "body", body)
-    cancellation = ctx.cancellation
+    args = ctx.args
     while True:
-        outputs = run(cond_handle, values, ctx)
+        outputs = yield cond_handle, values
         if len(outputs) != 1:
             raise errors.InvalidArgumentError(
                 f"Expected a single output from the cond function {cond.name!r} of a While, "
@@ -105,9 +153,9 @@ def while_(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any) -> l
             )
         if not truth(outputs[0]):
             return values
-        if cancellation is not None and cancellation.is_cancelled:
+        if args.is_cancelled:
             raise errors.CancelledError("the step was cancelled within a While loop")
-        values = run(body_handle, values, ctx)
+        values = yield body_handle, values
         if len(values) != count:
             raise errors.InvalidArgumentError(
                 f"The body function {body.name!r} of a While returned {len(values)} values, "
@@ -115,7 +163,7 @@ def while_(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any) -> l
             )
 
 
-@kernel("For", stateful=True)
+@kernel("For", async_=True)
 def for_(
     ctx: OpKernelContext,
     start: Value,
@@ -123,7 +171,8 @@ def for_(
     delta: Value,
     values: list[Value],
     body: Any,
-) -> list[Value]:
+    done: Done,
+) -> None:
     """Call `body(i, *values)` on its own outputs for i = start, start + delta, … to limit."""
     first, last, step = int(start), int(limit), int(delta)
     if first < last and step <= 0:
@@ -134,12 +183,16 @@ def for_(
         raise errors.InvalidArgumentError(
             f"If start > limit, delta must be < 0; got {first}, {last}, {step}"
         )
+    indices = range(first, last, step) if first != last else range(0)
+    _Calls(ctx, _for_calls(ctx, indices, values, body), done).go_on()
+
+
+def _for_calls(ctx: OpKernelContext, indices: range, values: list[Value], body: Any) -> Calls:
     handle = _handle(ctx, "body", body)
-    cancellation = ctx.cancellation
-    for index in range(first, last, step) if first != last else ():
-        if cancellation is not None and cancellation.is_cancelled:
+    for index in indices:
+        if ctx.args.is_cancelled:
             raise errors.CancelledError("the step was cancelled within a For loop")
-        values = ctx.functions.run(handle, [np.int32(index), *values], ctx)
+        values = yield handle, [np.int32(index), *values]
     return values
 
 

@@ -1,0 +1,75 @@
+"""`ThreadPools`: which threads run a session's expensive kernels (row S2).
+
+Semantics: `NewThreadPoolFromSessionOptions` and the constructor in
+`tensorflow/core/common_runtime/direct_session.cc`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.thread_pool import ThreadPool
+
+if TYPE_CHECKING:
+    from graphmill.plugin.host import Host
+
+_CALLER_THREAD = -1
+
+
+class ThreadPools:
+    """The pools of one session: named ones, its own, or the one that all sessions share.
+
+    Args:
+        config: `session_inter_op_thread_pool`, `use_per_session_threads` and
+            `inter_op_parallelism_threads` say which; a negative number of threads means none.
+        host: keeps the pools that sessions share.
+    """
+
+    def __init__(self, config: Any, host: Host) -> None:
+        self._owned: list[ThreadPool] = []
+        self._pools: list[ThreadPool | None] = []
+        threads = config.inter_op_parallelism_threads
+        for options in config.session_inter_op_thread_pool:
+            if options.global_name:
+                self._pools.append(host.thread_pools.get(options.global_name, options.num_threads))
+            else:
+                self._pools.append(self._own(options.num_threads))
+        if self._pools:
+            return
+        if threads < 0:
+            self._pools.append(None)
+        elif config.use_per_session_threads:
+            self._pools.append(self._own(threads))
+        else:
+            self._pools.append(host.thread_pools.get("", threads))
+
+    @property
+    def default(self) -> ThreadPool | None:
+        """The pool of steps that ask for no other."""
+        return self._pools[0]
+
+    def get(self, index: int) -> ThreadPool | None:
+        """Return the pool that `RunOptions.inter_op_thread_pool` asks for; None for -1.
+
+        Raises:
+            InvalidArgumentError: the session has no pool of that number.
+        """
+        if index == _CALLER_THREAD:
+            return None
+        if not 0 <= index < len(self._pools):
+            raise InvalidArgumentError(
+                f"Invalid inter_op_thread_pool: {index}; the session has {len(self._pools)}, and "
+                "-1 runs the step in the caller's thread"
+            )
+        return self._pools[index]
+
+    def close(self) -> None:
+        """End the threads that belong to this session alone."""
+        for pool in self._owned:
+            pool.close()
+
+    def _own(self, num_threads: int) -> ThreadPool:
+        pool = ThreadPool(num_threads)
+        self._owned.append(pool)
+        return pool
