@@ -1,7 +1,8 @@
 """`ExecutorState`: the shell of one run. It calls kernels; what runs next the propagator says.
 
 Semantics: `tensorflow/core/common_runtime/executor.cc` (rows E5, E6, E8). Nodes are processed in
-the thread that drives the step; a kernel that waits or takes long runs elsewhere and posts its outcome.
+the thread that drives the step; a kernel that waits or takes long runs elsewhere and posts its
+outcome.
 """
 
 from __future__ import annotations
