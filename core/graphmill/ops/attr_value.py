@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from graphmill import proto
 from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InvalidArgumentError
@@ -45,7 +47,7 @@ def attr_to_proto(value: Any, message: AttrValue | None = None, attr_type: str =
     """Write a canonical value into `message` (by default a new one) and return that.
 
     Args:
-        value: the value.
+        value: the value; a tensor may also be a `TensorProto` or an array.
         message: where to write it.
         attr_type: the attr's type as in its `AttrDef` where it is known; then a shape may be a
             plain tuple, which otherwise is a list.
@@ -56,19 +58,16 @@ def attr_to_proto(value: Any, message: AttrValue | None = None, attr_type: str =
     target: AttrValue = proto.AttrValue() if message is None else message
     if value is UNSET:
         return target
-    is_tuple = isinstance(value, tuple)
-    if is_tuple and not (isinstance(value, ShapeAttr) or attr_type == "shape"):
+    if isinstance(value, tuple) and type(value) is not ShapeAttr and attr_type != "shape":
         _list_to_proto(value, target.list, attr_type)
         return target
-    kind = "shape" if is_tuple else _kind(value)
+    kind = "shape" if attr_type == "shape" and type(value) is tuple else _kind(value)
     if kind in _WRITERS:
         field = getattr(target, kind)
         field.SetInParent()
         _WRITERS[kind](value, field)
-    elif kind == "placeholder":
-        target.placeholder = value.name
     else:
-        setattr(target, kind, value.enum if kind == "type" else value)
+        setattr(target, kind, _plain(value))
     return target
 
 
@@ -129,7 +128,7 @@ def _list_to_proto(values: tuple[Any, ...], target: Any, attr_type: str) -> None
         if kind in _WRITERS:
             _WRITERS[kind](item, field.add())
         else:
-            field.append(item.enum if kind == "type" else item)
+            field.append(_plain(item))
 
 
 def _list_from_proto(message: Any) -> tuple[Any, ...]:
@@ -156,7 +155,7 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 _WRITERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "shape": shape_to_proto,
-    "tensor": lambda value, message: message.CopyFrom(value.to_proto()),
+    "tensor": lambda value, message: message.CopyFrom(_as_tensor(value).to_proto()),
     "func": func_to_proto,
 }
 
@@ -174,8 +173,21 @@ _KINDS: Final[dict[type, str]] = {
 }
 
 
+def _as_tensor(value: Any) -> TensorAttr:
+    return value if isinstance(value, TensorAttr) else TensorAttr(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a scalar field of the message takes it."""
+    if isinstance(value, DType):
+        return value.enum
+    return value.name if isinstance(value, AttrPlaceholder) else value
+
+
 def _kind(value: Any) -> str:
     kind = _KINDS.get(type(value))
+    if kind is None and (isinstance(value, np.ndarray) or hasattr(value, "tensor_shape")):
+        return "tensor"
     if kind is None:
         raise InvalidArgumentError(
             f"{value!r} ({type(value).__name__}) is not an attr value in canonical form; "

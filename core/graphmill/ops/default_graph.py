@@ -50,6 +50,7 @@ class NodeLike(Protocol):
     @property
     def num_outputs(self) -> int:
         """How many outputs it has."""
+        raise NotImplementedError
 
 
 class GraphLike(Protocol):
@@ -63,17 +64,21 @@ class GraphLike(Protocol):
         name: str | None = None,
     ) -> Any:
         """Add a node with the given flat input tensors; return it."""
+        raise NotImplementedError
 
     def constant(
         self, value: Any, dtype: Any = None, shape: Any = None, name: str = "Const"
     ) -> SymbolicTensor:
         """Add a Const node and return its output."""
+        raise NotImplementedError
 
     def name_scope(self, name: str | None) -> AbstractContextManager[str]:
         """Give the names of what is added within a prefix."""
+        raise NotImplementedError
 
     def outputs_of(self, node: Any) -> list[Any]:
         """Return the output tensors of a node."""
+        raise NotImplementedError
 
 
 _stack: ContextVar[tuple[GraphLike, ...]] = ContextVar("graphmill_default_graphs", default=())

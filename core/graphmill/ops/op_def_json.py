@@ -98,12 +98,12 @@ def _attr(row: dict[str, Any]) -> AttrDef:
             allowed = tuple(
                 map(_VALUES[attr_type.removeprefix("list(").rstrip(")")], row["allowed"])
             )
-    default = row.get("default", NO_DEFAULT)
-    if default is not NO_DEFAULT or "default" in row:
+    default: Any = NO_DEFAULT
+    if "default" in row:
         if attr_type.startswith("list("):
-            default = tuple(map(_VALUES[attr_type[5:-1]], default))
+            default = tuple(map(_VALUES[attr_type[5:-1]], row["default"]))
         else:
-            default = _VALUES[attr_type](default)
+            default = _VALUES[attr_type](row["default"])
     return AttrDef(row["name"], attr_type, default, allowed, row.get("min"))
 
 
