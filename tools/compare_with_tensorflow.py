@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Run op cases in TensorFlow and in graphmill, live in one process, and print where they differ.
 
-    python tools/compare_with_tensorflow.py --family math [--op MatMul] [--backend numpy|jax|session] [--verbose]
+    python tools/compare_with_tensorflow.py --family math [--op MatMul] [--backend jax] [--verbose]
 
-Needs an environment with `tensorflow-cpu` and graphmill's dependencies; the checkout itself is put on the path.
-`--stored` compares with the stored answers instead, which needs no TensorFlow.
+Needs an environment with `tensorflow-cpu` and graphmill's dependencies; the checkout itself is put
+on the path. `--stored` compares with the stored answers instead, which needs no TensorFlow.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def main() -> int:
     return int(counts["differs"] > 0)
 
 
-def compare(case: Case, expected: Answer | None, runner: hosts.Runner, backend: str) -> tuple[str, str]:
+def compare(
+    case: Case, expected: Answer | None, runner: hosts.Runner, backend: str
+) -> tuple[str, str]:
     if expected is None:
         return "without a stored answer", ""
     if backend in case.skip:
@@ -66,7 +68,8 @@ def compare(case: Case, expected: Answer | None, runner: hosts.Runner, backend: 
     except NotApplicableError as reason:
         return "not applicable", str(reason)
     if not case.differs and case.error != expected.error:
-        return "differs", f"the file says error = {case.error!r}, TensorFlow {expected.error!r} {expected.message[:200]}"
+        said = f"{expected.error!r} {expected.message[:200]}"
+        return "differs", f"the file says error = {case.error!r}, TensorFlow {said}"
     text = difference(case, expected, got, backend)
     return ("differs" if text else "agree"), text
 

@@ -5,8 +5,8 @@ Needs an environment with `tensorflow-cpu`, NumPy and this checkout:
 
     python tools/make_op_cases.py [--file math] [--all] [--check]
 
-Only cases whose question changed are asked again (`--all`: every one). Exits with 1 and writes nothing for a file in
-which a case's `error` is not what TensorFlow says.
+Only cases whose question changed are asked again (`--all`: every one). Exits with 1 and writes
+nothing for a file in which a case's `error` is not what TensorFlow says.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
     python tests/bench/run_cases.py MODELS [--only identity,resnet50_b1] [--seconds 1]
 
-MODELS is a folder of case folders (see graphmill.testing.model_case). Exits with 1 if a case is wrong.
+MODELS is a folder of case folders (see graphmill.testing.model_case). Exits with 1 if one is wrong.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def run(folder: Path, seconds: float) -> int:
     problem = next((f"step {i}: {r.problem}" for i, r in enumerate(results) if r.problem), "")
     worst = max(result.worst for result in results)
     print(
-        f"{folder.name:24} {'FAIL' if problem else 'ok':5} {loaded - start:7.3f} {first - loaded:8.3f} "
-        f"{step_ms:9.3f} {worst:8.2g}  {problem}"
+        f"{folder.name:24} {'FAIL' if problem else 'ok':5} {loaded - start:7.3f} "
+        f"{first - loaded:8.3f} {step_ms:9.3f} {worst:8.2g}  {problem}"
     )
     return int(bool(problem))
 

@@ -1,4 +1,4 @@
-"""The case files are complete: every kernel is asked something, every question has a fresh answer."""
+"""The case files are complete: every kernel is asked, every question has a fresh answer."""
 
 from __future__ import annotations
 

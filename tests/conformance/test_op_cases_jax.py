@@ -29,8 +29,10 @@ def runner(make_runner):
 
 @pytest.mark.parametrize("op", BY_OP)
 def test_kernel_answers_like_tensorflow(op, runner, verdict):
-    messages = {case.id: verdict(case, runner, "jax") for case in BY_OP[op]}
+    cases = [case for case in BY_OP[op] if "jax" not in case.skip]
+    given = runner.run_many(cases)
+    messages = {case.id: verdict(case, lambda c: given[c.id], "jax") for case in cases}
     wrong = {k: m for k, m in messages.items() if m and not m.startswith("not applicable")}
     assert not wrong, "\n".join(f"{k}: {m}" for k, m in wrong.items())
     if all(messages.values()):
-        pytest.skip(next(iter(messages.values())))
+        pytest.skip(next(iter(messages.values()), "no case for JAX"))

@@ -1,4 +1,4 @@
-"""Whole models give TensorFlow's results; GRAPHMILL_BENCH_MODELS names the folder that holds them."""
+"""Whole models give TensorFlow's results; GRAPHMILL_BENCH_MODELS names their folder."""
 
 from __future__ import annotations
 

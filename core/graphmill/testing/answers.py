@@ -1,7 +1,8 @@
 """Keep answers to op cases: results or an error code, packed into one small file per family.
 
-A file holds two byte arrays: `index`, JSON with the digest, error and output descriptions of each case, and `data`, the
-little-endian contents one after the other. One file of thousands of little arrays would be mostly headers.
+A file holds two byte arrays: `index`, JSON with the digest, error and output descriptions of each
+case, and `data`, the little-endian contents one after the other. One file of thousands of little
+arrays would be mostly headers.
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill.testing.inputs import Values, numpy_dtype
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Say what came of a case: values with TensorFlow's dtype names, or the error's class without "Error"."""
+    """Say what came of a case: values and their dtypes, or an error's class without "Error"."""
 
     outputs: tuple[Values, ...] = ()
     dtypes: tuple[str, ...] = ()
@@ -86,7 +89,9 @@ def _unpack(error: str, outputs: Sequence[Any], data: bytes) -> Answer:
 def _slice(data: bytes, dtype: str, shape: Sequence[int], offset: int) -> Values:
     kind = numpy_dtype(dtype)
     count = math.prod(shape)
-    return np.frombuffer(data, kind, count, offset).reshape(shape) if count else np.zeros(shape, kind)
+    return (
+        np.frombuffer(data, kind, count, offset).reshape(shape) if count else np.zeros(shape, kind)
+    )
 
 
 def _encode_strings(value: Values) -> list[str]:

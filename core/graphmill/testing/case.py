@@ -1,7 +1,7 @@
 """Read op cases: tables in TOML, expanded to one `Case` per combination.
 
-The format is described in `graphmill.testing.cases`. This module and `inputs.py` need NumPy alone, so that the
-script that asks TensorFlow for its answers can use them in an environment of its own.
+The format is described in `graphmill.testing.cases`. This module and `inputs.py` need NumPy alone,
+so that the script that asks TensorFlow for its answers can use them wherever TensorFlow is.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ import itertools
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphmill.testing.inputs import Input, SpecError, parse_input
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
 FOLDER = Path(__file__).parent / "cases"
 RESERVED = frozenset(
-    "in each label error compare unspecified close skip differs draw note feed nodes run functions"
-    .split()
+    (
+        *("in", "each", "label", "note", "draw", "skip", "differs"),
+        *("error", "error_from", "compare", "unspecified", "close"),
+        *("feed", "nodes", "run", "functions"),
+    )
 )
 BACKENDS = ("numpy", "jax", "session")
 COMPARISONS = ("close", "exact", "shape", "set")
@@ -54,7 +59,8 @@ class Program:
 class Case:
     """Ask one op one question.
 
-    `inputs` stand in OpDef order, a list input is a tuple of inputs. `attrs` hold raw TOML values: dtypes as names.
+    `inputs` stand in OpDef order, a list input is a tuple of inputs. `attrs` hold raw TOML values:
+    dtypes as names.
     """
 
     id: str
@@ -63,6 +69,7 @@ class Case:
     inputs: tuple[InputTree, ...]
     attrs: Mapping[str, Any]
     error: str = ""
+    error_from: str = ""
     compare: str = "close"
     unspecified: tuple[int, ...] = ()
     close: Close | None = None
@@ -115,7 +122,10 @@ def case_files(folder: Path = FOLDER) -> list[Path]:
 
 
 def load_cases(
-    *, families: Iterable[str] | None = None, stems: Iterable[str] | None = None, folder: Path = FOLDER
+    *,
+    families: Iterable[str] | None = None,
+    stems: Iterable[str] | None = None,
+    folder: Path = FOLDER,
 ) -> tuple[Case, ...]:
     """Read the cases, in file order; only of some families or files if named.
 
@@ -186,9 +196,6 @@ def _make_case(case_id: str, op: str, table: Mapping[str, Any], stem: str) -> Ca
     attrs = {key: value for key, value in table.items() if key not in RESERVED}
     types = {key: value for key, value in attrs.items() if isinstance(value, str)}
     seed_text = f"{op}|{table.get('draw', 0)}"
-    compare = table.get("compare", "close")
-    if compare not in COMPARISONS:
-        raise SpecError(f"compare = {compare!r}; it is one of {', '.join(COMPARISONS)}")
     skip = dict(table.get("skip", {}))
     if not set(skip) <= set(BACKENDS):
         raise SpecError(f"skip names {sorted(skip)}; backends are {', '.join(BACKENDS)}")
@@ -199,13 +206,22 @@ def _make_case(case_id: str, op: str, table: Mapping[str, Any], stem: str) -> Ca
         inputs=_inputs(table.get("in", []), types, seed_text),
         attrs=attrs,
         error=table.get("error", ""),
-        compare=compare,
+        error_from=_one_of(table, "error_from", ("", "values")),
+        compare=_one_of(table, "compare", COMPARISONS),
         unspecified=tuple(table.get("unspecified", ())),
         close=Close(**table["close"]) if "close" in table else None,
         skip=skip,
         differs=table.get("differs", ""),
         program=_program(op, table, types, seed_text),
     )
+
+
+def _one_of(table: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str:
+    """Read a key that has few values, the first of which is the default."""
+    value = str(table.get(key, known[0]))
+    if value not in known:
+        raise SpecError(f"{key} = {value!r}; it is one of {', '.join(map(repr, known))}")
+    return value
 
 
 def _inputs(entries: list[Any], types: dict[str, str], seed_text: str) -> tuple[InputTree, ...]:

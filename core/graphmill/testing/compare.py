@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.testing.answers import Answer
-from graphmill.testing.case import Case
-from graphmill.testing.inputs import Values
 from graphmill.testing.tolerances import BACKEND_FACTOR, Tolerance, tolerance_of
+
+if TYPE_CHECKING:
+    from graphmill.testing.answers import Answer
+    from graphmill.testing.case import Case
+    from graphmill.testing.inputs import Values
 
 _EPS = {
     "float64": 2.0**-52,
@@ -32,6 +34,8 @@ def difference(case: Case, expected: Answer, got: Answer, backend: str) -> str:
         got: ours.
         backend: who gave it: "numpy", "jax" or "session".
     """
+    if backend == "jax" and case.error_from == "values" and not got.error:
+        return ""  # a compiled kernel cannot look at values
     if case.differs:
         return "" if got.error == case.error else _error_difference(case.error, got)
     if expected.error or got.error:
@@ -55,7 +59,9 @@ def _error_difference(wanted: str, got: Answer) -> str:
 
 
 def _brief(answer: Answer) -> str:
-    return ", ".join(f"{d}{list(v.shape)}" for d, v in zip(answer.dtypes, answer.outputs, strict=True))
+    return ", ".join(
+        f"{d}{list(v.shape)}" for d, v in zip(answer.dtypes, answer.outputs, strict=True)
+    )
 
 
 def _output_difference(
@@ -98,7 +104,7 @@ class _Bound:
 
 
 def _exact_difference(want: Values, have: Values) -> str:
-    same = (want == have) | ((want != want) & (have != have))  # noqa: PLR0124 - NaN equals itself here
+    same = (want == have) | ((want != want) & (have != have))
     return "" if np.all(same) else _first(want, have, ~np.asarray(same, bool))
 
 
@@ -117,4 +123,5 @@ def _close_difference(want: Values, have: Values, bound: _Bound, kind: Any) -> s
 def _first(want: Values, have: Values, wrong: Values) -> str:
     where = tuple(int(i) for i in np.argwhere(np.atleast_1d(wrong))[0]) if want.ndim else ()
     count = int(np.count_nonzero(wrong))
-    return f"{count} of {want.size} differ, first at {list(where)}: {have[where]!r}, expected {want[where]!r}"
+    first = f"first at {list(where)}: {have[where]!r}, expected {want[where]!r}"
+    return f"{count} of {want.size} differ, {first}"

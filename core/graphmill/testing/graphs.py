@@ -1,15 +1,14 @@
 """Make random small graphs: typed, with shapes that fit, shared subexpressions and control edges.
 
-The same maker serves a seed (`random_graph(7)`, deterministic everywhere) and Hypothesis (`graphs()`, which
-shrinks). Values stay small and of a known exactness, so that two correct runtimes give the same answer: where
-rounding may differ (sums, matrix products, transcendental functions) no comparison, rounding or cast to an
-integer follows.
+The same maker serves a seed (`random_graph(7)`, deterministic everywhere) and Hypothesis
+(`graphs()`, which shrinks). Values stay small and of a known exactness, so that two correct
+runtimes give the same answer: where rounding may differ (sums, matrix products, transcendental
+functions) no comparison, rounding or cast to an integer follows.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -20,6 +19,8 @@ from graphmill.testing.op_graph import GraphMaker
 from graphmill.testing.program import NodeSpec, Source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from graphmill.ops.op_registry import OpRegistry
 
 _T = TypeVar("_T")
@@ -51,7 +52,10 @@ class RandomGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """Know an output: `bound` is the largest absolute value, `exact` whether rounding may differ."""
+    """Know an output.
+
+    `bound` is the largest absolute value, `exact` whether no rounding can differ so far.
+    """
 
     source: Source
     dtype: str
@@ -240,7 +244,9 @@ def _rounding(m: _Maker) -> None:
         m.add(m.pick(["Floor", "Ceil", "Round"]), [x], [replace(x, bound=x.bound + 1)])
 
 
-def _pair(m: _Maker, fits: Callable[[_Tensor], bool]) -> tuple[_Tensor, _Tensor, tuple[int, ...]] | None:
+def _pair(
+    m: _Maker, fits: Callable[[_Tensor], bool]
+) -> tuple[_Tensor, _Tensor, tuple[int, ...]] | None:
     x = m.tensor(fits)
     if x is None:
         return None
@@ -289,7 +295,11 @@ def _select(m: _Maker) -> None:
     whole = _Tensor(_NOWHERE, x.dtype, shape, max(x.bound, y.bound), x.exact and y.exact)
     condition = m.tensor(lambda t: t.dtype == "bool" and _broadcast(t, whole) is not None)
     if condition is not None:
-        m.add("SelectV2", [condition, x, y], [replace(whole, shape=_broadcast(condition, whole) or ())])
+        m.add(
+            "SelectV2",
+            [condition, x, y],
+            [replace(whole, shape=_broadcast(condition, whole) or ())],
+        )
 
 
 @_recipe
@@ -339,7 +349,11 @@ def _reshape(m: _Maker) -> None:
     x = m.tensor(lambda _: True)
     if x is not None:
         shape = m.pick([(x.size,), (1, x.size), (x.size, 1), x.shape[::-1]])
-        m.add("Reshape", [x, m.constant(list(shape)) if shape else _empty(m)], [replace(x, shape=shape)])
+        m.add(
+            "Reshape",
+            [x, m.constant(list(shape)) if shape else _empty(m)],
+            [replace(x, shape=shape)],
+        )
 
 
 def _empty(m: _Maker) -> Source:
@@ -374,7 +388,7 @@ def _squeeze(m: _Maker) -> None:
 
 @_recipe
 def _concat(m: _Maker) -> None:
-    x = m.tensor(lambda t: 0 < len(t.shape) and t.size <= _LARGEST_SIZE // 2)
+    x = m.tensor(lambda t: len(t.shape) > 0 and t.size <= _LARGEST_SIZE // 2)
     if x is None:
         return
     axis = m.integer(0, len(x.shape) - 1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from graphmill.testing.runner import KernelRunner, SessionRunner
+from graphmill.testing.jax_runner import JaxRunner
+from graphmill.testing.runner import KernelRunner
+from graphmill.testing.session_runner import SessionRunner
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
@@ -33,4 +35,5 @@ def runner(backend: str, host: Host | None = None) -> Runner:
         host = default_host()
     if backend == "session":
         return SessionRunner(host)
-    return KernelRunner(host.ops, host.kernels, backend)
+    make = JaxRunner if backend == "jax" else KernelRunner
+    return make(host.ops, host.kernels)

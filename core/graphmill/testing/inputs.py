@@ -1,9 +1,9 @@
 """Draw the inputs of op cases: the little language of the `in` lists, and its values.
 
-The language is described in `graphmill.testing.cases`. Values must be the same on every machine and with
-every NumPy, because TensorFlow's answers to them are stored. NumPy promises a stable stream for the raw
-output of its bit generators (`Philox.random_raw`) but not for the methods of `Generator`, so the steps from
-raw bits to numbers are taken here.
+The language is described in `graphmill.testing.cases`. Values must be the same on every machine and
+with every NumPy, because TensorFlow's answers to them are stored. NumPy promises a stable stream
+for the raw output of its bit generators (`Philox.random_raw`) but not for the methods of
+`Generator`, so the steps from raw bits to numbers are taken here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,18 @@ _PATTERN = re.compile(r"\s*(?P<dtype>\w+)\s*(?:\[(?P<shape>[\d,\s]*)\])?\s*(?P<r
 _RANGE = re.compile(r"(?P<low>-?[\d.]+?)\.\.(?P<high>-?[\d.]+)")
 _WORDS = ("a", "bc", "def", "Graph", "mill", "", "x y", "1.5", "-7", "ümlaut", "tensor/flow", "END")
 _KNOWN_WORDS = frozenset(
-    "special finite small column sorted nan inf distinct iota spd".split()
+    (
+        *("special", "finite", "small", "column"),
+        *("sorted", "nan", "inf", "distinct", "iota", "spd"),
+    )
 )
-_STORAGE = {"qint8": "int8", "quint8": "uint8", "qint16": "int16", "quint16": "uint16", "qint32": "int32"}
+_STORAGE = {
+    "qint8": "int8",
+    "quint8": "uint8",
+    "qint16": "int16",
+    "quint16": "uint16",
+    "qint32": "int32",
+}
 
 Values = np.ndarray[Any, Any]
 
@@ -37,8 +46,8 @@ class SpecError(ValueError):
 class Input:
     """Describe one input tensor; `values()` draws it.
 
-    `dtype` is TensorFlow's name, `shape` is None where the values themselves say it, `how` is what stands after the
-    shape, `seed` is fixed by the op, the text and the place of the input.
+    `dtype` is TensorFlow's name, `shape` is None where the values themselves say it, `how` is what
+    stands after the shape, `seed` is fixed by the op, the text and the place of the input.
     """
 
     dtype: str
@@ -103,7 +112,7 @@ def _check_words(how: str, text: str) -> None:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Give the NumPy dtype that holds values of a TensorFlow dtype; quantized ones by their integers.
+    """Give the NumPy dtype that holds values of a dtype; quantized ones by their integers.
 
     Raises:
         SpecError: if there is no such dtype.
@@ -119,7 +128,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
     if not hasattr(ml_dtypes, name):
         raise SpecError(f"{name!r} is not a dtype, nor a type attr of this table")
-    return np.dtype(getattr(ml_dtypes, name))
+    extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return extended
 
 
 def literal(text: str) -> Any:
@@ -158,7 +168,7 @@ def _natural_dtype(value: object) -> str:
         if any(isinstance(item, float) for item in leaf):
             return "float32"
         if not leaf:
-            raise SpecError(f"{value!r} has no dtype; write \"int32[0]\" for an empty tensor")
+            raise SpecError(f'{value!r} has no dtype; write "int32[0]" for an empty tensor')
         leaf = leaf[0]
     kinds: dict[type, str] = {bool: "bool", int: "int32", float: "float32"}
     if type(leaf) not in kinds:
@@ -182,7 +192,8 @@ def _string_array(value: object) -> Values:
     return out.reshape(shape)
 
 
-# ---------------------------------------------------------------------------------------------- drawing
+# ----------------------------------------------------------------------------------------------
+# drawing
 
 
 def _raw(count: int, seed: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -239,16 +250,16 @@ def _is_integer(dtype: str) -> bool:
     return dtype.startswith(("int", "uint", "qint", "quint"))
 
 
-def _distinct(dtype: str, shape: tuple[int, ...], words: list[str], seed: int) -> Values:  # noqa: ARG001
+def _distinct(dtype: str, shape: tuple[int, ...], _words: list[str], seed: int) -> Values:
     order = _shuffled(math.prod(shape), seed)
     return order if _is_integer(dtype) else order * 0.37 - 0.15 * len(order)
 
 
-def _iota(dtype: str, shape: tuple[int, ...], words: list[str], seed: int) -> Values:  # noqa: ARG001
+def _iota(_dtype: str, shape: tuple[int, ...], _words: list[str], _seed: int) -> Values:
     return np.arange(math.prod(shape))
 
 
-def _fill(dtype: str, shape: tuple[int, ...], words: list[str], seed: int) -> Values:  # noqa: ARG001
+def _fill(dtype: str, shape: tuple[int, ...], words: list[str], _seed: int) -> Values:
     return np.broadcast_to(from_literal(words[0], dtype), (math.prod(shape),))
 
 
@@ -257,7 +268,7 @@ def _choice(dtype: str, shape: tuple[int, ...], words: list[str], seed: int) -> 
     return np.asarray(pool[_integers(math.prod(shape), seed, 0, len(pool) - 1)])
 
 
-def _spd(dtype: str, shape: tuple[int, ...], words: list[str], seed: int) -> Values:  # noqa: ARG001
+def _spd(dtype: str, shape: tuple[int, ...], _words: list[str], seed: int) -> Values:
     root = _drawn("complex128" if dtype.startswith("complex") else "float64", shape, [], seed)
     return root @ np.swapaxes(root.conj(), -1, -2) + np.eye(shape[-1])
 
@@ -272,7 +283,8 @@ _MAKERS: dict[str, _Maker] = {
 }
 
 
-# ------------------------------------------------------------------------------------- special values
+# ------------------------------------------------------------------------------------- special
+# values
 
 
 def _special_values(dtype: str, words: Sequence[str]) -> Values:
@@ -306,15 +318,15 @@ def _special_floats(dtype: str, words: Sequence[str]) -> Values:
         import ml_dtypes
 
         limits = ml_dtypes.finfo(kind)
-        values += [float(x) for x in (limits.eps, limits.tiny, -limits.tiny, limits.max, limits.min)]
+        values += [
+            float(x) for x in (limits.eps, limits.tiny, -limits.tiny, limits.max, limits.min)
+        ]
     if "finite" not in words and "small" not in words:
         values += [math.inf, -math.inf, math.nan]
     return np.array(values).astype(kind)
 
 
-def _special(
-    dtype: str, words: Sequence[str], seed: int, shape: tuple[int, ...] | None
-) -> Values:
+def _special(dtype: str, words: Sequence[str], seed: int, shape: tuple[int, ...] | None) -> Values:
     values = _special_values(dtype, words)
     if shape is None:
         return values

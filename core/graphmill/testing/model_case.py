@@ -1,25 +1,26 @@
-"""Run whole models with known results: a folder per model, with its feeds and TensorFlow's answers.
+"""Run whole models with known results: a folder each, with its feeds and TensorFlow's answers.
 
-A folder holds `case.json` (what to feed, fetch and compare), `graph.pb` (a GraphDef) or `saved_model/`,
-`feeds.npz` with arrays f0, f1 … and `expected.npz` with arrays e0, e1 …. With several batches or steps the arrays have a
-leading axis for them, or if `ragged`, one array per batch and step, `f0_1`, `e0_3`. A feed with a `path` instead of an array is
-a file name, in which `{case}` stands for the folder and `{tmp}` for a scratch folder.
+A folder holds `case.json` (what to feed, fetch and compare), `graph.pb` (a GraphDef) or
+`saved_model/`, `feeds.npz` with arrays f0, f1 … and `expected.npz` with arrays e0, e1 …. With
+several batches or steps the arrays have a leading axis for them, or if `ragged`, there is one array
+per batch and step, `f0_1`, `e0_3`. A feed with a `path` instead of an array is a file name, in
+which `{case}` stands for the folder and `{tmp}` for a scratch folder.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.testing.inputs import Values
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from graphmill.plugin.host import Host
+    from graphmill.testing.inputs import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,9 @@ class ModelCase:
         wanted = self.expected(step)
         modes = self.spec.get("compare") or ["allclose"] * len(wanted)
         worst = 0.0
-        for name, mode, have, want in zip(self.spec["fetches"], modes, results, wanted, strict=True):
+        for name, mode, have, want in zip(
+            self.spec["fetches"], modes, results, wanted, strict=True
+        ):
             problem, error = self._compare(np.asarray(have), want, mode)
             if problem:
                 return StepResult(f"{name}: {problem}", error)
@@ -140,7 +143,9 @@ class ModelCase:
         error = np.abs(have[finite] - want[finite])
         worst = float((error / bound).max(initial=0.0))
         ok = worst <= 1  # false for NaN
-        return ("" if ok else f"largest error {error.max():.3g}, {worst:.3g} of what is allowed"), worst
+        return (
+            "" if ok else f"largest error {error.max():.3g}, {worst:.3g} of what is allowed"
+        ), worst
 
     def _given(self, feed: Mapping[str, Any]) -> Values:
         path = feed.get("path")

@@ -6,7 +6,6 @@ also holds for the code that graphmill itself infers them with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from graphmill import dtypes, proto
 from graphmill.dtypes import DType, as_dtype
 from graphmill.ops.attr_types import FuncAttr, ShapeAttr, TensorAttr
 from graphmill.ops.attr_value import attr_to_proto
-from graphmill.testing.case import Case, Program
 from graphmill.testing.inputs import Input, SpecError, parse_input
 from graphmill.testing.program import (
     FunctionSpec,
@@ -27,8 +25,11 @@ from graphmill.testing.program import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from graphmill.ops.op_def import ArgDef, OpDef
     from graphmill.ops.op_registry import OpRegistry
+    from graphmill.testing.case import Case, Program
 
 NODE = "node"
 
@@ -45,7 +46,9 @@ class CaseGraph:
     dtypes: tuple[str, ...]
 
 
-def node_attrs(op_def: OpDef, input_types: Sequence[Types], raw: Mapping[str, Any]) -> dict[str, Any]:
+def node_attrs(
+    op_def: OpDef, input_types: Sequence[Types], raw: Mapping[str, Any]
+) -> dict[str, Any]:
     """Give the canonical attrs of a node: inferred ones, those of the table, defaults.
 
     Raises:
@@ -141,9 +144,7 @@ class GraphMaker:
         names = _FunctionNames(self._ops, {name for name, _ in spec.arguments})
         for node in spec.nodes:
             names.ops[node.name] = node.op
-            types[node.name] = _fill_node(
-                definition.node_def.add(), node, self._ops, types, names
-            )
+            types[node.name] = _fill_node(definition.node_def.add(), node, self._ops, types, names)
             definition.signature.is_stateful |= self._ops.get(node.op).is_stateful
         for index, (dtype, source) in enumerate(zip(spec.results, spec.returns, strict=True)):
             definition.signature.output_arg.add(name=f"r{index}", type=as_dtype(dtype).enum)

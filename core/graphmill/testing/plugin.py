@@ -1,6 +1,7 @@
 """pytest fixtures; pytest finds this module through the entry point that graphmill installs.
 
-It is imported in every pytest run of an environment that has graphmill, so it imports nothing itself.
+It is imported in every pytest run of an environment that has graphmill, so it imports nothing of
+graphmill's by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def graphmill_host() -> Host:
 
 @pytest.fixture
 def make_host() -> Callable[..., Host]:
-    """Give a maker of hosts: the built-in plugins and those that are passed, nothing else installed."""
+    """Give a maker of hosts: what is installed, and the plugins that are passed."""
 
     def make(*plugins: object) -> Host:
         from graphmill.plugin.host import Host

@@ -1,16 +1,19 @@
 """Read the nodes and functions of case programs: `y = AddV2(x, z, after=[init])`.
 
-The text is a small part of Python's grammar, so Python's own parser reads it; nothing is ever executed.
+The text is a small part of Python's grammar, so Python's own parser reads it; nothing is ever
+executed.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphmill.testing.inputs import SpecError, literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ def parse_node(text: str, values: Mapping[str, Any] | None = None) -> NodeSpec:
 
     Args:
         text: `name = Op(input, ..., attr=value, after=[...])`.
-        values: what names in attr values stand for (a table's swept keys); others stand for themselves.
+        values: what names in attr values stand for (a table's swept keys); others stand for
+        themselves.
 
     Raises:
         SpecError: if it is not of this form.
@@ -133,8 +137,9 @@ def _source(node: ast.expr) -> Source:
         isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Name)
         and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, int)
     ):
-        return Source(node.value.id, int(node.slice.value))
+        return Source(node.value.id, node.slice.value)
     raise SpecError(f"{ast.unparse(node)!r} is not a node's output; write `node` or `node[1]`")
 
 

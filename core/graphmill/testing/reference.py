@@ -1,13 +1,12 @@
 """Evaluate a GraphDef naively: the oracle that executors are held against.
 
-One node after the other in a topological order, on NumPy, with nothing shared with any executor, import
-code or pruning: what an executor answers otherwise, it has to explain. Frames (`Enter`, `Exit`) and dead
-tensors are not evaluated; function calls are not either.
+One node after the other in a topological order, on NumPy, with nothing shared with any executor,
+import code or pruning: what an executor answers otherwise, it has to explain. Frames (`Enter`,
+`Exit`) and dead tensors are not evaluated; function calls are not either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,12 +21,17 @@ from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.variables import Ref
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from graphmill.ops.op_def import OpDef
     from graphmill.plugin.host import Host
     from graphmill.typing import ArrayNamespace, Value
 
 _CONTROL_FLOW = frozenset(
-    "Switch Merge Enter Exit NextIteration RefSwitch RefMerge RefEnter RefExit RefNextIteration".split()
+    (
+        *("Switch", "Merge", "Enter", "Exit", "NextIteration"),
+        *("RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"),
+    )
 )
 
 
@@ -125,7 +129,7 @@ class _NumPyDevice(Device):
     def __init__(self) -> None:
         super().__init__(DeviceAttributes("/job:reference/replica:0/task:0/device:CPU:0", "CPU"))
 
-    def namespace(self, backend: str) -> ArrayNamespace:  # noqa: ARG002
+    def namespace(self, backend: str) -> ArrayNamespace:  # noqa: ARG002 - there is one
         return np
 
     def to_device(self, value: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Run op cases: a kernel by itself on NumPy or JAX, or the op in a whole session.
+"""Run op cases on a kernel by itself, taken straight from the registry, without graph and executor.
 
 An error of graphmill's becomes an answer with its class name. Any other exception is a bug of the
 kernel and stands in the answer in angle brackets, `<ValueError>`, which equals nothing expected.
@@ -6,9 +6,6 @@ kernel and stands in the answer in angle brackets, `<ValueError>`, which equals 
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +15,19 @@ from graphmill import errors
 from graphmill.dtypes import DType, as_dtype
 from graphmill.runtime.kernel import KernelDef, OpKernel, OpKernelConstruction, bind
 from graphmill.testing.answers import Answer
-from graphmill.testing.case import Case
-from graphmill.testing.op_graph import NODE, CaseGraph, case_graph, is_object, node_attrs
+from graphmill.testing.op_graph import NODE, node_attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from graphmill.ops.op_def import OpDef
     from graphmill.ops.op_registry import OpRegistry
-    from graphmill.plugin.host import Host
     from graphmill.runtime.kernel_registry import KernelRegistry
+    from graphmill.testing.case import Case
 
 # What an array namespace refuses by itself, shapes that do not broadcast above all, is passed on by
 # the executor as an invalid argument.
 _REFUSALS = ("<ValueError>", "<TypeError>")
-_BACKENDS = {"numpy": ("numpy",), "jax": ("jax",)}
 
 
 class NotApplicableError(Exception):
@@ -42,25 +39,34 @@ class NoKernelError(NotApplicableError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class BoundCase:
+    """Hold a case with the kernel that answers it and its flat inputs."""
+
     op_def: OpDef
     attrs: dict[str, Any]
     kernel: OpKernel
     inputs: list[Any]
 
+    @property
+    def output_types(self) -> list[DType]:
+        """The element types of the outputs, refs as what they refer to."""
+        return [dtype.base_dtype for dtype in self.op_def.output_types(self.attrs)]
+
+    def call(self, inputs: Sequence[Any]) -> list[Any]:
+        """Call the kernel; gives its outputs as a list."""
+        result = self.kernel.compute(*inputs)
+        count = len(self.output_types)
+        return [] if count == 0 else [result] if count == 1 else list(result)
+
 
 class KernelRunner:
-    """Run cases on kernels taken straight from the registry, without graph and executor.
+    """Run cases on NumPy kernels."""
 
-    On "jax" a kernel that can be traced is compiled with `jax.jit` in 64-bit mode, its `static`
-    inputs known; one whose output shape depends on values is called with JAX arrays. Kernels that
-    need a context or values on the host say nothing about JAX and are not applicable there.
-    """
+    backend = "numpy"
 
-    def __init__(self, ops: OpRegistry, kernels: KernelRegistry, backend: str = "numpy") -> None:
+    def __init__(self, ops: OpRegistry, kernels: KernelRegistry) -> None:
         self._ops = ops
         self._kernels = kernels
-        self._backend = backend
 
     def run(self, case: Case) -> Answer:
         """Answer a case.
@@ -68,84 +74,50 @@ class KernelRunner:
         Raises:
             NotApplicableError: if it needs a session, or the backend has no kernel of its own.
         """
-        if case.program is not None:
-            raise NotApplicableError("it is a program, which needs a session")
         answer = answer_of(lambda: self._run(case))
         if answer.error in _REFUSALS:
             return replace(answer, error="InvalidArgument")
         return answer
 
     def _run(self, case: Case) -> Answer:
-        bound = self._bind(case)
-        if self._backend == "jax":
-            results = _run_jax(bound)
-        else:
-            with np.errstate(all="ignore"):
-                results = _as_list(bound, bound.kernel.compute(*bound.inputs))
-        return checked_answer(results, [t.base_dtype for t in bound.op_def.output_types(bound.attrs)])
+        bound = self.bind(case)
+        with np.errstate(all="ignore"):
+            return checked_answer(bound.call(bound.inputs), bound.output_types)
 
-    def _bind(self, case: Case) -> _Bound:
+    def bind(self, case: Case) -> BoundCase:
+        """Find the kernel of a case and bind it.
+
+        Raises:
+            NotApplicableError: as in `run`.
+            OpError: if the attrs are wrong or there is no kernel for them.
+        """
+        if case.program is not None:
+            raise NotApplicableError("it is a program, which needs a session")
         op_def = self._ops.get(case.op)
         types: list[Any] = [
-            tuple(as_dtype(one.dtype) for one in tree) if isinstance(tree, tuple) else as_dtype(tree.dtype)
+            tuple(as_dtype(one.dtype) for one in tree)
+            if isinstance(tree, tuple)
+            else as_dtype(tree.dtype)
             for tree in case.inputs
         ]
         attrs = node_attrs(op_def, types, case.attrs)
         op_def.check_attrs(attrs)
-        if not self._kernels.registrations(op_def, _BACKENDS["numpy"]):
+        if not self._kernels.registrations(op_def, ("numpy",)):
             raise NoKernelError(f"{case.op} has no kernel")
-        find = self._kernels.find if self._backend == "numpy" else self._kernels.try_find
-        choice = find(op_def, attrs, "CPU", _BACKENDS[self._backend])
-        if choice is None:
-            raise NotApplicableError(f"{case.op} has no kernel for {self._backend} with these types")
-        self._check_applicable(choice.definition)
-        flat_types = (*op_def.input_types(attrs), *op_def.output_types(attrs))
-        if self._backend == "jax" and any(map(is_object, flat_types)):
-            raise NotApplicableError("strings and handles live on the host")
+        definition = self._find(op_def, attrs)
+        if definition.stateful:
+            raise NotApplicableError("the kernel needs the context of a session")
         construction = OpKernelConstruction(NODE, op_def, attrs, None, self._namespace())
-        kernel = bind(choice.definition, construction)
         flat: list[Any] = []
         for value in case.values():
             flat.extend(value if isinstance(value, list) else [value])
-        return _Bound(op_def, attrs, kernel, flat)
+        return BoundCase(op_def, attrs, bind(definition, construction), flat)
 
-    def _check_applicable(self, definition: KernelDef) -> None:
-        if definition.stateful:
-            raise NotApplicableError("the kernel needs the context of a session")
-        if self._backend == "jax" and definition.host:
-            raise NotApplicableError("the kernel works on the host")
+    def _find(self, op_def: OpDef, attrs: dict[str, Any]) -> KernelDef:
+        return self._kernels.find(op_def, attrs, "CPU", ("numpy",)).definition
 
     def _namespace(self) -> Any:
-        return np if self._backend == "numpy" else importlib.import_module("jax.numpy")
-
-
-class SessionRunner:
-    """Run cases as graphs in sessions; checks too that errors name the node."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def run(self, case: Case) -> Answer:
-        """Answer a case."""
-        return answer_of(lambda: self._run(case))
-
-    def _run(self, case: Case) -> Answer:
-        graph = case_graph(case, self._host.ops)
-        results: list[Any] = []
-        with self._session(graph) as session:
-            for fetches, targets in graph.steps:
-                try:
-                    results += session.run(list(fetches), graph.feeds, targets=list(targets))
-                except errors.OpError as error:
-                    if case.program is None and NODE not in str(error):
-                        raise AssertionError(f"The error does not name the node: {error}") from error
-                    raise
-        return checked_answer(results, [as_dtype(name) for name in graph.dtypes])
-
-    def _session(self, graph: CaseGraph) -> Any:
-        from graphmill.session.session import Session
-
-        return Session(graph=graph.graph_def, host=self._host)
+        return np
 
 
 def answer_of(run: Callable[[], Answer]) -> Answer:
@@ -156,7 +128,7 @@ def answer_of(run: Callable[[], Answer]) -> Answer:
         raise
     except errors.OpError as error:
         return Answer(error=type(error).__name__.removesuffix("Error"), message=str(error))
-    except Exception as error:  # noqa: BLE001 - whatever a kernel raises is what this is to report
+    except Exception as error:  # noqa: BLE001 - what a kernel raises is what this is to report
         return Answer(error=f"<{type(error).__name__}>", message=str(error))
 
 
@@ -164,48 +136,9 @@ def checked_answer(results: Sequence[Any], wanted: Sequence[DType]) -> Answer:
     """Make an answer of results; a NumPy dtype that is not the op's shows as the dtype's name."""
     arrays = [np.asarray(result) for result in results]
     names = [
-        dtype.name if array.dtype == dtype.as_numpy_dtype else f"{array.dtype} (op says {dtype.name})"
+        dtype.name
+        if array.dtype == dtype.as_numpy_dtype
+        else f"{array.dtype} (op says {dtype.name})"
         for array, dtype in zip(arrays, wanted, strict=True)
     ]
     return Answer(tuple(arrays), tuple(names))
-
-
-def _as_list(bound: _Bound, result: Any) -> list[Any]:
-    count = len(bound.op_def.output_types(bound.attrs))
-    if count == 0:
-        return []
-    return [result] if count == 1 else list(result)
-
-
-def _run_jax(bound: _Bound) -> list[Any]:
-    jax = importlib.import_module("jax")
-    with _x64(jax):
-        if not bound.kernel.definition.is_traceable:
-            arrays = [jax.numpy.asarray(value) for value in bound.inputs]
-            return _as_list(bound, bound.kernel.compute(*arrays))
-        static = _static_places(bound)
-        moving = [value for place, value in enumerate(bound.inputs) if place not in static]
-
-        def compute(*values: Any) -> list[Any]:
-            rest = iter(values)
-            flat = [v if p in static else next(rest) for p, v in enumerate(bound.inputs)]
-            return _as_list(bound, bound.kernel.compute(*flat))
-
-        return [np.asarray(result) for result in jax.jit(compute)(*moving)]
-
-
-def _x64(jax: Any) -> AbstractContextManager[Any]:
-    """Enter 64-bit mode for this thread only."""
-    enable = getattr(jax, "enable_x64", None)
-    if enable is None:
-        enable = importlib.import_module("jax.experimental").enable_x64
-    return nullcontext() if jax.config.jax_enable_x64 else enable(True)
-
-
-def _static_places(bound: _Bound) -> set[int]:
-    ranges = bound.op_def.input_ranges(bound.attrs)
-    return {
-        place
-        for name in bound.kernel.definition.static
-        for place in range(*ranges[name])
-    }

@@ -1,22 +1,25 @@
 """Ask TensorFlow: run op cases in `tf.compat.v1.Session`. Needs the `tensorflow-cpu` wheel.
 
-Inputs are fed through placeholders of unknown shape and graph optimisation is off, so that the kernel itself answers and
-not constant folding or shape inference.
+Inputs are fed through placeholders of unknown shape and graph optimisation is off, so that the
+kernel itself answers and not constant folding or shape inference.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill.testing.answers import Answer
-from graphmill.testing.case import Case, Program
 from graphmill.testing.inputs import Input, Values, parse_input
 from graphmill.testing.program import FunctionSpec, NodeSpec, Source, parse_function, parse_node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphmill.testing.case import Case, Program
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # plain kernels: fewer roundings to explain
@@ -38,7 +41,9 @@ def ask(case: Case) -> Answer:
     """
     answer = _ask(case, shapes=False)
     # Some shape functions refuse an input of unknown shape that the kernel itself would take.
-    return _ask(case, shapes=True) if answer.error and not answer.message.startswith(_RUN) else answer
+    return (
+        _ask(case, shapes=True) if answer.error and not answer.message.startswith(_RUN) else answer
+    )
 
 
 def _ask(case: Case, *, shapes: bool) -> Answer:
@@ -118,7 +123,7 @@ def _class_name(error: Exception) -> str:
 
 
 def _plain(value: Any) -> Values:
-    """Give an array that knows nothing of TensorFlow: bytes objects, plain integers for quantized types."""
+    """Give a plain array: of bytes objects for strings, of integers for quantized types."""
     array = np.asarray(value)
     if array.dtype.fields:
         array = array.view(array.dtype[0])
@@ -182,7 +187,9 @@ def _function(spec: FunctionSpec, functions: Mapping[str, Any]) -> Any:
     defun = importlib.import_module("tensorflow.python.framework.function").Defun
 
     def body(*arguments: Any) -> Any:
-        made: dict[str, Any] = dict(zip((name for name, _ in spec.arguments), arguments, strict=True))
+        made: dict[str, Any] = dict(
+            zip((name for name, _ in spec.arguments), arguments, strict=True)
+        )
         for node in spec.nodes:
             _add_node(node, made, functions)
         values = [
@@ -223,7 +230,8 @@ def _apply(
             values[key] = _attr_value(kinds[key], value, functions)
     flat = [x for tree in inputs for x in (tree if isinstance(tree, list) else [tree])]
     graph = _tf().compat.v1.get_default_graph()
-    return graph._create_op_internal(op, flat, name=name, attrs=values, op_def=op_def)  # noqa: SLF001
+    add = graph._create_op_internal  # noqa: SLF001 - the one way to name attrs as they are
+    return add(op, flat, name=name, attrs=values, op_def=op_def)
 
 
 def _inferred(op_def: Any, inputs: list[Any]) -> dict[str, Any]:

@@ -13,7 +13,9 @@ def parse(text):
 
 
 def test_a_sweep_is_a_product():
-    cases = parse('[[Add]]\neach.T = ["float32", "int32"]\neach.in = [["T[2]", "T[2]"], ["T[0]", "T[1]"]]\n')
+    cases = parse(
+        '[[Add]]\neach.T = ["float32", "int32"]\neach.in = [["T[2]", "T[2]"], ["T[0]", "T[1]"]]\n'
+    )
     assert [c.id for c in cases] == [
         "Add/part.0/float32/0",
         "Add/part.0/float32/1",
@@ -29,12 +31,16 @@ def test_a_table_may_stand_for_several_ops():
 
 
 def test_each_case_merges_keys_that_go_together():
-    (a, b) = parse('[[Sum]]\neach.case = [{ in = ["int32[2]", 0] }, { in = ["int32[2]", 1], error = "X" }]\n')
+    (a, b) = parse(
+        '[[Sum]]\neach.case = [{ in = ["int32[2]", 0] }, { in = ["int32[2]", 1], error = "X" }]\n'
+    )
     assert (a.error, b.error) == ("", "X")
 
 
 def test_keys_that_are_not_reserved_are_attrs():
-    (case,) = parse('[[MatMul]]\nin = ["float32[2,2]", "float32[2,2]"]\ntranspose_a = true\nerror = "Internal"\n')
+    (case,) = parse(
+        '[[MatMul]]\nin = ["int32[2,2]", "int32[2,2]"]\ntranspose_a = true\nerror = "Internal"\n'
+    )
     assert dict(case.attrs) == {"transpose_a": True}
     assert case.family == "math"
 

@@ -37,7 +37,11 @@ def test_equal_answers_do_not_differ():
         (answer([np.inf]), answer([3e38]), "1 of 1 differ"),
         (answer([1], "int32"), answer([2], "int32"), "1 of 1 differ"),
         (Answer(error="Internal"), answer([1.0]), "expected Internal, got a result"),
-        (answer([1.0]), Answer(error="Internal", message="oh"), r"expected a result, got Internal \(oh\)"),
+        (
+            answer([1.0]),
+            Answer(error="Internal", message="oh"),
+            r"expected a result, got Internal \(oh\)",
+        ),
         (Answer(error="Internal"), Answer(error="<KeyError>"), "expected Internal, got <KeyError>"),
         (answer([1.0]), Answer(), "0 outputs, expected 1"),
     ],
@@ -60,7 +64,10 @@ def test_sums_are_measured_by_their_largest_element():
 
 
 def test_a_case_may_widen_its_bound():
-    assert says(answer([1.0]), answer([1.1]), case('close = { rtol = 0.2, atol = 0, why = "a test" }')) == ""
+    assert (
+        says(answer([1.0]), answer([1.1]), case('close = { rtol = 0.2, atol = 0, why = "a test" }'))
+        == ""
+    )
 
 
 def test_other_comparisons():

@@ -19,7 +19,9 @@ def draw(text, **types):
 def test_a_drawn_value_never_changes():
     """Stored answers belong to these very bits: not to a NumPy, a machine or a Python."""
     texts = ["float32[4,4]", "int8[7]", "complex128[3]", "float16[5] 0..1", "int64[6] distinct"]
-    content = b"".join(draw(text).astype("<" + draw(text).dtype.str[1:]).tobytes() for text in texts)
+    content = b"".join(
+        draw(text).astype("<" + draw(text).dtype.str[1:]).tobytes() for text in texts
+    )
     assert hashlib.sha256(content).hexdigest()[:16] == "ebfed4bdc9f6e5f7"
 
 
@@ -35,7 +37,12 @@ def test_the_draw_depends_on_place_and_text():
 
 @pytest.mark.parametrize(
     ("text", "low", "high"),
-    [("float32[99]", -2, 2), ("float64[99] 0.5..4", 0.5, 4), ("int32[99]", -9, 9), ("uint8[99]", 0, 9)],
+    [
+        ("float32[99]", -2, 2),
+        ("float64[99] 0.5..4", 0.5, 4),
+        ("int32[99]", -9, 9),
+        ("uint8[99]", 0, 9),
+    ],
 )
 def test_ranges(text, low, high):
     values = draw(text)
@@ -66,12 +73,21 @@ def test_literals():
     assert draw("float32: [1, nan, -inf]").tolist()[::2] == [1, -np.inf]
     assert draw("int64: 9007199254740993").item() == 2**53 + 1
     assert draw("uint64: [18446744073709551615]").tolist() == [2**64 - 1]
-    assert draw("string: [['a', b'\\xff'], ['', 'é']]").tolist() == [[b"a", b"\xff"], [b"", "é".encode()]]
+    assert draw("string: [['a', b'\\xff'], ['', 'é']]").tolist() == [
+        [b"a", b"\xff"],
+        [b"", "é".encode()],
+    ]
     assert draw("complex64: 1+2j").item() == 1 + 2j
 
 
 def test_plain_numbers_have_natural_dtypes():
-    for value, dtype in [(3, "int32"), ([1, 2], "int32"), (1.5, "float32"), ([1, 0.5], "float32"), (True, "bool")]:
+    for value, dtype in [
+        (3, "int32"),
+        ([1, 2], "int32"),
+        (1.5, "float32"),
+        ([1, 0.5], "float32"),
+        (True, "bool"),
+    ]:
         assert draw(value).dtype == dtype
 
 
@@ -94,7 +110,9 @@ def test_quantized_values_are_held_by_their_integers():
     assert draw("quint8[3]").dtype == np.uint8
 
 
-@pytest.mark.parametrize("text", ["flat32[2]", "float32[a]", "", "float32: [1, oops]", "float32: open('x')"])
+@pytest.mark.parametrize(
+    "text", ["flat32[2]", "float32[a]", "", "float32: [1, oops]", "float32: open('x')"]
+)
 def test_what_is_no_input_is_refused(text):
     with pytest.raises(SpecError):
         draw(text)
@@ -105,7 +123,10 @@ def test_a_list_without_dtype_is_refused():
         draw([[]])
 
 
-@given(st.sampled_from(["float32", "int16", "bool", "string", "complex64"]), st.lists(st.integers(0, 4), max_size=3))
+@given(
+    st.sampled_from(["float32", "int16", "bool", "string", "complex64"]),
+    st.lists(st.integers(0, 4), max_size=3),
+)
 def test_any_shape_is_drawn(dtype, shape):
     values = draw(f"{dtype}[{','.join(map(str, shape))}]")
     assert list(values.shape) == shape

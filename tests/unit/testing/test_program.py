@@ -20,7 +20,9 @@ def test_a_node_with_everything():
 
 
 def test_a_function():
-    spec = parse_function("f(x: T, n: int32) -> (T, int32): y = Mul(x, x); return y, n", {"T": "half"})
+    spec = parse_function(
+        "f(x: T, n: int32) -> (T, int32): y = Mul(x, x); return y, n", {"T": "half"}
+    )
     assert spec.arguments == (("x", "half"), ("n", "int32"))
     assert spec.results == ("half", "int32")
     assert [node.op for node in spec.nodes] == ["Mul"]
@@ -28,14 +30,25 @@ def test_a_function():
 
 
 @pytest.mark.parametrize(
-    "text", ["Op(x)", "y = x", "y = a.b(x)", "y = Op(1)", "y = Op(x", "y = Op(x); z = Op(y)", "y = Op(x, after=i)"]
+    "text",
+    [
+        "Op(x)",
+        "y = x",
+        "y = a.b(x)",
+        "y = Op(1)",
+        "y = Op(x",
+        "y = Op(x); z = Op(y)",
+        "y = Op(x, after=i)",
+    ],
 )
 def test_what_is_no_node_is_refused(text):
     with pytest.raises(SpecError):
         parse_node(text)
 
 
-@pytest.mark.parametrize("text", ["f(x: int32): return x", "f(x: int32) -> int32: y = Neg(x)", "f(x) -> int32: return x"])
+@pytest.mark.parametrize(
+    "text", ["f(x: int32): return x", "f(x: int32) -> int32: y = Neg(x)", "f(x) -> int32: return x"]
+)
 def test_what_is_no_function_is_refused(text):
     with pytest.raises(SpecError):
         parse_function(text)

@@ -1,13 +1,14 @@
-'''Keep the op cases: what every kernel is asked, as data, one file per family of ops.
+r"""Keep the op cases: what every kernel is asked, as data, one file per family of ops.
 
-`<family>.toml` (or `<family>.<part>.toml`) holds the questions, `results/<same stem>.npz` TensorFlow's
-answers, written by `tools/make_op_cases.py`. No code lives here; `graphmill.testing.case` reads the files.
+`<family>.toml` (or `<family>.<part>.toml`) holds the questions, `results/<same stem>.npz`
+TensorFlow's answers, written by `tools/make_op_cases.py`. No code lives here;
+`graphmill.testing.case` reads the files.
 
 A table is an op and its cases
 ------------------------------
 The header names the op (or several, in quotes, separated by spaces). `in` gives the inputs in OpDef
-order; every key that is not one of the reserved ones below is an attr. Type and number attrs that follow
-from the inputs need not be given.
+order; every key that is not one of the reserved ones below is an attr. Type and number attrs that
+follow from the inputs need not be given.
 
     [[MatMul]]
     each.T = ["float32", "float64", "int32"]                 # a sweep: three cases
@@ -26,56 +27,62 @@ Inputs
 ------
 A string is `<dtype>[<shape>] <how>`; the dtype may be the name of a type attr of the table (`T`).
 
-    "float32[2,3]"               the default: floats in [-2, 2), integers in -9..9 (unsigned 0..9), any bool,
-                                 short words for strings, both parts of complex numbers
+    "float32[2,3]"               the default: floats in [-2, 2), integers in -9..9 (unsigned 0..9),
+                                 any bool, short words for strings, both parts of complex numbers
     "T[2,3] 0.5..4"              floats in [0.5, 4); integers from 0 to 4, both included
-    "T[5] distinct"              no value twice: 0..n-1 shuffled (floats: times 0.37, minus an offset)
+    "T[5] distinct"              no value twice: 0..n-1 shuffled (floats: scaled and shifted)
     "T[6] iota"                  0, 1, 2 …
     "T[4] fill 7"                all the same
     "T[8] choice 1 2 5"          drawn from these
     "T[4] sorted", "T[4] 0..9 sorted"      ascending along the last axis
     "T[3,3] spd"                 symmetric (Hermitian), positive definite
-    "T special"                  the values where mistakes live: zeros of both signs, halves, extremes, inf, nan
-                                 (floats); 0, 1, -1, smallest, largest … (integers); one-dimensional
-    "T special finite"           the same without inf and nan; "T special small" leaves out the huge ones too
+    "T special"                  the values where mistakes live: zeros of both signs, halves,
+                                 extremes, inf, nan (floats); 0, 1, -1, smallest, largest …
+                                 (integers); one-dimensional; with a shape, drawn from these
+    "T special finite"           the same without inf and nan; "T special small" also without the
+                                 huge and tiny ones
+    "T special column"           with shape [n, 1]: against "T special" it gives every pair
     "T[4] 0..1 nan"              the second element replaced by nan ("inf" likewise)
-    "T: [[1, 2], [3, nan]]"      these values (a Python literal; nan and inf are known); "T[2,0]:" is not
-                                 needed, since "T[2,0]" is empty anyway; "string: [b'\\xff', 'é']"
+    "T: [[1, 2], [3, nan]]"      these values (a Python literal; nan and inf are known)
+    "string: [b'\xff', 'é']"    strings; text is UTF-8
 
-A number, a bool or a list of them is a tensor of int32, float32 or bool. A list that holds strings is a
-list input: `in = [["T[2]", "T[3]"], 0]` is what ConcatV2 wants with N=2; `[]` is a list input of length 0.
+A number, a bool or a list of them is a tensor of int32, float32 or bool. A list that holds strings
+is a list input: `in = [["T[2]", "T[3]"], 0]` is what ConcatV2 wants with N=2; `[]` is a list input
+of length 0.
 
 What is drawn depends on the op, the text of the input and its place, on nothing else: adding a case
 changes no other. `draw = 3` draws anew.
 
 Attrs
 -----
-Types are names ("float32"), lists are lists, shapes are lists with -1 for unknown (or "unknown"), tensors are
-input strings, functions are names of `functions`.
+Types are names ("float32"), lists are lists, shapes are lists with -1 for unknown (or "unknown"),
+tensors are input strings, functions are names of `functions`.
 
 Sweeps
 ------
-`each.<key> = [...]` makes one case per value, for an attr or a reserved key; several `each` give the
-product. `each.case = [{...}, {...}]` merges each of these tables into the case, for keys that go together.
+`each.<key> = [...]` makes one case per value, for an attr or a reserved key; several `each` give
+the product. `each.case = [{...}, {...}]` merges each of these tables into the case, for keys that
+go together.
 
 Reserved keys
 -------------
-    in        inputs in OpDef order
-    each      sweeps
-    label     a name for the id, where the number of the table would say little
-    error     expected error class without "Error"; that the message names the node is always checked
-    compare   "close" (default), "exact", "shape" (dtype and shape only), "set" (order does not matter)
+    in           inputs in OpDef order
+    each         sweeps
+    label        a name for the id, where the number of the table would say little
+    error        expected error class without "Error"; sessions also check that it names the node
+    error_from   "values" if the error depends on values of inputs: a compiled kernel cannot see it
+    compare      "close" (default), "exact", "shape" (dtype and shape only), "set" (in any order)
     unspecified  [3, 4]: outputs whose content TensorFlow leaves to chance: dtype and shape only
-    close     {rtol = 1e-3, atol = 0, why = "..."}   overrides the tolerances of tolerances.py
-    skip      {jax = "why"}: backends (numpy, jax, session) this case is not run on
-    differs   "why": TensorFlow's answer is not ours on purpose; checked against `error` or not at all
-    draw      number of the draw
-    note      a remark
+    close        {rtol = 1e-3, atol = 0, why = "..."}: overrides the tolerances of tolerances.toml
+    skip         {jax = "why"}: backends (numpy, jax, session) that this case is not run on
+    differs      "why": TensorFlow's answer is not ours on purpose; `error` is what ours is, if any
+    draw         number of the draw
+    note         a remark
 
 Programs
 --------
-Ops with state or references need company. Instead of `in` a table may have `nodes`; the op in the header is the
-one that the case counts for. Such cases run in a session only.
+Ops with state or references need company. Instead of `in` a table may have `nodes`; the op in the
+header is the one that the case counts for. Such cases run in a session only.
 
     [[AssignAddVariableOp]]
     each.dtype = ["float32", "int64"]
@@ -88,13 +95,14 @@ one that the case counts for. Such cases run in a session only.
     ]
     run = ["init", "y", "y"]          # three steps in one session; "a b" fetches two in one step
 
-A node is `name = Op(input, ..., attr=value, after=[node, ...])`; `OP` is the op of the header. `u[1]` is output 1 of u, `[a, b]` a list input;
-an attr value is a Python literal, a dtype name or the name of a swept key of the table. An op that is a target
-only (no outputs) gives no result. `error` is what the last step must raise. `functions` holds texts like
-`"f(x: float32, n: int32) -> (float32): y = Mul(x, x); return y"`, used as attr values by their names.
+A node is `name = Op(input, ..., attr=value, after=[node, ...])`; `OP` is the op of the header.
+`u[1]` is output 1 of u, `[a, b]` a list input; an attr value is a Python literal, a dtype name or
+the name of an attr or sweep of the table. An op without outputs gives no result. `error` is what some
+step must raise. `functions` holds texts like
+`"f(x: float32, n: int32) -> (float32): y = Mul(x, x); return y"`, used as attr values by name.
 
 Ids
 ---
-`<op>/<label or number of the op's table>/<swept values>`, for instance `MatMul/0/float32/1`. A file `math.special.toml` puts
-its part before the label: `Lgamma/special.0/float32`.
-'''
+`<op>/<label or number of the op's table>/<swept values>`, for instance `MatMul/0/float32/1`. A file
+`math.special.toml` puts its part before the label: `Lgamma/special.0/float32`.
+"""
