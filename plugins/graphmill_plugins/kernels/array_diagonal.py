@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text, to_ints
+from graphmill_plugins.kernels._support import is_numpy, shape_text, to_ints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -276,13 +276,25 @@ def diag(xp: ArrayNamespace, diagonal: Value) -> Value:
 def diag_part(xp: ArrayNamespace, x: Value) -> Value:
     """Return the elements where both halves of the index agree."""
     half = x.ndim // 2
-    if x.ndim == 0 or x.ndim % 2 or x.shape[:half] != x.shape[half:]:
+    if x.ndim == 0:
+        return x
+    if x.ndim % 2 or x.shape[:half] != x.shape[half:]:
         raise InvalidArgumentError(
-            "The rank of the tensor should be even and positive, and its halves equal, got shape "
+            "The rank of the tensor should be even, and its halves equal, got shape "
             f"{shape_text(x.shape)}"
         )
     size = math.prod(x.shape[:half])
     return xp.diagonal(x.reshape((size, size))).reshape(x.shape[:half])
+
+
+def _check_band(xp: ArrayNamespace, number: Value, size: int, name: str) -> None:
+    if number.ndim:
+        raise InvalidArgumentError(f"{name} must be scalar, got shape {shape_text(number.shape)}")
+    if is_numpy(xp) and number > size:
+        raise InvalidArgumentError(
+            f"{name} must be negative or less or equal to the size of the matrix ({size}) got: "
+            f"{number}"
+        )
 
 
 @kernel("MatrixBandPart", "BatchMatrixBandPart", make=True)
@@ -295,6 +307,8 @@ def matrix_band_part(
     def keep(x: Value, num_lower: Value, num_upper: Value) -> Value:
         _check_matrix(x)
         rows, columns = x.shape[-2:]
+        _check_band(xp, num_lower, rows, "num_lower")
+        _check_band(xp, num_upper, columns, "num_upper")
         below = xp.arange(rows)[:, None] - xp.arange(columns)[None, :]
         inside = (num_lower < 0) | (below <= num_lower)
         inside = inside & ((num_upper < 0) | (-below <= num_upper))

@@ -118,14 +118,14 @@ def invert_permutation(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value]
     Raises:
         InvalidArgumentError: on NumPy, if x is no permutation of 0 … n-1.
     """
-    if not is_numpy(xp):
-        return lambda x: xp.argsort(x).astype(T)
 
     def invert(x: Value) -> Value:
         if x.ndim != 1:
             raise InvalidArgumentError(
                 f"invert_permutation expects a 1D vector, got shape {shape_text(x.shape)}"
             )
+        if not is_numpy(xp):
+            return xp.argsort(x).astype(T)
         count = x.shape[0]
         for value in x[(x < 0) | (x >= count)]:
             raise InvalidArgumentError(f"{value} is not between 0 and {count}")

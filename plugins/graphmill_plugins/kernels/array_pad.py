@@ -37,6 +37,8 @@ def checked_paddings(paddings: Value, rank: int) -> list[list[int]]:
 
 def pad_constant(xp: ArrayNamespace, x: Value, paddings: Paddings, value: Any) -> Value:
     """Surround `x` with a constant."""
+    if not x.ndim:
+        return x
     if not is_numpy(xp):
         return xp.pad(x, paddings, constant_values=value)
     # np.pad takes tens of microseconds.

@@ -28,8 +28,11 @@ def check_scatter(shape: tuple[int, ...], indices: Value, updates: Value) -> Non
     Raises:
         InvalidArgumentError: they do not; names the shapes.
     """
-    if indices.ndim == 0 or not shape:
-        raise InvalidArgumentError("Indices and output shape must be at least vectors")
+    if indices.ndim < 2 or not shape:
+        raise InvalidArgumentError(
+            "Indices must be at least a matrix of index vectors and the output shape a vector, got "
+            f"{shape_text(indices.shape)} and {shape_text(shape)}"
+        )
     depth = indices.shape[-1]
     if depth > len(shape):
         raise InvalidArgumentError(
@@ -79,14 +82,13 @@ def scatter(
 def scatter_nd(
     _xp: ArrayNamespace, T: np.dtype[Any], bad_indices_policy: str
 ) -> Callable[[Value, Value, Value], Value]:
-    """Add updates into zeros of `shape`; of strings and truth values the last one stays."""
+    """Add updates into zeros of `shape`; strings are joined, truth values combined by or."""
     ignore = bad_indices_policy == "IGNORE"
-    ufunc = None if T.kind in "Ob" else np.add
 
     def spread(indices: Value, updates: Value, shape: Value) -> Value:
         sizes = checked_shape(shape)
         target = np.full(sizes, b"", T) if is_string(T) else np.zeros(sizes, T)
-        return scatter(ufunc, target, indices, updates, ignore)
+        return scatter(np.add, target, indices, updates, ignore)
 
     return spread
 

@@ -92,19 +92,32 @@ def reshape(_xp: ArrayNamespace) -> Callable[[Value, Value], Value]:
     def change(x: Value, shape: Value) -> Value:
         sizes = shape.tolist()
         if type(sizes) is not list:
-            raise InvalidArgumentError("sizes input must be 1-D, not a scalar")
+            sizes = [sizes]  # a scalar is taken for a vector of one size
         if sizes and min(sizes) < -1:
             at, bad = next((i, s) for i, s in enumerate(sizes) if s < -1)
             raise InvalidArgumentError(f"Size {at} must be non-negative, not {bad}")
         try:
             return x.reshape(sizes)
-        except (ValueError, TypeError):
-            raise InvalidArgumentError(_reshape_message(x, sizes)) from None
+        except (ValueError, TypeError, ZeroDivisionError):
+            return _reshape_empty(x, sizes)
 
     return change
 
 
-def _reshape_message(x: Value, sizes: list[int]) -> str:
+def _reshape_empty(x: Value, sizes: list[Any]) -> Value:
+    """Reshape nothing to sizes with both -1 and 0, as TensorFlow: zeros on both sides are left out.
+
+    Raises:
+        InvalidArgumentError: the numbers of elements differ, or no size follows.
+    """
+    if sizes.count(-1) == 1 and 0 in sizes and not x.size:
+        known = math.prod(size for size in sizes if size > 0)
+        missing = math.prod(size for size in x.shape if size) // known
+        return x.reshape([missing if size == -1 else size for size in sizes])
+    raise InvalidArgumentError(_reshape_message(x, sizes))
+
+
+def _reshape_message(x: Value, sizes: list[Any]) -> str:
     if sizes.count(-1) > 1:
         return f"Only one input size may be -1, not both of {sizes}"
     if -1 not in sizes:
@@ -112,12 +125,7 @@ def _reshape_message(x: Value, sizes: list[int]) -> str:
             f"Input to reshape is a tensor with {x.size} values, but the requested shape "
             f"{sizes} has {math.prod(sizes)} (input shape: {shape_text(x.shape)})"
         )
-    known = -math.prod(sizes)
-    if known == 0:
-        return (
-            "reshape cannot infer the missing input size for an empty tensor unless all "
-            f"specified input sizes are non-zero, got {sizes}"
-        )
+    known = math.prod(size for size in sizes if size > 0)
     return (
         f"Input to reshape is a tensor with {x.size} values, but the requested shape {sizes} "
         f"requires a multiple of {known}"
@@ -273,9 +281,13 @@ def broadcast_gradient_args(_xp: ArrayNamespace, s0: Value, s1: Value) -> tuple[
 @kernel("Fill", static=("dims",))
 def fill(xp: ArrayNamespace, dims: Value, value: Value, *, T: np.dtype[Any]) -> Value:
     """Make a tensor of one value."""
-    sizes = checked_shape(dims, "dims")
+    sizes = checked_shape(dims.reshape(-1) if dims.ndim == 0 else dims, "dims")
     if getattr(value, "ndim", 0):
-        raise InvalidArgumentError(f"value must be a scalar, got shape {shape_text(value.shape)}")
+        if value.shape != (1,):  # a vector of one element is taken for a scalar
+            raise InvalidArgumentError(
+                f"value must be a scalar, got shape {shape_text(value.shape)}"
+            )
+        value = value.reshape(())
     if T.kind != "O" and not is_numpy(xp):
         return xp.full(sizes, value, T)
     result = np.empty(sizes, T)

@@ -120,4 +120,6 @@ def list_diff(
 @kernel("Where", host=True, dynamic_shape=True)
 def where(_xp: ArrayNamespace, condition: Value) -> Value:
     """Return the indices of true (nonzero) elements in row-major order, one to a row, as int64."""
+    if condition.ndim == 0:
+        raise InvalidArgumentError("WhereOp: a scalar has no indices, expected rank 1 or more")
     return np.argwhere(condition)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 def _take_rows(rows: Value, indices: Value) -> Value:
+    if not rows.shape[0]:
+        return jnp.zeros(indices.shape + rows.shape[1:], rows.dtype)
     return jnp.take(rows, indices, axis=0, mode="clip")
 
 
@@ -98,8 +100,8 @@ def _scatter_whole(how: str, target: Value, updates: Value) -> Value:
 
 @kernel("ScatterNd", backend="jax", static=("shape",), make=True)
 def scatter_nd(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value, Value], Value]:
-    """Add updates into zeros of `shape`; of truth values the last one stays."""
-    how = "set" if T.kind == "b" else "add"
+    """Add updates into zeros of `shape`; truth values are combined by or."""
+    how = "max" if T.kind == "b" else "add"
 
     def spread(indices: Value, updates: Value, shape: Value) -> Value:
         return scatter(how, jnp.zeros(checked_shape(shape), T), indices, updates)

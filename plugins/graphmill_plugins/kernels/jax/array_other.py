@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import to_ints
+from graphmill_plugins.kernels._support import shape_text, to_ints
 from graphmill_plugins.kernels.array_order import check_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import numpy as np
 
     from graphmill.typing import ArrayNamespace, Value
 
@@ -24,10 +24,33 @@ if TYPE_CHECKING:
 @kernel("Bitcast", backend="jax", make=True)
 def bitcast(
     _xp: ArrayNamespace,
+    T: np.dtype[Any],
     type: np.dtype[Any],  # noqa: A002 - the attr's name
 ) -> Callable[[Value], Value]:
     """Read the same bytes as another type; a size ratio becomes or consumes a last dimension."""
-    return lambda x: lax.bitcast_convert_type(x, type)
+    if "c" not in (T.kind, type.kind):
+        return lambda x: lax.bitcast_convert_type(x, type)
+    return partial(_complex_bitcast, T, type)
+
+
+def _complex_bitcast(T: np.dtype[Any], type: np.dtype[Any], x: Value) -> Value:  # noqa: A002
+    """Go through bytes, since JAX cannot read complex numbers as anything else."""
+    ratio = max(T.itemsize, type.itemsize) // T.itemsize
+    if ratio > 1 and x.shape[-1:] != (ratio,):
+        raise InvalidArgumentError(
+            f"Cannot bitcast from {T} to {type}: shape {shape_text(x.shape)} has to end in {ratio}"
+        )
+    parts = jnp.stack([x.real, x.imag], -1) if T.kind == "c" else x
+    shape = x.shape[:-1] if ratio > 1 else x.shape
+    pieces = T.itemsize // type.itemsize
+    if pieces > 1:
+        shape = (*shape, pieces)
+    octets = lax.bitcast_convert_type(parts, np.uint8)
+    if type.kind != "c":
+        return lax.bitcast_convert_type(octets.reshape((*shape, type.itemsize)), type)
+    half = np.dtype(f"f{type.itemsize // 2}")
+    pairs = lax.bitcast_convert_type(octets.reshape((*shape, 2, half.itemsize)), half)
+    return lax.complex(pairs[..., 0], pairs[..., 1])
 
 
 def _bounds(side: str, sorted_inputs: Value, values: Value, out_type: np.dtype[Any]) -> Value:

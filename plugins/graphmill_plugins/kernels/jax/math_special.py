@@ -26,6 +26,7 @@ def _positive(function: Callable[[Value, Value], Value], a: Value, x: Value) -> 
     a, x = jnp.broadcast_arrays(a, x)
     return jnp.where(a > 0, function(a, x), jnp.nan)
 
+
 SPECIAL = functions_in_float32(
     __name__,
     {
