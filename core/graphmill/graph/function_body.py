@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import InvalidArgumentError, OpError, suggest
 from graphmill.graph.algorithms import ancestors, topological_order
 from graphmill.graph.graph import Graph, check_inputs, output_type
-from graphmill.graph.import_export import keep_extras, node_attrs, resolve_op
+from graphmill.graph.import_export import (
+    check_node_attrs,
+    keep_extras,
+    node_attrs,
+    resolve_op,
+)
 from graphmill.ops.attr_types import AttrPlaceholder, FuncAttr
 
 if TYPE_CHECKING:
@@ -79,6 +84,7 @@ class _Builder:
         self.ops = ops
         self.graph = Graph()
         self.graph.library = library
+        self.body_names = {node_def.name for node_def in function.node_def}
         # What body inputs may name: "arg", "arg:i", "node:output", "node:output:i".
         self.outputs: dict[str, tuple[Node, int]] = {}
 
@@ -116,8 +122,7 @@ class _Builder:
 
     def _free_name(self, name: str) -> str:
         """Return a name for an argument or result that no node of the body has."""
-        taken = {node_def.name for node_def in self.function.node_def}
-        while name in taken or self.graph.has_node(name):
+        while name in self.body_names or self.graph.has_node(name):
             name += "_"
         return name
 
@@ -127,7 +132,7 @@ class _Builder:
             attrs = self._substituted(
                 node_attrs(node_def, op_def, self.library.large_tensors, self.signature.name)
             )
-            op_def.check_attrs(attrs)
+            check_node_attrs(op_def, attrs, node_def.name)
             node = self.graph.add_unconnected(node_def.name, op_def, attrs, node_def.device)
         except OpError as error:
             error.locate(node=node_def.name, op=node_def.op)
@@ -173,8 +178,7 @@ class _Builder:
             raise
         for position, (src, index) in enumerate(sources):
             self.graph.add_edge(src, index, node, position)
-        for src in control:
-            self.graph.add_control_edge(src, node)
+        self.graph.add_control_edges(control, node)
 
     def _add_rets(self) -> tuple[tuple[DType, ...], list[Node]]:
         op_def = self.ops.get("_Retval")

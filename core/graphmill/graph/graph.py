@@ -46,7 +46,8 @@ class Graph:
     Attributes:
         library: the functions that its nodes may call.
         versions: the `VersionDef`.
-        edit_count: how often an existing node was changed or removed; adding nodes does not count.
+        edit_count: how often a node that a session had taken was changed or removed; nodes that are
+            added, and changes of nodes that no session knows yet, do not count.
     """
 
     def __init__(self) -> None:
@@ -55,6 +56,7 @@ class Graph:
         self.library = FunctionLibrary()
         self.versions = Versions()
         self.edit_count = 0
+        self._taken = 0  # nodes with a smaller id are in a session
         self.source = self._insert(SOURCE_NAME, NO_OP, {}, "")
         self.sink = self._insert(SINK_NAME, NO_OP, {}, "")
 
@@ -71,6 +73,10 @@ class Graph:
     def nodes_since(self, node_id: int) -> list[Node]:
         """Return the nodes whose id is `node_id` or larger."""
         return [node for node in self._nodes[max(node_id, 2) :] if node is not None]
+
+    def mark_taken(self) -> None:
+        """Note that a session has taken all nodes: from now on a change of one is an edit."""
+        self._taken = len(self._nodes)
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
@@ -114,12 +120,11 @@ class Graph:
         try:
             check_inputs(node, [output_type(src, index) for src, index in sources])
         except InvalidArgumentError:
-            self._withdraw(node)
+            self.withdraw([node])
             raise
         for position, (src, index) in enumerate(sources):
             self.add_edge(src, index, node, position)
-        for src in control_inputs:
-            self.add_control_edge(src, node)
+        self.add_control_edges(control_inputs, node)
         return node
 
     def copy_nodes(self, nodes: Iterable[Node]) -> dict[Node, Node]:
@@ -166,32 +171,51 @@ class Graph:
         for edge in dst.control_in_edges:
             if edge.src is src:
                 return edge
-        edge = Edge(src, CONTROL_SLOT, dst, CONTROL_SLOT)
-        dst.control_in_edges.append(edge)
-        src.out_edges.append(edge)
+        edge = self._connect_control(src, dst)
+        self._note_edit(dst)
         return edge
 
+    def add_control_edges(self, sources: Iterable[Node], dst: Node) -> None:
+        """Have all of `sources` run before `dst`, once each."""
+        known = {edge.src for edge in dst.control_in_edges}
+        for src in sources:
+            if src not in known:
+                known.add(src)
+                self._connect_control(src, dst)
+                self._note_edit(dst)
+
     def replace_input(self, dst: Node, dst_input: int, src: Node, src_output: int) -> None:
-        """Make an input read another output."""
+        """Make an input read another output.
+
+        Raises:
+            InvalidArgumentError: there is no such output, or it is of another element type.
+        """
+        types = list(dst.input_types)
+        types[dst_input] = output_type(src, src_output)
+        check_inputs(dst, types)
         old = dst.in_edges[dst_input]
         old.src.out_edges.remove(old)
         edge = Edge(src, src_output, dst, dst_input)
         dst.in_edges[dst_input] = edge
         src.out_edges.append(edge)
-        self.edit_count += 1
+        self._note_edit(dst)
 
     def remove_control_edge(self, edge: Edge) -> None:
         """Remove a control edge."""
         edge.src.out_edges.remove(edge)
         edge.dst.control_in_edges.remove(edge)
-        self.edit_count += 1
+        self._note_edit(edge.dst)
 
     def set_attr(self, node: Node, name: str, value: Any) -> None:
-        """Change an attr of a node, in canonical form."""
-        node.attrs[name] = value
-        node.input_types = node.op_def.input_types(node.attrs)
-        node.output_types = node.op_def.output_types(node.attrs)
-        self.edit_count += 1
+        """Change an attr of a node, in canonical form; its copies in other graphs keep theirs.
+
+        Raises:
+            InvalidArgumentError: the types of inputs or outputs cannot be told from the attrs.
+        """
+        attrs = {**node.attrs, name: value}
+        input_types, output_types = node.op_def.input_types(attrs), node.op_def.output_types(attrs)
+        node.attrs, node.input_types, node.output_types = attrs, input_types, output_types
+        self._note_edit(node)
 
     def remove_node(self, node: Node) -> None:
         """Remove a node and all its edges.
@@ -206,21 +230,34 @@ class Graph:
                     node=node.name,
                     op=node.op,
                 )
-        self._withdraw(node)
-        self.edit_count += 1
+        self._note_edit(node)
+        self.withdraw([node])
 
     def withdraw(self, nodes: Iterable[Node]) -> None:
-        """Take back nodes that were just added, with their edges, as if they had never been."""
-        for node in reversed(list(nodes)):
-            self._withdraw(node)
+        """Take back nodes, with their edges, as if they had never been."""
+        gone = set(nodes)
+        sources = {edge.src for node in gone for edge in (*node.in_edges, *node.control_in_edges)}
+        for src in sources - gone:
+            src.out_edges[:] = [edge for edge in src.out_edges if edge.dst not in gone]
+        followers = {edge.dst for node in gone for edge in node.out_edges if edge.is_control}
+        for dst in followers - gone:
+            dst.control_in_edges[:] = [e for e in dst.control_in_edges if e.src not in gone]
+        for node in gone:
+            node.in_edges.clear()
+            node.control_in_edges.clear()
+            node.out_edges.clear()
+            del self._by_name[node.name]
+            self._nodes[node.id] = None
+        while self._nodes[-1] is None:
+            self._nodes.pop()
 
     def connect_source_and_sink(self) -> None:
         """Join `_SOURCE` to the nodes without inputs and those without consumers to `_SINK`."""
         for node in self.nodes:
             if not node.in_edges and not node.control_in_edges:
-                self.add_control_edge(self.source, node)
+                self._connect_control(self.source, node)
             if not node.out_edges:
-                self.add_control_edge(node, self.sink)
+                self._connect_control(node, self.sink)
 
     def _insert(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
         if name in self._by_name:
@@ -235,21 +272,15 @@ class Graph:
         self._by_name[name] = node
         return node
 
-    def _withdraw(self, node: Node) -> None:
-        for edge in [*node.in_edges, *node.control_in_edges]:
-            if edge in edge.src.out_edges:  # a source that was withdrawn before has let go of it
-                edge.src.out_edges.remove(edge)
-        for edge in node.out_edges:
-            if edge.is_control:
-                edge.dst.control_in_edges.remove(edge)
-        node.in_edges.clear()
-        node.control_in_edges.clear()
-        node.out_edges.clear()
-        del self._by_name[node.name]
-        if node.id == len(self._nodes) - 1:
-            self._nodes.pop()
-        else:
-            self._nodes[node.id] = None
+    def _connect_control(self, src: Node, dst: Node) -> Edge:
+        edge = Edge(src, CONTROL_SLOT, dst, CONTROL_SLOT)
+        dst.control_in_edges.append(edge)
+        src.out_edges.append(edge)
+        return edge
+
+    def _note_edit(self, node: Node) -> None:
+        if node.id < self._taken:
+            self.edit_count += 1
 
 
 def output_type(node: Node, index: int) -> DType:

@@ -5,14 +5,14 @@ Semantics: `tensorflow/core/common_runtime/graph_constructor.cc` (ConvertGraphDe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import proto
 from graphmill.errors import (
-    AlreadyExistsError,
     InvalidArgumentError,
     NotFoundError,
-    OpError,
     UnimplementedError,
     suggest,
 )
@@ -25,10 +25,15 @@ from graphmill.ops.attr_value import attr_from_proto, attrs_to_proto
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from graphmill.graph.function_library import FunctionLibrary
     from graphmill.ops.op_def import OpDef
     from graphmill.ops.op_registry import OpRegistry
 
     LargeTensors = Mapping[tuple[str, str, str], Any]
+
+_log = logging.getLogger("graphmill.graph")
+# IsValidNodeName of node_def_util.cc; a node whose name broke it could not be fetched.
+_NODE_NAME: Final = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_./-]*(>[A-Za-z0-9.][A-Za-z0-9_./-]*)*")
 
 
 def graph_from_graph_def(
@@ -62,16 +67,16 @@ def extend_graph(
         The new nodes.
 
     Raises:
-        AlreadyExistsError: a name is used twice.
         NotFoundError: an op is unknown; the message names near matches.
-        InvalidArgumentError: a missing input, a wrong type on an edge, wrong attrs, a cycle that is
-            no loop, or a message that needs a newer consumer.
+        InvalidArgumentError: a name that is used twice, a missing input, a wrong type on an edge,
+            wrong attrs, a cycle that is no loop, or a message that needs a newer consumer.
         UnimplementedError: an op was removed in the GraphDef's version.
     """
     versions = _checked_versions(graph_def)
     library = graph.library
     grown = library.copy()
     grown.add_library(graph_def.library, large_tensors)
+    _refuse_names_of_ops(grown, library, ops)
     graph.library = grown
     added: list[Node] = []
     try:
@@ -82,7 +87,7 @@ def extend_graph(
         for node, node_def in zip(added, graph_def.node, strict=True):
             _add_edges(graph, node, node_def)
         topological_order(graph)
-    except OpError:
+    except BaseException:
         graph.withdraw(added)
         graph.library = library
         raise
@@ -152,6 +157,30 @@ def node_attrs(
     return op_def.with_defaults(attrs)
 
 
+def check_node_attrs(op_def: OpDef, attrs: Mapping[str, Any], node_name: str) -> None:
+    """Check a complete set of canonical attrs of a node that comes from a message.
+
+    Attrs that the op does not know are kept and have no effect, as in TensorFlow: a newer producer
+    may have written them.
+
+    Raises:
+        InvalidArgumentError: an attr is missing or has a wrong value.
+    """
+    known: Mapping[str, Any] = attrs
+    if len(attrs) > len(op_def.attrs):
+        unknown = [n for n in attrs if not (n.startswith("_") or op_def.has_attr(n))]
+        if unknown:
+            known = {name: value for name, value in attrs.items() if name not in unknown}
+            _log.warning(
+                "node %r: op %s does not know the attrs %s, which have no effect (perhaps a newer "
+                "version of TensorFlow wrote them)",
+                node_name,
+                op_def.name,
+                ", ".join(unknown),
+            )
+    op_def.check_attrs(known)
+
+
 def keep_extras(node: Node, node_def: proto.NodeDef) -> None:
     """Keep the parts of a message that a node has no use for, so that export writes them again."""
     if node_def.HasField("experimental_debug_info") or node_def.HasField("experimental_type"):
@@ -164,6 +193,10 @@ def keep_extras(node: Node, node_def: proto.NodeDef) -> None:
 
 def _checked_versions(graph_def: proto.GraphDef) -> Versions:
     versions = graph_def.versions
+    if versions.producer < 0:
+        raise InvalidArgumentError(
+            f"the GraphDef says that version {versions.producer} produced it; versions begin at 0"
+        )
     if versions.min_consumer > PRODUCER_VERSION:
         raise InvalidArgumentError(
             f"the GraphDef needs a consumer of version {versions.min_consumer}, "
@@ -176,6 +209,29 @@ def _checked_versions(graph_def: proto.GraphDef) -> Versions:
     return Versions(versions.producer, versions.min_consumer, tuple(versions.bad_consumers))
 
 
+def _refuse_names_of_ops(grown: FunctionLibrary, known: FunctionLibrary, ops: OpRegistry) -> None:
+    for name in grown:
+        if name not in known and name in ops:
+            raise InvalidArgumentError(
+                f"Cannot add function '{name}' because an op with the same name already exists."
+            )
+
+
+def _check_node_name(graph: Graph, node_def: proto.NodeDef) -> None:
+    name = node_def.name
+    if not name:
+        raise InvalidArgumentError(f"a node with op {node_def.op!r} has no name")
+    if _NODE_NAME.fullmatch(name) is None:
+        raise InvalidArgumentError(
+            f"Node '{name}': Node name contains invalid characters; names are made of letters, "
+            "digits and _ . - / >"
+        )
+    if graph.has_node(name):
+        raise InvalidArgumentError(
+            f"Node '{name}' is not unique: the graph already has one (op {graph.node(name).op})"
+        )
+
+
 def _add_node(
     graph: Graph,
     node_def: proto.NodeDef,
@@ -184,8 +240,7 @@ def _add_node(
     large_tensors: LargeTensors | None,
 ) -> Node:
     try:
-        if not node_def.name:
-            raise InvalidArgumentError(f"a node with op {node_def.op!r} has no name")
+        _check_node_name(graph, node_def)
         op_def = resolve_op(node_def.op, ops, graph)
         if op_def.deprecated_version and producer >= op_def.deprecated_version:
             raise UnimplementedError(
@@ -193,46 +248,49 @@ def _add_node(
                 f"it was removed in version {op_def.deprecated_version}"
             )
         attrs = node_attrs(node_def, op_def, large_tensors)
-        op_def.check_attrs(attrs)
+        check_node_attrs(op_def, attrs, node_def.name)
         node = graph.add_unconnected(node_def.name, op_def, attrs, node_def.device)
-    except (InvalidArgumentError, NotFoundError, UnimplementedError, AlreadyExistsError) as error:
-        copied: proto.NodeDef = proto.NodeDef()
-        copied.CopyFrom(node_def)
-        error.locate(node=node_def.name, op=node_def.op, node_def=copied)
+    except (InvalidArgumentError, NotFoundError, UnimplementedError) as error:
+        error.locate(node=node_def.name, op=node_def.op, node_def=_copied(node_def))
         raise
     keep_extras(node, node_def)
     return node
 
 
+def _copied(node_def: proto.NodeDef) -> proto.NodeDef:
+    copied: proto.NodeDef = proto.NodeDef()
+    copied.CopyFrom(node_def)
+    return copied
+
+
 def _add_edges(graph: Graph, node: Node, node_def: proto.NodeDef) -> None:
     sources: list[tuple[Node, int]] = []
     control: list[Node] = []
-    for text in node_def.input:
-        name, output = parse_tensor_name(text)
-        if not graph.has_node(name):
-            raise InvalidArgumentError(
-                f"Node '{node.name}': Unknown input node '{text}'"
-                f"{suggest(name, (other.name for other in graph))}",
-                node=node.name,
-                op=node.op,
-            )
-        if output == CONTROL_SLOT:
-            control.append(graph.node(name))
-        elif control:
-            raise InvalidArgumentError(
-                f"Node '{node.name}': data input '{text}' stands after a control input; "
-                "control inputs come last",
-                node=node.name,
-                op=node.op,
-            )
-        else:
-            sources.append((graph.node(name), output))
     try:
+        for text in node_def.input:
+            src, output = _source(graph, node, text)
+            if output == CONTROL_SLOT:
+                control.append(src)
+            elif control:
+                raise InvalidArgumentError(
+                    f"Node '{node.name}': data input '{text}' stands after a control input; "
+                    "control inputs come last"
+                )
+            else:
+                sources.append((src, output))
         check_inputs(node, [output_type(src, index) for src, index in sources])
     except InvalidArgumentError as error:
-        error.locate(node=node.name, op=node.op)
+        error.locate(node=node.name, op=node.op, node_def=_copied(node_def))
         raise
     for position, (src, index) in enumerate(sources):
         graph.add_edge(src, index, node, position)
-    for src in control:
-        graph.add_control_edge(src, node)
+    if control:
+        graph.add_control_edges(control, node)
+
+
+def _source(graph: Graph, node: Node, text: str) -> tuple[Node, int]:
+    name, output = parse_tensor_name(text)
+    if not graph.has_node(name):
+        near = suggest(name, (other.name for other in graph))
+        raise InvalidArgumentError(f"Node '{node.name}': Unknown input node '{text}'{near}")
+    return graph.node(name), output

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CONTROL_SLOT: Final = -1
 """The output and input index of a control edge."""
+_MAX_DIGITS: Final = 19  # of an output's number; Python refuses to read very long ones
 
 
 class Edge:
@@ -164,7 +165,7 @@ def parse_tensor_name(name: str) -> tuple[str, int]:
     node_name, colon, index = name.rpartition(":")
     if not colon:
         return name, 0
-    if not (index.isascii() and index.isdigit()):
+    if not (index.isascii() and index.isdigit() and len(index) <= _MAX_DIGITS):
         raise InvalidArgumentError(
             f"{name!r} is not a tensor name; expected 'node', 'node:<output>' or '^node'"
         )

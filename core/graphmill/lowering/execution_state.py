@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import FailedPreconditionError, OpError
+from graphmill.errors import FailedPreconditionError
 from graphmill.graph.graph import Graph
 from graphmill.graph.import_export import extend_graph, graph_to_graph_def
 from graphmill.lowering.passes import PassOptions, run_passes
@@ -72,7 +72,7 @@ class GraphExecutionState:
                 added.extend(self.graph.copy_nodes([node]).values())
             for node in nodes:
                 self._copy_edges(node)
-        except OpError:
+        except BaseException:
             self.graph.withdraw(added)
             self.graph.library = library
             raise

@@ -1,0 +1,91 @@
+"""Nodes, edges and the names of tensors (row G1)."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphmill import dtypes, errors
+from graphmill.graph.graph import Graph
+from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name, tensor_name
+from graphmill.ops.op_registry import OpRegistry
+
+OPS = OpRegistry()
+
+node_names = st.from_regex(r"[A-Za-z0-9._][A-Za-z0-9_./-]*", fullmatch=True)
+
+
+@given(node_names, st.integers(CONTROL_SLOT, 10**6))
+def test_a_tensor_name_is_read_back_as_it_was_written(name: str, output: int) -> None:
+    """G1."""
+    assert parse_tensor_name(tensor_name(name, output)) == (name, output)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("n", ("n", 0)),
+        ("n:0", ("n", 0)),
+        ("scope/n:12", ("scope/n", 12)),
+        ("^n", ("n", CONTROL_SLOT)),
+        ("n:007", ("n", 7)),
+    ],
+)
+def test_spellings_of_a_tensor_name(text: str, parts: tuple[str, int]) -> None:
+    """G1."""
+    assert parse_tensor_name(text) == parts
+
+
+@pytest.mark.parametrize("text", ["n:", "n:x", "n:-1", "n:1.0", "n:²", "n: 1", "n:" + "9" * 5000])
+def test_what_is_no_tensor_name_is_an_invalid_argument(text: str) -> None:
+    """G1, S12."""
+    with pytest.raises(errors.InvalidArgumentError, match="is not a tensor name; expected 'node'"):
+        parse_tensor_name(text)
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_tensor_name_or_a_typed_error(text: str) -> None:
+    """G1, S12."""
+    with contextlib.suppress(errors.InvalidArgumentError):
+        parse_tensor_name(text)
+
+
+def chain() -> Graph:
+    graph = Graph()
+    attrs = {"dtype": dtypes.float32, "shape": None}
+    x = graph.add_node("x", OPS.get("Placeholder"), attrs=attrs)
+    graph.add_node("y", OPS.get("Neg"), [(x, 0)], [x], {"T": dtypes.float32})
+    return graph
+
+
+def test_a_node_knows_what_it_reads_and_waits_for() -> None:
+    """G1."""
+    graph = chain()
+    x, y = graph.nodes
+    assert y.inputs == [(x, 0)]
+    assert y.control_inputs == [x]
+    assert (y.op, y.type, y.num_outputs) == ("Neg", "Neg", 1)
+    assert y.input_types == y.output_types == (dtypes.float32,)
+    assert repr(y) == "<Node 'y' op=Neg>"
+
+
+def test_an_edge_knows_both_ends_and_the_name_of_its_tensor() -> None:
+    """G1."""
+    _, y = chain().nodes
+    (data,), (control,) = y.in_edges, y.control_in_edges
+    assert (data.src.name, data.src_output, data.dst, data.dst_input) == ("x", 0, y, 0)
+    assert (data.tensor_name, data.is_control) == ("x", False)
+    assert (control.tensor_name, control.is_control) == ("^x", True)
+    assert repr(data) == "<Edge x -> y[0]>"
+
+
+def test_a_missing_attr_is_told_with_those_that_are_there() -> None:
+    """G1, S12."""
+    x = chain().node("x")
+    assert x.get_attr("dtype") is dtypes.float32
+    with pytest.raises(errors.InvalidArgumentError, match=r"no attr 'T'; it has dtype, shape") as e:
+        x.get_attr("T")
+    assert (e.value.node, e.value.op) == ("x", "Placeholder")
