@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from graphmill.typing import Shape
 
 _NO_TYPES: Final[Mapping[str, str]] = {}
-_LIST_FIELDS: Final = ("s", "i", "f", "b", "type", "shape", "tensor", "func")
 
 
 def attr_from_proto(message: AttrValue) -> Any:
@@ -132,12 +131,14 @@ def _list_to_proto(values: tuple[Any, ...], target: Any, attr_type: str) -> None
 
 
 def _list_from_proto(message: Any) -> tuple[Any, ...]:
-    filled = [name for name in _LIST_FIELDS if len(getattr(message, name))]
+    filled = message.ListFields()
     if not filled:
         return ()
     if len(filled) > 1:
-        raise InvalidArgumentError(f"AttrValue list of several kinds: {', '.join(filled)}")
-    return tuple(map(_READERS[filled[0]], getattr(message, filled[0])))
+        kinds = ", ".join(descriptor.name for descriptor, _ in filled)
+        raise InvalidArgumentError(f"AttrValue list of several kinds: {kinds}")
+    descriptor, items = filled[0]
+    return tuple(map(_READERS[descriptor.name], items))
 
 
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from graphmill.dtypes import DType
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops import attr_check, attr_inference
 from graphmill.ops.attr_types import NO_DEFAULT, AttrPlaceholder, FuncAttr
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphmill import proto
-    from graphmill.dtypes import DType
+
+    # For each arg its fixed type, or None and the attr that has it.
+    _TypePlan = tuple[tuple[DType | None, str], ...]
 
 __all__ = ["NO_DEFAULT", "ArgDef", "AttrDef", "AttrPlaceholder", "FuncAttr", "OpDef"]
 
@@ -160,16 +163,16 @@ class OpDef:
     # Derived once, because every node asks.
     _attrs: dict[str, AttrDef] = field(init=False, repr=False, compare=False)
     _defaults: dict[str, Any] = field(init=False, repr=False, compare=False)
-    _inputs: tuple[DType, ...] | None = field(init=False, repr=False, compare=False)
-    _outputs: tuple[DType, ...] | None = field(init=False, repr=False, compare=False)
+    _inputs: _TypePlan | None = field(init=False, repr=False, compare=False)
+    _outputs: _TypePlan | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         derive = object.__setattr__
         derive(self, "_attrs", {attr.name: attr for attr in self.attrs})
         defaults = {a.name: a.default for a in self.attrs if a.default is not NO_DEFAULT}
         derive(self, "_defaults", defaults)
-        derive(self, "_inputs", _fixed_types(self.input_args))
-        derive(self, "_outputs", _fixed_types(self.output_args))
+        derive(self, "_inputs", _type_plan(self.input_args))
+        derive(self, "_outputs", _type_plan(self.output_args))
 
     def attr(self, name: str) -> AttrDef:
         """Return the definition of an attr.
@@ -291,16 +294,16 @@ class OpDef:
         return op_def_from_proto(message, family)
 
     def _types(
-        self,
-        fixed: tuple[DType, ...] | None,
-        args: tuple[ArgDef, ...],
-        attrs: Mapping[str, Any],
+        self, plan: _TypePlan | None, args: tuple[ArgDef, ...], attrs: Mapping[str, Any]
     ) -> tuple[DType, ...]:
-        if fixed is not None:
-            return fixed
+        if plan is not None:
+            types: tuple[Any, ...] = tuple([fixed or attrs.get(attr) for fixed, attr in plan])
+            for dtype in types:
+                if type(dtype) is not DType:  # missing or a placeholder: told below
+                    break
+            else:
+                return types
         try:
-            if len(args) == 1:
-                return args[0].types(attrs)
             return tuple([dtype for arg in args for dtype in arg.types(attrs)])
         except InvalidArgumentError as error:
             raise error.locate(op=self.name)  # noqa: B904 - it is the same error
@@ -312,14 +315,15 @@ class OpDef:
         return f"Op<{self.name}({ins}) -> ({outs}){attrs}>"
 
 
-def _fixed_types(args: tuple[ArgDef, ...]) -> tuple[DType, ...] | None:
-    """Return the types of args that depend on no attr, or None if one does."""
-    types = []
-    for arg in args:
-        if arg.type is None or arg.number_attr:
-            return None
-        types.append(arg.type.as_ref if arg.is_ref else arg.type)
-    return tuple(types)
+def _type_plan(args: tuple[ArgDef, ...]) -> _TypePlan | None:
+    """Return for each arg its type or the attr that has it; None if an arg is not that simple."""
+    if any(arg.is_list or (arg.is_ref and arg.type is None) for arg in args):
+        return None
+    return tuple([(_fixed_type(arg), arg.type_attr) for arg in args])
+
+
+def _fixed_type(arg: ArgDef) -> DType | None:
+    return arg.type.as_ref if arg.type is not None and arg.is_ref else arg.type
 
 
 def _ranges(args: tuple[ArgDef, ...], attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
