@@ -18,7 +18,17 @@ from graphmill.ops.tensor_proto import numpy_to_tensor_proto, tensor_proto_to_nu
 if TYPE_CHECKING:
     from graphmill.dtypes import DType
 
+EXTENDED = {"bfloat16", "int2", "uint2", "int4", "uint4", "float4_e2m1fn"} | {
+    dtype.name for dtype in dtypes.ALL if dtype.name.startswith("float8")
+}
 VALUE_TYPES = [dtype for dtype in dtypes.ALL if dtype.kind not in "sh"]
+
+
+@pytest.fixture(autouse=True)
+def _skip_without_ml_dtypes(request: pytest.FixtureRequest) -> None:
+    dtype = getattr(request.node, "callspec", None) and request.node.callspec.params.get("dtype")
+    if dtype is not None and dtype.name in EXTENDED:
+        pytest.importorskip("ml_dtypes")
 
 
 def message(dtype: DType, shape: tuple[int, ...], **values: Any) -> proto.TensorProto:

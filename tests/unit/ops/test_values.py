@@ -53,6 +53,7 @@ def test_natural_types(value: Any, dtype: dtypes.DType) -> None:
     ],
 )
 def test_types_that_are_asked_for(value: Any, dtype: dtypes.DType) -> None:
+    skip_without_ml_dtypes(dtype)
     array, found = to_array(value, dtype)
     assert found is dtype
     assert array.dtype == dtype.as_numpy_dtype
@@ -75,12 +76,18 @@ def test_types_that_are_asked_for(value: Any, dtype: dtypes.DType) -> None:
     ],
 )
 def test_types_that_do_not_fit(value: Any, dtype: dtypes.DType) -> None:
+    skip_without_ml_dtypes(dtype)
     with pytest.raises(InvalidArgumentError, match=f"expected a value of {dtype.name}, but"):
         to_array(value, dtype)
 
 
 def test_a_wide_type_gets_all_digits_of_a_number() -> None:
     assert to_array(0.1, dtypes.float64)[0] == 0.1
+
+
+def skip_without_ml_dtypes(dtype: dtypes.DType) -> None:
+    if dtype in (dtypes.bfloat16, dtypes.int4, dtypes.float8_e5m2):
+        pytest.importorskip("ml_dtypes")
 
 
 def test_shapes() -> None:
