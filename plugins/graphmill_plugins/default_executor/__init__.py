@@ -1,4 +1,4 @@
-"""The DEFAULT executor: a pure state machine (`propagator`) and a thin shell (`executor_state`)."""
+"""DEFAULT and INLINE: a pure state machine (`propagator`) and a thin shell (`executor_state`)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def graphmill_register_executors(executors: Registrar[ExecutorFactory]) -> None:
-    """Register the executor under both of its names."""
+    """Register the executor under both of its names, and the one without threads."""
+    home = "graphmill_plugins.default_executor.executor"
     for name in ("", "DEFAULT"):
-        executors.add(name, "graphmill_plugins.default_executor.executor:DefaultExecutorFactory")
+        executors.add(name, f"{home}:DefaultExecutorFactory")
+    executors.add("INLINE", f"{home}:InlineExecutorFactory")

@@ -17,10 +17,18 @@ class DefaultExecutor(Executor):
     """Runs a graph in data-flow order: a node as soon as all that it waits for has arrived.
 
     Threads: immutable after construction, so any number of runs may overlap.
+
+    Args:
+        params: device and kernels.
+        graph: the partition.
+        uses_pool: whether expensive kernels may run in the step's thread pool.
     """
 
-    def __init__(self, params: LocalExecutorParams, graph: Graph) -> None:
+    def __init__(
+        self, params: LocalExecutorParams, graph: Graph, *, uses_pool: bool = True
+    ) -> None:
         self.params = params
+        self.uses_pool = uses_pool
         self.view = GraphView(graph, params.create_kernel)
 
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
@@ -47,3 +55,15 @@ class DefaultExecutorFactory(ExecutorFactory):
             OpError: a kernel refused its node.
         """
         return DefaultExecutor(params, graph)
+
+
+class InlineExecutorFactory(ExecutorFactory):
+    """Makes executors that do all that DEFAULT does, and start no thread; registered as `"INLINE"`.
+
+    Every kernel runs in the caller's thread. What other threads of the program do to wake a waiting
+    kernel (an enqueue of another session, say) still counts.
+    """
+
+    def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
+        """Return an executor of `graph`; raises what `DefaultExecutorFactory` does."""
+        return DefaultExecutor(params, graph, uses_pool=False)

@@ -11,10 +11,10 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import CancelledError, DeadlineExceededError, InternalError, OpError
+from graphmill.runtime.kernel_errors import as_status, at_node
+from graphmill.runtime.kernel_io import check_output, check_outputs, read_refs
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.step_stats import NodeStats, describe_outputs, now, thread_id
-from graphmill_plugins.default_executor.node_errors import located, typed
-from graphmill_plugins.default_executor.outputs import check_output, check_outputs, dereference
 from graphmill_plugins.default_executor.propagator import Propagator, SimplePropagator
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ExecutorState:
             try:
                 propagator.output_done(item, iteration, frame.get_arg(item.index), ready)
             except OpError as error:
-                return self._located(item, iteration, error)
+                return self._error_at(item, iteration, error)
         return None
 
     def _run_ready(self) -> OpError | None:
@@ -115,20 +115,21 @@ class ExecutorState:
                 if item.num_outputs == 1:
                     dtype = item.output_dtype
                     if dtype is not None and getattr(result, "dtype", None) is not dtype:
-                        check_output(item, 0, result, dtype)
+                        check_output(item.kernel, 0, result, dtype)  # type: ignore[arg-type]
                     output_done(item, iteration, result, ready)
                 else:
-                    check_outputs(item, result)
+                    if item.num_outputs:
+                        check_outputs(item.kernel, item.output_dtypes, result)  # type: ignore[arg-type]
                     node_done(item, iteration, False, result if item.num_outputs else (), ready)
                 result = None
         except Exception as error:  # noqa: BLE001 - the border to plugins' code: all becomes typed
-            return self._located(item, iteration, typed(item, error))
+            return self._error_at(item, iteration, error)
         return None
 
     def _call(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
         """Call a node's kernel where it takes more than the plain inputs."""
         if item.ref_inputs:
-            taken = dereference(item, taken)
+            read_refs(item.node, item.ref_inputs, taken)
         if item.is_retval:
             self.args.call_frame.retvals[item.index] = taken[0]
             return ()
@@ -159,7 +160,7 @@ class ExecutorState:
 
     def _call_expensive(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
         """Call a kernel here, or in the pool if it takes long and there is other work meanwhile."""
-        pool = self.args.runner.pool
+        pool = self.args.runner.pool if self._executor.uses_pool else None
         if pool is None or item.cost_ns < _WORTH_A_THREAD_NS or not self._ready:
             started = perf_counter_ns()
             result = self._call_traced(item, taken)
@@ -221,13 +222,13 @@ class ExecutorState:
         if error is None and self._error is None:
             given = (outputs,) if item.num_outputs == 1 else outputs
             try:
-                check_outputs(item, given)
+                check_outputs(item.kernel, item.output_dtypes, given)  # type: ignore[arg-type]
                 given = given if item.num_outputs else ()
                 self._propagator.node_done(item, iteration, False, given, self._ready)
             except InternalError as fault:
                 error = fault
         if error is not None:
-            self._fail(self._located(item, iteration, typed(item, error)))
+            self._fail(self._error_at(item, iteration, error))
         self._resume()
 
     def _resume(self) -> None:
@@ -275,12 +276,17 @@ class ExecutorState:
             return reason
         return CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
 
-    def _located(self, item: NodeItem | None, iteration: Any, error: OpError) -> OpError:
-        reason = self.args.cancel_reason() if isinstance(error, CancelledError) else None
+    def _error_at(self, item: NodeItem | None, iteration: Any, error: BaseException) -> OpError:
+        """Return what was raised as a status error with its place, or what it is derived from."""
+        status = as_status(error, item.kernel if item is not None else None)
+        reason = self.args.cancel_reason() if isinstance(status, CancelledError) else None
         if isinstance(reason, DeadlineExceededError):
-            error.is_derived = True
+            status.is_derived = True
             return reason
-        return located(item, iteration, error, self._executor.params.device.name)
+        if item is None:
+            return status
+        device = self._executor.params.device.name
+        return at_node(status, item.node, item.kernel, device, iteration.name)
 
 
 class _NeverCancelled:

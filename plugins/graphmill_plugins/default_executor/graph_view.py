@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.dtypes import resource, variant
 from graphmill.errors import OpError
 from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS
 from graphmill.runtime.dead import DEAD
+from graphmill.runtime.kernel_io import checked_dtypes, refs_to_read
 from graphmill_plugins.default_executor.frames import (
     ENTER_OPS,
     EXIT_OPS,
@@ -24,9 +24,6 @@ from graphmill_plugins.default_executor.frames import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
-
-    from graphmill.dtypes import DType
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.kernel import OpKernel
@@ -70,7 +67,6 @@ class NodeItem:
         takes_context, is_async, is_expensive: how the kernel is called.
         cost_ns: estimate of what an expensive kernel takes; written without a lock, a statistic.
         ref_inputs: inputs that are references and must be read before the kernel sees them.
-        uninitialized_ok: whether such a reference may be without a value.
     """
 
     __slots__ = (
@@ -106,7 +102,6 @@ class NodeItem:
         "pending",
         "ref_inputs",
         "takes_context",
-        "uninitialized_ok",
     )
 
     def __init__(self, item_id: int, node: Node) -> None:
@@ -116,13 +111,12 @@ class NodeItem:
         self.cleared = [None] * self.num_inputs
         self.num_outputs = node.num_outputs
         self.dead_outputs = (DEAD,) * node.num_outputs
-        self.output_dtypes = tuple(map(_checked_dtype, node.output_types))
+        self.output_dtypes = checked_dtypes(node)
         self.output_dtype = self.output_dtypes[0] if self.num_outputs == 1 else None
         self.is_arg = node.op in ARG_OPS
         self.is_retval = node.op in RETVAL_OPS
         self.index: int = node.attrs["index"] if self.is_arg or self.is_retval else -1
-        self.ref_inputs = _inputs_to_dereference(node)
-        self.uninitialized_ok = node.op_def.allows_uninitialized_input
+        self.ref_inputs = refs_to_read(node)
         self.kind = _kind(node)
         self.is_merge = node.op in MERGE_OPS
         self.is_control_trigger = node.op == "ControlTrigger"
@@ -289,18 +283,3 @@ def _create_kernels(items: Sequence[NodeItem], create_kernel: Callable[[Node], O
             except OpError as error:
                 error.locate(node=item.node.name, op=item.node.op)
                 raise
-
-
-def _inputs_to_dereference(node: Node) -> tuple[int, ...]:
-    return tuple(
-        position
-        for position, edge in enumerate(node.in_edges)
-        if edge.src.output_types[edge.src_output].is_ref and not node.input_types[position].is_ref
-    )
-
-
-def _checked_dtype(dtype: DType) -> np.dtype[Any] | None:
-    """Return the dtype that an output's `dtype` must be; None where outputs are not arrays."""
-    if dtype.is_ref or dtype in (resource, variant):
-        return None
-    return dtype.as_numpy_dtype

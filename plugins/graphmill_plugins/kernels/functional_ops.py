@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Shape, Value
 
     Done = Callable[..., None]
-    Calls = Generator[tuple[Any, Sequence[Value]], list[Value], list[Value]]
+    Calls = Generator[tuple[Any, Sequence[Value]], Any, list[Value]]
 
 # What a function does is not known here: its own nodes declare their effects. Calls are
 # asynchronous, because a node of the function may wait for another node of the step; mostly they

@@ -1,4 +1,7 @@
-"""What kernels raise, as status errors that name node, op, device, plugin, iteration (S12)."""
+"""What kernels raise, as status errors that name node, op, device and plugin (row S12).
+
+Executors call both functions at the border to plugins' code.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,14 @@ from graphmill.errors import InternalError, InvalidArgumentError, OpError, Resou
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill_plugins.default_executor.graph_view import NodeItem
+    from graphmill.graph.node import Node
+    from graphmill.runtime.kernel import OpKernel
 
 # What NumPy and kernels raise for bad values; any other class is a fault of the kernel itself.
 _BAD_VALUE: Final = (ValueError, IndexError, OverflowError, ZeroDivisionError)
 
 
-def typed(item: NodeItem | None, error: BaseException) -> OpError:
+def as_status(error: BaseException, kernel: OpKernel | None) -> OpError:
     """Return `error` as a status error; the original is its cause."""
     if isinstance(error, OpError):
         return error
@@ -27,35 +31,40 @@ def typed(item: NodeItem | None, error: BaseException) -> OpError:
     elif isinstance(error, _BAD_VALUE):
         made = InvalidArgumentError(str(error) or text)
     else:
-        kernel = item.kernel if item is not None else None
-        source = kernel.definition.source if kernel is not None else "executor"
+        source = kernel.definition.source if kernel is not None else "of the executor"
         made = InternalError(f"the kernel {source} failed: {text}")
     made.__cause__ = error
     return made
 
 
-def located(item: NodeItem | None, iteration: Any, error: OpError, device: str) -> OpError:
-    """Add the place to an error that has none yet; return it."""
-    if item is None:
-        return error
-    if error.node is None and iteration.name:
-        error.message += f" (in iteration {iteration.name})"
-    kernel = item.kernel
+def at_node(
+    error: OpError, node: Node, kernel: OpKernel | None, device: str, iteration: str = ""
+) -> OpError:
+    """Add the place to an error that has none yet; return it.
+
+    Args:
+        error: the error; if a node inside of a called function raised it, it keeps that place.
+        node, kernel: what failed.
+        device: name of the device.
+        iteration: frame and iteration, as `while:3`; empty outside of loops.
+    """
+    if error.node is None and iteration:
+        error.message += f" (in iteration {iteration})"
     owner = kernel.owner if kernel is not None else None
-    builtin = owner is None or getattr(owner, "is_builtin", False)
+    is_builtin = owner is None or getattr(owner, "is_builtin", False)
     return error.locate(
-        node=item.node.name,
-        op=item.node.op,
+        node=node.name,
+        op=node.op,
         device=device,
-        plugin=None if builtin else str(getattr(owner, "plugin", owner)),
-        node_def=_node_def_maker(item),
+        plugin=None if is_builtin else str(getattr(owner, "plugin", owner)),
+        node_def=_node_def_maker(node),
     )
 
 
-def _node_def_maker(item: NodeItem) -> Callable[[], Any]:
+def _node_def_maker(node: Node) -> Callable[[], Any]:
     def make() -> Any:
         from graphmill.graph.import_export import node_to_node_def
 
-        return node_to_node_def(item.node)
+        return node_to_node_def(node)
 
     return make

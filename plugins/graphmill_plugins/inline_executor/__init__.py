@@ -1,0 +1,20 @@
+"""SINGLE_THREADED_EXECUTOR: a fixed order of nodes, one thread, no control flow, least overhead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.markers import hookimpl
+
+if TYPE_CHECKING:
+    from graphmill.plugin.registrars import Registrar
+    from graphmill.runtime.executor import ExecutorFactory
+
+
+@hookimpl
+def graphmill_register_executors(executors: Registrar[ExecutorFactory]) -> None:
+    """Register the executor."""
+    executors.add(
+        "SINGLE_THREADED_EXECUTOR",
+        "graphmill_plugins.inline_executor.executor:SingleThreadedExecutorFactory",
+    )

@@ -1,0 +1,248 @@
+"""`SingleThreadedExecutor`: runs the nodes one after the other in an order fixed when it is made.
+
+Semantics: `tensorflow/core/common_runtime/single_threaded_executor.cc`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import CancelledError, InternalError, OpError, UnimplementedError
+from graphmill.graph.algorithms import topological_order
+from graphmill.runtime.executor import Executor, ExecutorFactory
+from graphmill.runtime.kernel_errors import as_status, at_node
+from graphmill.runtime.kernel_io import (
+    check_output,
+    check_outputs,
+    checked_dtypes,
+    read_refs,
+    refs_to_read,
+)
+from graphmill.runtime.op_kernel_context import OpKernelContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.runtime.executor import DoneCallback, ExecutorArgs, LocalExecutorParams
+    from graphmill.runtime.kernel import OpKernel
+
+_ARG: Final = "_Arg"
+_RETVAL: Final = "_Retval"
+_CONTROL_FLOW: Final = frozenset(
+    {"Switch", "Merge", "Enter", "Exit", "NextIteration", "_SwitchN"}
+    | {"RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"}
+)
+
+
+class Instruction:
+    """One node of the fixed order.
+
+    Attributes:
+        node: the graph's node.
+        kernel: its kernel; None for arguments and results.
+        compute: the kernel's call.
+        inputs: slots that it reads.
+        output: slot of its first output; the others follow.
+        output_dtypes: what their dtypes must be.
+        ref_inputs: inputs that are references and must be read first.
+        dies: slots that no later node reads.
+        is_simple: no context, no references, one output.
+    """
+
+    __slots__ = (
+        "compute",
+        "dies",
+        "index",
+        "inputs",
+        "is_simple",
+        "kernel",
+        "node",
+        "num_outputs",
+        "output",
+        "output_dtypes",
+        "ref_inputs",
+    )
+
+    def __init__(self, node: Node, output: int, inputs: tuple[int, ...]) -> None:
+        self.node = node
+        self.output = output
+        self.inputs = inputs
+        self.num_outputs = node.num_outputs
+        self.dies: tuple[int, ...] = ()
+        self.index: int = node.attrs["index"] if node.op in (_ARG, _RETVAL) else -1
+        self.ref_inputs = refs_to_read(node)
+        self.output_dtypes = checked_dtypes(node)
+        self.kernel: OpKernel | None = None
+        self.compute: Callable[..., Any] | None = None
+        self.is_simple = False
+
+    def set_kernel(self, kernel: OpKernel) -> None:
+        """Give the node its kernel."""
+        self.kernel = kernel
+        self.compute = kernel.compute
+        self.is_simple = not (kernel.definition.stateful or self.ref_inputs) and (
+            self.num_outputs == 1
+        )
+
+
+class SingleThreadedExecutor(Executor):
+    """Runs nodes in topological order; values live in slots until their last use.
+
+    Threads: immutable after construction, so any number of runs may overlap.
+    """
+
+    def __init__(self, params: LocalExecutorParams, graph: Graph) -> None:
+        self.params = params
+        self.args: list[Instruction] = []
+        self.body: list[Instruction] = []
+        self.num_slots = 0
+        slots: dict[tuple[Node, int], int] = {}
+        for node in topological_order(graph):
+            inputs = tuple(slots[edge.src, edge.src_output] for edge in node.in_edges)
+            instruction = Instruction(node, self.num_slots, inputs)
+            for output in range(node.num_outputs):
+                slots[node, output] = self.num_slots + output
+            self.num_slots += node.num_outputs
+            if node.op == _ARG:
+                self.args.append(instruction)
+                continue
+            if node.op != _RETVAL:
+                instruction.set_kernel(params.create_kernel(node))
+            self.body.append(instruction)
+        _note_last_uses(self.body)
+
+    def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
+        """Run to the end in the caller's thread; `done` is called before this returns."""
+        try:
+            self.run(args)
+        except OpError as error:
+            done(error)
+        else:
+            done(None)
+
+    def run(self, args: ExecutorArgs) -> None:
+        """Run to the end in the caller's thread.
+
+        Raises:
+            OpError: the first error of the run.
+        """
+        slots: list[Any] = [None] * self.num_slots
+        for argument in self.args:
+            slots[argument.output] = args.call_frame.get_arg(argument.index)
+        cancellation = args.parent_cancellation
+        instruction: Instruction | None = None
+        try:
+            for instruction in self.body:
+                if cancellation is not None and cancellation.is_cancelled:
+                    raise args.cancel_reason() or CancelledError("the step was cancelled")
+                inputs = [slots[slot] for slot in instruction.inputs]
+                for slot in instruction.dies:
+                    slots[slot] = None
+                if instruction.is_simple:
+                    result = instruction.compute(*inputs)  # type: ignore[misc]
+                    dtype = instruction.output_dtypes[0]
+                    if dtype is not None and getattr(result, "dtype", None) is not dtype:
+                        check_output(instruction.kernel, 0, result, dtype)  # type: ignore[arg-type]
+                    slots[instruction.output] = result
+                else:
+                    self._run_special(instruction, inputs, slots, args)
+        except Exception as error:  # noqa: BLE001 - the border to plugins' code: all becomes typed
+            raise self._error_at(instruction, error) from error.__cause__
+        if args.sync_on_finish:
+            self.params.device.sync()
+
+    def close(self) -> None:
+        """Give the kernels back."""
+        delete = self.params.delete_kernel
+        if delete is not None:
+            for instruction in self.body:
+                if instruction.kernel is not None:
+                    delete(instruction.kernel)
+
+    def _error_at(self, instruction: Instruction | None, error: Exception) -> OpError:
+        if instruction is None:
+            return as_status(error, None)
+        status = as_status(error, instruction.kernel)
+        return at_node(status, instruction.node, instruction.kernel, self.params.device.name)
+
+    def _run_special(
+        self, instruction: Instruction, inputs: list[Any], slots: list[Any], args: ExecutorArgs
+    ) -> None:
+        if instruction.ref_inputs:
+            read_refs(instruction.node, instruction.ref_inputs, inputs)
+        kernel = instruction.kernel
+        if kernel is None:
+            args.call_frame.retvals[instruction.index] = inputs[0]
+            return
+        if kernel.definition.stateful:
+            inputs.insert(0, OpKernelContext(args, kernel))
+        if kernel.definition.async_:
+            result = _wait(kernel, inputs, args)
+        else:
+            result = kernel.compute(*inputs)
+        start, count = instruction.output, instruction.num_outputs
+        given = (result,) if count == 1 else result
+        check_outputs(kernel, instruction.output_dtypes, given)
+        if count == 1:
+            slots[start] = result
+        elif count:
+            slots[start : start + count] = result
+
+
+class SingleThreadedExecutorFactory(ExecutorFactory):
+    """Makes `SingleThreadedExecutor`s; registered as `"SINGLE_THREADED_EXECUTOR"` (row E1)."""
+
+    def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
+        """Return an executor of `graph`.
+
+        Raises:
+            UnimplementedError: the graph has control flow of version 1, or sends and receives.
+        """
+        found = [node for node in graph.nodes if node.op in _CONTROL_FLOW]
+        if found:
+            raise UnimplementedError(
+                "SINGLE_THREADED_EXECUTOR runs no control flow of version 1; "
+                f"{found[0].name!r} is a {found[0].op}. Choose executor_type DEFAULT or INLINE",
+                node=found[0].name,
+                op=found[0].op,
+            )
+        transfer = [node for node in graph.nodes if node.op in ("_Recv", "_HostRecv", "Recv")]
+        if transfer:
+            raise UnimplementedError(
+                "SINGLE_THREADED_EXECUTOR waits for nothing, so it cannot receive from another "
+                f"device ({transfer[0].name!r}). Choose executor_type DEFAULT or INLINE",
+                node=transfer[0].name,
+                op=transfer[0].op,
+            )
+        return SingleThreadedExecutor(params, graph)
+
+
+def _note_last_uses(body: list[Instruction]) -> None:
+    alive: set[int] = set()
+    for instruction in reversed(body):
+        instruction.dies = tuple(slot for slot in set(instruction.inputs) if slot not in alive)
+        alive.update(instruction.inputs)
+
+
+def _wait(kernel: OpKernel, inputs: list[Any], args: ExecutorArgs) -> Any:
+    """Call an asynchronous kernel and wait for it, letting the step's other work go on."""
+    outcome: list[tuple[Any, BaseException | None]] = []
+
+    def done(outputs: Any = None, error: BaseException | None = None) -> None:
+        if outcome:
+            raise InternalError(f"the kernel of {kernel.node_name!r} called done twice")
+        outcome.append((outputs, error))
+        args.runner.post(_nothing)  # wakes the loop below, whichever thread this is
+
+    kernel.compute(*inputs, done=done)
+    args.runner.run_until(lambda: bool(outcome))
+    outputs, error = outcome[0]
+    if error is not None:
+        raise error
+    return outputs
+
+
+def _nothing() -> None:
+    pass
