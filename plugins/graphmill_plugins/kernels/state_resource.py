@@ -17,7 +17,6 @@ from graphmill.runtime.variables import ResourceHandle, Variable
 from graphmill_plugins.kernels.state_value import (
     check_same_shape,
     count_up_to,
-    is_compatible,
     keepable,
     shape_text,
 )
@@ -160,7 +159,7 @@ def assign_variable(
     dtype: np.dtype[Any],
     validate_shape: bool,
 ) -> None:
-    """Store `value`, of the variable's dtype; with `validate_shape` also of its shape."""
+    """Store `value`, of the variable's dtype; with `validate_shape` also of its present shape."""
     del ctx
     variable: Variable = resource.expect(Variable)
     if variable.dtype.as_numpy_dtype != dtype:
@@ -168,10 +167,9 @@ def assign_variable(
             f"Trying to assign variable {resource.name} with wrong dtype. Expected "
             f"{variable.dtype.name} got {dtypes.as_dtype(dtype).name}"
         )
-    if validate_shape:
-        held = variable.value
-        expected = variable.shape if held is None else held.shape
-        if not is_compatible(expected, value.shape):
+    if validate_shape and variable.value is not None:
+        expected = variable.value.shape
+        if expected != value.shape:
             raise errors.InvalidArgumentError(
                 f"Trying to assign to variable {resource.name} with tensor with wrong shape. "
                 f"Expected {shape_text(expected)} got {shape_text(value.shape)}"
