@@ -51,6 +51,14 @@ class LoadedGraph:
     graph_def: GraphDef
     tensors: Mapping[TensorKey, StoredTensor] = field(default_factory=dict)
 
+    def close(self) -> None:
+        """Release the file, without waiting until nobody holds one of the tensors any more.
+
+        Those that were not read by then can be read no more.
+        """
+        for tensor in self.tensors.values():
+            tensor.close()
+
     def whole(self) -> GraphDef:
         """Return a copy of the graph with all contents in it (which may be large)."""
         complete = proto.GraphDef()
@@ -270,7 +278,10 @@ def load_graph(source: str | os.PathLike[str] | bytes | memoryview) -> LoadedGra
             f"{model.path} is a SavedModel: a graph with variables; load both with "
             "graphmill.saved_model.load(path)"
         )
-    return model.graph()
+    loaded = model.graph()
+    if not loaded.tensors:
+        model.close()  # nothing is left to read
+    return loaded
 
 
 def _saved_model_file(folder: str) -> str:

@@ -69,6 +69,10 @@ class StoredTensor:
         self._reader.read_into(self._offset, memoryview(content))
         return bytes(content)
 
+    def close(self) -> None:
+        """Release the file, and with it all tensors of that file; safe to call twice."""
+        self._reader.close()
+
     def __array__(
         self, dtype: np.dtype[Any] | None = None, copy: bool | None = None
     ) -> np.ndarray[Any, Any]:

@@ -100,6 +100,8 @@ def load(
             )
         folder = files.parent(model.path) or "."
         loaded = _choose(model, tags)
+        if not loaded.tensors:
+            model.close()  # nothing is left to read
         session = Session(graph=loaded.graph, config=config, host=host)
         _initialize(session, folder, loaded.meta_graph_def)
         return SavedModel(folder, model, loaded, session)

@@ -16,7 +16,7 @@ from graphmill import errors, files, proto
 from graphmill.graph.model_file import load_graph, open_model
 from graphmill.graph.model_format import Encoding, Kind
 from graphmill.graph.stored_tensor import StoredTensor
-from graphmill.proto.wire import length_delimited
+from graphmill.proto.wire import length_delimited, write_varint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,6 +108,41 @@ def test_constants_of_a_changed_file_are_data_loss(tmp_path: Path) -> None:
     path.write_bytes(b"something else")
     with pytest.raises(errors.DataLossError, match="was changed"):
         np.asarray(loaded.tensors["", "w", "value"])
+
+
+def test_closing_releases_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.pb"
+    path.write_bytes(make_graph().SerializeToString())
+    loaded = load_graph(path)
+    loaded.close()
+    loaded.close()
+    with pytest.raises(errors.FailedPreconditionError, match="closed"):
+        np.asarray(loaded.tensors["", "w", "value"])
+
+
+def test_a_file_of_more_than_2_gb(tmp_path: Path) -> None:
+    # A sparse file: the first constant is a hole of 2.4 GB. Protobuf alone cannot parse it.
+    count = 600_000_000
+    dim = b"\x08" + write_varint(count)
+    shape = length_delimited(2, len(dim)) + dim
+    head = b"\x08\x01" + length_delimited(2, len(shape)) + shape + length_delimited(4, 4 * count)
+    # Outwards: the attr's tensor, the entry's value, the node's attr, the graph's node.
+    for prefix, number in (
+        (b"", 8),
+        (b"\x0a\x05value", 2),
+        (b"\x0a\x03big\x12\x05Const", 5),
+        (b"", 1),
+    ):
+        head = prefix + length_delimited(number, len(head) + 4 * count) + head
+    path = tmp_path / "model.pb"
+    with path.open("wb") as file:
+        file.write(head)
+        file.seek(4 * count, 1)
+        file.write(make_graph().SerializeToString())
+    loaded = load_graph(path)
+    assert [node.name for node in loaded.graph_def.node] == ["big", "w", "y"]
+    assert loaded.tensors["", "big", "value"].shape == (count,)
+    np.testing.assert_array_equal(loaded.tensors["", "w", "value"], WEIGHTS)
 
 
 def test_tag_sets_and_meta_graphs(tmp_path: Path) -> None:
