@@ -73,3 +73,11 @@ def test_every_environment_variable_is_in_the_reference() -> None:
         for name in re.findall(r"GRAPHMILL_[A-Z_]+[A-Z]", file.read_text(encoding="utf-8"))
     }
     assert {name for name in used if name not in text} == set()
+
+
+def test_every_file_in_the_map_of_tensorflow_exists() -> None:
+    text = (DOCS / "explanation" / "tf-map.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?|\w+\.py)`", text)
+    roots = (ROOT / "core" / "graphmill", ROOT / "plugins")
+    assert len(named) > 30
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
