@@ -189,6 +189,47 @@ class Executor(ABC):
         """Give back what the executor holds."""
 
 
+class ExecutorBarrier:
+    """Makes one `done` of the `done`s of all partitions of a step (rows E8, E9).
+
+    The first error aborts the rendezvous and cancels the others; what they raise then is derived
+    from it. Semantics: `tensorflow/core/common_runtime/executor.h`.
+
+    Threads: as the executors, it belongs to the thread that drives the step.
+
+    Attributes:
+        error: the first error, or None.
+        is_done: whether all partitions have ended.
+    """
+
+    __slots__ = ("_args", "_left", "_then", "error", "is_done")
+
+    def __init__(
+        self, count: int, args: ExecutorArgs, then: Callable[[OpError | None], None] | None = None
+    ) -> None:
+        self._args = args
+        self._left = count
+        self._then = then
+        self.error: OpError | None = None
+        self.is_done = False
+
+    def partition_done(self, error: OpError | None) -> None:
+        """Note the end of a partition: the `done` to give to its executor."""
+        self._left -= 1
+        if error is not None:
+            if self.error is None:
+                self.error = error
+                if self._args.rendezvous is not None:
+                    self._args.rendezvous.start_abort(error)
+                self._args.start_cancel(error)
+            elif error is not self.error:
+                error.is_derived = True
+        if not self._left:
+            self.is_done = True
+            if self._then is not None:
+                self._then(self.error)
+
+
 class ExecutorFactory(ABC):
     """Makes executors of one type; registered under the name that `executor_type` asks for."""
 

@@ -20,7 +20,7 @@ from graphmill.errors import (
 from graphmill.plugin.step_observers import StepInfo
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
-from graphmill.runtime.executor import ExecutorArgs
+from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
@@ -121,13 +121,24 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
         with np.errstate(all="ignore"):
-            for item in executors.items:
-                item.executor.run(args)
+            if len(executors.items) == 1:
+                executors.items[0].executor.run(args)
+            else:
+                _run_partitions(executors, args)
     finally:
         args.close()
         container = args.step_container
         if container is not None and container.is_used:
             session.devices.clear_containers([container.name])
+
+
+def _run_partitions(executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
+    barrier = ExecutorBarrier(len(executors.items), args)
+    for item in executors.items:
+        item.executor.run_async(args, barrier.partition_done)
+    args.runner.run_until(lambda: barrier.is_done)
+    if barrier.error is not None:
+        raise barrier.error
 
 
 def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
