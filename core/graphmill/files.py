@@ -32,6 +32,9 @@ Chunk: TypeAlias = "bytes | bytearray | memoryview"
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")  # two letters at least: `c:/x` is a drive
 
+# Not blocking: opening a pipe must not wait for its other end (and is refused then).
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
 _ERRNO_CLASSES: dict[int, type[errors.OpError]] = {
     errno.ENOENT: errors.NotFoundError,
     errno.EEXIST: errors.AlreadyExistsError,
@@ -218,12 +221,12 @@ class LocalReader:
     def __init__(self, path: str) -> None:
         self.path = path
         with _typed_errors(path):
-            self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            self._fd = os.open(path, _OPEN_FLAGS)
             self._close = weakref.finalize(self, os.close, self._fd)
             status = os.fstat(self._fd)
         if not stat.S_ISREG(status.st_mode):
             self.close()
-            raise errors.FailedPreconditionError(f"{path} is a folder or device, not a file")
+            raise errors.FailedPreconditionError(f"{path} is a folder, pipe or device, not a file")
         self.size = status.st_size
         self._identity = (status.st_size, status.st_mtime_ns)
         self._lock = threading.Lock()

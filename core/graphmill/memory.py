@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from graphmill.errors import ResourceExhaustedError
+
 ALIGNMENT = 64
 """Bytes. What XLA needs to use an array's memory as it is; also a cache line."""
 
@@ -16,11 +18,19 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[An
 
     It does not own its memory (`flags.owndata`): its base does, and nothing else refers to that.
     An array of objects is an ordinary one.
+
+    Raises:
+        ResourceExhaustedError: there is not as much memory.
     """
-    if dtype.hasobject:
-        return np.empty(shape, dtype)
     nbytes = math.prod(shape) * dtype.itemsize
-    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    try:
+        if dtype.hasobject:
+            return np.empty(shape, dtype)
+        raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError) as error:
+        raise ResourceExhaustedError(
+            f"no memory for {nbytes} bytes, a tensor of {dtype} with shape {shape}"
+        ) from error
     shift = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[shift : shift + nbytes].view(dtype).reshape(shape)
 

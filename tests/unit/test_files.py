@@ -73,6 +73,12 @@ def test_folder_instead_of_file(tmp_path: Path) -> None:
         files.read_bytes(str(tmp_path))
 
 
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.FailedPreconditionError, match="not a file"):
+        files.read_bytes(str(tmp_path / "pipe"))
+
+
 def test_path_with_nul() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="NUL"):
         files.as_path(b"a\0b")

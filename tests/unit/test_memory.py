@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphmill import errors
 from graphmill.memory import ALIGNMENT, aligned_empty, freeze, is_frozen
 
 
@@ -19,6 +20,12 @@ def test_aligned(shape: tuple[int, ...], dtype: str) -> None:
 
 def test_objects_are_ordinary() -> None:
     assert aligned_empty((2,), np.dtype(object)).tolist() == [None, None]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "O"])
+def test_more_than_there_is(dtype: str) -> None:
+    with pytest.raises(errors.ResourceExhaustedError, match="no memory for"):
+        aligned_empty((1 << 59,), np.dtype(dtype))
 
 
 def test_frozen_memory_cannot_be_written() -> None:

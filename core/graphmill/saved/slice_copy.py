@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphmill.errors import InvalidArgumentError
 from graphmill.memory import aligned_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeAlias
-
-    import numpy as np
 
     from graphmill.saved.tensor_slice import TensorSlice
 
@@ -41,29 +41,40 @@ def assemble(
         InvalidArgumentError: the pieces do not cover the slice, or overlap.
     """
     target = wanted.bounds(full_shape)
-    result = None
-    missing = math.prod(stop - start for start, stop in target)
-    for piece in pieces:
-        source = piece.bounds(full_shape)
-        common = _intersection(source, target)
-        count = math.prod(stop - start for start, stop in common)
-        if not count:
-            continue
-        values = read(piece)
-        if source == target:
-            return values
-        if result is None:
-            result = aligned_empty(wanted.shape(full_shape), dtype)
-        result[_within(common, target)] = values[_within(common, source)]
-        missing -= count
-    if missing < 0:
-        raise InvalidArgumentError(f"Overlapping slices are stored for tensor {name}")
-    if missing:
+    bounds = {piece: piece.bounds(full_shape) for piece in pieces}
+    common = {piece: _intersection(source, target) for piece, source in bounds.items()}
+    used = [piece for piece, shared in common.items() if _count(shared)]
+    # Compared before memory is taken: a damaged shape may be larger than any memory.
+    if sum(_count(common[piece]) for piece in used) < _count(target):
         raise InvalidArgumentError(
             f"Does not have sufficient slices for partitioned tensor {name} to restore in "
             f"slice_spec: {wanted}"
         )
+    if _overlap([bounds[piece] for piece in used], len(target)):
+        raise InvalidArgumentError(f"Overlapping slices are stored for tensor {name}")
+    result = None
+    for piece in used:
+        values = read(piece)
+        if bounds[piece] == target:
+            return values
+        if result is None:
+            result = aligned_empty(wanted.shape(full_shape), dtype)
+        result[_within(common[piece], target)] = values[_within(common[piece], bounds[piece])]
     return aligned_empty(wanted.shape(full_shape), dtype) if result is None else result
+
+
+def _count(bounds: Bounds) -> int:
+    return math.prod(stop - start for start, stop in bounds)
+
+
+def _overlap(bounds: list[Bounds], rank: int) -> bool:
+    """Return whether two of the pieces have an element in common."""
+    corners = np.array(bounds, np.int64).reshape(len(bounds), rank, 2)
+    starts, stops = corners[:, :, 0], corners[:, :, 1]
+    return any(
+        bool(((starts[n + 1 :] < stops[n]) & (stops[n + 1 :] > starts[n])).all(1).any())
+        for n in range(len(bounds) - 1)
+    )
 
 
 def _intersection(left: Bounds, right: Bounds) -> Bounds:

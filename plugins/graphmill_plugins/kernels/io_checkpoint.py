@@ -226,7 +226,9 @@ def _number(value: Value) -> int:
 
 
 def _matches(path: str) -> bool:
-    return bool(files.exists(path) or files.matching(path))
+    """Return whether there are files that may be a checkpoint of the first format."""
+    found = [path] if files.exists(path) else files.matching(path)
+    return any(not files.is_dir(name) for name in found)
 
 
 def _names_and_slices(tensor_names: Value, shape_and_slices: Value) -> tuple[list[str], list[str]]:

@@ -102,6 +102,22 @@ def test_pieces_that_overlap() -> None:
         )
 
 
+def test_overlaps_that_leave_gaps() -> None:
+    pieces = [TensorSlice.parse("0,2"), TensorSlice.parse("1,2")]
+    with pytest.raises(errors.InvalidArgumentError, match="Overlapping"):
+        assemble(
+            "x", (4,), np.dtype("f4"), TensorSlice.full(1), pieces, lambda _: np.zeros(2, "f4")
+        )
+
+
+def test_a_shape_larger_than_any_memory() -> None:
+    pieces = [TensorSlice.parse("0,2")]
+    with pytest.raises(errors.InvalidArgumentError, match="sufficient"):
+        assemble(
+            "x", (1 << 60,), np.dtype("f4"), TensorSlice.full(1), pieces, lambda _: np.zeros(2)
+        )
+
+
 def test_nothing_of_an_empty_tensor() -> None:
     result = assemble("x", (0, 3), np.dtype("f4"), TensorSlice.full(2), [], lambda _: np.zeros(0))
     assert result.shape == (0, 3)
