@@ -243,9 +243,9 @@ class V1Writer:
         """
         if dtype not in _FIELDS:
             raise errors.UnimplementedError(f"Saving data type {dtype.name} not yet supported")
-        full_shape = values.shape if full_shape is None else full_shape
-        piece = TensorSlice.full(len(full_shape)) if tensor_slice is None else tensor_slice
-        if piece.shape(full_shape) != values.shape:
+        whole: tuple[int, ...] = values.shape if full_shape is None else full_shape
+        piece = TensorSlice.full(len(whole)) if tensor_slice is None else tensor_slice
+        if piece.shape(whole) != values.shape:
             raise errors.InvalidArgumentError(
                 f"slice {piece} of tensor {name} does not have the shape {values.shape} of the "
                 "values that are given for it"
@@ -258,7 +258,7 @@ class V1Writer:
         key = slice_key(key_of(name), piece)
         if key in self._slices:
             raise errors.InternalError(f"slice {piece} of tensor {name} is added twice")
-        self._describe(name, full_shape, dtype).slice.append(piece.to_proto())
+        self._describe(name, whole, dtype).slice.append(piece.to_proto())
         self._slices[key] = _slice_message(name, piece, values, dtype).SerializeToString()
 
     def finish(self) -> None:

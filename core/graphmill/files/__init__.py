@@ -1,0 +1,196 @@
+"""Files by local path or URL: one small interface, errors by status code.
+
+Local files are used directly. A path with a scheme (`gs://bucket/x`, `memory://x`) goes through
+fsspec, which is imported only then; object stores need the driver package that fsspec names.
+
+Errors of the operating system become status errors with TensorFlow's codes
+(tsl/platform/default/posix_file_system.cc): NotFound, PermissionDenied, FailedPrecondition
+(a folder where a file is needed) and so on, with the path in the message.
+"""
+
+from __future__ import annotations
+
+import glob as _glob
+import os
+import posixpath
+import re
+from contextlib import closing
+from pathlib import Path
+
+from graphmill import errors
+from graphmill.files.base import BytesReader, Chunk, Reader, Writer
+from graphmill.files.local import LocalReader, LocalWriter
+from graphmill.files.status import typed_errors
+from graphmill.files.url import UrlReader, UrlWriter, filesystem_of
+
+__all__ = [
+    "BytesReader",
+    "Chunk",
+    "LocalReader",
+    "LocalWriter",
+    "Reader",
+    "UrlReader",
+    "UrlWriter",
+    "Writer",
+    "as_path",
+    "exists",
+    "is_dir",
+    "is_url",
+    "join",
+    "list_dir",
+    "make_dirs",
+    "matching",
+    "open_reader",
+    "open_writer",
+    "parent",
+    "read_bytes",
+    "remove",
+    "remove_empty_dir",
+    "rename",
+    "write",
+]
+
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")  # two letters at least: `c:/x` is a drive
+
+
+def as_path(path: str | bytes | os.PathLike[str]) -> str:
+    """Return `path` as text; bytes that are no UTF-8 survive the way there and back.
+
+    Raises:
+        InvalidArgumentError: the path has a NUL in it.
+    """
+    text = os.fsdecode(path)
+    if "\0" in text:
+        raise errors.InvalidArgumentError(f"path {text!r} has a NUL character in it")
+    return text
+
+
+def is_url(path: str) -> bool:
+    """Return whether `path` has a scheme and so goes through fsspec."""
+    return _URL.match(path) is not None
+
+
+def join(folder: str, *names: str) -> str:
+    """Return the path of `names` below `folder`."""
+    return posixpath.join(folder, *names) if is_url(folder) else str(Path(folder, *names))
+
+
+def parent(path: str) -> str:
+    """Return the folder that `path` lies in ("" for a bare name)."""
+    head, separator, _ = path.rpartition("/")
+    if is_url(path) or os.sep == "/":
+        return head or separator
+    return str(Path(path).parent)
+
+
+def open_reader(path: str) -> Reader:
+    """Open the file `path` for reading at any offset.
+
+    Raises:
+        NotFoundError, PermissionDeniedError, FailedPreconditionError: by the state of the file.
+    """
+    return UrlReader(path) if is_url(path) else LocalReader(path)
+
+
+def read_bytes(path: str) -> bytes:
+    """Return the whole content of the file `path`."""
+    with closing(open_reader(path)) as reader:
+        content = bytearray(reader.size)
+        reader.read_into(0, memoryview(content))
+        return bytes(content)
+
+
+def open_writer(path: str) -> Writer:
+    """Open a file for writing that appears at `path` whole, or not at all.
+
+    A local file is written beside its place and moved there by `commit`, so that a reader (or a
+    crash) never sees half of it; a missing folder is made. Object stores do the same by nature.
+    """
+    if is_url(path):
+        return UrlWriter(path)
+    make_dirs(parent(path))
+    return LocalWriter(path)
+
+
+def write(path: str, *chunks: Chunk) -> None:
+    """Write `chunks` to the file `path`, which appears whole or not at all."""
+    with open_writer(path) as writer:
+        for chunk in chunks:
+            writer.write(chunk)
+
+
+def exists(path: str) -> bool:
+    """Return whether there is a file or folder `path`."""
+    if is_url(path):
+        with typed_errors(path):
+            filesystem, inner = filesystem_of(path)
+            return bool(filesystem.exists(inner))
+    return Path(path).exists()
+
+
+def is_dir(path: str) -> bool:
+    """Return whether `path` is a folder."""
+    if is_url(path):
+        with typed_errors(path):
+            filesystem, inner = filesystem_of(path)
+            return bool(filesystem.isdir(inner))
+    return Path(path).is_dir()
+
+
+def list_dir(path: str) -> list[str]:
+    """Return the names in folder `path`, sorted."""
+    with typed_errors(path):
+        if is_url(path):
+            filesystem, inner = filesystem_of(path)
+            return sorted(posixpath.basename(name) for name in filesystem.ls(inner, detail=False))
+        return sorted(entry.name for entry in Path(path).iterdir())
+
+
+def matching(pattern: str) -> list[str]:
+    """Return the paths that match `pattern` (`*`, `?`, `[…]`; none crosses a `/`), sorted."""
+    with typed_errors(pattern):
+        if is_url(pattern):
+            filesystem, inner = filesystem_of(pattern)
+            return sorted(filesystem.unstrip_protocol(name) for name in filesystem.glob(inner))
+        # Path.glob cannot take an absolute pattern.
+        return sorted(_glob.glob(pattern, include_hidden=True))  # noqa: PTH207
+
+
+def make_dirs(path: str) -> None:
+    """Make folder `path` and those above it, where they are missing."""
+    with typed_errors(path):
+        if is_url(path):
+            filesystem, inner = filesystem_of(path)
+            filesystem.makedirs(inner, exist_ok=True)
+        elif path:
+            Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def rename(source: str, target: str) -> None:
+    """Move file `source` to `target`, replacing what is there."""
+    with typed_errors(source):
+        if is_url(source):
+            filesystem, inner = filesystem_of(source)
+            filesystem.mv(inner, filesystem_of(target)[1])
+        else:
+            Path(source).replace(target)
+
+
+def remove(path: str) -> None:
+    """Delete the file `path`."""
+    with typed_errors(path):
+        if is_url(path):
+            filesystem, inner = filesystem_of(path)
+            filesystem.rm_file(inner)
+        else:
+            Path(path).unlink()
+
+
+def remove_empty_dir(path: str) -> None:
+    """Delete the folder `path`, which must be empty."""
+    with typed_errors(path):
+        if is_url(path):
+            filesystem, inner = filesystem_of(path)
+            filesystem.rmdir(inner)
+        else:
+            Path(path).rmdir()

@@ -1,0 +1,73 @@
+"""What readers and writers of files have in common."""
+
+from __future__ import annotations
+
+from typing import Protocol, Self, TypeAlias
+
+from graphmill import errors
+
+Chunk: TypeAlias = "bytes | bytearray | memoryview"
+
+
+class Reader(Protocol):
+    """A file opened for reading at any offset, by any number of threads."""
+
+    path: str
+    size: int
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill `buffer` with the bytes at `offset`; DataLossError where they are not there."""
+
+    def close(self) -> None:
+        """Release the file; safe to call twice."""
+
+
+class Writer:
+    """A file being written; as a context manager it commits, or abandons after an error."""
+
+    def write(self, chunk: Chunk) -> None:
+        """Append bytes."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Finish the file: from now on it is at its place."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Delete the unfinished file; never raises a file error."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is not None:
+            self.abandon()
+            return
+        try:
+            self.commit()
+        except errors.OpError:
+            self.abandon()
+            raise
+
+
+class BytesReader:
+    """Bytes in memory with the interface of a file."""
+
+    def __init__(self, content: bytes | memoryview, path: str = "<bytes>") -> None:
+        self.path = path
+        self.view = memoryview(content)
+        self.size = len(self.view)
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill `buffer` with the bytes at `offset`; DataLossError where they are not there."""
+        data = self.view[offset : offset + len(buffer)]
+        if len(data) < len(buffer):
+            raise errors.DataLossError(
+                f"{self.path} is truncated: {len(buffer)} bytes are needed at byte {offset}, and "
+                f"there are {self.size}"
+            )
+        buffer[:] = data
+
+    def close(self) -> None:
+        """Do nothing: the bytes go when the last reference does."""

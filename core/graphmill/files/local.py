@@ -1,0 +1,134 @@
+"""Local files: read at any offset, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import threading
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphmill import errors
+from graphmill.files.base import Writer
+from graphmill.files.status import typed_errors
+
+if TYPE_CHECKING:
+    from graphmill.files.base import Chunk
+
+# Not blocking: opening a pipe must not wait for its other end (and is refused then).
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+class LocalReader:
+    """A local file opened for reading at any offset.
+
+    The file is looked at again at every read: a change since it was opened is a DataLossError,
+    not a mixture of old and new bytes. `pread` needs no lock; where the platform has none, a
+    lock guards the file's position.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with typed_errors(path):
+            self._fd = os.open(path, _OPEN_FLAGS)
+            self._close = weakref.finalize(self, os.close, self._fd)
+            status = os.fstat(self._fd)
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise errors.FailedPreconditionError(f"{path} is a folder, pipe or device, not a file")
+        self.size = status.st_size
+        self._identity = (status.st_size, status.st_mtime_ns)
+        self._lock = threading.Lock()
+
+    def fileno(self) -> int:
+        """Return the file descriptor, for mapping the file into memory."""
+        return self._fd
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill `buffer` with the bytes at `offset`; DataLossError where they are not there."""
+        self._check_open()
+        done = 0
+        with typed_errors(self.path):
+            while done < len(buffer):
+                count = self._read_some(offset + done, buffer[done:])
+                if not count:
+                    break
+                done += count
+            status = os.fstat(self._fd)
+        if (status.st_size, status.st_mtime_ns) != self._identity:
+            raise errors.DataLossError(
+                f"{self.path} was changed after it was opened; replace files that are in use by "
+                "renaming a new one over them"
+            )
+        if done < len(buffer):
+            raise errors.DataLossError(
+                f"{self.path} is truncated: {len(buffer)} bytes are needed at byte {offset}, and "
+                f"the file ends at byte {self.size}"
+            )
+
+    def _read_some(self, offset: int, buffer: memoryview) -> int:
+        if hasattr(os, "preadv"):
+            return os.preadv(self._fd, [buffer], offset)
+        with self._lock:
+            os.lseek(self._fd, offset, os.SEEK_SET)
+            data = os.read(self._fd, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _check_open(self) -> None:
+        if not self._close.alive:
+            raise errors.FailedPreconditionError(f"{self.path} is read after it was closed")
+
+    def close(self) -> None:
+        """Release the file; safe to call twice."""
+        self._close()
+
+
+class LocalWriter(Writer):
+    """A local file that is written beside its place and moved there at the end.
+
+    The temporary name is TensorFlow's (`.tempstate` and a number), so its cleaners know it. A
+    link stays one, and a file that is there keeps its permissions. What is no regular file (a
+    device, a pipe) is written straight.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._target = Path(path)
+        mode = None
+        with typed_errors(path):
+            if self._target.exists():
+                self._target = self._target.resolve()
+                mode = self._target.stat().st_mode
+            is_straight = mode is not None and not stat.S_ISREG(mode)
+            self._temporary = None if is_straight else _beside(self._target)
+            self._file = (self._temporary or self._target).open("wb", buffering=1 << 20)
+            if self._temporary and mode is not None:
+                self._temporary.chmod(stat.S_IMODE(mode))
+
+    def write(self, chunk: Chunk) -> None:
+        """Append bytes."""
+        with typed_errors(self.path):
+            self._file.write(chunk)
+
+    def commit(self) -> None:
+        """Finish the file: from now on it is at its place."""
+        with typed_errors(self.path):
+            self._file.close()
+            if self._temporary:
+                self._temporary.replace(self._target)
+
+    def abandon(self) -> None:
+        """Delete the unfinished file; never raises a file error."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            if self._temporary:
+                self._temporary.unlink()
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.tempstate{secrets.randbits(64)}")
