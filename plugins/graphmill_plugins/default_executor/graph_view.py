@@ -47,6 +47,7 @@ class NodeItem:
         node: the graph's node.
         kind: how its outputs travel: `PLAIN`, `ENTER`, `EXIT` or `NEXT_ITERATION`.
         is_merge, is_control_trigger, is_constant_enter: what the propagator must know.
+        is_constant: whether its value stands in the input entries from the start.
         is_simple: whether it is plain and no consumer is a `Merge` or `ControlTrigger`.
         child_frame: for an `Enter`, the frame that it leads into.
         kernel: its bound kernel; None for arguments and results, which need none.
@@ -84,6 +85,7 @@ class NodeItem:
         "input_stop",
         "is_arg",
         "is_async",
+        "is_constant",
         "is_constant_enter",
         "is_control_trigger",
         "is_expensive",
@@ -121,7 +123,7 @@ class NodeItem:
         self.is_merge = node.op in MERGE_OPS
         self.is_control_trigger = node.op == "ControlTrigger"
         self.is_constant_enter = self.kind == ENTER and bool(node.attrs["is_constant"])
-        self.is_simple = False
+        self.is_simple = self.is_constant = False
         self.pending = _initial_pending(node, is_merge=self.is_merge)
         self.kernel: OpKernel | None = None
         self.compute: Callable[..., Any] | None = None
@@ -157,11 +159,13 @@ class FrameView:
         parallel_iterations: how many of its iterations may be unfinished at once.
         items: its nodes, by `id_in_frame`.
         total_inputs: size of the flat array of input entries.
-        initial_pending: for each node what it waits for.
+        initial_inputs: what the input entries hold at the start: constants, and None.
+        initial_pending: for each node what it waits for, constants left out.
         no_dead: zeros, one for each node.
     """
 
     __slots__ = (
+        "initial_inputs",
         "initial_pending",
         "input_count",
         "items",
@@ -184,6 +188,7 @@ class FrameView:
             item.input_start = self.total_inputs
             self.total_inputs += item.num_inputs
             item.input_stop = self.total_inputs
+        self.initial_inputs: list[Any] = [None] * self.total_inputs
         self.initial_pending = [item.pending for item in self.items]
         self.no_dead = [0] * len(self.items)
 
@@ -211,9 +216,34 @@ class GraphView:
         for item in self.items:
             _connect(item, by_node)
         _create_kernels(self.items, create_kernel)
+        self._place_constants()
         self.args = [item for item in self.items if item.is_arg]
         self.num_retvals = 1 + max((i.index for i in self.items if i.is_retval), default=-1)
-        self.roots = [item for item in self.items if _is_root(item)]
+        self.roots = [
+            item
+            for item in self.root_frame.items
+            if not (
+                item.is_arg or item.is_constant or self.root_frame.initial_pending[item.id_in_frame]
+            )
+        ]
+
+    def _place_constants(self) -> None:
+        """Put the values of constants where they are read, so that they need not be run.
+
+        Half of the nodes of a typical graph are constants. One that a control edge delays, or that
+        a `Merge` waits for, stays a node.
+        """
+        root = self.root_frame
+        for item in self.items:
+            if item.node.op != "Const" or item.pending or not item.is_simple:
+                continue
+            value = item.compute()  # type: ignore[misc]
+            for entry, consumer in item.first_edges:
+                root.initial_inputs[entry] = value
+                root.initial_pending[consumer.id_in_frame] -= 1
+            for consumer in item.control_edges:
+                root.initial_pending[consumer.id_in_frame] -= 1
+            item.is_constant = True
 
     def _lay_out_frames(self, graph: Graph, by_node: Mapping[Node, NodeItem]) -> FrameView:
         if not self.has_control_flow:
@@ -242,10 +272,6 @@ def _is_control_flow(node: Node) -> bool:
 
 # Ops that make outputs dead, or care whether an input is.
 _DEADNESS_OPS: Final = MERGE_OPS | {"Switch", "RefSwitch", "_SwitchN", "ControlTrigger"}
-
-
-def _is_root(item: NodeItem) -> bool:
-    return not item.is_arg and not item.num_inputs and item.pending == int(item.is_merge)
 
 
 def _initial_pending(node: Node, *, is_merge: bool) -> int:

@@ -34,7 +34,7 @@ class SimplePropagator:
 
     def __init__(self, view: GraphView) -> None:
         self.view = view
-        self.inputs: list[Any] = [None] * view.root_frame.total_inputs
+        self.inputs: list[Any] = view.root_frame.initial_inputs.copy()
         self.pending = view.root_frame.initial_pending.copy()
 
     @property
@@ -391,7 +391,7 @@ def _validate_frame(frame: FrameState) -> None:
 def _validate_entries(view: FrameView, pending: list[int], inputs: list[Any]) -> None:
     for item in view.items:
         left = pending[item.id_in_frame]
-        if not 0 <= left <= item.pending:
+        if not 0 <= left <= view.initial_pending[item.id_in_frame]:
             raise AssertionError(f"{item}: waits for {left} of {item.pending}")
         arrived = sum(entry is not None for entry in inputs[item.input_start : item.input_stop])
         if not item.is_merge and arrived > item.pending - left:

@@ -40,7 +40,7 @@ class IterationState:
         view = frame.view
         self.frame = frame
         self.number = number
-        self.inputs: list[Any] = [None] * view.total_inputs
+        self.inputs: list[Any] = view.initial_inputs.copy()
         self.pending = view.initial_pending.copy()
         self.dead = view.no_dead.copy()
         self.outstanding_ops = 0
