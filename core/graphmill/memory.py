@@ -31,6 +31,14 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[An
         raise ResourceExhaustedError(
             f"no memory for {nbytes} bytes, a tensor of {dtype} with shape {shape}"
         ) from error
+    return aligned_view(raw, shape, dtype)
+
+
+def aligned_view(
+    raw: np.ndarray[Any, Any], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """Return the array that lies in `raw`, the base of what `aligned_empty` made."""
+    nbytes = math.prod(shape) * dtype.itemsize
     shift = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[shift : shift + nbytes].view(dtype).reshape(shape)
 

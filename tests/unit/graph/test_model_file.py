@@ -93,6 +93,20 @@ def test_large_constants_stay_in_the_file(tmp_path: Path) -> None:
     assert values.ctypes.data % 64 == 0
 
 
+def test_values_are_shared_while_somebody_holds_them(tmp_path: Path) -> None:
+    path = tmp_path / "model.pb"
+    path.write_bytes(make_graph().SerializeToString())
+    stored = load_graph(path).tensors["", "w", "value"]
+    part = stored.read()[3:]
+    again = stored.read()
+    assert np.shares_memory(part, again)
+    np.testing.assert_array_equal(again, WEIGHTS)
+    del part, again
+    path.write_bytes(b"gone")
+    with pytest.raises(errors.DataLossError):
+        stored.read()  # nobody holds them any more
+
+
 def test_bytes_and_urls() -> None:
     content = make_graph().SerializeToString()
     np.testing.assert_array_equal(load_graph(content).tensors["", "w", "value"], WEIGHTS)
