@@ -66,12 +66,14 @@ def _from_file(source: Source, wanted: Wanted, *, resize: bool) -> Array:
 
 def _literal(source: Source, wanted: Wanted) -> Any:
     """Return the value of a literal; what does not parse is text where text is wanted."""
-    if source.kind == "literal" and wanted.is_text:
-        try:
-            return evaluate(source.text)
-        except InvalidArgumentError:
+    try:
+        return evaluate(source.text)
+    except InvalidArgumentError as error:
+        if wanted.is_text and source.kind == "literal":
             return source.text
-    return evaluate(source.text)
+        if source.text.lower().endswith(files.SUFFIXES):
+            error.add_note(f"try: {source.name}=@{source.text}, if it is a file")
+        raise
 
 
 def _as_array(value: Any, source: Source, wanted: Wanted) -> Array:

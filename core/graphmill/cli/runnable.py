@@ -62,9 +62,10 @@ class Runnable:
         found = {name: self._port(name) for name in names}
         missing = [name for name in self.inputs if self.is_closed and name not in found]
         if missing:
+            verb = "is" if len(missing) == 1 else "are"
             error = InvalidArgumentError(
-                f"{self.name} takes {_list(self.inputs)}, but {_list(missing)} "
-                f"{'is' if len(missing) == 1 else 'are'} not given"
+                f"{_list(missing)} of the inputs of {self.name} {verb} not given; "
+                f"it takes {_list(self.inputs)}"
             )
             error.add_note(f"try: {missing[0]}=@FILE, or {missing[0]}=VALUE")
             raise error

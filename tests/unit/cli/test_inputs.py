@@ -170,3 +170,9 @@ def test_examples_are_serialised() -> None:
 def test_examples_of_another_form_are_refused(text: str) -> None:
     with pytest.raises(errors.InvalidArgumentError):
         load(Source("x", "examples", text), TEXT)
+
+
+def test_a_file_without_its_sign_gets_a_hint() -> None:
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        load_short("x=seven.png", FLOATS)
+    assert "try: x=@seven.png, if it is a file" in caught.value.__notes__

@@ -197,7 +197,7 @@ def test_unknown_input(graphmill_cli: Cli, saved: str) -> None:
 
 
 def test_missing_input(graphmill_cli: Cli, saved: str) -> None:
-    assert_refused(graphmill_cli("run", saved), "'image' is not given")
+    assert_refused(graphmill_cli("run", saved), "'image' of the inputs of ")
 
 
 def test_wrong_tags(graphmill_cli: Cli, saved: str, seven: str) -> None:
