@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import OpError
 from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS
-from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernel_io import checked_dtypes, refs_to_read
-from graphmill_plugins.default_executor.frames import (
+from graphmill.graph.frames import (
     ENTER_OPS,
     EXIT_OPS,
     FrameInfo,
@@ -20,6 +18,8 @@ from graphmill_plugins.default_executor.frames import (
     analyse_frames,
     frame_name,
 )
+from graphmill.runtime.dead import DEAD
+from graphmill.runtime.kernel_io import checked_dtypes, refs_to_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Control-flow analysis: which frame each node is in, and what each frame holds (row E3).
+"""Control-flow analysis: which frame each node is in, and what each frame holds (rows E3, P3).
 
 Semantics: `tensorflow/core/graph/control_flow.cc` (BuildControlFlowInfo) and
 `tensorflow/core/common_runtime/immutable_executor_state.cc`.
