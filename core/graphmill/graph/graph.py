@@ -200,6 +200,15 @@ class Graph:
         src.out_edges.append(edge)
         self._note_edit(dst)
 
+    def redirect(self, old: Node, old_output: int, new: Node, new_output: int) -> None:
+        """Make everything that reads one output read another of the same element type."""
+        moved = [edge for edge in old.out_edges if edge.src_output == old_output]
+        old.out_edges[:] = [edge for edge in old.out_edges if edge.src_output != old_output]
+        for edge in moved:
+            edge.src, edge.src_output = new, new_output
+            new.out_edges.append(edge)
+            self._note_edit(edge.dst)
+
     def remove_control_edge(self, edge: Edge) -> None:
         """Remove a control edge."""
         edge.src.out_edges.remove(edge)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InternalError, OpError
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.plugin.host import Host
     from graphmill.runtime.device_mgr import DeviceMgr
+
+DISABLE_VARIABLE: Final = "GRAPHMILL_DISABLE_PASSES"
+"""Environment variable: names of passes that are not to run, separated by commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,10 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
         OpError: a pass raised it.
         InternalError: a pass raised anything else; names pass and plugin.
     """
+    disabled = os.environ.get(DISABLE_VARIABLE, "").split(",")
     for name, graph_pass in options.host.passes.in_phase(phase):
+        if name in disabled:
+            continue
         owner = options.host.passes.provenance(name)
         try:
             graph_pass(graph, options)

@@ -91,6 +91,16 @@ class PassRegistry(Registry[Pass]):
         )
         return tuple((name, self.get(name)) for _, name in names)
 
+    def without(self, names: Iterable[str]) -> PassRegistry:
+        """Return a registry of the same passes but those of `names`."""
+        left_out = frozenset(names)
+        other = PassRegistry(failures=self._failures)
+        with self._lock:
+            kept = {key: list(v) for key, v in self._entries.items() if key not in left_out}
+        other._entries.update(kept)  # noqa: SLF001 - of this class
+        other._places.update(self._places)  # noqa: SLF001
+        return other
+
 
 def _prepare_pass(value: Any) -> Pass:
     made = value() if isinstance(value, type) else value

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from graphmill.graph.model_file import LoadedGraph
     from graphmill.runtime.device import DeviceAttributes
     from graphmill.session.executors_cache import CachedExecutors
     from graphmill.typing import Value
@@ -164,6 +165,8 @@ class Session:
         """Cancel running steps and free everything; later calls raise CancelledError."""
         self._impl.close()
         self._plans.clear()
+        if self._loaded is not None:
+            self._loaded.close()
 
     def __enter__(self) -> Self:
         return self
@@ -178,6 +181,7 @@ class Session:
 
     def _take_graph(self, graph: Any) -> None:
         self._source: Graph | None = None
+        self._loaded: LoadedGraph | None = None
         if graph is None:
             return
         if isinstance(graph, Graph):
@@ -186,8 +190,8 @@ class Session:
         elif isinstance(graph, (str, os.PathLike)):
             from graphmill.graph.model_file import load_graph
 
-            loaded = load_graph(graph)
-            self._impl.extend(loaded.graph_def, loaded.tensors)
+            self._loaded = load_graph(graph)
+            self._impl.extend(self._loaded.graph_def, self._loaded.tensors)
         elif hasattr(graph, "graph_def") and hasattr(graph, "tensors"):
             self._impl.extend(graph.graph_def, graph.tensors)
         else:

@@ -170,7 +170,7 @@ def _is_exclusive(value: np.ndarray[Any, Any]) -> bool:
     base = value.base
     if base is None:
         # One more reference than in the frame: this function's argument.
-        return sys.getrefcount(value) <= _ONLY_OURS + 1
+        return value.flags.writeable and sys.getrefcount(value) <= _ONLY_OURS + 1
     return (
         type(base) is np.ndarray
         and base.base is None

@@ -1,0 +1,29 @@
+"""Graph passes that make a graph smaller before it runs (row P4).
+
+They run in this order, each once; `options.py` says what switches each of them off.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.markers import hookimpl
+
+if TYPE_CHECKING:
+    from graphmill.plugin.registrars import PassRegistrar
+
+_PHASE = "POST_REWRITE_FOR_EXEC"
+
+
+@hookimpl
+def graphmill_register_passes(passes: PassRegistrar) -> None:
+    """Register the passes."""
+    home = __name__
+    passes.add(
+        "function_inlining", f"{home}.function_inlining:inline_functions", phase=_PHASE, order=10
+    )
+    passes.add("identity_pruning", f"{home}.identity_pruning:prune", phase=_PHASE, order=20)
+    passes.add("constant_folding", f"{home}.constant_folding:fold", phase=_PHASE, order=30)
+    passes.add(
+        "common_subexpressions", f"{home}.common_subexpressions:merge", phase=_PHASE, order=40
+    )

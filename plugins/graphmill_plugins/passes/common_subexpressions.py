@@ -1,0 +1,73 @@
+"""Compute equal nodes once.
+
+Semantics: `tensorflow/core/graph/optimizer_cse.cc`: two nodes are equal if op, attrs, inputs,
+control inputs and device are. Large constants are not compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.graph.algorithms import topological_order
+from graphmill.ops.attr_types import TensorAttr
+from graphmill_plugins.passes.options import is_enabled
+from graphmill_plugins.passes.purity import is_pure
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.lowering.passes import PassOptions
+
+_MAX_CONSTANT: Final = 16  # elements
+
+
+def merge(graph: Graph, options: PassOptions) -> None:
+    """Let what reads a node read the first one that is equal to it."""
+    if not is_enabled("common_subexpressions", options.config):
+        return
+    first: dict[Hashable, Node] = {}
+    gone = []
+    for node in topological_order(graph):
+        if not (node.output_types and is_pure(node)) or _has_large_tensor(node):
+            continue
+        kept = first.setdefault(_key(node), node)
+        if kept is node:
+            continue
+        for output in range(node.num_outputs):
+            graph.redirect(node, output, kept, output)
+        for edge in [edge for edge in node.out_edges if edge.is_control]:
+            graph.remove_control_edge(edge)
+            graph.add_control_edge(kept, edge.dst)
+        gone.append(node)
+    graph.withdraw(gone)
+
+
+def _key(node: Node) -> Hashable:
+    inputs = tuple((edge.src.id, edge.src_output) for edge in node.in_edges)
+    if node.op_def.is_commutative:
+        inputs = tuple(sorted(inputs))
+    control = frozenset(edge.src.id for edge in node.control_in_edges)
+    attrs = frozenset((name, _value(value)) for name, value in node.attrs.items())
+    return node.op, node.assigned_device or node.device, inputs, control, attrs
+
+
+def _value(value: Any) -> Hashable:
+    if isinstance(value, TensorAttr):
+        content = value.numpy()
+        data = tuple(content.ravel().tolist()) if content.dtype == object else content.tobytes()
+        return value.dtype, value.shape, data
+    # 1, 1.0 and True are equal in Python, but are not equal attrs.
+    return type(value), value
+
+
+def _has_large_tensor(node: Node) -> bool:
+    for value in node.attrs.values():
+        if isinstance(value, TensorAttr):
+            size = 1
+            for dim in value.shape:
+                size *= dim
+            if size > _MAX_CONSTANT:
+                return True
+    return False

@@ -1,0 +1,104 @@
+"""Compute once what depends on constants only.
+
+Semantics: `tensorflow/core/common_runtime/constant_folding.cc`. A node whose kernel raises is left
+as it is: the step reports the error, if it comes to run the node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.errors import OpError
+from graphmill.graph.algorithms import topological_order
+from graphmill.ops.attr_types import TensorAttr
+from graphmill.runtime.kernel import OpKernelConstruction, bind
+from graphmill_plugins.passes.options import is_enabled
+from graphmill_plugins.passes.purity import is_pure
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.lowering.passes import PassOptions
+
+_MAX_BYTES: Final = 10 << 20  # TensorFlow's default of max_folded_constant_in_bytes
+_CONST: Final = "Const"
+_KERNEL_FAULTS: Final = (OpError, ArithmeticError, ValueError, IndexError, TypeError, MemoryError)
+
+
+def fold(graph: Graph, options: PassOptions) -> None:
+    """Replace nodes whose inputs are all constants by constants."""
+    if not is_enabled("constant_folding", options.config):
+        return
+    limit = options.config.graph_options.optimizer_options.max_folded_constant_in_bytes
+    folder = _Folder(graph, options, limit or _MAX_BYTES)
+    for node in topological_order(graph):
+        if folder.is_foldable(node):
+            folder.fold(node)
+    if folder.folded:
+        graph.withdraw(folder.folded)
+        graph.withdraw(n for n in graph.nodes if n.op == _CONST and not n.out_edges)
+
+
+class _Folder:
+    """Folds nodes one by one; `values` holds the arrays of constants that have been read."""
+
+    def __init__(self, graph: Graph, options: PassOptions, limit: int) -> None:
+        self.graph = graph
+        self.host = options.host
+        self.limit = limit
+        self.values: dict[Node, Any] = {}
+        self.folded: set[Node] = set()
+        self.const = options.host.ops.get(_CONST)
+
+    def is_foldable(self, node: Node) -> bool:
+        return bool(
+            node.in_edges
+            and not node.control_in_edges
+            and node.output_types
+            and all(_is_constant(edge.src) for edge in node.in_edges)
+            and all(dtype.is_numpy_compatible for dtype in node.output_types)
+            and is_pure(node)
+        )
+
+    def fold(self, node: Node) -> None:
+        choice = self.host.kernels.try_find(node.op_def, node.attrs, "CPU", ("numpy",))
+        if choice is None or choice.definition.stateful or choice.definition.effects:
+            return
+        construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, np)
+        try:
+            with np.errstate(all="ignore"):
+                kernel = bind(choice.definition, construction, choice.owner)
+                result = kernel.compute(*(self._value(edge.src) for edge in node.in_edges))
+        except _KERNEL_FAULTS:
+            return
+        outputs = (result,) if node.num_outputs == 1 else tuple(result)
+        if sum(np.asarray(output).nbytes for output in outputs) > self.limit:
+            return
+        for index, output in enumerate(outputs):
+            self._replace(node, index, np.asarray(output))
+        self.folded.add(node)
+
+    def _replace(self, node: Node, index: int, value: np.ndarray[Any, Any]) -> None:
+        if not any(edge.src_output == index for edge in node.out_edges):
+            return
+        dtype = node.output_types[index]
+        name = f"{node.name}/folded" + (f"_{index}" if index else "")
+        while self.graph.has_node(name):
+            name += "_"
+        attrs = self.const.with_defaults({"dtype": dtype, "value": TensorAttr(value, dtype)})
+        constant = self.graph.add_node(name, self.const, attrs=attrs, device=node.device)
+        constant.assigned_device = node.assigned_device
+        self.graph.redirect(node, index, constant, 0)
+        self.values[constant] = value
+
+    def _value(self, node: Node) -> Any:
+        value = self.values.get(node)
+        if value is None:
+            value = self.values[node] = node.attrs["value"].numpy()
+        return value
+
+
+def _is_constant(node: Node) -> bool:
+    return node.op == _CONST and not node.control_in_edges

@@ -1,0 +1,166 @@
+"""Put the bodies of called functions in the place of the calls.
+
+Semantics: `tensorflow/core/common_runtime/inline_function_utils.cc`. A call in a graph with control
+flow of version 1 stays a call: where it is dead, all of its body must be.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import OpError
+from graphmill.graph.algorithms import MERGE_OPS
+from graphmill.graph.function_body import instantiate_function
+from graphmill_plugins.passes.options import is_enabled
+
+if TYPE_CHECKING:
+    from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.lowering.passes import PassOptions
+
+_CALL_OPS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_MAX_NODES: Final = 100_000
+_MAX_DEPTH: Final = 50
+_CONTROL_FLOW: Final = MERGE_OPS | {"Switch", "RefSwitch", "Enter", "RefEnter", "_SwitchN"}
+
+
+def inline_functions(graph: Graph, options: PassOptions) -> None:
+    """Inline calls, and the calls in their bodies; a recursive function stays called."""
+    if not is_enabled("function_inlining", options.config) or _has_control_flow(graph):
+        return
+    # For each call the functions that it came out of, so that recursion is seen.
+    pending: list[tuple[Node, tuple[str, ...]]] = [(n, ()) for n in graph.nodes if _is_call(n)]
+    while pending:
+        call, chain = pending.pop()
+        name, attrs = _callee(call)
+        if name in chain or len(chain) >= _MAX_DEPTH or len(graph) > _MAX_NODES:
+            continue
+        try:
+            body = instantiate_function(name, attrs, graph.library, options.host.ops)
+        except OpError:
+            continue  # the call itself reports it, if it comes to be run
+        if _has_control_flow(body.graph):
+            continue
+        inlined = _Inliner(graph, call, body, options).inline()
+        pending.extend((node, (*chain, name)) for node in inlined if _is_call(node))
+
+
+def _is_call(node: Node) -> bool:
+    return node.op in _CALL_OPS or node.op in node.graph.library
+
+
+def _callee(call: Node) -> tuple[str, Any]:
+    if call.op in _CALL_OPS:
+        function = call.attrs["f"]
+        return function.name, function.attrs
+    return call.op, call.attrs
+
+
+def _has_control_flow(graph: Graph) -> bool:
+    return any(node.op in _CONTROL_FLOW for node in graph.nodes)
+
+
+class _Inliner:
+    """Inlines one call."""
+
+    def __init__(self, graph: Graph, call: Node, body: FunctionBody, options: PassOptions) -> None:
+        self.graph = graph
+        self.call = call
+        self.body = body
+        self.ops = options.host.ops
+        self.copies: dict[Node, Node] = {}
+        self.args: list[tuple[Node, int]] = call.inputs
+        self.before: Node | None = None
+
+    def inline(self) -> list[Node]:
+        """Replace the call by the nodes of the body; return these."""
+        self.before = self._gather("before", [e.src for e in self.call.control_in_edges])
+        if self.before is not None:
+            # The whole body waits for what the call waits for: so its arguments do.
+            self.args = [self._waiting_argument(index) for index in range(len(self.args))]
+        inner = [node for node in self.body.graph.nodes if node.op not in ("_Arg", "_Retval")]
+        for node in inner:
+            self.copies[node] = self._copy(node)
+        for node in inner:
+            self._connect(node)
+        results = self._results()
+        self._replace_call(results)
+        return list(self.copies.values())
+
+    def _copy(self, node: Node) -> Node:
+        copy = self.graph.add_unconnected(
+            self._free_name(node.name), node.op_def, node.attrs, node.device or self.call.device
+        )
+        copy.assigned_device = self.call.assigned_device
+        return copy
+
+    def _connect(self, node: Node) -> None:
+        copy = self.copies[node]
+        for position, edge in enumerate(node.in_edges):
+            src, output = self._source(edge.src, edge.src_output)
+            self.graph.add_edge(src, output, copy, position)
+        control = [edge.src for edge in node.control_in_edges if edge.src in self.copies]
+        self.graph.add_control_edges([self.copies[src] for src in control], copy)
+        if self.before is not None and not node.in_edges and not control:
+            self.graph.add_control_edge(self.before, copy)
+
+    def _source(self, node: Node, output: int) -> tuple[Node, int]:
+        if node.op == "_Arg":
+            index: int = node.attrs["index"]
+            return self.args[index]
+        return self.copies[node], output
+
+    def _results(self) -> list[tuple[Node, int]]:
+        found: dict[int, tuple[Node, int]] = {}
+        for node in self.body.graph.nodes:
+            if node.op == "_Retval":
+                edge = node.in_edges[0]
+                found[node.attrs["index"]] = self._source(edge.src, edge.src_output)
+        return [found[index] for index in range(len(found))]
+
+    def _replace_call(self, results: list[tuple[Node, int]]) -> None:
+        followers = [edge.dst for edge in self.call.out_edges if edge.is_control]
+        for output, (src, src_output) in enumerate(results):
+            self.graph.redirect(self.call, output, src, src_output)
+        # What waited for the call waits for all that the body does.
+        effects = [self.copies[node] for node in self.body.control_rets]
+        effects.extend(copy for copy in self.copies.values() if copy.op_def.is_stateful)
+        effects.extend(src for src, _ in results)
+        if followers:
+            after = self._gather("after", list(dict.fromkeys(effects)))
+            for follower in followers:
+                if after is not None and follower is not self.graph.sink:
+                    self.graph.add_control_edge(after, follower)
+        self.graph.withdraw([self.call])
+
+    def _gather(self, what: str, sources: list[Node]) -> Node | None:
+        """Return a node that runs after all of `sources`; None if there are none."""
+        sources = [src for src in sources if src is not self.graph.source]
+        if not sources:
+            return None
+        node = self.graph.add_node(
+            self._free_name(what), self.ops.get("NoOp"), control_inputs=sources, attrs={}
+        )
+        node.assigned_device = self.call.assigned_device
+        return node
+
+    def _waiting_argument(self, index: int) -> tuple[Node, int]:
+        src, output = self.args[index]
+        dtype = src.output_types[output].base_dtype
+        identity = self.ops.get("Identity")
+        node = self.graph.add_node(
+            self._free_name(f"argument_{index}"),
+            identity,
+            [(src, output)],
+            [] if self.before is None else [self.before],
+            identity.with_defaults({"T": dtype}),
+        )
+        node.assigned_device = self.call.assigned_device
+        return node, 0
+
+    def _free_name(self, name: str) -> str:
+        full = f"{self.call.name}/{name}"
+        while self.graph.has_node(full):
+            full += "_"
+        return full

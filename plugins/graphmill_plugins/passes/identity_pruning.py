@@ -1,0 +1,41 @@
+"""Let what reads an `Identity` read what that reads, and drop what nobody needs.
+
+Semantics: `tensorflow/core/grappler/optimizers/dependency_optimizer.cc`, for nodes without control
+edges only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill.graph.algorithms import ancestors
+from graphmill_plugins.passes.options import is_enabled
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.lowering.passes import PassOptions
+
+_FORWARDING: Final = frozenset({"Identity", "StopGradient", "Snapshot"})
+
+
+def prune(graph: Graph, options: PassOptions) -> None:
+    """Bypass forwarding nodes, then drop nodes that no result and no effect needs."""
+    if not is_enabled("identity_pruning", options.config):
+        return
+    roots = [node for node in graph.nodes if not node.out_edges or node.op == "_Arg"]
+    for node in graph.nodes:
+        if node.op in _FORWARDING and node not in roots and _can_bypass(node):
+            source = node.in_edges[0]
+            graph.redirect(node, 0, source.src, source.src_output)
+    keep = ancestors(roots)
+    graph.withdraw(node for node in graph.nodes if node not in keep)
+
+
+def _can_bypass(node: Node) -> bool:
+    source = node.in_edges[0]
+    # Reading a reference is what the node does there: a later assignment must not show.
+    if source.src.output_types[source.src_output].is_ref:
+        return False
+    has_control = node.control_in_edges or any(edge.is_control for edge in node.out_edges)
+    return not has_control

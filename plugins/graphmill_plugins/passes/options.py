@@ -1,0 +1,26 @@
+"""What the session's config says of each pass.
+
+`OptimizerOptions.opt_level` L0 and `RewriterConfig.disable_meta_optimizer` switch all of them off,
+a pass's own toggle of `RewriterConfig` just that one. (`GRAPHMILL_DISABLE_PASSES=a,b` switches off
+any pass by name, before it is called.)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_TOGGLES: Final = {
+    "function_inlining": "function_optimization",
+    "identity_pruning": "dependency_optimization",
+    "constant_folding": "constant_folding",
+    "common_subexpressions": "common_subgraph_elimination",
+}
+
+
+def is_enabled(name: str, config: Any) -> bool:
+    """Return whether the pass `name` may run under a `ConfigProto`."""
+    graph_options = config.graph_options
+    rewrite = graph_options.rewrite_options
+    if graph_options.optimizer_options.opt_level < 0 or rewrite.disable_meta_optimizer:
+        return False
+    return bool(getattr(rewrite, _TOGGLES[name]) != rewrite.OFF)

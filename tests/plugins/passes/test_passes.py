@@ -1,0 +1,147 @@
+"""The graph passes (row P4): what they change, what they leave alone, and that results stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import ops
+from graphmill.testing.passes import bisect, pass_names, without_passes
+
+
+@pytest.fixture
+def host():
+    return graphmill.default_host()
+
+
+def lowered_ops(graph, fetches, feeds=(), config=None):
+    """Return how often each op stands in the graph that is run."""
+    with graphmill.Session(graph=graph, config=config) as session:
+        metadata = graphmill.RunMetadata()
+        options = graphmill.RunOptions(output_partition_graphs=True)
+        session.run(fetches, dict(feeds), options=options, run_metadata=metadata)
+    counts = {}
+    for node in metadata.partition_graphs[0].node:
+        counts[node.op] = counts.get(node.op, 0) + 1
+    return counts
+
+
+def test_p4_constants_are_folded() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2], name="x")
+        two = ops.math.mul(graph.constant(1.0), graph.constant(2.0))
+        y = ops.math.mul(x, two)
+    counts = lowered_ops(graph, y.name, {"x:0": [1, 2]})
+    assert counts["Mul"] == 1
+    assert counts["Const"] == 1
+
+
+def test_p4_a_constant_expression_that_fails_is_left_for_the_run() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        bad = ops.math.floor_div(graph.constant(1), graph.constant(0), name="bad")
+        fine = ops.math.add_v2(graph.constant(1), graph.constant(2), name="fine")
+    with graphmill.Session(graph=graph) as session:
+        assert session.run(fine.name) == 3
+        with pytest.raises(graphmill.errors.InvalidArgumentError, match="bad"):
+            session.run(bad.name)
+
+
+def test_p4_equal_nodes_are_merged_and_random_ones_are_not() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2], name="x")
+        same = ops.math.add_v2(ops.math.exp(x), ops.math.exp(x), name="same")
+        shape = graph.constant([2])
+        random = ops.math.sub(
+            ops.random.random_uniform(shape, dtype="float32", seed=1, seed2=2),
+            ops.random.random_uniform(shape, dtype="float32", seed=1, seed2=2),
+            name="random",
+        )
+    counts = lowered_ops(graph, [same.name, random.name], {"x:0": [1, 2]})
+    assert counts["Exp"] == 1
+    assert counts["RandomUniform"] == 2
+
+
+def test_p4_identities_are_bypassed_but_not_those_that_read_a_variable() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        v = ops.state.variable_v2(shape=[], dtype="float32", name="v")
+        assign = ops.state.assign(v, graph.constant(1.0), name="init")
+        before = ops.array.identity(v, name="before")
+        with graph.control_dependencies([before]):
+            add = ops.state.assign_add(v, graph.constant(1.0), name="add")
+        both = ops.math.add_v2(ops.array.identity(ops.array.identity(before)), add, name="both")
+    with graphmill.Session(graph=graph) as session:
+        session.run(assign.op)
+        assert session.run(both.name) == 3.0  # 1 read before, 2 after
+    counts = lowered_ops(graph, both.name.replace("both", "init"))
+    assert counts.get("Identity", 0) == 0
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"graph_options": {"optimizer_options": {"opt_level": "L0"}}},
+        {"graph_options": {"rewrite_options": {"disable_meta_optimizer": True}}},
+        {"graph_options": {"rewrite_options": {"constant_folding": "OFF"}}},
+    ],
+)
+def test_p4_passes_obey_the_config(config) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        y = ops.math.mul(graph.constant(1.0), graph.constant(2.0))
+    assert lowered_ops(graph, y.name, config=config).get("Mul") == 1
+
+
+def test_p4_passes_obey_the_environment(monkeypatch) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        y = ops.math.mul(graph.constant(1.0), graph.constant(2.0))
+    monkeypatch.setenv("GRAPHMILL_DISABLE_PASSES", "constant_folding,other")
+    assert lowered_ops(graph, y.name).get("Mul") == 1
+
+
+def test_p4_bisect_names_the_pass_that_changes_a_result(host) -> None:
+    class Liar:
+        @graphmill.hookimpl
+        def graphmill_register_passes(self, passes):
+            passes.add("liar", lie, phase="POST_REWRITE_FOR_EXEC", order=25)
+
+    def lie(graph, options):
+        for node in graph.nodes:
+            if node.op == "AddV2":
+                left, right = node.inputs
+                graph.replace_input(node, 1, *left)
+                assert right
+
+    lying = graphmill.Host(plugins=[Liar()])
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        y = ops.math.add_v2(ops.math.exp(x), x)
+    assert bisect(graph, [y.name], {"x:0": 1.0}, host=host) is None
+    assert bisect(graph, [y.name], {"x:0": 1.0}, host=lying) == "liar"
+    assert "liar" in pass_names(lying)
+    assert "liar" not in pass_names(without_passes(lying, ["liar"]))
+
+
+def test_p4_a_pass_that_raises_is_named(host) -> None:
+    class Broken:
+        @graphmill.hookimpl
+        def graphmill_register_passes(self, passes):
+            passes.add("broken", fail, phase="PRE_PLACEMENT")
+
+    def fail(graph, options):
+        raise TypeError("no good")
+
+    graph = graphmill.Graph()
+    with graph.as_default():
+        y = graph.constant(np.float32(1), name="y")
+    with (
+        graphmill.Session(graph=graph, host=graphmill.Host(plugins=[Broken()])) as session,
+        pytest.raises(graphmill.errors.InternalError, match=r"broken.*no good"),
+    ):
+        session.run(y.name)
