@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "array": (
+        "array_assign",
         "array_block",
         "array_check",
         "array_diagonal",
@@ -35,6 +36,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "io": ("io_checkpoint", "io_file"),
     "linalg": ("linalg_einsum",),
     "logging": ("logging_ops",),
+    "lookup": ("lookup_ops", "lookup_text_file"),
     "math": (
         "math_cast",
         "math_compare",
@@ -51,7 +53,17 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "math_special",
         "math_vector",
     ),
-    "nn": ("nn_activation", "nn_conv", "nn_loss", "nn_norm", "nn_pool"),
+    "nn": (
+        "nn_activation",
+        "nn_activation_grad",
+        "nn_conv",
+        "nn_conv_grad",
+        "nn_loss",
+        "nn_norm",
+        "nn_norm_grad",
+        "nn_pool",
+        "nn_pool_grad",
+    ),
     "parsing": ("parsing_number",),
     "random": ("random_stateful", "random_stateless"),
     "state": ("state_ref", "state_resource", "state_scatter"),
@@ -70,7 +82,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
 _JAX_MODULES: dict[str, tuple[str, ...]] = {
     "array": ("array_index", "array_other"),
     "math": ("math_count", "math_other", "math_segment", "math_special"),
-    "nn": ("nn_conv", "nn_pool"),
+    "nn": ("nn_conv", "nn_conv_grad", "nn_pool", "nn_pool_grad"),
 }
 """Modules of `jax` in this package for each family of ops."""
 

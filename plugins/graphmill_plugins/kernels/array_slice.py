@@ -167,6 +167,8 @@ def assign_slice(target: Value, index: Index, value: Value, *, exact: bool) -> N
         InvalidArgumentError: the shapes do not fit.
     """
     place = target[(*index, ...)] if ... not in index else target[index]
+    if not exact and not place.size:
+        return
     if exact and place.shape != value.shape:
         raise InvalidArgumentError(
             f"shape of dy was {shape_text(value.shape)} instead of {shape_text(place.shape)}"

@@ -47,10 +47,8 @@ def _parse_labels(text: str) -> Labels:
     if dots:
         labels.append(_ELLIPSIS)
         labels.extend(after)
-    if any(label != _ELLIPSIS and label not in string.ascii_letters for label in labels):
-        raise InvalidArgumentError(
-            f"einsum subscript {text!r} may hold letters and one ellipsis only"
-        )
+    if "." in before + after or "-" in labels or ">" in labels:
+        raise InvalidArgumentError(f"einsum subscript {text!r} may hold labels and one ellipsis")
     return tuple(labels)
 
 

@@ -6,6 +6,7 @@ are undefined in TensorFlow too; NumPy's casts are the same machine instructions
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     Cast = Callable[[Value], Value]
 
+_NIBBLES = frozenset({"int4", "uint4", "int2", "uint2"})  # have no casts among them
 _MANTISSA_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
 
 
@@ -35,12 +37,34 @@ def cast(
         return lambda x: x
     if Truncate and DstT.name in _MANTISSA_BITS and SrcT.name in ("float32", "float64"):
         return _truncating(xp, SrcT, DstT)
+    if SrcT.name in _NIBBLES and DstT.name in _NIBBLES:
+        return lambda x: x.astype(np.int8).astype(DstT)
     if SrcT.kind == "c" and DstT.kind != "c":
-        return lambda x: xp.real(x).astype(DstT)
+        to_real = cast(xp, np.dtype(f"f{SrcT.itemsize // 2}"), DstT, Truncate)
+        return lambda x: to_real(xp.real(x))
+    from_float = SrcT.kind not in "iub" and SrcT.name not in _NIBBLES
+    if DstT.kind in "iu" and from_float and not is_numpy(xp):
+        return partial(_float_to_integer, xp, DstT)
     if (is_narrow(SrcT) and DstT.kind in "iu") or (is_narrow(DstT) and SrcT.kind in "iu"):
         # TensorFlow goes through float32 between narrow floats and integers.
         return lambda x: x.astype(np.float32).astype(DstT)
     return lambda x: x.astype(DstT)
+
+
+def _float_to_integer(xp: ArrayNamespace, DstT: np.dtype[Any], x: Value) -> Value:
+    """Convert as the machine's instructions do, also outside of the range of the integers.
+
+    XLA saturates, so a cluster would answer otherwise once it is compiled.
+    """
+    wide = np.dtype("int32" if DstT.itemsize < 4 or DstT == np.int32 else "int64")
+    limit = 2.0 ** (8 * wide.itemsize - 1)
+    if is_narrow(x.dtype):
+        x = x.astype(np.float32)
+    inside = (x >= -limit) & (x < limit)
+    value = xp.where(inside, xp.where(inside, x, 0).astype(wide), -int(limit))
+    if DstT != np.uint64:
+        return value.astype(DstT)
+    return xp.where(x >= limit, x.astype(DstT), value.astype(DstT))
 
 
 def _truncating(xp: ArrayNamespace, SrcT: np.dtype[Any], DstT: np.dtype[Any]) -> Cast:

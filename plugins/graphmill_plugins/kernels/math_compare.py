@@ -139,13 +139,13 @@ def select_v2(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
     return choose
 
 
-@kernel("ClipByValue")
+@kernel("ClipByValue", types={"T": dtypes.REAL})
 def clip_by_value(xp: ArrayNamespace, t: Value, low: Value, high: Value) -> Value:
-    """Bring `t` into [low, high]; the limits are scalars or have the shape of `t`."""
+    """Bring `t` into [low, high]; the limits are scalars or have the shape of `t`; low wins."""
     for limit in (low, high):
         if limit.ndim and limit.shape != t.shape:
             raise InvalidArgumentError(
                 "clip_value_min and clip_value_max must be scalars or of the shape of the input "
                 f"{shape_text(t.shape)}, got {shape_text(limit.shape)}"
             )
-    return xp.minimum(xp.maximum(t, low), high)
+    return xp.maximum(xp.minimum(t, high), low)

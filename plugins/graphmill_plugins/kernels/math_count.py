@@ -187,7 +187,7 @@ def _counts_by_row(
         raise InvalidArgumentError(f"Input values must all be non-negative, got {values.min()}")
     kept = slice(None) if maxlength < 0 else values < maxlength
     rows, values = rows[kept], values[kept].astype(np.int64)
-    width = max(int(values.max()) + 1 if values.size else 0, minlength)
+    width = max(int(values.max(initial=0)) + 1, minlength)
     if maxlength >= 0:
         width = maxlength
     keys, places = np.unique(rows * max(width, 1) + values, return_inverse=True)

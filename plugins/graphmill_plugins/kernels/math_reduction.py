@@ -61,6 +61,12 @@ def highest(dtype: np.dtype[Any]) -> Any:
     return dtype.type(np.iinfo(dtype).max if dtype.kind in "iu" else np.inf)
 
 
+def _divisor(shape: tuple[int, ...], axes: tuple[int, ...], T: np.dtype[Any]) -> int:
+    """Return what a mean divides by; of no real floats it is nan, of other types zero."""
+    count = _count(shape, axes)
+    return max(count, 1) if T.kind in "iuc" else count
+
+
 def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
     return math.prod(shape[axis] for axis in axes)
 
@@ -114,14 +120,13 @@ def _numpy_mean(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduc
     def mean(x: Value, indices: Value) -> Value:
         axes = _axes(indices, x.ndim)
         total = reduce(x, axes, accumulator, None, keep_dims)
-        return divide(total, accumulator.type(_count(x.shape, axes)))
+        return divide(total, accumulator.type(_divisor(x.shape, axes, T)))
 
     return mean if accumulator is T else lambda x, indices: mean(x, indices).astype(T)
 
 
 def _integer_quotient(total: Value, count: Value) -> Value:
-    """Divide integers and truncate; nothing over nothing is zero."""
-    count = np.maximum(count, 1)
+    """Divide integers and truncate."""
     return np.floor_divide(total - np.fmod(total, count), count)
 
 
@@ -197,11 +202,10 @@ def mean(
     """Average over axes; integers are added in their type and the quotient is truncated."""
     accumulator, axes = _accumulator(T), _axes(indices, x.ndim)
     total = xp.sum(x, axis=axes, dtype=accumulator, keepdims=keep_dims)
-    count = _count(x.shape, axes)
+    divisor = accumulator.type(_divisor(x.shape, axes, T))
     if T.kind in "iu":
-        divisor = xp.asarray(max(count, 1), dtype=T)
         return xp.floor_divide(total - xp.fmod(total, divisor), divisor)
-    return (total / accumulator.type(count)).astype(T)
+    return (total / divisor).astype(T)
 
 
 @kernel("EuclideanNorm", static=_STATIC)

@@ -129,12 +129,30 @@ def _digamma() -> Callable[[Value], Value]:
     return lambda x: np.where(x == 0, x.dtype.type(np.nan), digamma(x))
 
 
+def _for_negative(name: str, value: float) -> Callable[[], Callable[[Value], Value]]:
+    """Return the maker of a SciPy function, with TensorFlow's value for negative arguments."""
+
+    def get() -> Callable[[Value], Value]:
+        function = _scipy(name)()
+        return lambda x: np.where(x < 0, x.dtype.type(value), function(x))
+
+    return get
+
+
+def _betainc() -> Callable[[Value, Value, Value], Value]:
+    betainc = _scipy("betainc")()
+    return lambda a, b, x: np.where((a > 0) & (b > 0), betainc(a, b, x), _nan_like(a))
+
+
 def _incomplete_gamma(name: str) -> Callable[[], Callable[[Value, Value], Value]]:
-    """Return the maker of a function that is nan for a <= 0 where x is not zero, unlike SciPy's."""
+    """Return the maker of a function that is nan for a <= 0, unlike SciPy's; of x = 0 it is 0."""
 
     def get() -> Callable[[Value, Value], Value]:
         function = _scipy(name)()
-        return lambda a, x: np.where(a > 0, function(a, x), _nan_like(a))
+        at_zero = 0 if name == "gammainc" else np.nan
+        return lambda a, x: np.where(
+            a > 0, function(a, x), np.where(x == 0, a.dtype.type(at_zero), _nan_like(a))
+        )
 
     return get
 
@@ -171,7 +189,7 @@ SPECIAL = functions_in_float32(
         "Digamma": _digamma,
         "Igamma": _incomplete_gamma("gammainc"),
         "Igammac": _incomplete_gamma("gammaincc"),
-        "Betainc": _scipy("betainc"),
+        "Betainc": _betainc,
         "Zeta": _scipy("zeta"),
         "Polygamma": _polygamma,
         "BesselI0": _scipy("i0"),
@@ -180,14 +198,14 @@ SPECIAL = functions_in_float32(
         "BesselI1e": _scipy("i1e"),
         "BesselJ0": _scipy("j0"),
         "BesselJ1": _scipy("j1"),
-        "BesselK0": _scipy("k0"),
-        "BesselK0e": _scipy("k0e"),
-        "BesselK1": _scipy("k1"),
-        "BesselK1e": _scipy("k1e"),
-        "BesselY0": _scipy("y0"),
-        "BesselY1": _scipy("y1"),
+        "BesselK0": _for_negative("k0", np.inf),
+        "BesselK0e": _for_negative("k0e", np.inf),
+        "BesselK1": _for_negative("k1", np.inf),
+        "BesselK1e": _for_negative("k1e", np.inf),
+        "BesselY0": _for_negative("y0", -np.inf),
+        "BesselY1": _for_negative("y1", -np.inf),
         "Dawsn": _scipy("dawsn"),
-        "Expint": _scipy("expi"),
+        "Expint": _for_negative("expi", np.nan),
         "Spence": _scipy("spence"),
         "FresnelSin": _fresnel(0),
         "FresnelCos": _fresnel(1),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import shape_text
 
@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 @kernel("Cross")
 def cross(xp: ArrayNamespace, a: Value, b: Value) -> Value:
     """Compute cross products of vectors of three elements in the last dimension."""
-    if a.shape != b.shape or a.shape[-1:] != (3,):
+    if a.shape != b.shape:
         raise InvalidArgumentError(
-            "a and b must have the same shape, with 3 elements in the last dimension, got "
-            f"{shape_text(a.shape)} and {shape_text(b.shape)}"
+            f"Both inputs must be of same shape: {shape_text(a.shape)} vs. {shape_text(b.shape)}"
+        )
+    if a.shape[-1:] != (3,):
+        raise FailedPreconditionError(
+            "Cross-products are only defined for 3-element vectors, got shape "
+            f"{shape_text(a.shape)}"
         )
     (a0, a1, a2), (b0, b1, b2) = ((v[..., 0], v[..., 1], v[..., 2]) for v in (a, b))
     return xp.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], -1)

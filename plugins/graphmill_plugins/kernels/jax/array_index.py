@@ -83,7 +83,12 @@ def gather_nd(_xp: ArrayNamespace, bad_indices_policy: str) -> Callable[[Value, 
 
 
 def scatter(how: str, target: Value, indices: Value, updates: Value) -> Value:
-    """Combine updates into `target` at the places that index vectors point to."""
+    """Combine updates into `target` at the places that index vectors point to.
+
+    Adding truth values combines them by or.
+    """
+    if how == "add" and target.dtype == bool:
+        how = "max"
     check_scatter(target.shape, indices, updates)
     depth = indices.shape[-1]
     if depth == 0:
@@ -100,11 +105,10 @@ def _scatter_whole(how: str, target: Value, updates: Value) -> Value:
 
 @kernel("ScatterNd", backend="jax", static=("shape",), make=True)
 def scatter_nd(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value, Value], Value]:
-    """Add updates into zeros of `shape`; truth values are combined by or."""
-    how = "max" if T.kind == "b" else "add"
+    """Add updates into zeros of `shape`."""
 
     def spread(indices: Value, updates: Value, shape: Value) -> Value:
-        return scatter(how, jnp.zeros(checked_shape(shape), T), indices, updates)
+        return scatter("add", jnp.zeros(checked_shape(shape), T), indices, updates)
 
     return spread
 
