@@ -97,8 +97,8 @@ class PassRegistry(Registry[Pass]):
         other = PassRegistry(failures=self._failures)
         with self._lock:
             kept = {key: list(v) for key, v in self._entries.items() if key not in left_out}
-        other._entries.update(kept)  # noqa: SLF001 - of this class
-        other._places.update(self._places)  # noqa: SLF001
+        other._entries.update(kept)
+        other._places.update(self._places)
         return other
 
 
