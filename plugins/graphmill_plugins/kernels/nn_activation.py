@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from graphmill.typing import ArrayNamespace, Value
 
-_SELU_SCALE = 1.0507009873554804934193349852946
-_SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
+SELU_SCALE = 1.0507009873554804934193349852946
+SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 
 @kernel("Relu", types={"T": dtypes.REAL})
@@ -37,7 +37,7 @@ def relu6(xp: ArrayNamespace, features: Value) -> Value:
 
 
 @kernel("LeakyRelu", make=True, types={"T": dtypes.FLOATING})
-def leaky_relu(xp: ArrayNamespace, alpha: float, T: np.dtype[Any]) -> Any:  # noqa: N803
+def leaky_relu(xp: ArrayNamespace, alpha: float, T: np.dtype[Any]) -> Any:
     """Return features where they are positive, alpha * features elsewhere."""
     slope, zero = T.type(alpha), T.type(0)
     return lambda features: xp.where(features > zero, features, features * slope)
@@ -54,7 +54,7 @@ def elu(xp: ArrayNamespace, features: Value) -> Value:
 def selu(xp: ArrayNamespace, features: Value) -> Value:
     """Return the scaled exponential linear unit."""
     one = features.dtype.type
-    scale, scale_alpha, zero = one(_SELU_SCALE), one(_SELU_SCALE_ALPHA), one(0)
+    scale, scale_alpha, zero = one(SELU_SCALE), one(SELU_SCALE_ALPHA), one(0)
     negative = scale_alpha * xp.expm1(xp.minimum(features, zero))
     return xp.where(features < zero, negative, scale * features)
 

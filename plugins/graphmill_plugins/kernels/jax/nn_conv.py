@@ -140,7 +140,7 @@ def conv(
     )
 
 
-def _shifted_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
+def shifted_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
     """Sum one product per tap over shifted images, which XLA fuses into one loop."""
     multiplier = kernel.shape[3]
     weights = kernel.reshape(*kernel.shape[:2], -1)
@@ -155,7 +155,8 @@ def _shifted_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Va
     return out
 
 
-def _grouped_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
+def grouped_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
+    """Convolve with as many groups as channels, by XLA's own lowering."""
     channels, multiplier = kernel.shape[2:]
     grouped = kernel.reshape(*kernel.shape[:2], 1, channels * multiplier)
     return convolve(x, grouped, (rows, cols), channels)
@@ -166,8 +167,8 @@ def depthwise(x: Value, kernel: Value, rows: Axis, cols: Axis) -> Value:
     return lax.platform_dependent(
         x,
         kernel,
-        cpu=partial(_shifted_depthwise, rows=rows, cols=cols),
-        default=partial(_grouped_depthwise, rows=rows, cols=cols),
+        cpu=partial(shifted_depthwise, rows=rows, cols=cols),
+        default=partial(grouped_depthwise, rows=rows, cols=cols),
     )
 
 

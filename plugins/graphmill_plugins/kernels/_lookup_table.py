@@ -1,0 +1,271 @@
+"""The look-up tables that lookup kernels keep as resources.
+
+Semantics: tensorflow/core/kernels/lookup_table_op.h, initializable_lookup_table.cc. Keys are Python
+scalars (bytes or integers), values NumPy arrays of the table's value shape.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from graphmill.typing import Value
+
+
+class LookupTable:
+    """A table from scalar keys to values of one shape.
+
+    Threads: `_lock` guards `_entries` while they are changed; a find works on one state of them.
+
+    Attributes:
+        key_dtype, value_dtype: element types.
+        value_shape: shape of a value; () for most tables.
+        key_shape: shape of a key; only dense tables have other keys than scalars.
+        name: for messages.
+    """
+
+    is_mutable = True
+    key_shape: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        key_dtype: dtypes.DType,
+        value_dtype: dtypes.DType,
+        name: str,
+        value_shape: tuple[int, ...] = (),
+    ) -> None:
+        self.key_dtype = key_dtype
+        self.value_dtype = value_dtype
+        self.value_shape = value_shape
+        self.name = name
+        self._lock = threading.Lock()
+        self._entries: dict[Any, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def check_ready(self) -> None:
+        """Raise FailedPreconditionError if nothing can be looked up yet."""
+
+    def keys_of(self, keys: Value) -> list[Any]:
+        """Return the keys of a tensor, flat."""
+        if keys.dtype != self.key_dtype.as_numpy_dtype:
+            raise errors.InvalidArgumentError(
+                f"table {self.name!r} has keys of {self.key_dtype.name}, got "
+                f"{dtypes.as_dtype(keys.dtype).name}"
+            )
+        found: list[Any] = keys.ravel().tolist()
+        return found
+
+    def outer_shape(self, keys: Value) -> tuple[int, ...]:
+        """Return the shape in which a tensor of keys is laid out."""
+        shape: tuple[int, ...] = keys.shape
+        return shape
+
+    def _rows(self, values: Value, shape: tuple[int, ...]) -> Any:
+        """Return `values` as (number of keys, value shape …).
+
+        Raises:
+            InvalidArgumentError: wrong dtype, or not one value for each key.
+        """
+        if values.dtype != self.value_dtype.as_numpy_dtype:
+            raise errors.InvalidArgumentError(
+                f"table {self.name!r} has values of {self.value_dtype.name}, got "
+                f"{dtypes.as_dtype(values.dtype).name}"
+            )
+        if values.shape != shape + self.value_shape:
+            raise errors.InvalidArgumentError(
+                f"Expected shape {list(shape + self.value_shape)} for values, got "
+                f"{list(values.shape)}"
+            )
+        return values.reshape(-1, *self.value_shape)
+
+    def find(self, keys: Value, default: Value) -> Value:
+        """Return the values of `keys`; the default (one for all, or one each) for the rest."""
+        self.check_ready()
+        flat = self.keys_of(keys)
+        shape = self.outer_shape(keys) + self.value_shape
+        if default.shape not in (self.value_shape, shape):
+            raise errors.InvalidArgumentError(
+                f"Expected shape {list(self.value_shape)} or {list(shape)} for default value, "
+                f"got {list(default.shape)}"
+            )
+        out = np.empty(shape, self.value_dtype.as_numpy_dtype)
+        out[...] = default
+        rows = out.reshape(-1, *self.value_shape)
+        get = self._entries.get
+        missing = object()
+        for place, key in enumerate(flat):
+            value = get(key, missing)
+            if value is not missing:
+                rows[place] = value
+        return out
+
+    def insert(self, keys: Value, values: Value) -> None:
+        """Add entries; a key that is there gets the new value."""
+        rows = self._rows(values, self.outer_shape(keys))
+        with self._lock:
+            self._entries = {**self._entries, **dict(zip(self.keys_of(keys), rows, strict=True))}
+
+    def replace(self, keys: Value, values: Value) -> None:
+        """Make these the only entries."""
+        rows = self._rows(values, self.outer_shape(keys))
+        with self._lock:
+            self._entries = dict(zip(self.keys_of(keys), rows, strict=True))
+
+    def remove(self, keys: Value) -> None:
+        """Remove entries; keys that are not there are passed over."""
+        gone = set(self.keys_of(keys))
+        with self._lock:
+            self._entries = {key: row for key, row in self._entries.items() if key not in gone}
+
+    def export(self) -> tuple[Value, Value]:
+        """Return all keys and values, in the order in which they came in."""
+        entries = self._entries
+        keys = self._key_array(entries)
+        values = np.empty((len(entries), *self.value_shape), self.value_dtype.as_numpy_dtype)
+        for place, row in enumerate(entries.values()):
+            values[place] = row
+        return keys, values
+
+    def _key_array(self, keys: Iterable[Any]) -> Any:
+        items = list(keys)
+        out = np.empty(len(items), self.key_dtype.as_numpy_dtype)
+        out[:] = items
+        return out
+
+
+class InitializableTable(LookupTable):
+    """A table that is filled once; a second, equally large filling is passed over."""
+
+    is_mutable = False
+
+    def __init__(self, key_dtype: dtypes.DType, value_dtype: dtypes.DType, name: str) -> None:
+        super().__init__(key_dtype, value_dtype, name)
+        self.is_initialized = False
+
+    def check_ready(self) -> None:
+        """Raise FailedPreconditionError before the table is filled."""
+        if not self.is_initialized:
+            raise errors.FailedPreconditionError(
+                f"Table not initialized: run the initializer of table {self.name!r} first"
+            )
+
+    def initialize(self, keys: Value, values: Value) -> None:
+        """Fill the table.
+
+        Raises:
+            FailedPreconditionError: a key has two values, or the table has other entries already.
+        """
+        rows = self._rows(values, keys.shape)
+        flat = self.keys_of(keys)
+        with self._lock:
+            if self.is_initialized:
+                if len(flat) != len(self._entries):
+                    raise errors.FailedPreconditionError(
+                        f"Table {self.name!r} was already initialized with different data."
+                    )
+                return
+            entries: dict[Any, Any] = {}
+            for key, row in zip(flat, rows, strict=True):
+                if entries.setdefault(key, row) != row:
+                    raise errors.FailedPreconditionError(
+                        f"HashTable has different value for same key. Key {key!r} has "
+                        f"{entries[key]!r} and trying to add value {row!r}"
+                    )
+            self._entries = entries
+            self.is_initialized = True
+
+    def insert(self, keys: Value, values: Value) -> None:
+        """Refuse: the table does not change."""
+        del keys, values
+        raise errors.UnimplementedError(
+            f"Insert not supported by InitializableLookupTable implementations ({self.name!r}); "
+            "use a MutableHashTable"
+        )
+
+    def remove(self, keys: Value) -> None:
+        """Refuse: the table does not change."""
+        del keys
+        raise errors.UnimplementedError(
+            f"Remove not supported by InitializableLookupTable implementations ({self.name!r}); "
+            "use a MutableHashTable"
+        )
+
+    def replace(self, keys: Value, values: Value) -> None:
+        """Fill the table: an import is its initialisation."""
+        self.initialize(keys, values)
+
+
+class DenseTable(LookupTable):
+    """A mutable table whose keys may be tensors; one or two keys are reserved.
+
+    They stand for "empty" and "deleted" in TensorFlow's buckets, and may not be used here either.
+    """
+
+    def __init__(
+        self,
+        reserved: Sequence[Value],
+        value_dtype: dtypes.DType,
+        value_shape: tuple[int, ...],
+        name: str,
+    ) -> None:
+        empty = reserved[0]
+        super().__init__(dtypes.as_dtype(empty.dtype), value_dtype, name, value_shape)
+        self.key_shape = empty.shape
+        self._reserved: dict[Any, str] = {}
+        for key in reserved:
+            if key.shape != empty.shape:
+                raise errors.InvalidArgumentError(
+                    f"Empty and deleted keys must have same shape, got shapes: "
+                    f"{list(empty.shape)} and {list(key.shape)}"
+                )
+        found = [self.keys_of(key)[0] for key in reserved]
+        self._reserved = dict(zip(found, ("empty_key", "deleted_key"), strict=False))
+        if len(self._reserved) < len(reserved):
+            raise errors.InvalidArgumentError("Empty and deleted keys cannot be equal")
+
+    def outer_shape(self, keys: Value) -> tuple[int, ...]:
+        """Return the shape in which keys of the table's key shape are laid out.
+
+        Raises:
+            InvalidArgumentError: the tensor does not end in the key shape.
+        """
+        rank = len(self.key_shape)
+        if keys.shape[keys.ndim - rank :] != self.key_shape:
+            raise errors.InvalidArgumentError(
+                f"Expected key shape {list(self.key_shape)} at the end of the shape of keys, "
+                f"got {list(keys.shape)}"
+            )
+        shape: tuple[int, ...] = keys.shape[: keys.ndim - rank]
+        return shape
+
+    def keys_of(self, keys: Value) -> list[Any]:
+        """Return the keys, as tuples where they are no scalars; none may be a reserved one."""
+        flat = super().keys_of(keys)
+        size = int(np.prod(self.key_shape, dtype=np.int64))
+        if self.key_shape:
+            flat = [tuple(flat[start : start + size]) for start in range(0, len(flat), size)]
+        for key in flat if self._reserved else ():
+            if key in self._reserved:
+                raise errors.InvalidArgumentError(
+                    f"Using the {self._reserved[key]} as a table key is not allowed"
+                )
+        return flat
+
+    def _key_array(self, keys: Iterable[Any]) -> Any:
+        items = list(keys)
+        dtype = self.key_dtype.as_numpy_dtype
+        if not self.key_shape:
+            return super()._key_array(items)
+        flat = [part for item in items for part in item]
+        out = np.empty(len(flat), dtype)
+        out[:] = flat
+        return out.reshape(len(items), *self.key_shape)

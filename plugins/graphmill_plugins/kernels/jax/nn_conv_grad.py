@@ -1,0 +1,302 @@
+"""Gradient kernels of convolutions on JAX: the transposes of the forward lowerings.
+
+Semantics as in `nn_conv_grad.py` of the parent package.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from graphmill import dtypes
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.jax.nn_conv import convolve, grouped_depthwise, shifted_depthwise
+from graphmill_plugins.kernels.nn_conv import CONV_TYPES, widen
+from graphmill_plugins.kernels.nn_conv_grad import (
+    depthwise_plan,
+    input_plan,
+    kernel_plan,
+    sizes_of,
+    windows_3d,
+)
+from graphmill_plugins.kernels.nn_window import Windows, make_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Run = Callable[[Value, Value, Value], Value]
+
+
+def _transposed(function: Callable[[Value], Value], shape: Sequence[int], gradient: Value) -> Value:
+    """Return the transpose of a linear `function` of a tensor of `shape`, applied to `gradient`."""
+    if 0 in shape or gradient.size == 0:
+        return jnp.zeros(shape, gradient.dtype)
+    argument = jax.ShapeDtypeStruct(tuple(shape), gradient.dtype)
+    return jax.linear_transpose(function, argument)(gradient)[0]
+
+
+def _input_gradient(windows: Windows) -> Run:
+    def run(input_sizes: Value, kernel: Value, gradient: Value) -> Value:
+        windows.check_rank(gradient, "out_backprop")
+        gradient = windows.to_channels_last(jnp, gradient)
+        plan = input_plan(windows, input_sizes, kernel, gradient)
+        dtype, wide = gradient.dtype, widen(gradient.dtype)
+        weights = kernel.astype(wide)
+
+        def forward(x: Value) -> Value:
+            return convolve(x, weights, plan.axes, plan.groups)
+
+        out = _transposed(forward, plan.shape, gradient.astype(wide))
+        return windows.from_channels_last(jnp, out.astype(dtype))
+
+    return run
+
+
+def _kernel_gradient(windows: Windows) -> Run:
+    def run(x: Value, filter_sizes: Value, gradient: Value) -> Value:
+        windows.check_rank(x)
+        windows.check_rank(gradient, "out_backprop")
+        x = windows.to_channels_last(jnp, x)
+        gradient = windows.to_channels_last(jnp, gradient)
+        plan = kernel_plan(windows, x, filter_sizes, gradient)
+        dtype, wide = gradient.dtype, widen(gradient.dtype)
+        image = x.astype(wide)
+
+        def forward(weights: Value) -> Value:
+            return convolve(image, weights, plan.axes, plan.groups)
+
+        shape = sizes_of(filter_sizes, windows.rank, "filter_sizes")
+        return _transposed(forward, shape, gradient.astype(wide)).astype(dtype)
+
+    return run
+
+
+@kernel(
+    "Conv2DBackpropInput",
+    backend="jax",
+    make=True,
+    types={"T": CONV_TYPES},
+    static=("input_sizes",),
+    expensive=True,
+)
+def conv2d_backprop_input(
+    xp: ArrayNamespace,
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    data_format: str,
+    dilations: tuple[int, ...],
+) -> Run:
+    """Return the gradient of a Conv2D's input, or the transposed convolution of images."""
+    del xp
+    return _input_gradient(
+        make_windows(
+            "Conv2DBackpropInput",
+            strides=strides,
+            padding=padding,
+            explicit_paddings=explicit_paddings,
+            data_format=data_format,
+            dilations=dilations,
+        )
+    )
+
+
+@kernel(
+    "Conv2DBackpropFilter",
+    backend="jax",
+    make=True,
+    types={"T": CONV_TYPES},
+    static=("filter_sizes",),
+    expensive=True,
+)
+def conv2d_backprop_filter(
+    xp: ArrayNamespace,
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    data_format: str,
+    dilations: tuple[int, ...],
+) -> Run:
+    """Return the gradient of a Conv2D's kernel."""
+    del xp
+    return _kernel_gradient(
+        make_windows(
+            "Conv2DBackpropFilter",
+            strides=strides,
+            padding=padding,
+            explicit_paddings=explicit_paddings,
+            data_format=data_format,
+            dilations=dilations,
+        )
+    )
+
+
+@kernel(
+    "Conv3DBackpropInputV2",
+    backend="jax",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    static=("input_sizes",),
+    expensive=True,
+)
+def conv3d_backprop_input(
+    xp: ArrayNamespace,
+    strides: tuple[int, ...],
+    padding: str,
+    data_format: str,
+    dilations: tuple[int, ...],
+) -> Run:
+    """Return the gradient of a Conv3D's input, or the transposed convolution of volumes."""
+    del xp
+    return _input_gradient(
+        windows_3d("Conv3DBackpropInputV2", strides, padding, data_format, dilations)
+    )
+
+
+@kernel(
+    "Conv3DBackpropFilterV2",
+    backend="jax",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    static=("filter_sizes",),
+    expensive=True,
+)
+def conv3d_backprop_filter(
+    xp: ArrayNamespace,
+    strides: tuple[int, ...],
+    padding: str,
+    data_format: str,
+    dilations: tuple[int, ...],
+) -> Run:
+    """Return the gradient of a Conv3D's kernel."""
+    del xp
+    return _kernel_gradient(
+        windows_3d("Conv3DBackpropFilterV2", strides, padding, data_format, dilations)
+    )
+
+
+def _by_platform(
+    make: Callable[[Any], Callable[[Value], Value]], shape: Sequence[int], gradient: Value
+) -> Value:
+    """Transpose the depthwise lowering that the forward kernel takes on each platform."""
+    return jax.lax.platform_dependent(
+        gradient,
+        cpu=partial(_transposed, make(shifted_depthwise), shape),
+        default=partial(_transposed, make(grouped_depthwise), shape),
+    )
+
+
+def _depthwise_windows(
+    op: str,
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    data_format: str,
+    dilations: tuple[int, ...],
+) -> Windows:
+    return make_windows(
+        op,
+        strides=strides,
+        padding=padding,
+        explicit_paddings=explicit_paddings,
+        data_format=data_format,
+        dilations=dilations,
+    )
+
+
+@kernel(
+    "DepthwiseConv2dNativeBackpropInput",
+    backend="jax",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    static=("input_sizes",),
+    expensive=True,
+)
+def depthwise_backprop_input(
+    xp: ArrayNamespace,
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    data_format: str,
+    dilations: tuple[int, ...],
+) -> Run:
+    """Return the gradient of a depthwise convolution's input."""
+    del xp
+    windows = _depthwise_windows(
+        "DepthwiseConv2dNativeBackpropInput",
+        strides,
+        padding,
+        explicit_paddings,
+        data_format,
+        dilations,
+    )
+
+    def run(input_sizes: Value, kernel: Value, gradient: Value) -> Value:
+        windows.check_rank(gradient, "out_backprop")
+        gradient = windows.to_channels_last(jnp, gradient)
+        shape = windows.shape_channels_last(sizes_of(input_sizes, 4, "input_sizes"))
+        rows, cols = depthwise_plan(windows, shape, kernel.shape, gradient)
+        dtype: np.dtype[Any] = gradient.dtype
+        wide = widen(dtype)
+        weights = jnp.asarray(kernel, wide)
+        out = _by_platform(
+            lambda lowering: lambda x: lowering(x, weights, rows=rows, cols=cols),
+            shape,
+            gradient.astype(wide),
+        )
+        return windows.from_channels_last(jnp, out.astype(dtype))
+
+    return run
+
+
+@kernel(
+    "DepthwiseConv2dNativeBackpropFilter",
+    backend="jax",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    static=("filter_sizes",),
+    expensive=True,
+)
+def depthwise_backprop_filter(
+    xp: ArrayNamespace,
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    data_format: str,
+    dilations: tuple[int, ...],
+) -> Run:
+    """Return the gradient of a depthwise convolution's kernel."""
+    del xp
+    windows = _depthwise_windows(
+        "DepthwiseConv2dNativeBackpropFilter",
+        strides,
+        padding,
+        explicit_paddings,
+        data_format,
+        dilations,
+    )
+
+    def run(x: Value, filter_sizes: Value, gradient: Value) -> Value:
+        windows.check_rank(x)
+        windows.check_rank(gradient, "out_backprop")
+        x = windows.to_channels_last(jnp, x)
+        gradient = windows.to_channels_last(jnp, gradient)
+        shape = sizes_of(filter_sizes, 4, "filter_sizes")
+        rows, cols = depthwise_plan(windows, x.shape, shape, gradient)
+        dtype, wide = gradient.dtype, widen(gradient.dtype)
+        image = x.astype(wide)
+        out = _by_platform(
+            lambda lowering: lambda weights: lowering(image, weights, rows=rows, cols=cols),
+            shape,
+            gradient.astype(wide),
+        )
+        return out.astype(dtype)
+
+    return run

@@ -1,0 +1,205 @@
+"""Gradient kernels of poolings on JAX.
+
+Semantics as in `nn_pool_grad.py` of the parent package: XLA's select-and-scatter picks the first of
+equal maxima too. It looks at the inputs alone; the outputs are taken to be theirs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graphmill import dtypes
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.nn_conv import widen
+from graphmill_plugins.kernels.nn_conv_grad import sizes_of
+from graphmill_plugins.kernels.nn_pool import check_vector, lowest, pool_windows, window_counts
+from graphmill_plugins.kernels.nn_pool_grad import check_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+    from graphmill_plugins.kernels.nn_window import Axis, Windows
+
+
+def _window_arguments(axes: Sequence[Axis]) -> tuple[Any, Any, Any]:
+    """Return window sizes, strides and padding of channels-last tensors for XLA."""
+    return (
+        (1, *(axis.kernel for axis in axes), 1),
+        (1, *(axis.stride for axis in axes), 1),
+        [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)],
+    )
+
+
+def _max_gradient(x: Value, out: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
+    if x.dtype.kind in "iu" or len(axes) == 3:
+        return _max_gradient_by_taps(x, out, gradient, axes)
+    window, strides, pads = _window_arguments(axes)
+    start = np.asarray(lowest(x.dtype), x.dtype)
+
+    def pool(value: Value) -> Value:
+        return lax.reduce_window(value, start, lax.max, window, strides, pads)
+
+    _, transpose = jax.vjp(pool, x)
+    return transpose(gradient)[0]
+
+
+def _max_gradient_by_taps(x: Value, out: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
+    """Give each gradient to the first maximum, or to all for volumes, tap by tap.
+
+    For integers, which have no derivative in JAX, and for volumes.
+    """
+    pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
+    padded = jnp.pad(x, pads)
+    inside = jnp.pad(jnp.ones(x.shape, bool), pads)
+    total = jnp.zeros(padded.shape, widen(gradient.dtype))
+    pending = jnp.ones(out.shape, bool)
+    for taps in np.ndindex(*(axis.kernel for axis in axes)):
+        part = (slice(None), *(axis.taps(tap) for axis, tap in zip(axes, taps, strict=True)))
+        hit = pending & inside[part] & (padded[part] == out)
+        total = total.at[part].add(jnp.where(hit, gradient, 0))
+        if len(axes) == 2:
+            pending = pending & ~hit
+    inner = tuple(slice(axis.before, axis.before + axis.size) for axis in axes)
+    return total[(slice(None), *inner)].astype(gradient.dtype)
+
+
+def _avg_gradient(shape: Sequence[int], gradient: Value, axes: Sequence[Axis]) -> Value:
+    dtype, wide = gradient.dtype, widen(gradient.dtype)
+    window, strides, pads = _window_arguments(axes)
+
+    def total(value: Value) -> Value:
+        return lax.reduce_window(value, wide.type(0), lax.add, window, strides, pads)
+
+    share = gradient.astype(wide) / window_counts(axes, wide)
+    argument = jax.ShapeDtypeStruct(tuple(shape), wide)
+    return jax.linear_transpose(total, argument)(share)[0].astype(dtype)
+
+
+def _run_max(windows: Windows, ksize: Sequence[int]) -> Callable[[Value, Value, Value], Value]:
+    def run(x: Value, out: Value, gradient: Value) -> Value:
+        windows.check_rank(x, "tensor_in")
+        x, out, gradient = (
+            windows.to_channels_last(jnp, jnp.asarray(value)) for value in (x, out, gradient)
+        )
+        axes = windows.axes(x.shape[1:-1], ksize)
+        check_shapes(windows, x.shape, axes, out, gradient)
+        is_empty = x.size == 0 or out.size == 0
+        result = jnp.zeros_like(x) if is_empty else _max_gradient(x, out, gradient, axes)
+        return windows.from_channels_last(jnp, result)
+
+    return run
+
+
+def _run_avg(windows: Windows, ksize: Sequence[int]) -> Callable[[Value, Value], Value]:
+    def run(input_shape: Value, gradient: Value) -> Value:
+        windows.check_rank(gradient, "out_backprop")
+        gradient = windows.to_channels_last(jnp, jnp.asarray(gradient))
+        sizes = sizes_of(input_shape, windows.rank, "orig_input_shape")
+        shape = windows.shape_channels_last(sizes)
+        axes = windows.axes(shape[1:-1], ksize)
+        check_shapes(windows, shape, axes, gradient)
+        if 0 in shape or gradient.size == 0:
+            result = jnp.zeros(shape, gradient.dtype)
+        else:
+            result = _avg_gradient(shape, gradient, axes)
+        return windows.from_channels_last(jnp, result)
+
+    return run
+
+
+@kernel("MaxPoolGrad", backend="jax", make=True, types={"T": dtypes.REAL}, expensive=True)
+def max_pool_grad(
+    xp: ArrayNamespace,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    data_format: str,
+) -> Callable[[Value, Value, Value], Value]:
+    """Return the gradient of MaxPool's input."""
+    del xp
+    return _run_max(
+        *pool_windows("MaxPoolGrad", ksize, strides, padding, data_format, explicit_paddings)
+    )
+
+
+@kernel(
+    "MaxPoolGradV2",
+    backend="jax",
+    types={"T": dtypes.REAL},
+    static=("ksize", "strides"),
+    expensive=True,
+)
+def max_pool_grad_v2(
+    xp: ArrayNamespace,
+    x: Value,
+    out: Value,
+    gradient: Value,
+    ksize: Value,
+    strides: Value,
+    padding: str,
+    data_format: str,
+) -> Value:
+    """Return the gradient of MaxPoolV2's input."""
+    del xp
+    sizes = check_vector("ksize", ksize), check_vector("strides", strides)
+    return _run_max(*pool_windows("MaxPoolGradV2", *sizes, padding, data_format))(x, out, gradient)
+
+
+@kernel(
+    "AvgPoolGrad",
+    backend="jax",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    static=("orig_input_shape",),
+    expensive=True,
+)
+def avg_pool_grad(
+    xp: ArrayNamespace,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    data_format: str,
+) -> Callable[[Value, Value], Value]:
+    """Return the gradient of AvgPool's input."""
+    del xp
+    return _run_avg(*pool_windows("AvgPoolGrad", ksize, strides, padding, data_format))
+
+
+@kernel("MaxPool3DGrad", backend="jax", make=True, types={"T": dtypes.FLOATING}, expensive=True)
+def max_pool_3d_grad(
+    xp: ArrayNamespace,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    data_format: str,
+) -> Callable[[Value, Value, Value], Value]:
+    """Return the gradient of MaxPool3D's input."""
+    del xp
+    return _run_max(*pool_windows("MaxPool3DGrad", ksize, strides, padding, data_format, rank=5))
+
+
+@kernel(
+    "AvgPool3DGrad",
+    backend="jax",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    static=("orig_input_shape",),
+    expensive=True,
+)
+def avg_pool_3d_grad(
+    xp: ArrayNamespace,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    data_format: str,
+) -> Callable[[Value, Value], Value]:
+    """Return the gradient of AvgPool3D's input."""
+    del xp
+    return _run_avg(*pool_windows("AvgPool3DGrad", ksize, strides, padding, data_format, rank=5))
