@@ -21,6 +21,7 @@ from graphmill.registry import PluginError
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
 from graphmill.runtime.executor import LocalExecutorParams
+from graphmill.runtime.session_state import SessionState
 from graphmill.session.executors_cache import (
     CachedExecutors,
     ExecutorsAndKeys,
@@ -57,6 +58,7 @@ class DirectSession:
         cancellation: cancels all steps when the session is closed.
         host: where ops, kernels, devices and executors come from.
         is_closed: set by `close`.
+        session_state: the tensors that are kept between runs.
         pool: the threads for expensive kernels of steps that ask for no other; None for none.
     """
 
@@ -65,6 +67,7 @@ class DirectSession:
         self.host = host
         self.config = config
         self.cancellation = CancellationManager()
+        self.session_state = SessionState()
         self.is_closed = False
         self._pools = ThreadPools(config, host)
         self.pool = self._pools.default
@@ -164,6 +167,7 @@ class DirectSession:
         self._cache.clear()
         for functions in self._functions.values():
             functions.close()
+        self.session_state.clear()
         self.devices.close()
         self._pools.close()
 

@@ -56,6 +56,7 @@ def run_step(
         frame,
         runner=StepRunner(session.pool),
         cancellation_manager=session.cancellation,
+        session_state=session.session_state,
         step_container=container,
     )
     _run(session, executors, args)
@@ -87,6 +88,7 @@ def run_step_with_options(
         frame,
         runner=StepRunner(session.thread_pool(run_options.inter_op_thread_pool)),
         cancellation_manager=cancellation,
+        session_state=session.session_state,
         stats_collector=collector,
         step_container=StepContainer(step_id),
         start_time=time.monotonic(),
