@@ -5,7 +5,9 @@ Semantics: `GetOrCreateExecutors` in `tensorflow/core/common_runtime/direct_sess
 
 from __future__ import annotations
 
+import sys
 import threading
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,6 +46,7 @@ class ExecutorsAndKeys:
         feed_types, fetch_types: their element types.
         feed_shapes: what the graph says of the shapes of the feeds.
         step_count: how many steps it has run; written without a lock, a statistic.
+        last_step: number of its latest step; what the cache evicts by.
         converters: for each feed the function from the caller's value to a tensor.
     """
 
@@ -55,6 +58,7 @@ class ExecutorsAndKeys:
     fetch_types: tuple[DType, ...]
     feed_shapes: tuple[Shape, ...]
     step_count: int = 0
+    last_step: int = 0
     converters: tuple[Callable[[Any], Any], ...] = field(default=())
 
     def close(self) -> None:
@@ -80,19 +84,32 @@ class CachedExecutors:
     fetch_order: tuple[int, ...] | None
 
 
+class ExecutorsCacheWarning(UserWarning):
+    """A session is run with so many signatures that it spends its time on making executors."""
+
+
 class ExecutorsCache:
-    """The executors of one session.
+    """The executors of one session, bounded in number.
 
     A look-up tries the signature as the caller wrote it, then sorted; what is made is stored under
-    both. Entries are made outside the lock; if another thread was first, its entry wins.
+    both. Entries are made outside the lock; if another thread was first, its entry wins. Beyond
+    `capacity` the one that has not run for longest goes; callables keep what they were made with.
 
     Threads: `_lock` guards both tables for writing; a look-up by the exact key takes no lock.
+
+    Args:
+        capacity: how many signatures are kept.
+        warn_at: at how many made so far the caller is warned, once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: int = 256, warn_at: int = 64) -> None:
         self._lock = threading.Lock()
         self._exact: dict[Signature, CachedExecutors] = {}
         self._sorted: dict[Signature, ExecutorsAndKeys] = {}
+        self._capacity = capacity
+        self._warn_at = warn_at
+        self.num_made = 0
+        self.num_evicted = 0
 
     def find(self, key: Signature) -> CachedExecutors | None:
         """Return the entry of a signature exactly as written, or None."""
@@ -117,8 +134,12 @@ class ExecutorsCache:
             made = create(sorted_key)
             with self._lock:
                 shared = self._sorted.setdefault(sorted_key, made)
+                if shared is made:
+                    self._evict()
             if shared is not made:
                 made.close()
+            else:
+                self._note_growth()
         entry = CachedExecutors(
             shared,
             _order(feeds, shared.feeds),
@@ -138,6 +159,39 @@ class ExecutorsCache:
 
     def __len__(self) -> int:
         return len(self._sorted)
+
+    def _evict(self) -> None:
+        """Drop the entry that has not run for longest, if there are too many; under the lock."""
+        if len(self._sorted) <= self._capacity:
+            return
+        *older, _ = self._sorted  # not the one that was just made
+        oldest = min(older, key=lambda key: self._sorted[key].last_step)
+        gone = self._sorted.pop(oldest)
+        for key in [key for key, entry in self._exact.items() if entry.executors is gone]:
+            del self._exact[key]
+        self.num_evicted += 1
+
+    def _note_growth(self) -> None:
+        self.num_made += 1
+        if self.num_made != self._warn_at:
+            return
+        warnings.warn(
+            f"this session has been run with {self.num_made} different sets of feeds, fetches and "
+            "targets. For each the graph is pruned and built anew, which costs far more than a "
+            "step; run fewer different ones, or keep what make_callable returns",
+            ExecutorsCacheWarning,
+            stacklevel=_frames_inside() + 1,
+        )
+
+
+def _frames_inside() -> int:
+    """Return how many frames up the first one outside of graphmill is."""
+    depth = 1
+    frame = sys._getframe(1)  # noqa: SLF001 - what warnings itself uses; inspect.stack reads files
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("graphmill."):
+        frame = frame.f_back
+        depth += 1
+    return depth - 1
 
 
 def _order(source: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[int, ...] | None:

@@ -120,6 +120,7 @@ def run_step_with_options(
 
 def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
     executors.step_count += 1
+    executors.last_step = args.step_id
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
         with np.errstate(all="ignore"):
