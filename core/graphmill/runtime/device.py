@@ -15,8 +15,10 @@ from graphmill.runtime.op_segment import OpSegment
 from graphmill.runtime.resource_mgr import ResourceMgr
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from graphmill.graph.graph import Graph
+    from graphmill.runtime.kernel import OpKernel
     from graphmill.typing import ArrayNamespace, Value
 
 
@@ -69,6 +71,8 @@ class Device(ABC):
 
     #: Backends whose kernels it runs, the preferred one first.
     backends: tuple[str, ...] = ("numpy",)
+    #: Whether its kernels compute on host values, so that nothing is copied to it or from it.
+    is_host_memory: bool = False
 
     def __init__(self, attributes: DeviceAttributes) -> None:
         self.attributes = attributes
@@ -96,6 +100,21 @@ class Device(ABC):
     @abstractmethod
     def to_host(self, value: Value) -> Value:
         """Return a value of this device as NumPy array or scalar; waits until it is computed."""
+
+    def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
+        """Return what executors call to compute a node; asked once for each kernel that is made.
+
+        By default the kernel's own function. A device that must do something around each call (set
+        a thread's current device, count, check) returns a function that does it and calls that.
+        """
+        return kernel.compute
+
+    def maybe_rewrite_graph(self, graph: Graph) -> None:  # noqa: B027 - most devices leave it
+        """Change the device's part of a graph before its kernels are chosen (row P5).
+
+        Called once for each partition, after all passes. Arguments, results, sends and receives
+        must stay what they are.
+        """
 
     def sync(self) -> None:  # noqa: B027 - a device that computes at once has nothing to wait for
         """Wait until all that was started on the device is done."""

@@ -222,6 +222,8 @@ class ExecutorBarrier:
                 if self._args.rendezvous is not None:
                     self._args.rendezvous.start_abort(error)
                 self._args.start_cancel(error)
+            elif self.error.is_derived and not error.is_derived:
+                self.error = error  # a partition that was only told to stop may end first
             elif error is not self.error:
                 error.is_derived = True
         if not self._left:

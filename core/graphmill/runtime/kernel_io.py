@@ -39,7 +39,7 @@ def read_refs(node: Node, positions: Sequence[int], inputs: list[Any]) -> None:
     """
     for position in positions:
         ref = inputs[position]
-        if ref is None:  # an input of a Merge that did not arrive
+        if ref is None or ref is DEAD:  # did not arrive at a Merge, or is to be sent as dead
             continue
         if ref.value is None and not node.op_def.allows_uninitialized_input:
             raise FailedPreconditionError(

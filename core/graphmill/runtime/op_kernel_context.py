@@ -22,13 +22,15 @@ class OpKernelContext:
     Attributes:
         args: the step's `ExecutorArgs`.
         kernel: the bound kernel.
+        iteration: where the node runs, with its `name`; None in executors without loops.
     """
 
-    __slots__ = ("args", "kernel")
+    __slots__ = ("args", "iteration", "kernel")
 
-    def __init__(self, args: ExecutorArgs, kernel: OpKernel) -> None:
+    def __init__(self, args: ExecutorArgs, kernel: OpKernel, iteration: Any = None) -> None:
         self.args = args
         self.kernel = kernel
+        self.iteration = iteration
 
     @property
     def node_name(self) -> str:
@@ -69,6 +71,11 @@ class OpKernelContext:
     def step_id(self) -> int:
         """Number of the step."""
         return self.args.step_id
+
+    @property
+    def iteration_name(self) -> str:
+        """Frame and iteration, as `outer:3/inner:0`; empty outside of loops."""
+        return "" if self.iteration is None else self.iteration.name
 
     @property
     def step_container(self) -> str:

@@ -19,6 +19,7 @@ class CpuDevice(Device):
     """The host's processor; values are NumPy arrays, so copies to and from it are the value."""
 
     backends = ("numpy",)
+    is_host_memory = True
 
     def namespace(self, backend: str) -> ArrayNamespace:
         """Return NumPy, the only backend.

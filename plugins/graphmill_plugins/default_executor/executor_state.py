@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import CancelledError, DeadlineExceededError, InternalError, OpError
+from graphmill.runtime.dead import DEAD
 from graphmill.runtime.kernel_errors import as_status, at_node
 from graphmill.runtime.kernel_io import check_output, check_outputs, read_refs
 from graphmill.runtime.op_kernel_context import OpKernelContext
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.default_executor.graph_view import NodeItem
     from graphmill_plugins.default_executor.propagator import Ready
 
-_WAITING: Final = object()  # what a call gives whose outcome will be posted
+_WAITING: Final = object()  # what a call gives whose outcome is handed on elsewhere
 _WORTH_A_THREAD_NS: Final = 100_000  # handing a kernel over and back costs about a third of that
 _HISTORY: Final = 4  # a new measurement counts for a quarter in the cost estimate of a node
 
@@ -97,8 +98,10 @@ class ExecutorState:
                 taken = inputs[start:stop]
                 inputs[start:stop] = item.cleared
                 if is_dead:
-                    node_done(item, iteration, True, item.dead_outputs, ready)
-                    continue
+                    if not item.is_transfer:
+                        node_done(item, iteration, True, item.dead_outputs, ready)
+                        continue
+                    taken = [DEAD] * item.num_inputs
                 if item.is_plain and not is_traced:
                     result = item.compute(*taken)  # type: ignore[misc]
                 else:
@@ -135,7 +138,7 @@ class ExecutorState:
             return ()
         if item.takes_context:
             kernel = item.kernel
-            taken = [OpKernelContext(self.args, kernel), *taken]  # type: ignore[arg-type]
+            taken = [OpKernelContext(self.args, kernel, iteration), *taken]  # type: ignore[arg-type]
         if item.is_async:
             return self._call_async(item, iteration, taken)
         if item.is_expensive:
@@ -195,7 +198,7 @@ class ExecutorState:
             if is_done:
                 raise InternalError(f"the kernel of {item.node.name!r} called done twice")
             is_done = True
-            if started and error is None:
+            if started and error is None and outputs is not DEAD:
                 self._record(item, started, outputs)
             if self._called is token and runner.owner == thread_id():
                 self._outcome = (outputs, error)
@@ -213,6 +216,9 @@ class ExecutorState:
         (outputs, error), self._outcome = self._outcome, None
         if error is not None:
             raise error
+        if outputs is DEAD:
+            self._propagator.node_done(item, iteration, False, (DEAD,), self._ready)
+            return _WAITING
         return outputs
 
     def _posted(
@@ -280,9 +286,10 @@ class ExecutorState:
         """Return what was raised as a status error with its place, or what it is derived from."""
         status = as_status(error, item.kernel if item is not None else None)
         reason = self.args.cancel_reason() if isinstance(status, CancelledError) else None
-        if isinstance(reason, DeadlineExceededError):
+        if reason is not None:
             status.is_derived = True
-            return reason
+            if isinstance(reason, DeadlineExceededError):
+                return reason
         if item is None:
             return status
         device = self._executor.params.device.name

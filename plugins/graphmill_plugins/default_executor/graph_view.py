@@ -18,6 +18,7 @@ from graphmill.graph.frames import (
     analyse_frames,
     frame_name,
 )
+from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR, RECV_OPS, TRANSFER_OPS
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.kernel_io import checked_dtypes, refs_to_read
 
@@ -64,6 +65,7 @@ class NodeItem:
         output_edges: the same for all outputs, by output.
         control_edges: the consumers of its control edges.
         is_plain: whether `compute` may be called with the input entries as they are.
+        is_transfer: whether it runs even if it is dead: it sends or receives.
         is_arg, is_retval: whether it stands for an argument or a result; `index` is which.
         takes_context, is_async, is_expensive: how the kernel is called.
         cost_ns: estimate of what an expensive kernel takes; written without a lock, a statistic.
@@ -93,6 +95,7 @@ class NodeItem:
         "is_plain",
         "is_retval",
         "is_simple",
+        "is_transfer",
         "kernel",
         "kind",
         "node",
@@ -122,6 +125,7 @@ class NodeItem:
         self.kind = _kind(node)
         self.is_merge = node.op in MERGE_OPS
         self.is_control_trigger = node.op == "ControlTrigger"
+        self.is_transfer = node.op in TRANSFER_OPS
         self.is_constant_enter = self.kind == ENTER and bool(node.attrs["is_constant"])
         self.is_simple = self.is_constant = False
         self.pending = _initial_pending(node, is_merge=self.is_merge)
@@ -267,6 +271,8 @@ def _kind(node: Node) -> int:
 
 
 def _is_control_flow(node: Node) -> bool:
+    if node.op in RECV_OPS:
+        return NEVER_DEAD_ATTR not in node.attrs
     return _kind(node) != PLAIN or node.op in _DEADNESS_OPS
 
 

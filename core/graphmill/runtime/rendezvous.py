@@ -1,0 +1,309 @@
+"""`Rendezvous`: where the partitions of a step hand tensors to each other (row R1).
+
+Semantics: `tensorflow/core/framework/rendezvous.h`, `local_rendezvous.cc`,
+`tensorflow/core/common_runtime/rendezvous_mgr.cc`; that a second send under a key is refused is as
+in TensorFlow 1.0.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    OpError,
+)
+from graphmill.graph.device_name import parse_device_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.device import Device
+    from graphmill.typing import Value
+
+    ReceiveDone = Callable[[Value, bool, BaseException | None], None]
+    """Takes the value, whether it is dead, and the error if there is one."""
+
+ROOT_FRAME_ITERATION = "0:0"
+"""Frame and iteration of what is sent outside of loops."""
+_NUM_PARTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RendezvousKey:
+    """What names one tensor of one step: `SRC_DEVICE;INCARNATION;DST_DEVICE;EDGE_NAME;FRAME:ITER`.
+
+    Attributes:
+        src_device, dst_device: full names of the devices.
+        src_incarnation: of the sender; 16 hex digits in text.
+        edge_name: the edge, unique between the two devices.
+        frame_iteration: `0:0` outside of loops, else as `outer:3/inner:0`.
+    """
+
+    src_device: str
+    src_incarnation: int
+    dst_device: str
+    edge_name: str
+    frame_iteration: str = ROOT_FRAME_ITERATION
+
+    def __str__(self) -> str:
+        return self.prefix + self.frame_iteration
+
+    @property
+    def prefix(self) -> str:
+        """The text of the key up to the frame: the same in all iterations."""
+        return f"{self.src_device};{self.src_incarnation:016x};{self.dst_device};{self.edge_name};"
+
+    @classmethod
+    def parse(cls, text: str) -> RendezvousKey:
+        """Return the key that `text` spells.
+
+        Raises:
+            InvalidArgumentError: it is not made of five parts with two full device names.
+        """
+        parts = text.split(";", _NUM_PARTS - 1)
+        if len(parts) == _NUM_PARTS and parts[3] and _is_full(parts[0]) and _is_full(parts[2]):
+            try:
+                return cls(parts[0], int(parts[1], 16), parts[2], parts[3], parts[4])
+            except ValueError:
+                pass  # the incarnation is no number
+        raise InvalidArgumentError(
+            f"Invalid rendezvous key: {text!r}; expected "
+            "'SRC_DEVICE;INCARNATION;DST_DEVICE;EDGE_NAME;FRAME:ITER' with full device names"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TransferArgs:
+    """What a sender or a receiver says of its end.
+
+    Attributes:
+        device: where the value is, or is wanted; None for host memory of no device.
+        on_host: whether it is in host memory there.
+        cancellation: what may end the waiting of a receiver.
+    """
+
+    device: Device | None = None
+    on_host: bool = True
+    cancellation: CancellationManager | None = None
+
+
+HOST = TransferArgs()
+"""The end of a client: NumPy values in host memory."""
+
+
+class Rendezvous(ABC):
+    """Hands values from senders to receivers, each under a key of its own; either may come first.
+
+    Threads: any thread may call anything. `done` is called outside of all locks, once, by whichever
+    thread completes the pair: the receiver's, the sender's, or one that aborts or cancels.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def send(self, key: str, args: TransferArgs, value: Value, is_dead: bool = False) -> None:
+        """Give a value to the receiver under `key`; never wait for him.
+
+        Raises:
+            AbortedError: a value that was sent under `key` before has not been received.
+            OpError: the rendezvous was aborted; derived from what it was aborted with.
+        """
+
+    @abstractmethod
+    def recv_async(self, key: str, args: TransferArgs, done: ReceiveDone) -> None:
+        """Call `done(value, is_dead, error)` when the value under `key` is there.
+
+        The error is CancelledError after a cancellation, AbortedError if somebody waits for `key`
+        already, and after `start_abort` derived from what that was given.
+        """
+
+    @abstractmethod
+    def start_abort(self, error: OpError) -> None:
+        """Fail all that wait, and all calls from now on; only the first call counts."""
+
+    def recv(
+        self, key: str, args: TransferArgs, timeout: float | None = None
+    ) -> tuple[Value, bool]:
+        """Wait for the value under `key`; return it and whether it is dead.
+
+        Args:
+            key: the key.
+            args: the receiver's end; its `cancellation` ends the waiting.
+            timeout: seconds; None to wait without end.
+
+        Raises:
+            DeadlineExceededError: nothing came in time. The value is lost if it comes later.
+            OpError: what `recv_async` tells.
+        """
+        arrived = threading.Event()
+        outcome: list[tuple[Value, bool, BaseException | None]] = []
+
+        def done(value: Value, is_dead: bool, error: BaseException | None) -> None:
+            outcome.append((value, is_dead, error))
+            arrived.set()
+
+        self.recv_async(key, args, done)
+        if not arrived.wait(timeout):
+            raise DeadlineExceededError(f"nothing was sent within {timeout} s under {key}")
+        value, is_dead, error = outcome[0]
+        if error is not None:
+            raise error
+        return value, is_dead
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A value that waits for its receiver."""
+
+    args: TransferArgs
+    value: Any
+    is_dead: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A receiver that waits for its value."""
+
+    args: TransferArgs
+    done: ReceiveDone
+    token: int | None = None
+    is_taken: bool = False
+
+    def withdraw(self) -> None:
+        """Withdraw the callback for cancellation."""
+        if self.token is not None and self.args.cancellation is not None:
+            self.args.cancellation.deregister(self.token)
+
+
+class IntraProcessRendezvous(Rendezvous):
+    """The rendezvous of devices in this process; copies between their memories on the way.
+
+    Threads: `_lock` guards the table and the error. Copies and callbacks run outside of it.
+    """
+
+    __slots__ = ("_error", "_lock", "_table")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._table: dict[str, _Sent | _Waiting] = {}
+        self._error: OpError | None = None
+
+    def send(self, key: str, args: TransferArgs, value: Value, is_dead: bool = False) -> None:
+        """Give a value to the receiver under `key`; see `Rendezvous.send`."""
+        sent = _Sent(args, value, is_dead)
+        with self._lock:
+            error = self._error
+            waiting = self._table.get(key) if error is None else None
+            if type(waiting) is _Waiting:
+                waiting.is_taken = True
+                del self._table[key]
+            elif waiting is None and error is None:
+                self._table[key] = sent
+        if error is not None:
+            raise derived(error)
+        if type(waiting) is _Waiting:
+            waiting.withdraw()
+            _deliver(sent, waiting.args, waiting.done)
+        elif waiting is not None:
+            raise AbortedError(f"Duplicated send: {key}. The value sent before is still there")
+
+    def recv_async(self, key: str, args: TransferArgs, done: ReceiveDone) -> None:
+        """Call `done(value, is_dead, error)` when the value is there; see `Rendezvous`."""
+        waiting = _Waiting(args, done)
+        with self._lock:
+            error = self._error
+            found = self._table.get(key) if error is None else None
+            if type(found) is _Sent:
+                del self._table[key]
+            elif found is None and error is None:
+                self._table[key] = waiting
+        if error is not None:
+            done(None, False, derived(error))
+        elif type(found) is _Sent:
+            _deliver(found, args, done)
+        elif found is not None:
+            done(
+                None, False, AbortedError(f"Duplicated recv: {key}. Somebody waits for it already")
+            )
+        elif args.cancellation is not None:
+            self._watch_cancellation(key, waiting, args.cancellation)
+
+    def start_abort(self, error: OpError) -> None:
+        """Fail all that wait, and all calls from now on; only the first call counts."""
+        with self._lock:
+            if self._error is not None:
+                return
+            self._error = error
+            waiting = [entry for entry in self._table.values() if type(entry) is _Waiting]
+            self._table.clear()
+        for entry in waiting:
+            entry.withdraw()
+            entry.done(None, False, derived(error))
+
+    @property
+    def num_entries(self) -> int:
+        """How many values and receivers wait."""
+        return len(self._table)
+
+    def _watch_cancellation(
+        self, key: str, waiting: _Waiting, cancellation: CancellationManager
+    ) -> None:
+        waiting.token = cancellation.register(lambda: self._cancel(key, waiting))
+        if waiting.token is None:
+            self._cancel(key, waiting)
+        elif waiting.is_taken:  # it came before the token was there to be withdrawn
+            waiting.withdraw()
+
+    def _cancel(self, key: str, waiting: _Waiting) -> None:
+        with self._lock:
+            if self._table.get(key) is not waiting:
+                return
+            del self._table[key]
+        waiting.done(None, False, CancelledError(f"the wait for {key} was cancelled"))
+
+
+def derived(error: OpError) -> OpError:
+    """Return an error of the same class and message that says that another one is its cause."""
+    made = copy.copy(error)
+    made.is_derived = True
+    made.node = made.op = made.device = made.plugin = None
+    made.__cause__ = error
+    return made
+
+
+def _deliver(sent: _Sent, wanted: TransferArgs, done: ReceiveDone) -> None:
+    if sent.is_dead:
+        done(None, True, None)
+        return
+    try:
+        value = _copied(sent.value, sent.args, wanted)
+    except Exception as error:  # noqa: BLE001 - a device's code: the receiver's node names the place
+        done(None, False, error)
+    else:
+        done(value, False, None)
+
+
+def _copied(value: Value, source: TransferArgs, wanted: TransferArgs) -> Value:
+    if source.device is wanted.device and source.on_host == wanted.on_host:
+        return value
+    if not source.on_host:
+        value = source.device.to_host(value)  # type: ignore[union-attr]
+    if not wanted.on_host:
+        value = wanted.device.to_device(value)  # type: ignore[union-attr]
+    return value
+
+
+def _is_full(name: str) -> bool:
+    try:
+        return parse_device_name(name).is_complete
+    except InvalidArgumentError:
+        return False

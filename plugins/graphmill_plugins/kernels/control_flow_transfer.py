@@ -1,0 +1,76 @@
+"""Send and receive: how a tensor crosses from one device to another, dead or alive.
+
+Semantics: tensorflow/core/kernels/sendrecv_ops.cc. An executor runs them even where their inputs
+are dead; the sender then gets `DEAD` for its input, and the receiver gives it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill import errors
+from graphmill.runtime.dead import DEAD
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.rendezvous import ROOT_FRAME_ITERATION, RendezvousKey, TransferArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+_HOST_OPS = frozenset({"_HostSend", "_HostRecv"})
+
+
+class _Transfer:
+    """What both ends share: the key, and where the value is."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self.prefix = RendezvousKey(
+            construction.attr("send_device"),
+            construction.attr("send_device_incarnation") & (1 << 64) - 1,
+            construction.attr("recv_device"),
+            construction.attr("tensor_name"),
+        ).prefix
+        self.device = device = construction.device
+        self.on_host = device is None or device.is_host_memory or construction.op in _HOST_OPS
+        self.args = TransferArgs(device, self.on_host)
+
+    def key(self, ctx: OpKernelContext) -> str:
+        """Return the key in the present iteration."""
+        return self.prefix + (ctx.iteration_name or ROOT_FRAME_ITERATION)
+
+
+def _rendezvous(ctx: OpKernelContext) -> Any:
+    rendezvous = ctx.rendezvous
+    if rendezvous is None:
+        raise errors.InternalError(
+            f"Op kernel context needs to provide a rendezvous for {ctx.op}: the step runs on one "
+            "device, so nobody is at the other end"
+        )
+    return rendezvous
+
+
+@kernel("_Send", "_HostSend", "Send", stateful=True)
+class Send(_Transfer):
+    """Send a value, or that it is dead."""
+
+    def __call__(self, ctx: OpKernelContext, value: Value) -> None:
+        """Hand the value over; the copy to the other device is made when it is received."""
+        is_dead = value is DEAD
+        _rendezvous(ctx).send(self.key(ctx), self.args, None if is_dead else value, is_dead)
+
+
+@kernel("_Recv", "_HostRecv", "Recv", async_=True)
+class Recv(_Transfer):
+    """Receive a value, or `DEAD`."""
+
+    def __call__(self, ctx: OpKernelContext, *, done: Callable[..., None]) -> None:
+        """Have the executor told when the value is there."""
+
+        def received(value: Value, is_dead: bool, error: BaseException | None) -> None:
+            done(DEAD if is_dead else value, error)
+
+        args = TransferArgs(self.device, self.on_host, ctx.cancellation)
+        _rendezvous(ctx).recv_async(self.key(ctx), args, received)
