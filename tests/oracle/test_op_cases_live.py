@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -51,9 +52,8 @@ def test_live_answers(op, ask, runners):
     wrong = []
     for case in BY_OP[op]:
         live = ask(case)
-        stored = STORED[case.id].answer
-        if case.compare != "shape":
-            wrong += [f"{case.id} stored: {text}" for text in [difference(case, live, stored, "numpy")] if text]
+        asked_again = difference(replace(case, differs=""), live, STORED[case.id].answer, "numpy")
+        wrong += [f"{case.id} as stored: {asked_again}"] if asked_again else []
         if not {"numpy", "session"} & set(case.skip):
             text = difference(case, live, ours(case, runners), "numpy")
             wrong += [f"{case.id}: {text}"] if text else []

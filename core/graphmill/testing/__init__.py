@@ -2,8 +2,9 @@
 
     cases/          what every op is asked, as data, and what TensorFlow answers
     case            reads the cases
-    runner          runs one on a backend or in a session
-    compare         says how two results differ
+    runner          runs one on a kernel by itself; jax_runner under JAX, session_runner as a graph
+    judge           compares what came of it with the stored answer of TensorFlow
+    conformance     test classes for devices and their kernels
     reference       a naive evaluator of a graph, to hold executors against
     graphs          random small graphs
     plugin          pytest fixtures (loaded by itself through pytest's entry points)

@@ -81,9 +81,15 @@ def canonical(kind: str, value: Any) -> Any:
     return value
 
 
-def case_graph(case: Case, ops: OpRegistry) -> CaseGraph:
-    """Make the graph of a case: the op behind placeholders, or the nodes of its program."""
-    graph = GraphMaker(ops)
+def case_graph(case: Case, ops: OpRegistry, device: str = "") -> CaseGraph:
+    """Make the graph of a case: the op behind placeholders, or the nodes of its program.
+
+    Args:
+        case: the case.
+        ops: the OpDefs to make nodes by.
+        device: where all nodes but placeholders are placed; "" for no wish.
+    """
+    graph = GraphMaker(ops, device)
     if case.program is not None:
         return _program_graph(case, case.program, graph)
     sources: list[Source | tuple[Source, ...]] = []
@@ -110,8 +116,9 @@ def _program_graph(case: Case, program: Program, graph: GraphMaker) -> CaseGraph
 class GraphMaker:
     """Add nodes to a GraphDef, knowing the types of what was added."""
 
-    def __init__(self, ops: OpRegistry) -> None:
+    def __init__(self, ops: OpRegistry, device: str = "") -> None:
         self._ops = ops
+        self._device = device
         self._types: dict[str, tuple[DType, ...]] = {}
         self._feeds: dict[str, Any] = {}
         self.graph_def = proto.GraphDef()
@@ -128,9 +135,13 @@ class GraphMaker:
         return Source(name)
 
     def node(self, spec: NodeSpec) -> None:
-        """Add a node."""
+        """Add a node; an op that newer graphs may not use makes the graph an older one."""
+        removed = self._ops.get(spec.op).deprecated_version
+        if removed:
+            versions = self.graph_def.versions
+            versions.producer = min(versions.producer, removed - 1)
         self._types[spec.name] = _fill_node(
-            self.graph_def.node.add(), spec, self._ops, self._types, _input_name
+            self.graph_def.node.add(device=self._device), spec, self._ops, self._types, _input_name
         )
 
     def function(self, spec: FunctionSpec) -> None:
@@ -203,7 +214,7 @@ def _fill_node(
     for tree in spec.inputs:
         sources = tree if isinstance(tree, tuple) else (tree,)
         node.input.extend(input_name(source) for source in sources)
-        found = tuple(types[source.node][source.output] for source in sources)
+        found = _source_types(sources, types)
         input_types.append(found if isinstance(tree, tuple) else found[0])
     node.input.extend(f"^{name}" for name in spec.after)
     node.name, node.op = spec.name, spec.op
@@ -211,6 +222,16 @@ def _fill_node(
     for key, value in attrs.items():
         attr_to_proto(value, node.attr[key])
     return tuple(op_def.output_types(attrs))
+
+
+def _source_types(
+    sources: Sequence[Source], types: Mapping[str, tuple[DType, ...]]
+) -> tuple[DType, ...]:
+    """Look up what sources give; a node that comes later, round a loop, gives what others do."""
+    known = {s: types[s.node][s.output] for s in sources if s.node in types}
+    if sources and not known:
+        raise SpecError(f"There is no node or feed {sources[0].node!r} before this node")
+    return tuple(known.get(source, next(iter(known.values()))) for source in sources)
 
 
 def _inferred(op_def: OpDef, input_types: Sequence[Types]) -> dict[str, Any]:

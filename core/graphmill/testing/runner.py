@@ -15,6 +15,7 @@ from graphmill import errors
 from graphmill.dtypes import DType, as_dtype
 from graphmill.runtime.kernel import KernelDef, OpKernel, OpKernelConstruction, bind
 from graphmill.testing.answers import Answer
+from graphmill.testing.folders import case_folder
 from graphmill.testing.op_graph import NODE, node_attrs
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernel_registry import KernelRegistry
     from graphmill.testing.case import Case
 
-# What an array namespace refuses by itself, shapes that do not broadcast above all, is passed on by
-# the executor as an invalid argument.
-_REFUSALS = ("<ValueError>", "<TypeError>")
 
 
 class NotApplicableError(Exception):
@@ -63,6 +61,11 @@ class KernelRunner:
     """Run cases on NumPy kernels."""
 
     backend = "numpy"
+    # What the namespace refuses by itself, shapes that do not broadcast above all, is passed on by
+    # executors as an invalid argument (graphmill.runtime.kernel_errors).
+    refusals: tuple[str, ...] = (
+        *("<ValueError>", "<IndexError>", "<OverflowError>", "<ZeroDivisionError>"),
+    )
 
     def __init__(self, ops: OpRegistry, kernels: KernelRegistry) -> None:
         self._ops = ops
@@ -75,14 +78,16 @@ class KernelRunner:
             NotApplicableError: if it needs a session, or the backend has no kernel of its own.
         """
         answer = answer_of(lambda: self._run(case))
-        if answer.error in _REFUSALS:
+        if answer.error in self.refusals:
             return replace(answer, error="InvalidArgument")
         return answer
 
     def _run(self, case: Case) -> Answer:
         bound = self.bind(case)
-        with np.errstate(all="ignore"):
-            return checked_answer(bound.call(bound.inputs), bound.output_types)
+        with np.errstate(all="ignore"), case_folder(case) as folder:
+            results = bound.call([folder.inside(value) for value in bound.inputs])
+            answer = checked_answer(results, bound.output_types)
+            return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
 
     def bind(self, case: Case) -> BoundCase:
         """Find the kernel of a case and bind it.
@@ -134,7 +139,10 @@ def answer_of(run: Callable[[], Answer]) -> Answer:
 
 def checked_answer(results: Sequence[Any], wanted: Sequence[DType]) -> Answer:
     """Make an answer of results; a NumPy dtype that is not the op's shows as the dtype's name."""
-    arrays = [np.asarray(result) for result in results]
+    arrays = [
+        np.asarray(result, dtype=object if isinstance(result, bytes) else None)
+        for result in results
+    ]
     names = [
         dtype.name
         if array.dtype == dtype.as_numpy_dtype

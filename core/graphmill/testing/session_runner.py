@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphmill import errors
 from graphmill.dtypes import as_dtype
+from graphmill.testing.folders import case_folder
 from graphmill.testing.op_graph import NODE, CaseGraph, case_graph
-from graphmill.testing.runner import answer_of, checked_answer
+from graphmill.testing.runner import NotApplicableError, answer_of, checked_answer
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
@@ -16,29 +18,42 @@ if TYPE_CHECKING:
 
 
 class SessionRunner:
-    """Run cases in a session each, on the devices of a host."""
+    """Run each case in a session of its own.
 
-    def __init__(self, host: Host) -> None:
+    Args:
+        host: the host of the sessions.
+        device: where the op is placed; "" leaves it to placement.
+    """
+
+    def __init__(self, host: Host, device: str = "") -> None:
         self._host = host
+        self._device = device
 
     def run(self, case: Case) -> Answer:
-        """Answer a case."""
+        """Answer a case.
+
+        Raises:
+            NotApplicableError: if no kernel for the op is registered.
+        """
         return answer_of(lambda: self._run(case))
 
     def _run(self, case: Case) -> Answer:
-        graph = case_graph(case, self._host.ops)
+        if not self._host.kernels.registrations(self._host.ops.get(case.op)):
+            raise NotApplicableError(f"{case.op} has no kernel")
+        graph = case_graph(case, self._host.ops, self._device)
         results: list[Any] = []
-        with self._session(graph) as session:
+        with case_folder(case) as folder, self._session(graph) as session:
+            feeds = {name: folder.inside(value) for name, value in graph.feeds.items()}
             for fetches, targets in graph.steps:
                 try:
-                    results += session.run(list(fetches), graph.feeds, targets=list(targets))
+                    results += session.run(list(fetches), feeds, targets=list(targets))
                 except errors.OpError as error:
                     if case.program is None and NODE not in str(error):
-                        raise AssertionError(
-                            f"The error does not name the node: {error}"
-                        ) from error
+                        text = f"The error does not name the node: {error}"
+                        raise AssertionError(text) from error
                     raise
-        return checked_answer(results, [as_dtype(name) for name in graph.dtypes])
+        answer = checked_answer(results, [as_dtype(name) for name in graph.dtypes])
+        return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
 
     def _session(self, graph: CaseGraph) -> Any:
         from graphmill.session.session import Session

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import importlib
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.ops.op_registry import OpRegistry
 from graphmill.testing.answers import Answer
+from graphmill.testing.folders import case_folder
 from graphmill.testing.inputs import Input, Values, parse_input
-from graphmill.testing.program import FunctionSpec, NodeSpec, Source, parse_function, parse_node
+from graphmill.testing.op_graph import case_graph
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphmill.testing.case import Case, Program
+    from graphmill.testing.case import Case
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # plain kernels: fewer roundings to explain
@@ -40,10 +43,10 @@ def ask(case: Case) -> Answer:
         Exception: whatever TensorFlow raises for a case that is no case (an unknown op or attr).
     """
     answer = _ask(case, shapes=False)
-    # Some shape functions refuse an input of unknown shape that the kernel itself would take.
-    return (
-        _ask(case, shapes=True) if answer.error and not answer.message.startswith(_RUN) else answer
-    )
+    if answer.error and not answer.message.startswith(_RUN):
+        # Some shape functions refuse an input of unknown shape that the kernel itself would take.
+        return _ask(case, shapes=True)
+    return answer
 
 
 def _ask(case: Case, *, shapes: bool) -> Answer:
@@ -56,10 +59,13 @@ def _ask(case: Case, *, shapes: bool) -> Answer:
             if case.program is None:
                 runs = [_single(case, feeds)]
             else:
-                runs = _program(case, case.program, feeds)
+                runs = _program(case, feeds)
         except (ValueError, TypeError, tf.errors.OpError) as error:
             return Answer(error=_class_name(error), message=str(error))
-    return _run(graph, runs, feeds.values)
+    with case_folder(case) as folder:
+        given = {key: folder.inside(value) for key, value in feeds.values.items()}
+        answer = _run(graph, runs, given)
+        return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
 
 
 class _Feeds:
@@ -145,78 +151,38 @@ def _single(case: Case, feeds: _Feeds) -> list[Any]:
         else _placeholder(tree, feeds)
         for tree in case.inputs
     ]
-    operation = _apply(case.op, "node", inputs, case.attrs, {})
+    operation = _apply(case.op, "node", inputs, case.attrs)
     return list(operation.outputs) or [operation]
 
 
-def _program(case: Case, program: Program, feeds: _Feeds) -> list[list[Any]]:
-    functions: dict[str, Any] = {}
-    for text in program.functions:
-        spec = parse_function(text, case.attrs)
-        functions[spec.name] = _function(spec, functions)
-    made: dict[str, Any] = {
-        name: _placeholder(value, feeds, name).op for name, value in program.feed.items()
-    }
-    for text in program.nodes:
-        _add_node(parse_node(text, case.attrs), made, functions)
-    return [[_fetch(made, name) for name in step.split()] for step in program.run]
-
-
-def _fetch(made: Mapping[str, Any], text: str) -> Any:
-    name, _, index = text.partition(":")
-    operation = made[name]
-    return operation.outputs[int(index or 0)] if operation.outputs else operation
-
-
-def _add_node(spec: NodeSpec, made: dict[str, Any], functions: Mapping[str, Any]) -> None:
-    def resolve(source: Source) -> Any:
-        value = made[source.node]
-        return value.outputs[source.output] if hasattr(value, "outputs") else value
-
+def _program(case: Case, feeds: _Feeds) -> list[list[Any]]:
+    """Import the graph of a program; only single ops are built by TensorFlow's own code."""
     tf = _tf()
-    inputs = [
-        [resolve(one) for one in tree] if isinstance(tree, tuple) else resolve(tree)
-        for tree in spec.inputs
+    made = case_graph(case, OpRegistry())
+    content = made.graph_def.SerializeToString()
+    tf.import_graph_def(tf.compat.v1.GraphDef.FromString(content), name="")
+    graph = tf.compat.v1.get_default_graph()
+    for name, value in made.feeds.items():
+        feeds.values[graph.get_tensor_by_name(name)] = value
+    return [
+        [graph.as_graph_element(name) for name in (*fetches, *targets)]
+        for fetches, targets in made.steps
     ]
-    with tf.control_dependencies([made[name] for name in spec.after]):
-        made[spec.name] = _apply(spec.op, spec.name, inputs, spec.attrs, functions)
 
 
-def _function(spec: FunctionSpec, functions: Mapping[str, Any]) -> Any:
-    tf = _tf()
-    defun = importlib.import_module("tensorflow.python.framework.function").Defun
-
-    def body(*arguments: Any) -> Any:
-        made: dict[str, Any] = dict(
-            zip((name for name, _ in spec.arguments), arguments, strict=True)
-        )
-        for node in spec.nodes:
-            _add_node(node, made, functions)
-        values = [
-            made[s.node].outputs[s.output] if hasattr(made[s.node], "outputs") else made[s.node]
-            for s in spec.returns
-        ]
-        return values if len(values) != 1 else values[0]
-
-    types = [tf.as_dtype(dtype) for _, dtype in spec.arguments]
-    return defun(*types, func_name=spec.name)(body)
-
-
-def _placeholder(value: Input, feeds: _Feeds, name: str | None = None) -> Any:
+def _placeholder(value: Input, feeds: _Feeds) -> Any:
     tf = _tf()
     dtype = tf.as_dtype(value.dtype)
     values = value.values()
     shape = values.shape if feeds.shapes else None
-    holder = tf.compat.v1.placeholder(dtype, shape=shape, name=name)
+    holder = tf.compat.v1.placeholder(dtype, shape=shape)
     if dtype.is_quantized:
         values = values.view(dtype.as_numpy_dtype)
     feeds.values[holder] = values
     return holder
 
 
-def _apply(
-    op: str, name: str, inputs: list[Any], attrs: Mapping[str, Any], functions: Mapping[str, Any]
-) -> Any:
+def _apply(op: str, name: str, inputs: list[Any], attrs: Mapping[str, Any]) -> Any:
     """Add one node; TensorFlow's own C++ checks it and fills in the defaults."""
     op_def = _framework("op_def_registry").get(op)
     if op_def is None:
@@ -227,7 +193,7 @@ def _apply(
     values = _inferred(op_def, inputs)
     for key, value in attrs.items():
         if key in kinds:
-            values[key] = _attr_value(kinds[key], value, functions)
+            values[key] = _attr_value(kinds[key], value)
     flat = [x for tree in inputs for x in (tree if isinstance(tree, list) else [tree])]
     graph = _tf().compat.v1.get_default_graph()
     add = graph._create_op_internal  # noqa: SLF001 - the one way to name attrs as they are
@@ -250,16 +216,16 @@ def _inferred(op_def: Any, inputs: list[Any]) -> dict[str, Any]:
     return values
 
 
-def _attr_value(kind: str, value: Any, functions: Mapping[str, Any]) -> Any:
+def _attr_value(kind: str, value: Any) -> Any:
     attr_value = _tf().compat.v1.AttrValue
     if kind.startswith("list("):
         field = _FIELDS[kind[5:-1]]
-        items = [_attr_item(kind[5:-1], item, functions) for item in value]
+        items = [_attr_item(kind[5:-1], item) for item in value]
         return attr_value(list=attr_value.ListValue(**{field: items}))
-    return attr_value(**{_FIELDS[kind]: _attr_item(kind, value, functions)})
+    return attr_value(**{_FIELDS[kind]: _attr_item(kind, value)})
 
 
-def _attr_item(kind: str, value: Any, functions: Mapping[str, Any]) -> Any:
+def _attr_item(kind: str, value: Any) -> Any:
     tf = _tf()
     if kind == "type":
         return tf.as_dtype(value).as_datatype_enum
@@ -270,10 +236,6 @@ def _attr_item(kind: str, value: Any, functions: Mapping[str, Any]) -> Any:
     if kind == "tensor":
         given = parse_input(value, {}, "attr")
         return tf.make_tensor_proto(given.values(), dtype=tf.as_dtype(given.dtype))
-    if kind == "func":
-        function = functions[value]
-        function.add_to_graph(tf.compat.v1.get_default_graph())
-        return tf.compat.v1.NameAttrList(name=function.name)
     if kind == "string":
         return value if isinstance(value, bytes) else value.encode()
     return value
@@ -283,7 +245,6 @@ _FIELDS = {
     "type": "type",
     "shape": "shape",
     "tensor": "tensor",
-    "func": "func",
     "string": "s",
     "int": "i",
     "float": "f",

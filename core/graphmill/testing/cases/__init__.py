@@ -97,8 +97,8 @@ header is the one that the case counts for. Such cases run in a session only.
 
 A node is `name = Op(input, ..., attr=value, after=[node, ...])`; `OP` is the op of the header.
 `u[1]` is output 1 of u, `[a, b]` a list input; an attr value is a Python literal, a dtype name or
-the name of an attr or sweep of the table. An op without outputs gives no result. `error` is what some
-step must raise. `functions` holds texts like
+the name of an attr or sweep of the table. An op without outputs gives no result. `error` is what
+some step must raise. `functions` holds texts like
 `"f(x: float32, n: int32) -> (float32): y = Mul(x, x); return y"`, used as attr values by name.
 
 Ids

@@ -1,0 +1,39 @@
+"""Sessions answer random small graphs as the naive evaluator does (E7, S6)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.session.session import Session
+from graphmill.testing.graphs import graphs, random_graph
+from graphmill.testing.reference import ReferenceSession
+
+
+def check(made, host):
+    wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
+    with Session(graph=made.graph_def, host=host) as session:
+        results = session.run(list(made.fetches), made.feeds)
+    for name, want, have in zip(made.fetches, wanted, results, strict=True):
+        assert np.asarray(have).dtype == np.asarray(want).dtype, f"{made.name}, {name}"
+        np.testing.assert_allclose(
+            have, want, rtol=1e-5, atol=1e-6, err_msg=f"{made.name}, {name}"
+        )
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_seeded_graphs(seed, graphmill_host):
+    check(random_graph(seed, graphmill_host.ops), graphmill_host)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(made=graphs(OpRegistry()))
+def test_drawn_graphs(made, graphmill_host):
+    check(made, graphmill_host)
+
+
+def test_a_large_graph(graphmill_host):
+    """Nothing depends on recursion."""
+    check(random_graph(7, graphmill_host.ops, nodes=3000), graphmill_host)
