@@ -11,7 +11,7 @@ from graphmill.errors import FailedPreconditionError
 from graphmill.graph.graph import Graph
 from graphmill.graph.import_export import extend_graph, graph_to_graph_def
 from graphmill.lowering.passes import PassOptions, run_passes
-from graphmill.lowering.prune import ClientGraph, build_client_graph
+from graphmill.lowering.prune import ClientEnd, ClientGraph, build_client_graph
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +83,11 @@ class GraphExecutionState:
         self._frozen = self._is_static
 
     def build_client_graph(
-        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
+        self,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        client_end: ClientEnd | None = None,
     ) -> ClientGraph:
         """Return the graph for a signature, pruned, rewritten, and seen by the passes before it.
 
@@ -91,7 +95,7 @@ class GraphExecutionState:
             NotFoundError: a feed, fetch or target does not exist.
             OpError: a pass failed.
         """
-        client = build_client_graph(self.graph, self._ops, feeds, fetches, targets)
+        client = build_client_graph(self.graph, self._ops, feeds, fetches, targets, client_end)
         run_passes("PRE_PLACEMENT", client.graph, self._options)
         return client
 

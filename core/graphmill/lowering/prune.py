@@ -8,11 +8,13 @@ nor a target needs is dropped.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.graph.algorithms import ancestors
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
+from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,6 +39,39 @@ class ClientGraph:
     feed_types: tuple[DType, ...]
     fetch_types: tuple[DType, ...]
 
+    def needed_feeds(self) -> dict[str, set[str]]:
+        """Return for each fetch of a partial run the feeds that it needs, by tensor name."""
+        return {
+            _client_tensor(node): {
+                _client_tensor(above) for above in ancestors([node]) if _is_client(above, "_Recv")
+            }
+            for node in self.graph.nodes
+            if _is_client(node, "_Send")
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEnd:
+    """The client of a partial run as an end of transfers: both ends have his device's name.
+
+    Attributes:
+        device: full name of the session's client device.
+        incarnation: of that device.
+    """
+
+    device: str
+    incarnation: int
+
+    def attrs(self, node: Node, output: int) -> dict[str, Any]:
+        """Return the attrs of the `_Recv` or `_Send` of a tensor that is fed or fetched."""
+        return {
+            "tensor_name": f"{node.name}:{output}".encode(),
+            "send_device": self.device.encode(),
+            "send_device_incarnation": self.incarnation,
+            "recv_device": self.device.encode(),
+            "client_terminated": True,
+        }
+
 
 def build_client_graph(
     full: Graph,
@@ -44,8 +79,12 @@ def build_client_graph(
     feeds: Sequence[str],
     fetches: Sequence[str],
     targets: Sequence[str],
+    client: ClientEnd | None = None,
 ) -> ClientGraph:
     """Return the part of `full` that a signature needs; `full` is not changed.
+
+    With `client` feeds and fetches travel through the rendezvous, one by one, as a partial run
+    needs it (row S8); else all at once through the call frame.
 
     Raises:
         NotFoundError: a feed, fetch or target does not exist; the message names near matches.
@@ -59,13 +98,20 @@ def build_client_graph(
     wanted = [_find_node(full, name, "target") for name in targets]
     if not fetched and not wanted:
         raise InvalidArgumentError("Must specify at least one target to fetch or execute.")
-    return _Rewriter(full, ops, fed).rewrite(fetched, wanted)
+    return _Rewriter(full, ops, fed, client).rewrite(fetched, wanted)
 
 
 class _Rewriter:
     """Copies the needed nodes into a new graph, with the feeds cut."""
 
-    def __init__(self, full: Graph, ops: OpRegistry, fed: Sequence[tuple[Node, int]]) -> None:
+    def __init__(
+        self,
+        full: Graph,
+        ops: OpRegistry,
+        fed: Sequence[tuple[Node, int]],
+        client: ClientEnd | None,
+    ) -> None:
+        self.client = client
         self.full = full
         self.ops = ops
         self.fed = fed
@@ -110,10 +156,15 @@ class _Rewriter:
 
     def _add_arg(self, index: int) -> Node:
         node, output = self.fed[index]
-        op_def = self.ops.get("_Arg")
-        attrs = {"T": node.output_types[output].base_dtype, "index": index}
+        dtype = node.output_types[output].base_dtype
+        if self.client is None:
+            op, name, attrs = "_Arg", "_arg", {"T": dtype, "index": index}
+        else:
+            op, name = "_Recv", "_recv"
+            attrs = {"tensor_type": dtype, **self.client.attrs(node, output), NEVER_DEAD_ATTR: True}
+        op_def = self.ops.get(op)
         return self.graph.add_node(
-            f"_arg_{node.name}_{output}_{index}",
+            f"{name}_{node.name}_{output}_{index}",
             op_def,
             attrs=op_def.with_defaults(attrs),
             device=node.device,
@@ -121,10 +172,16 @@ class _Rewriter:
 
     def _add_retval(self, index: int, tensor: tuple[Node, int]) -> None:
         node, output = tensor
-        op_def = self.ops.get("_Retval")
-        attrs = {"T": node.output_types[output].base_dtype, "index": index}
+        attrs: dict[str, Any] = {"T": node.output_types[output].base_dtype}
+        if self.client is None:
+            op, name = "_Retval", "_retval"
+            attrs["index"] = index
+        else:
+            op, name = "_Send", "_send"
+            attrs.update(self.client.attrs(node, output))
+        op_def = self.ops.get(op)
         self.graph.add_node(
-            f"_retval_{node.name}_{output}_{index}",
+            f"{name}_{node.name}_{output}_{index}",
             op_def,
             [self._source(node, output)],
             attrs=op_def.with_defaults(attrs),
@@ -166,3 +223,12 @@ def _find_node(graph: Graph, name: str, what: str) -> Node:
         near = suggest(name, (node.name for node in graph))
         raise NotFoundError(f"{what} {name!r} does not exist: the graph has no such node{near}")
     return graph.node(name)
+
+
+def _is_client(node: Node, op: str) -> bool:
+    return node.op == op and bool(node.attrs["client_terminated"])
+
+
+def _client_tensor(node: Node) -> str:
+    name: bytes = node.attrs["tensor_name"]
+    return name.decode("utf-8", "surrogateescape")

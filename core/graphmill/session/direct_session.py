@@ -17,6 +17,7 @@ from graphmill.lowering.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.lowering.passes import PassOptions, run_passes
 from graphmill.lowering.place import place
+from graphmill.lowering.prune import ClientEnd
 from graphmill.registry import PluginError
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
@@ -30,6 +31,7 @@ from graphmill.session.executors_cache import (
     Signature,
 )
 from graphmill.session.feeds import feed_converter, static_shape
+from graphmill.session.partial_run import PartialRuns
 from graphmill.session.thread_pools import ThreadPools
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class DirectSession:
         host: where ops, kernels, devices and executors come from.
         is_closed: set by `close`.
         session_state: the tensors that are kept between runs.
+        partial_runs: the partial runs that are not finished.
         pool: the threads for expensive kernels of steps that ask for no other; None for none.
     """
 
@@ -80,6 +83,8 @@ class DirectSession:
         )
         self._functions: dict[str, FunctionLibraryRuntime] = {}
         self._cache = ExecutorsCache()
+        self._partial_cache = ExecutorsCache()
+        self.partial_runs = PartialRuns(self)
         self._source: Graph | None = None
         self._source_size = 0
         self._source_edits = 0
@@ -164,7 +169,9 @@ class DirectSession:
         self.is_closed = True
         self.host.sessions.discard(self)
         self.cancellation.start_cancel(CancelledError("Session has been closed."))
+        self.partial_runs.close()
         self._cache.clear()
+        self._partial_cache.clear()
         for functions in self._functions.values():
             functions.close()
         self.session_state.clear()
@@ -175,11 +182,30 @@ class DirectSession:
         """Clear resource containers (row S10)."""
         self.devices.clear_containers(containers)
 
-    def _create_executors(self, key: Signature) -> ExecutorsAndKeys:
+    def partial_executors(self, key: Signature) -> ExecutorsAndKeys:
+        """Return what runs a signature piece by piece (row S8), made at the first call.
+
+        Raises:
+            OpError: as `executors`.
+        """
+        found = self._partial_cache.find(key)
+        if found is None:
+            self.check_open()
+            host = self.devices.host.attributes
+            end = ClientEnd(host.name, host.incarnation)
+            found = self._partial_cache.get_or_create(
+                key, lambda ordered: self._create_executors(ordered, end)
+            )
+        return found.executors
+
+    def _create_executors(
+        self, key: Signature, client_end: ClientEnd | None = None
+    ) -> ExecutorsAndKeys:
         feeds, fetches, targets = key
         with self._graph_lock:
             full = self._state.graph
-            client = self._state.build_client_graph(feeds, fetches, targets)
+            client = self._state.build_client_graph(feeds, fetches, targets, client_end)
+            needed_feeds = client.needed_feeds() if client_end is not None else {}
             device = place(
                 client.graph, self.devices, allow_soft_placement=self.config.allow_soft_placement
             )
@@ -200,6 +226,7 @@ class DirectSession:
             fetch_types=client.fetch_types,
             feed_shapes=shapes,
             converters=converters,
+            needed_feeds=needed_feeds,
         )
 
     def _create_partition(self, graph: Graph, device: Device) -> PerPartition:

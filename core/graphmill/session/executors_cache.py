@@ -47,6 +47,7 @@ class ExecutorsAndKeys:
         feed_shapes: what the graph says of the shapes of the feeds.
         step_count: how many steps it has run; written without a lock, a statistic.
         last_step: number of its latest step; what the cache evicts by.
+        needed_feeds: for a partial run the feeds that each fetch needs.
         converters: for each feed the function from the caller's value to a tensor.
     """
 
@@ -60,6 +61,7 @@ class ExecutorsAndKeys:
     step_count: int = 0
     last_step: int = 0
     converters: tuple[Callable[[Any], Any], ...] = field(default=())
+    needed_feeds: dict[str, set[str]] = field(default_factory=dict)
 
     def close(self) -> None:
         """Give the executors back."""

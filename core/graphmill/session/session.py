@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from graphmill import proto
-from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
+from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.graph.graph import Graph
 from graphmill.plugin.host import Host, default_host
 from graphmill.session.direct_session import DirectSession
@@ -143,18 +143,74 @@ class Session:
         self._impl.extend(as_message(proto.GraphDef, graph_def, "graph_def"))
 
     def partial_run_setup(
-        self, fetches: Any, feeds: Sequence[Any] = (), targets: Sequence[Any] = ()
+        self,
+        fetches: Any,
+        feeds: Sequence[Any] = (),
+        targets: Sequence[Any] = (),
+        *,
+        options: Any = None,
     ) -> str:
-        """Set up a partial run; not implemented yet."""
-        del fetches, feeds, targets
-        raise UnimplementedError("partial runs are not implemented yet")
+        """Begin a run that is fed and fetched piece by piece (row S8).
+
+        Args:
+            fetches: all that will be fetched, in any structure.
+            feeds: all tensors that will be fed.
+            targets: operations that are to run as well, as soon as they can.
+            options: `RunOptions`; with a `trace_level` each piece can be asked for step statistics.
+
+        Returns:
+            The handle for `partial_run`. It holds resources until everything declared has been fed
+            and fetched, an error ends it, `partial_run_release` is called, or the session closed.
+
+        Raises:
+            NotFoundError: a name does not exist, or an op has no kernel.
+        """
+        impl = self._impl
+        impl.check_open()
+        impl.sync_graph()
+        plan = self._plan(fetches)
+        names = tuple(dict.fromkeys(map(feed_name, feeds)))
+        wanted = (*plan.targets, *map(target_name, targets))
+        return impl.partial_runs.setup((names, plan.tensors, wanted), options)
 
     def partial_run(
-        self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
+        self,
+        handle: str,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        *,
+        run_metadata: Any = None,
     ) -> Any:
-        """Continue a partial run; not implemented yet."""
-        del handle, fetches, feed_dict
-        raise UnimplementedError("partial runs are not implemented yet")
+        """Feed some of what was declared, and return some fetches as soon as they are there.
+
+        Everything that can run with what has been fed so far does run before this returns. All is
+        checked before anything moves: a wrong call leaves the partial run as it was.
+
+        Args:
+            handle: what `partial_run_setup` returned.
+            fetches: declared tensors that have not been fetched yet, in any structure.
+            feed_dict: values of declared tensors that have not been fed yet.
+            run_metadata: a `RunMetadata` message that is given the statistics so far.
+
+        Raises:
+            InvalidArgumentError: the handle is unknown or finished; a tensor is fed or fetched
+                twice or was not declared; a fetch needs something that has not been fed.
+            OpError: the first error of a node; the partial run is ended by it.
+        """
+        impl = self._impl
+        impl.check_open()
+        plan = self._plan(fetches)
+        feeds = {feed_name(key): value for key, value in (feed_dict or {}).items()}
+        results = impl.partial_runs.run(handle, plan.tensors, feeds, run_metadata)
+        return plan.rebuild(results)
+
+    def partial_run_release(self, handle: str) -> None:
+        """End a partial run that will not be finished, and free what it holds.
+
+        Raises:
+            InvalidArgumentError: the handle is unknown or finished.
+        """
+        self._impl.partial_runs.release(handle)
 
     def list_devices(self) -> list[DeviceAttributes]:
         """Return name, type, memory limit and incarnation of each device."""

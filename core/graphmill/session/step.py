@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import threading
 import time
@@ -26,6 +25,7 @@ from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
 from graphmill.session.cost_model import cost_graph
 from graphmill.session.options import as_message, give_back
+from graphmill.session.step_ids import next_step_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from graphmill.session.executors_cache import ExecutorsAndKeys
     from graphmill.typing import Value
 
-_step_ids = itertools.count(1)
 # References to a result that only the call frame holds: its list, our variable, getrefcount's own.
 _ONLY_OURS = 3
 _BASE_ONLY_OURS = 2
@@ -48,7 +47,7 @@ def run_step(
     Raises:
         OpError: the first error of the step.
     """
-    step_id = next(_step_ids)
+    step_id = next_step_id()
     frame = CallFrame(values, len(executors.fetches))
     container = StepContainer(step_id)
     args = ExecutorArgs(
@@ -79,7 +78,7 @@ def run_step_with_options(
     run_options = as_message(proto.RunOptions, options, "options")
     _refuse_unsupported(run_options)
     collector = _collector(session, executors, run_options)
-    step_id = next(_step_ids)
+    step_id = next_step_id()
     frame = CallFrame(values, len(executors.fetches))
     cancellation = CancellationManager(session.cancellation)
     timeout_ms = run_options.timeout_in_ms or session.config.operation_timeout_in_ms

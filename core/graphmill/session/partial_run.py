@@ -1,0 +1,302 @@
+"""Partial runs: one step, fed and fetched piece by piece (row S8).
+
+Semantics: `PRunSetup` and `PRun` in `tensorflow/core/common_runtime/direct_session.cc`. The step
+makes progress in the threads that call `run`, each in its turn; between calls it rests.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import proto
+from graphmill.errors import CancelledError, InternalError, InvalidArgumentError, OpError
+from graphmill.runtime.call_frame import CallFrame
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
+from graphmill.runtime.rendezvous import HOST, IntraProcessRendezvous, RendezvousKey
+from graphmill.runtime.step_container import StepContainer
+from graphmill.runtime.step_runner import StepRunner
+from graphmill.runtime.step_stats import StepStatsCollector
+from graphmill.session.options import as_message, give_back
+from graphmill.session.step_ids import next_step_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from graphmill.session.direct_session import DirectSession
+    from graphmill.session.executors_cache import ExecutorsAndKeys, Signature
+    from graphmill.typing import Value
+
+MAX_UNFINISHED = 256
+"""How many unfinished partial runs a session keeps; the oldest is released beyond that."""
+
+
+class RunState:
+    """One partial run.
+
+    Threads: `lock` is held by the call that drives the step; calls for one handle wait in turn.
+
+    Attributes:
+        pending_feeds, pending_fetches: what was declared and has not come yet.
+        fed: what has been fed.
+    """
+
+    def __init__(self, session: DirectSession, executors: ExecutorsAndKeys, collector: Any) -> None:
+        self.lock = threading.Lock()
+        self.executors = executors
+        self.pending_feeds = set(executors.feeds)
+        self.pending_fetches = set(executors.fetches)
+        self.fed: set[str] = set()
+        self.collector = collector
+        self._session = session
+        self._rendezvous = IntraProcessRendezvous()
+        step_id = next_step_id()
+        self._cancellation = CancellationManager(session.cancellation)
+        self._args = ExecutorArgs(
+            step_id,
+            CallFrame((), 0),
+            runner=StepRunner(session.pool),
+            cancellation_manager=self._cancellation,
+            rendezvous=self._rendezvous,
+            session_state=session.session_state,
+            stats_collector=collector,
+            step_container=StepContainer(step_id),
+        )
+        self._barrier = ExecutorBarrier(len(executors.items), self._args)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all executors have ended."""
+        return self._barrier.is_done
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether everything that was declared has been fed and fetched, or the run has failed."""
+        return self._barrier.error is not None or not (self.pending_feeds or self.pending_fetches)
+
+    def start(self) -> None:
+        """Start the executors; they go as far as they can without any feed."""
+        with np.errstate(all="ignore"):
+            for item in self.executors.items:
+                item.executor.run_async(self._args, self._barrier.partition_done)
+            self._args.runner.run_posted()
+
+    def check(self, fetches: Sequence[str], feeds: Iterable[str]) -> None:
+        """Check a call before anything moves.
+
+        Raises:
+            InvalidArgumentError: see `Session.partial_run`.
+        """
+        feeds = list(feeds)
+        for name in feeds:
+            if name in self.fed:
+                raise InvalidArgumentError(f"The feed '{name}' has already been fed.")
+            if name not in self.pending_feeds:
+                raise self._undeclared("feed", name, self.executors.feeds)
+        for name in fetches:
+            if name not in self.executors.fetches:
+                raise self._undeclared("fetch", name, self.executors.fetches)
+            if name not in self.pending_fetches:
+                raise InvalidArgumentError(f"The fetch '{name}' has already been fetched.")
+            missing = self.executors.needed_feeds[name] - self.fed - set(feeds)
+            if missing:
+                raise InvalidArgumentError(
+                    f"The fetch '{name}' can't be computed from the feeds that have been fed so "
+                    f"far; it also needs {', '.join(sorted(missing))}"
+                )
+
+    def run(self, fetches: Sequence[str], feeds: Mapping[str, Value]) -> list[Value]:
+        """Feed, let everything run that can, and return the fetches.
+
+        Raises:
+            OpError: the first error of the step.
+        """
+        with np.errstate(all="ignore"):
+            for name, value in feeds.items():
+                self.pending_feeds.discard(name)
+                self.fed.add(name)
+                self._rendezvous.send(self._key(name), HOST, value)
+            received = self._receive(fetches)
+            runner = self._args.runner
+            runner.run_until(lambda: len(received) == len(fetches) or self.is_done)
+            runner.run_posted()
+            if not (self.pending_feeds or self.pending_fetches) and not self.is_done:
+                runner.run_until(lambda: self.is_done)
+        if self._barrier.error is not None:
+            raise self._barrier.error
+        return self._results(fetches, received)
+
+    def cancel(self, reason: OpError) -> None:
+        """End the run: what waits is woken and the executors end."""
+        self._cancellation.start_cancel(reason)
+        self._rendezvous.start_abort(reason)
+        if not self.is_done:
+            self._args.runner.run_until(lambda: self.is_done)
+        self.close()
+
+    def close(self) -> None:
+        """Free what the step holds."""
+        self._args.close()
+        self._cancellation.close()
+        container = self._args.step_container
+        if container is not None and container.is_used:
+            self._session.devices.clear_containers([container.name])
+
+    def _receive(self, fetches: Sequence[str]) -> dict[str, tuple[Value, bool]]:
+        received: dict[str, tuple[Value, bool]] = {}
+        post = self._args.runner.post
+
+        def receiver(name: str) -> Callable[[Value, bool, BaseException | None], None]:
+            def done(value: Value, is_dead: bool, error: BaseException | None) -> None:
+                if error is None:
+                    post(lambda: received.__setitem__(name, (value, is_dead)))
+
+            return done
+
+        for name in fetches:
+            self.pending_fetches.discard(name)
+            self._rendezvous.recv_async(self._key(name), HOST, receiver(name))
+        return received
+
+    def _results(
+        self, fetches: Sequence[str], received: Mapping[str, tuple[Value, bool]]
+    ) -> list[Value]:
+        results = []
+        for name in fetches:
+            if name not in received:
+                raise InternalError(f"the partial run ended without computing '{name}'")
+            value, is_dead = received[name]
+            if is_dead:
+                raise InvalidArgumentError(
+                    f"fetch '{name}' was not evaluated: it is in a branch that was not taken (dead)"
+                )
+            if isinstance(value, np.ndarray):
+                value = value.copy() if value.ndim else value[()]
+            results.append(value)
+        return results
+
+    def _key(self, name: str) -> str:
+        client = self._session.devices.host.attributes
+        return str(RendezvousKey(client.name, client.incarnation, client.name, name))
+
+    def _undeclared(self, what: str, name: str, declared: Sequence[str]) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"The {what} '{name}' was not declared in partial_run_setup; "
+            f"declared: {', '.join(declared) or 'none'}"
+        )
+
+
+class PartialRuns:
+    """The unfinished partial runs of one session.
+
+    Threads: `_lock` guards the table.
+    """
+
+    def __init__(self, session: DirectSession) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._states: dict[str, RunState] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def setup(self, key: Signature, options: Any) -> str:
+        """Begin a partial run; return its handle."""
+        executors = self._session.partial_executors(key)
+        run_options = as_message(proto.RunOptions, options, "options")
+        is_traced = run_options.trace_level > proto.RunOptions.NO_TRACE
+        state = RunState(self._session, executors, StepStatsCollector() if is_traced else None)
+        handle = f"{'->'.join((','.join(key[0]), ','.join(key[1])))};{next(self._numbers)}"
+        with self._lock:
+            self._states[handle] = state
+        with state.lock:
+            state.start()
+        self._release_oldest()
+        return handle
+
+    def run(
+        self, handle: str, fetches: Sequence[str], feeds: Mapping[str, Any], run_metadata: Any
+    ) -> list[Value]:
+        """Do one piece of a partial run.
+
+        Raises:
+            OpError: see `Session.partial_run`.
+        """
+        state = self._find(handle)
+        with state.lock:
+            if handle not in self._states:  # finished by another thread meanwhile
+                raise self._unknown(handle)
+            state.check(fetches, feeds)
+            executors = state.executors
+            converters = dict(zip(executors.feeds, executors.converters, strict=True))
+            values = {name: converters[name](value) for name, value in feeds.items()}
+            try:
+                results = state.run(fetches, values)
+            finally:
+                if state.is_finished:
+                    self._forget(handle)
+                    state.cancel(CancelledError("the partial run has ended"))
+                if run_metadata is not None and state.collector is not None:
+                    metadata = proto.RunMetadata()
+                    metadata.step_stats.CopyFrom(state.collector.to_proto())
+                    give_back(metadata, run_metadata)
+        return results
+
+    def release(self, handle: str) -> None:
+        """End a partial run that will not be finished.
+
+        Raises:
+            InvalidArgumentError: the handle is unknown or finished.
+        """
+        state = self._find(handle)
+        self._end(handle, state, CancelledError("the partial run was released"))
+
+    def close(self) -> None:
+        """End all partial runs."""
+        with self._lock:
+            states = dict(self._states)
+        for handle, state in states.items():
+            self._end(handle, state, CancelledError("Session has been closed."))
+
+    def _end(self, handle: str, state: RunState, reason: OpError) -> None:
+        self._forget(handle)
+        with state.lock:
+            state.cancel(reason)
+
+    def _release_oldest(self) -> None:
+        with self._lock:
+            if len(self._states) <= MAX_UNFINISHED:
+                return
+            handle, state = next(iter(self._states.items()))
+        warnings.warn(
+            f"more than {MAX_UNFINISHED} partial runs of this session are unfinished; the oldest, "
+            f"{handle!r}, is released. Finish them, or call partial_run_release",
+            ResourceWarning,
+            stacklevel=4,
+        )
+        self._end(
+            handle, state, CancelledError("the partial run was released as the oldest of many")
+        )
+
+    def _find(self, handle: str) -> RunState:
+        with self._lock:
+            found = self._states.get(handle)
+        if found is None:
+            raise self._unknown(handle)
+        return found
+
+    def _forget(self, handle: str) -> None:
+        with self._lock:
+            self._states.pop(handle, None)
+
+    def _unknown(self, handle: str) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"Must run 'setup' before performing partial runs: the handle {handle!r} is unknown, "
+            "or its partial run is finished"
+        )
