@@ -26,10 +26,11 @@ def concat_v2(xp: ArrayNamespace) -> Callable[[list[Value], Value], Value]:
     concatenate = xp.concatenate
 
     def join(values: list[Value], axis: Value) -> Value:
-        along = checked_axis(axis.item(), values[0].ndim, "concat dimension")
+        along = axis.item()
         try:
             return concatenate(values, along)
         except (ValueError, TypeError):
+            checked_axis(along, values[0].ndim, "concat dimension")
             shapes = " vs. ".join(shape_text(value.shape) for value in values)
             raise InvalidArgumentError(
                 f"ConcatOp: Dimension {along} aside, all dimensions must match: {shapes}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,7 +144,7 @@ def one_hot(
     xp: ArrayNamespace, T: np.dtype[Any], axis: int
 ) -> Callable[[Value, Value, Value, Value], Value]:
     """Put `on_value` at each index along a new axis of size `depth`, `off_value` elsewhere."""
-    is_object = T.kind == "O"
+    mark = partial(_mark, xp)
 
     def spread(indices: Value, depth: Value, on_value: Value, off_value: Value) -> Value:
         count = depth.item()
@@ -155,13 +156,46 @@ def one_hot(
                     f"{name} must be a scalar, but got: {shape_text(value.shape)}"
                 )
         along = checked_axis(axis, indices.ndim + 1)
-        shape = indices.shape
-        wide = indices.astype(np.int64).reshape((*shape[:along], 1, *shape[along:]))
-        steps = np.arange(count).reshape((count,) + (1,) * (len(shape) - along))
-        result = xp.where(wide == steps, on_value, off_value)
-        return object_array(result) if is_object else result
+        write = _mark_numpy if is_numpy(xp) and indices.size * count > _FEW else mark
+        return write(indices.astype(np.int64), count, along, (on_value, off_value), T)
 
     return spread
+
+
+_FEW = 4096  # places up to which comparing them all is quicker than writing the marks
+
+
+def _mark(
+    xp: ArrayNamespace,
+    indices: Value,
+    depth: int,
+    axis: int,
+    values: tuple[Value, Value],
+    dtype: np.dtype[Any],
+) -> Value:
+    shape = indices.shape
+    wide = indices.reshape((*shape[:axis], 1, *shape[axis:]))
+    steps = np.arange(depth).reshape((depth,) + (1,) * (len(shape) - axis))
+    result = xp.where(wide == steps, *values)
+    return object_array(result) if dtype.kind == "O" else result
+
+
+def _mark_numpy(
+    indices: Value, depth: int, axis: int, values: tuple[Value, Value], dtype: np.dtype[Any]
+) -> Value:
+    """Write the marks one by one: comparing all places is many times slower for a large depth."""
+    on_value, off_value = (value[()] for value in values)
+    shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
+    if dtype.kind in "biufc" and not off_value:
+        result = np.zeros(shape, dtype)
+    else:
+        result = np.empty(shape, dtype)
+        result.fill(off_value)
+    inside = (indices >= 0) & (indices < depth)
+    places = np.nonzero(inside) if indices.ndim else ()
+    if indices.ndim or inside:
+        np.moveaxis(result, axis, -1)[(*places, indices[inside] if places else indices)] = on_value
+    return result
 
 
 @kernel("LowerBound", backend="numpy")

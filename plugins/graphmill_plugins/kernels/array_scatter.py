@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
 
 
+_FEW = 64  # up to here sorting costs more than the slow path of `ufunc.at`
+
+
 def check_scatter(shape: tuple[int, ...], indices: Value, updates: Value) -> None:
     """Check that updates fit the slices of `shape` that the index vectors point to.
 
@@ -74,8 +77,23 @@ def scatter(
     if ufunc is None:
         flat[places] = rows
     elif rows.size:
-        ufunc.at(flat, places, rows)
+        _combine_into(ufunc, flat, places, rows)
     return target
+
+
+def _combine_into(ufunc: np.ufunc, target: Value, places: Value, rows: Value) -> None:
+    """Combine rows into the rows of `target`; several for one place one after the other."""
+    if rows.shape[1] == 1:
+        ufunc.at(target[:, 0], places, rows[:, 0])  # has a quick path for one dimension only
+    elif rows.shape[0] <= _FEW or target.dtype.kind in "Ob":
+        ufunc.at(target, places, rows)
+    else:
+        among = np.add if ufunc is np.subtract else ufunc
+        order = np.argsort(places, kind="stable")
+        ids = places[order]
+        starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+        sums = among.reduceat(rows[order], starts, axis=0, dtype=target.dtype)
+        target[ids[starts]] = ufunc(target[ids[starts]], sums)
 
 
 @kernel("ScatterNd", backend="numpy", static=("shape",), make=True)

@@ -91,7 +91,11 @@ def reshape(_xp: ArrayNamespace) -> Callable[[Value, Value], Value]:
 
     def change(x: Value, shape: Value) -> Value:
         sizes = shape.tolist()
-        if type(sizes) is not list:
+        if shape.ndim != 1:
+            if shape.ndim:
+                raise InvalidArgumentError(
+                    f"sizes input must be 1-D, not of shape {shape_text(shape.shape)}"
+                )
             sizes = [sizes]  # a scalar is taken for a vector of one size
         if sizes and min(sizes) < -1:
             at, bad = next((i, s) for i, s in enumerate(sizes) if s < -1)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
 
     Labels = tuple[str, ...]
+    Shapes = tuple[tuple[int, ...], ...]
 
 _ELLIPSIS = "..."
 
@@ -106,18 +107,18 @@ def _plan(operands: tuple[Labels, ...], output: Labels, ranks: tuple[int, ...]) 
     return _Plan(spelt, output)
 
 
-def _check_sizes(plan: _Plan, inputs: Sequence[Value]) -> dict[str, int]:
+def _check_sizes(plan: _Plan, shapes: Shapes) -> dict[str, int]:
     """Return the size of each label; ellipsis dimensions of size 1 broadcast."""
     sizes: dict[str, int] = {}
-    for labels, value in zip(plan.operands, inputs, strict=True):
-        for label, size in zip(labels, value.shape, strict=True):
+    for labels, shape in zip(plan.operands, shapes, strict=True):
+        for label, size in zip(labels, shape, strict=True):
             known = sizes.setdefault(label, size)
             if known == size:
                 continue
             if not (label.startswith(_ELLIPSIS) and 1 in (known, size)):
                 raise InvalidArgumentError(
                     f"Expected dimension {known} for label {label!r} in an input of shape "
-                    f"{shape_text(value.shape)} but got dimension {size}"
+                    f"{shape_text(shape)} but got dimension {size}"
                 )
             sizes[label] = size if known == 1 else known
     return sizes
@@ -129,22 +130,32 @@ def einsum(
 ) -> Callable[[list[Value]], Value]:
     """Contract one or two tensors as `equation` says; narrow floats are multiplied in float32."""
     operands, output = _parse(equation, N)
-    plan_for = functools.lru_cache(maxsize=8)(functools.partial(_plan, operands, output))
-    contract = _contract_numpy if is_numpy(xp) else functools.partial(_contract_generally, xp)
-    narrow = is_narrow(T)
+    prepare = functools.partial(_prepare, xp, operands, output)
+    prepared = functools.lru_cache(maxsize=8)(prepare)  # models have few shapes
+    if not is_narrow(T):
+        return lambda inputs: prepared(tuple(value.shape for value in inputs))(*inputs)
 
-    def compute(inputs: list[Value]) -> Value:
-        plan = plan_for(tuple(value.ndim for value in inputs))
-        sizes = _check_sizes(plan, inputs)
-        if narrow:
-            inputs = [value.astype(np.float32) for value in inputs]
-        unique = tuple(dict.fromkeys(plan.output))
-        result = contract(plan.operands, unique, inputs, sizes)
-        if len(unique) < len(plan.output):
-            result = _put_on_diagonals(xp, result, unique, plan.output)
-        return result.astype(T) if narrow else result
+    def narrow(inputs: list[Value]) -> Value:
+        wide = [value.astype(np.float32) for value in inputs]
+        return prepared(tuple(value.shape for value in inputs))(*wide).astype(T)
 
-    return compute
+    return narrow
+
+
+def _prepare(
+    xp: ArrayNamespace, operands: tuple[Labels, ...], output: Labels, shapes: Shapes
+) -> Callable[..., Value]:
+    """Return the function that computes the einsum for operands of these shapes."""
+    plan = _plan(operands, output, tuple(map(len, shapes)))
+    sizes = _check_sizes(plan, shapes)
+    unique = tuple(dict.fromkeys(plan.output))
+    if is_numpy(xp):
+        contract = _numpy_contraction(plan.operands, unique, shapes)
+    else:
+        contract = _general_contraction(xp, plan.operands, unique, sizes)
+    if len(unique) == len(plan.output):
+        return contract
+    return lambda *inputs: _put_on_diagonals(xp, contract(*inputs), unique, plan.output)
 
 
 def _put_on_diagonals(xp: ArrayNamespace, x: Value, labels: Labels, output: Labels) -> Value:
@@ -162,83 +173,105 @@ def _put_on_diagonals(xp: ArrayNamespace, x: Value, labels: Labels, output: Labe
     return x
 
 
-def _contract_generally(
-    xp: ArrayNamespace,
-    operands: tuple[Labels, ...],
-    output: Labels,
-    inputs: list[Value],
-    sizes: dict[str, int],
-) -> Value:
+def _general_contraction(
+    xp: ArrayNamespace, operands: tuple[Labels, ...], output: Labels, sizes: dict[str, int]
+) -> Callable[..., Value]:
     """Let the namespace's own einsum do it; broadcasting is done before."""
     letters = dict(zip(sizes, string.ascii_letters, strict=False))
     equation = ",".join("".join(letters[label] for label in labels) for labels in operands)
     equation += "->" + "".join(letters[label] for label in output)
-    full = [
-        xp.broadcast_to(value, [sizes[label] for label in labels])
-        for value, labels in zip(inputs, operands, strict=True)
+    full = [[sizes[label] for label in labels] for labels in operands]
+
+    def contract(*inputs: Value) -> Value:
+        spread = [xp.broadcast_to(x, shape) for x, shape in zip(inputs, full, strict=True)]
+        return xp.einsum(equation, *spread)
+
+    return contract
+
+
+def _numpy_contraction(
+    operands: tuple[Labels, ...], output: Labels, shapes: Shapes
+) -> Callable[..., Value]:
+    kept = [
+        tuple(dict.fromkeys(label for label in labels if label in _needed(operands, output, index)))
+        for index, labels in enumerate(operands)
     ]
-    return xp.einsum(equation, *full)
-
-
-def _contract_numpy(
-    operands: tuple[Labels, ...], output: Labels, inputs: list[Value], _sizes: dict[str, int]
-) -> Value:
-    reduced = [
-        _reduce_alone(value, labels, _kept(operands, output, index))
-        for index, (value, labels) in enumerate(zip(inputs, operands, strict=True))
+    simplify = [_simplifier(labels, left) for labels, left in zip(operands, kept, strict=True)]
+    if len(operands) == 1:
+        order = [kept[0].index(label) for label in output]
+        return lambda x: simplify[0](x).transpose(order)
+    sizes = [
+        dict(zip(labels, shape, strict=True))
+        for labels, shape in zip(operands, shapes, strict=True)
     ]
-    if len(reduced) == 1:
-        value, labels = reduced[0]
-        return value.transpose([labels.index(label) for label in output])
-    (x, x_labels), (y, y_labels) = reduced
-    return _multiply(x, x_labels, y, y_labels, output)
+    multiply = _multiplication(kept[0], kept[1], output, sizes[0], sizes[1])
+    if all(left == labels for labels, left in zip(operands, kept, strict=True)):
+        return multiply
+    return lambda x, y: multiply(simplify[0](x), simplify[1](y))
 
 
-def _kept(operands: tuple[Labels, ...], output: Labels, index: int) -> set[str]:
+def _needed(operands: tuple[Labels, ...], output: Labels, index: int) -> set[str]:
     """Return the labels that the output or the other operand needs."""
     return set(output).union(*operands[:index], *operands[index + 1 :])
 
 
-def _reduce_alone(x: Value, labels: Labels, kept: set[str]) -> tuple[Value, Labels]:
+def _simplifier(labels: Labels, kept: Labels) -> Callable[[Value], Value]:
     """Take diagonals of repeated labels and add over labels that nobody else needs."""
     unique = tuple(dict.fromkeys(labels))
-    if len(unique) < len(labels):
-        numbers = {label: index for index, label in enumerate(unique)}
-        x = np.einsum(x, [numbers[label] for label in labels], list(range(len(unique))))
+    numbers = [unique.index(label) for label in labels]
     alone = tuple(axis for axis, label in enumerate(unique) if label not in kept)
-    if alone:
-        x = np.add.reduce(x, alone, x.dtype)
-    return x, tuple(label for label in unique if label in kept)
+
+    def simplify(x: Value) -> Value:
+        if len(unique) < len(labels):
+            x = np.einsum(x, numbers, list(range(len(unique))))
+        return np.add.reduce(x, alone, x.dtype) if alone else x
+
+    return simplify
 
 
-def _multiply(x: Value, x_labels: Labels, y: Value, y_labels: Labels, output: Labels) -> Value:
-    """Multiply two arrays as stacks of matrices: batch, then free, then contracted labels."""
+def _multiplication(
+    x_labels: Labels,
+    y_labels: Labels,
+    output: Labels,
+    x_sizes: dict[str, int],
+    y_sizes: dict[str, int],
+) -> Callable[[Value, Value], Value]:
+    """Return the product of two arrays as stacks of matrices.
+
+    The labels of a stack are the batch (in both operands and the output), then rows, then columns:
+    what is free in the operand, and what is summed.
+    """
     shared = set(x_labels) & set(y_labels)
     batch = [label for label in output if label in shared]
     summed = [label for label in x_labels if label in shared and label not in output]
     x_free = [label for label in x_labels if label not in shared]
     y_free = [label for label in y_labels if label not in shared]
-    x, x_sizes = _arrange(x, x_labels, batch, x_free, summed)
-    y, y_sizes = _arrange(y, y_labels, batch, summed, y_free)
-    product = np.matmul(x, y) if summed else x * y
-    product = product.reshape(product.shape[: len(batch)] + x_sizes[0] + y_sizes[1])
-    order = [*batch, *x_free, *y_free]
-    return product.transpose([order.index(label) for label in output])
+    arrange_x = _arrangement(x_labels, x_sizes, batch, x_free, summed)
+    arrange_y = _arrangement(y_labels, y_sizes, batch, summed, y_free)
+    # Of unequal sizes one is 1 and broadcasts.
+    stack = [y_sizes[label] if x_sizes[label] == 1 else x_sizes[label] for label in batch]
+    full = [*stack, *(x_sizes[label] for label in x_free), *(y_sizes[label] for label in y_free)]
+    labels = [*batch, *x_free, *y_free]
+    order = [labels.index(label) for label in output]
+    combine: Callable[[Value, Value], Value] = np.matmul if summed else np.multiply
+    return lambda x, y: combine(arrange_x(x), arrange_y(y)).reshape(full).transpose(order)
 
 
-def _arrange(
-    x: Value, labels: Labels, batch: Sequence[str], rows: Sequence[str], columns: Sequence[str]
-) -> tuple[Value, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return x as a stack of matrices, and the sizes that make up its rows and columns."""
-    x = x.transpose([labels.index(label) for label in (*batch, *rows, *columns)])
-    stack, rest = x.shape[: len(batch)], x.shape[len(batch) :]
-    sizes = rest[: len(rows)], rest[len(rows) :]
-    x = x.reshape((*stack, math.prod(sizes[0]), math.prod(sizes[1])))
-    return _unit_stride(x), sizes
+def _arrangement(
+    labels: Labels,
+    sizes: dict[str, int],
+    batch: Sequence[str],
+    rows: Sequence[str],
+    columns: Sequence[str],
+) -> Callable[[Value], Value]:
+    """Return the function that makes an operand a stack of matrices that BLAS takes."""
+    order = [labels.index(label) for label in (*batch, *rows, *columns)]
+    height, width = (math.prod(sizes[label] for label in part) for part in (rows, columns))
+    shape = [*(sizes[label] for label in batch), height, width]
 
+    def arrange(x: Value) -> Value:
+        x = x.transpose(order).reshape(shape)
+        # BLAS wants rows or columns to be contiguous.
+        return x if x.itemsize in x.strides[-2:] else np.ascontiguousarray(x)
 
-def _unit_stride(x: Value) -> Value:
-    """Copy matrices that BLAS cannot take: neither rows nor columns are contiguous."""
-    if x.itemsize in x.strides[-2:]:
-        return x
-    return np.ascontiguousarray(x)
+    return arrange

@@ -6,7 +6,6 @@ Integers keep their type and wrap; narrow floats are accumulated in float32. The
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from graphmill_plugins.kernels._support import (
     is_narrow,
     is_numpy,
     shape_text,
-    to_ints,
 )
 
 if TYPE_CHECKING:
@@ -39,12 +37,17 @@ def _axes(indices: Value, rank: int) -> tuple[int, ...]:
     Raises:
         InvalidArgumentError: an axis is out of range or stands there twice.
     """
-    axes = tuple(checked_axis(axis, rank, "reduction dimension") for axis in to_ints(indices))
-    if len(axes) > 1 and len(set(axes)) < len(axes):
+    axes = indices.tolist()
+    if type(axes) is int:
+        axes = [axes]
+    if len(axes) == 1:
+        return (checked_axis(axes[0], rank, "reduction dimension"),)
+    found = tuple(checked_axis(axis, rank, "reduction dimension") for axis in axes)
+    if len(set(found)) < len(found):
         raise InvalidArgumentError(
-            f"Invalid reduction arguments: axes {list(to_ints(indices))} name a dimension twice"
+            f"Invalid reduction arguments: axes {axes} name a dimension twice"
         )
-    return axes
+    return found
 
 
 def _accumulator(T: np.dtype[Any]) -> np.dtype[Any]:
@@ -68,7 +71,10 @@ def _divisor(shape: tuple[int, ...], axes: tuple[int, ...], T: np.dtype[Any]) ->
 
 
 def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    return math.prod(shape[axis] for axis in axes)
+    count = 1
+    for axis in axes:
+        count *= shape[axis]
+    return count
 
 
 def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:

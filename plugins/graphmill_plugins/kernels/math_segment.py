@@ -58,6 +58,10 @@ def combine_sorted(ufunc: np.ufunc, data: Value, ids: Value, count: int, fill: A
 
 def combine(ufunc: np.ufunc, data: Value, ids: Value, count: int, fill: Any) -> Value:
     """Combine rows of `data` by ids in any order; see `combine_sorted`."""
+    if data.ndim == 1 and not is_narrow(data.dtype):
+        result = np.full(count, fill, data.dtype)
+        ufunc.at(result, ids, data)  # has a quick path for one dimension
+        return result
     order = np.argsort(ids, kind="stable")
     return combine_sorted(ufunc, data[order], ids[order], count, fill)
 
