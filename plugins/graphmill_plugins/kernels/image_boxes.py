@@ -1,0 +1,250 @@
+"""Non-maximum suppression: pick the best boxes that overlap little.
+
+Semantics: tensorflow/core/kernels/image/non_max_suppression_op.cc.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Similarity = Callable[[int, list[int]], Any]
+
+
+class Limits(NamedTuple):
+    """Say when boxes are dropped.
+
+    Attributes:
+        most: how many are picked at most.
+        overlap: similarity above which a box is dropped for a better one (unless scores fade).
+        score: scores up to this one are dropped.
+        sigma: above 0 scores fade with the similarity instead (soft suppression).
+    """
+
+    most: int
+    overlap: float = 0.5
+    score: float = -math.inf
+    sigma: float = 0.0
+
+
+def check_limits(limits: Limits, *, is_iou: bool = True) -> None:
+    """Raise InvalidArgumentError for limits that make no sense."""
+    if limits.most < 0:
+        raise errors.InvalidArgumentError(f"output size must be non-negative, got {limits.most}")
+    if is_iou and not 0 <= limits.overlap <= 1:
+        raise errors.InvalidArgumentError(f"iou_threshold must be in [0, 1], got {limits.overlap}")
+    if limits.sigma < 0:
+        raise errors.InvalidArgumentError(
+            f"soft_nms_sigma must be non-negative, got {limits.sigma}"
+        )
+
+
+def scalar(name: str, value: Value) -> Any:
+    """Return the number in a scalar input; raise InvalidArgumentError if it is none."""
+    if np.ndim(value) != 0:
+        raise errors.InvalidArgumentError(f"{name} must be 0-D, got shape {list(np.shape(value))}")
+    return np.asarray(value).item()
+
+
+def iou_of(boxes: Any) -> Similarity:
+    """Return the function from a box and others to intersections over unions, in float32."""
+    wide = boxes.astype(np.float32)
+    top, bottom = np.minimum(wide[:, 0], wide[:, 2]), np.maximum(wide[:, 0], wide[:, 2])
+    left, right = np.minimum(wide[:, 1], wide[:, 3]), np.maximum(wide[:, 1], wide[:, 3])
+    area = (bottom - top) * (right - left)
+
+    def similarity(box: int, others: list[int]) -> Any:
+        height = np.minimum(bottom[box], bottom[others]) - np.maximum(top[box], top[others])
+        width = np.minimum(right[box], right[others]) - np.maximum(left[box], left[others])
+        common = np.maximum(height, 0) * np.maximum(width, 0)
+        union = area[box] + area[others] - common
+        has_area = (area[box] > 0) & (area[others] > 0)
+        return np.where(has_area, common / np.where(has_area, union, 1), np.float32(0))
+
+    return similarity
+
+
+def overlap_of(overlaps: Any) -> Similarity:
+    """Return the function from a box and others to the given overlaps."""
+    return lambda box, others: overlaps[box, others]
+
+
+def suppress(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list[int], list[float]]:
+    """Return the picked boxes, best first, and their (possibly faded) scores."""
+    fade = -0.5 / limits.sigma if limits.sigma > 0 else 0.0
+    # (negative score, box, number of picked boxes it was held against): the first wins ties.
+    queue = [(-float(score), box, 0) for box, score in enumerate(scores) if score > limits.score]
+    heapq.heapify(queue)
+    picked: list[int] = []
+    picked_scores: list[float] = []
+    while queue and len(picked) < limits.most:
+        negative, box, begin = heapq.heappop(queue)
+        score = -negative
+        is_dropped = False
+        found = similarity(box, picked[begin:][::-1]) if len(picked) > begin else ()
+        for value in found:
+            if not fade and value > limits.overlap:
+                is_dropped = True
+                break
+            if fade:
+                score = float(np.float32(score * math.exp(fade * float(value) ** 2)))
+            if score <= limits.score:
+                break
+        if is_dropped:
+            continue
+        if score == -negative:
+            picked.append(box)
+            picked_scores.append(score)
+        elif score > limits.score:
+            heapq.heappush(queue, (-score, box, len(picked)))
+    return picked, picked_scores
+
+
+def _check_boxes(boxes: Value, scores: Value) -> None:
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise errors.InvalidArgumentError(
+            f"boxes must be 2-D with 4 columns, got shape {list(boxes.shape)}"
+        )
+    if scores.shape != boxes.shape[:1]:
+        raise errors.InvalidArgumentError(
+            f"scores has incompatible shape: {list(scores.shape)} for {boxes.shape[0]} boxes"
+        )
+
+
+def _indices(boxes: Value, scores: Value, limits: Limits) -> tuple[Value, Value]:
+    _check_boxes(boxes, scores)
+    check_limits(limits)
+    picked, kept = suppress(iou_of(boxes), scores.astype(np.float32), limits)
+    return np.array(picked, np.int32), np.array(kept, np.float32).astype(scores.dtype)
+
+
+@kernel("NonMaxSuppression", host=True, dynamic_shape=True)
+def non_max_suppression(
+    xp: ArrayNamespace, boxes: Value, scores: Value, max_output_size: Value, iou_threshold: float
+) -> Value:
+    """Return the picked boxes' numbers."""
+    del xp
+    count = scalar("max_output_size", max_output_size)
+    return _indices(boxes, scores, Limits(count, iou_threshold))[0]
+
+
+@kernel("NonMaxSuppressionV2", host=True, dynamic_shape=True)
+def non_max_suppression_v2(
+    xp: ArrayNamespace, boxes: Value, scores: Value, max_output_size: Value, iou_threshold: Value
+) -> Value:
+    """Return the picked boxes' numbers; the overlap is an input."""
+    del xp
+    limits = Limits(scalar("max_output_size", max_output_size), scalar("iou", iou_threshold))
+    return _indices(boxes, scores, limits)[0]
+
+
+@kernel("NonMaxSuppressionV3", host=True, dynamic_shape=True)
+def non_max_suppression_v3(
+    xp: ArrayNamespace,
+    boxes: Value,
+    scores: Value,
+    max_output_size: Value,
+    iou_threshold: Value,
+    score_threshold: Value,
+) -> Value:
+    """Return the picked boxes' numbers; low scores are dropped."""
+    del xp
+    limits = Limits(
+        scalar("max_output_size", max_output_size),
+        scalar("iou_threshold", iou_threshold),
+        scalar("score_threshold", score_threshold),
+    )
+    return _indices(boxes, scores, limits)[0]
+
+
+def _padded(picked: Value, count: int, wanted: bool) -> Value:
+    if not wanted:
+        return picked
+    out = np.zeros(count, picked.dtype)
+    out[: len(picked)] = picked
+    return out
+
+
+@kernel("NonMaxSuppressionV4", host=True, dynamic_shape=True)
+def non_max_suppression_v4(
+    xp: ArrayNamespace,
+    boxes: Value,
+    scores: Value,
+    max_output_size: Value,
+    iou_threshold: Value,
+    score_threshold: Value,
+    pad_to_max_output_size: bool,
+) -> tuple[Value, Value]:
+    """Return the picked boxes' numbers, padded with zeros if asked, and how many there are."""
+    del xp
+    limits = Limits(
+        scalar("max_output_size", max_output_size),
+        scalar("iou_threshold", iou_threshold),
+        scalar("score_threshold", score_threshold),
+    )
+    picked, _ = _indices(boxes, scores, limits)
+    return _padded(picked, limits.most, pad_to_max_output_size), np.int32(len(picked))
+
+
+@kernel("NonMaxSuppressionV5", host=True, dynamic_shape=True)
+def non_max_suppression_v5(
+    xp: ArrayNamespace,
+    boxes: Value,
+    scores: Value,
+    max_output_size: Value,
+    iou_threshold: Value,
+    score_threshold: Value,
+    soft_nms_sigma: Value,
+    pad_to_max_output_size: bool,
+) -> tuple[Value, Value, Value]:
+    """Return numbers and scores of the picked boxes, and how many there are."""
+    del xp
+    limits = Limits(
+        scalar("max_output_size", max_output_size),
+        scalar("iou_threshold", iou_threshold),
+        scalar("score_threshold", score_threshold),
+        scalar("soft_nms_sigma", soft_nms_sigma),
+    )
+    picked, kept = _indices(boxes, scores, limits)
+    pad = pad_to_max_output_size
+    return (
+        _padded(picked, limits.most, pad),
+        _padded(kept, limits.most, pad),
+        np.int32(len(picked)),
+    )
+
+
+@kernel("NonMaxSuppressionWithOverlaps", host=True, dynamic_shape=True)
+def non_max_suppression_with_overlaps(
+    xp: ArrayNamespace,
+    overlaps: Value,
+    scores: Value,
+    max_output_size: Value,
+    overlap_threshold: Value,
+    score_threshold: Value,
+) -> Value:
+    """Return the picked boxes' numbers, given the overlap of every pair of boxes."""
+    del xp
+    if overlaps.ndim != 2 or overlaps.shape != (scores.size, scores.size) or scores.ndim != 1:
+        raise errors.InvalidArgumentError(
+            f"overlaps must be square, one row for each score, got {list(overlaps.shape)} and "
+            f"{list(scores.shape)}"
+        )
+    limits = Limits(
+        scalar("max_output_size", max_output_size),
+        scalar("overlap_threshold", overlap_threshold),
+        scalar("score_threshold", score_threshold),
+    )
+    check_limits(limits, is_iou=False)
+    return np.array(suppress(overlap_of(overlaps), scores, limits)[0], np.int32)

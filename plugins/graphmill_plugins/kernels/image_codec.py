@@ -1,0 +1,298 @@
+"""Decode and encode image files with Pillow, which is imported when the first one comes.
+
+Semantics: tensorflow/core/kernels/image/decode_image_op.cc, encode_png_op.cc, encode_jpeg_op.cc.
+Pillow and TensorFlow both use libpng and libjpeg-turbo; JPEG pixels can differ by a step or two
+between versions of the latter, and encoded bytes do.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import map_strings, string_scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+_MOST_PIXELS = 1 << 29  # TensorFlow refuses larger images too.
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise errors.UnimplementedError(
+            "image files are read with Pillow, which is not installed; "
+            "run: pip install graphmill[image]"
+        ) from None
+    return Image
+
+
+def _open(contents: bytes, formats: tuple[str, ...]) -> Any:
+    image_module = _pillow()
+    try:
+        image = image_module.open(io.BytesIO(contents), formats=formats)
+    except (OSError, ValueError, SyntaxError):
+        raise errors.InvalidArgumentError(
+            f"Unknown image file format. One of {', '.join(formats)} required."
+        ) from None
+    width, height = image.size
+    if width * height > _MOST_PIXELS:
+        raise errors.InvalidArgumentError(
+            f"the image is too large: {width} x {height}, at most {_MOST_PIXELS} pixels"
+        )
+    return image
+
+
+def _own_channels(image: Any) -> int:
+    if image.mode in ("1", "L", "I", "I;16", "I;16B", "F"):
+        return 1
+    if image.mode == "LA":
+        return 2
+    if image.mode in ("RGBA", "PA") or (image.mode == "P" and "transparency" in image.info):
+        return 4
+    return 3
+
+
+def _pixels(image: Any, channels: int) -> Any:
+    """Return (height, width, channels) bytes of the image's current frame."""
+    try:
+        if image.mode.startswith("I"):
+            # 16-bit grey as 8 bits: Pillow would clip instead of scaling.
+            return _spread((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8), channels)
+        if channels == 1 and image.format == "PNG" and image.mode not in ("1", "L", "LA"):
+            return _grey(np.asarray(image.convert("RGB")))
+        array = np.asarray(image.convert(_MODES[channels]))
+    except (OSError, ValueError, SyntaxError) as error:
+        raise errors.InvalidArgumentError(f"Invalid image data: {error}") from None
+    return array.reshape(*array.shape[:2], channels)
+
+
+def _grey(pixels: Any) -> Any:
+    """Return RGB as grey with libpng's weights, in 32768ths, cut off and not rounded."""
+    red, green, blue = (pixels[..., channel].astype(np.uint32) for channel in range(3))
+    return ((9797 * red + 19234 * green + 3737 * blue) >> 15).astype(np.uint8)[..., None]
+
+
+def _spread(grey: Any, channels: int) -> Any:
+    """Return grey pixels in as many channels; a fourth one is opaque."""
+    pixels = np.repeat(grey[..., None], channels, axis=2)
+    if channels == 4:
+        pixels[..., 3] = np.iinfo(grey.dtype).max
+    return pixels
+
+
+def _pixels_16(image: Any, channels: int) -> Any:
+    if image.mode.startswith("I"):
+        return _spread(np.asarray(image).astype(np.uint16), channels)
+    if image.info.get("bits") == 16 or image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
+        raise errors.UnimplementedError(
+            "Pillow reads 16-bit colour images as 8 bits only; decode them as uint8"
+        )
+    return _pixels(image, channels).astype(np.uint16) * np.uint16(257)
+
+
+def _cast(pixels: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype == np.uint8:
+        return pixels
+    if dtype == np.uint16:
+        return pixels.astype(np.uint16) * np.uint16(257)
+    if dtype == np.float32:
+        return pixels.astype(np.float32) / np.float32(255)
+    raise errors.InvalidArgumentError(f"dtype must be uint8, uint16 or float32, got {dtype}")
+
+
+def _check_channels(channels: int, allowed: tuple[int, ...]) -> None:
+    if channels not in allowed:
+        raise errors.InvalidArgumentError(
+            f"channels must be one of {', '.join(map(str, allowed))}, got {channels}"
+        )
+
+
+def _scalar_contents(contents: Value) -> bytes:
+    if contents.ndim != 0:
+        raise errors.InvalidArgumentError(
+            f"contents must be scalar but got shape {list(contents.shape)}"
+        )
+    item: bytes = contents.item()
+    if not item:
+        raise errors.InvalidArgumentError("Input is empty.")
+    return item
+
+
+def _check_single(image: Any) -> None:
+    if image.format == "GIF" and getattr(image, "n_frames", 1) > 1:
+        raise errors.InvalidArgumentError(
+            f"Got {image.n_frames} frames, but animated gifs can only be decoded by DecodeGif "
+            "or DecodeImage"
+        )
+
+
+def _frames(image: Any, channels: int) -> Any:
+    """Return (frames, height, width, channels) of an animation."""
+    frames = []
+    for number in range(getattr(image, "n_frames", 1)):
+        image.seek(number)
+        frames.append(_pixels(image, channels))
+    return np.stack(frames)
+
+
+@kernel("DecodePng", make=True, host=True, dynamic_shape=True, expensive=True)
+def decode_png(xp: ArrayNamespace, channels: int, dtype: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Return the pixels of a PNG (a JPEG or one frame of a GIF will do too)."""
+    del xp
+    _check_channels(channels, (0, 1, 3, 4))
+
+    def run(contents: Value) -> Value:
+        image = _open(_scalar_contents(contents), ("PNG", "JPEG", "GIF", "BMP"))
+        _check_single(image)
+        wanted = channels or _own_channels(image)
+        return _pixels_16(image, wanted) if dtype == np.uint16 else _pixels(image, wanted)
+
+    return run
+
+
+@kernel("DecodeJpeg", make=True, host=True, dynamic_shape=True, expensive=True)
+def decode_jpeg(xp: ArrayNamespace, channels: int, ratio: int) -> Callable[[Value], Value]:
+    """Return the pixels of a JPEG (or a PNG), at 1 / `ratio` of its size."""
+    del xp
+    _check_channels(channels, (0, 1, 3))
+    if ratio not in (1, 2, 4, 8):
+        raise errors.InvalidArgumentError(f"ratio must be 1, 2, 4, or 8, got {ratio}")
+
+    def run(contents: Value) -> Value:
+        image = _open(_scalar_contents(contents), ("JPEG", "PNG", "GIF", "BMP"))
+        _check_single(image)
+        wanted = channels or _own_channels(image)
+        if ratio > 1:
+            width, height = image.size
+            image.draft(None, (-(-width // ratio), -(-height // ratio)))
+        return _pixels(image, wanted)
+
+    return run
+
+
+@kernel("DecodeBmp", make=True, host=True, dynamic_shape=True, expensive=True)
+def decode_bmp(xp: ArrayNamespace, channels: int) -> Callable[[Value], Value]:
+    """Return the pixels of a BMP."""
+    del xp
+    _check_channels(channels, (0, 1, 3, 4))
+
+    def run(contents: Value) -> Value:
+        image = _open(_scalar_contents(contents), ("BMP",))
+        return _pixels(image, channels or _own_channels(image))
+
+    return run
+
+
+@kernel("DecodeGif", host=True, dynamic_shape=True, expensive=True)
+def decode_gif(xp: ArrayNamespace, contents: Value) -> Value:
+    """Return all frames of a GIF as RGB: (frames, height, width, 3)."""
+    del xp
+    return _frames(_open(_scalar_contents(contents), ("GIF", "PNG", "JPEG")), 3)
+
+
+@kernel("DecodeImage", make=True, host=True, dynamic_shape=True, expensive=True)
+def decode_image(
+    xp: ArrayNamespace, channels: int, dtype: np.dtype[Any], expand_animations: bool
+) -> Callable[[Value], Value]:
+    """Return the pixels of a BMP, GIF, JPEG or PNG; of a GIF all frames if asked."""
+    del xp
+    _check_channels(channels, (0, 1, 3, 4))
+
+    def run(contents: Value) -> Value:
+        image = _open(_scalar_contents(contents), ("JPEG", "PNG", "GIF", "BMP"))
+        if image.format == "GIF":
+            frames = _frames(image, channels or 3)
+            return _cast(frames if expand_animations else frames[0], dtype)
+        wanted = channels or _own_channels(image)
+        if dtype == np.uint16 and image.mode.startswith("I"):
+            return _pixels_16(image, wanted)
+        return _cast(_pixels(image, wanted), dtype)
+
+    return run
+
+
+@kernel("ExtractJpegShape", make=True, host=True, expensive=True)
+def extract_jpeg_shape(xp: ArrayNamespace, output_type: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Return (height, width, channels) of a JPEG without decoding it."""
+    del xp
+
+    def run(contents: Value) -> Value:
+        image = _open(_scalar_contents(contents), ("JPEG",))
+        width, height = image.size
+        return np.array([height, width, len(image.getbands())], output_type)
+
+    return run
+
+
+def _encode(pixels: Any, form: str, **options: Any) -> bytes:
+    image_module = _pillow()
+    channels = pixels.shape[2]
+    array = pixels[..., 0] if channels == 1 else pixels
+    if pixels.dtype == np.uint16:
+        if channels != 1:
+            raise errors.UnimplementedError(
+                "Pillow writes 16-bit grey images only; encode colour as uint8"
+            )
+        image = image_module.fromarray(array.astype(np.uint16))
+    else:
+        image = image_module.fromarray(np.ascontiguousarray(array))
+    out = io.BytesIO()
+    image.save(out, form, **options)
+    return out.getvalue()
+
+
+def _check_image(image: Value, allowed: tuple[int, ...]) -> None:
+    if image.ndim < 3 or image.shape[-1] not in allowed:
+        raise errors.InvalidArgumentError(
+            f"image must be (..., height, width, channels) with channels among "
+            f"{list(allowed)}, got shape {list(image.shape)}"
+        )
+
+
+@kernel("EncodePng", host=True, expensive=True)
+def encode_png(xp: ArrayNamespace, image: Value, compression: int) -> Value:
+    """Return the image, or each of a batch of images, as PNG."""
+    _check_image(image, (1, 2, 3, 4))
+    level = compression if 0 <= compression <= 9 else 6
+    pictures = xp.asarray(image).reshape(-1, *image.shape[-3:])
+    encoded = [_encode(picture, "PNG", compress_level=level) for picture in pictures]
+    if image.ndim == 3:
+        return string_scalar(encoded[0])
+    numbers = np.arange(len(encoded)).reshape(image.shape[:-3])
+    return map_strings(lambda number: encoded[int(number)], numbers)
+
+
+@kernel("EncodeJpeg", make=True, host=True, expensive=True)
+def encode_jpeg(
+    xp: ArrayNamespace,
+    format: str,  # noqa: A002 - the attr's own name
+    quality: int,
+    progressive: bool,
+    optimize_size: bool,
+) -> Callable[[Value], Value]:
+    """Return the image as JPEG."""
+    del xp
+    allowed = {"": (1, 3), "grayscale": (1,), "rgb": (3,)}
+    if format not in allowed:
+        raise errors.InvalidArgumentError(f"format must be '', grayscale or rgb, got {format!r}")
+
+    def run(image: Value) -> Value:
+        if image.ndim != 3:
+            raise errors.InvalidArgumentError(
+                f"image must be 3-dimensional, got shape {list(image.shape)}"
+            )
+        _check_image(image, allowed[format])
+        options = {"quality": quality, "progressive": progressive, "optimize": optimize_size}
+        return string_scalar(_encode(np.asarray(image), "JPEG", **options))
+
+    return run

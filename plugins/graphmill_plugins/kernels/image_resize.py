@@ -1,0 +1,195 @@
+"""Resize kernels: ResizeBilinear, ResizeNearestNeighbor, CropAndResize, over any array namespace.
+
+Semantics: tensorflow/core/kernels/image/resize_bilinear_op.cc, resize_nearest_neighbor_op.cc,
+crop_and_resize_op.cc. Sizes are known when traced, so all positions are worked out in NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes, errors
+from graphmill.runtime.kernel import kernel
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_PIXEL_TYPES = (*dtypes.REAL,)
+
+
+def output_size(size: Value) -> tuple[int, int]:
+    """Return the (height, width) input of a resize.
+
+    Raises:
+        InvalidArgumentError: it is no vector of two positive sizes.
+    """
+    array = np.asarray(size)
+    if array.shape != (2,):
+        raise errors.InvalidArgumentError(
+            f"shape_t must be 1-dimensional with two elements, got shape {list(array.shape)}"
+        )
+    height, width = (int(side) for side in array)
+    if height <= 0 or width <= 0:
+        raise errors.InvalidArgumentError(
+            f"output dimensions must be positive, got {height} x {width}"
+        )
+    return height, width
+
+
+def _check_images(images: Value) -> None:
+    if images.ndim != 4:
+        raise errors.InvalidArgumentError(
+            f"input must be 4-dimensional, got shape {list(images.shape)}"
+        )
+    if images.shape[1] == 0 or images.shape[2] == 0:
+        raise errors.InvalidArgumentError("input image must be of non-zero size")
+
+
+def _positions(size: int, wanted: int, align_corners: bool, offset: float) -> Any:
+    """Return where each output pixel lies on the input, in float32 as TensorFlow counts."""
+    if align_corners and wanted > 1:
+        scale = np.float32(size - 1) / np.float32(wanted - 1)
+    else:
+        scale = np.float32(size) / np.float32(wanted)
+    return (np.arange(wanted, dtype=np.float32) + np.float32(offset)) * scale
+
+
+def _check_centers(align_corners: bool, half_pixel_centers: bool) -> None:
+    if align_corners and half_pixel_centers:
+        raise errors.InvalidArgumentError(
+            "If half_pixel_centers is True, align_corners must be False."
+        )
+
+
+def _linear(size: int, wanted: int, align_corners: bool, half: bool) -> tuple[Any, Any, Any]:
+    """Return for each output pixel its two input neighbours and the weight of the second."""
+    place = _positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    if half:
+        place = place - np.float32(0.5)
+    floor = np.floor(place)
+    upper = np.minimum(np.ceil(place), size - 1).astype(np.intp)
+    lower = np.minimum(np.maximum(floor, 0).astype(np.intp), upper)
+    return lower, upper, place - floor
+
+
+@kernel("ResizeBilinear", types={"T": _PIXEL_TYPES}, static=("size",), expensive=True)
+def resize_bilinear(
+    xp: ArrayNamespace,
+    images: Value,
+    size: Value,
+    align_corners: bool,
+    half_pixel_centers: bool,
+) -> Value:
+    """Return the images at another size, as float32."""
+    del xp
+    _check_images(images)
+    _check_centers(align_corners, half_pixel_centers)
+    height, width = output_size(size)
+    if images.shape[1:3] == (height, width):
+        return images.astype(np.float32)
+    top, bottom, down = _linear(images.shape[1], height, align_corners, half_pixel_centers)
+    left, right, across = _linear(images.shape[2], width, align_corners, half_pixel_centers)
+    across, down = across[None, None, :, None], down[None, :, None, None]
+    # Rows are blended last, as in TensorFlow, but picked first: there are fewer of them.
+    upper, lower = (images[:, rows].astype(np.float32) for rows in (top, bottom))
+    rows = [
+        row[:, :, left] + (row[:, :, right] - row[:, :, left]) * across for row in (upper, lower)
+    ]
+    return rows[0] + (rows[1] - rows[0]) * down
+
+
+def _nearest(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
+    place = _positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    # C++'s roundf takes halves away from zero, NumPy's to even numbers.
+    picked = np.floor(place + np.float32(0.5)) if align_corners else np.floor(place)
+    return np.clip(picked.astype(np.intp), 0, size - 1)
+
+
+@kernel("ResizeNearestNeighbor", types={"T": _PIXEL_TYPES}, static=("size",), expensive=True)
+def resize_nearest_neighbor(
+    xp: ArrayNamespace,
+    images: Value,
+    size: Value,
+    align_corners: bool,
+    half_pixel_centers: bool,
+) -> Value:
+    """Return the images at another size, each pixel one of the input's."""
+    _check_images(images)
+    _check_centers(align_corners, half_pixel_centers)
+    height, width = output_size(size)
+    rows = _nearest(images.shape[1], height, align_corners, half_pixel_centers)
+    cols = _nearest(images.shape[2], width, align_corners, half_pixel_centers)
+    return xp.take(xp.take(images, rows, axis=1), cols, axis=2)
+
+
+def _check_crops(image: Value, boxes: Value, box_ind: Value, method: str) -> None:
+    _check_images(image)
+    if boxes.ndim != 2 or boxes.shape[1] != 4 or box_ind.shape != boxes.shape[:1]:
+        raise errors.InvalidArgumentError(
+            f"boxes must be [num_boxes, 4] and box_index [num_boxes], got "
+            f"{list(boxes.shape)} and {list(box_ind.shape)}"
+        )
+    if method not in ("bilinear", "nearest"):
+        raise errors.InvalidArgumentError(f"method must be 'bilinear' or 'nearest', got {method!r}")
+
+
+def _crop_positions(
+    xp: ArrayNamespace, start: Value, end: Value, size: int, wanted: int
+) -> tuple[Value, Value]:
+    """Return positions (boxes, wanted) on an axis of the image, and which lie on the image."""
+    last = np.float32(size - 1)
+    if wanted > 1:
+        step = (end - start) * last / np.float32(wanted - 1)
+        places = xp.asarray(np.arange(wanted, dtype=np.float32))
+        place = (start * last)[:, None] + places[None, :] * step[:, None]
+    else:
+        place = (np.float32(0.5) * (start + end) * last)[:, None]
+    return place, (place >= 0) & (place <= last)
+
+
+@kernel("CropAndResize", types={"T": _PIXEL_TYPES}, static=("crop_size",), expensive=True)
+def crop_and_resize(
+    xp: ArrayNamespace,
+    image: Value,
+    boxes: Value,
+    box_ind: Value,
+    crop_size: Value,
+    method: str,
+    extrapolation_value: float,
+) -> Value:
+    """Return a crop of each box (y1, x1, y2, x2 in units of the image), as float32."""
+    _check_crops(image, boxes, box_ind, method)
+    height, width = output_size(crop_size)
+    if xp is np and ((box_ind < 0) | (box_ind >= image.shape[0])).any():
+        raise errors.OutOfRangeError("box_index has values outside [0, batch_size)")
+    boxes = boxes.astype(np.float32)
+    y, y_inside = _crop_positions(xp, boxes[:, 0], boxes[:, 2], image.shape[1], height)
+    x, x_inside = _crop_positions(xp, boxes[:, 1], boxes[:, 3], image.shape[2], width)
+    inside = (y_inside[:, :, None] & x_inside[:, None, :])[..., None]
+    pictures = box_ind[:, None, None]
+
+    def pick(rows: Value, cols: Value) -> Value:
+        rows = xp.clip(rows, 0, image.shape[1] - 1).astype(np.int32)[:, :, None]
+        cols = xp.clip(cols, 0, image.shape[2] - 1).astype(np.int32)[:, None, :]
+        return image[pictures, rows, cols].astype(np.float32)
+
+    if method == "nearest":
+        half = np.float32(0.5)  # C++'s roundf takes halves away from zero.
+        crops = pick(xp.floor(y + half), xp.floor(x + half))
+    else:
+        crops = _blend(xp, pick, y, x)
+    return xp.where(inside, crops, np.float32(extrapolation_value))
+
+
+def _blend(xp: ArrayNamespace, pick: Any, y: Value, x: Value) -> Value:
+    """Return the bilinear mean of the four pixels around each position."""
+    top, bottom, left, right = xp.floor(y), xp.ceil(y), xp.floor(x), xp.ceil(x)
+    across = (x - left)[:, None, :, None]
+    down = (y - top)[:, :, None, None]
+    rows = []
+    for row in (top, bottom):
+        first, second = pick(row, left), pick(row, right)
+        rows.append(first + (second - first) * across)
+    return rows[0] + (rows[1] - rows[0]) * down
