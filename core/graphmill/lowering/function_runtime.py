@@ -1,6 +1,7 @@
 """`FunctionLibraryRuntime`: instantiates and runs the functions of a graph (row E10).
 
-Semantics: `tensorflow/core/common_runtime/function.cc`, on one device.
+Semantics: `tensorflow/core/common_runtime/function.cc`, and for bodies whose nodes ask for several
+devices `process_function_library_runtime.cc`.
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError, OpError, ResourceExhaustedError
 from graphmill.graph.function_body import FunctionBody, instantiate_function
-from graphmill.lowering.kernel_factory import KernelFactory
-from graphmill.lowering.passes import run_passes
 from graphmill.runtime.call_frame import CallFrame
-from graphmill.runtime.executor import LocalExecutorParams
+from graphmill.runtime.executor import ExecutorBarrier
+from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.step_runner import StepRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphmill.graph.graph import Graph
+    from graphmill.lowering.partitions import PartitionMaker, PerPartition
     from graphmill.lowering.passes import PassOptions
     from graphmill.runtime.device import Device
-    from graphmill.runtime.executor import Executor, ExecutorFactory
+    from graphmill.runtime.executor import ExecutorArgs
     from graphmill.runtime.op_kernel_context import OpKernelContext
     from graphmill.typing import Value
 
@@ -35,14 +36,15 @@ class FunctionHandle:
 
     Attributes:
         body: its graph.
-        executor: made at the first run, so that a branch that is never taken needs no kernels.
+        partitions: made at the first run, so that a branch that is never taken needs no kernels;
+            one for each device that nodes of the body are on.
     """
 
-    __slots__ = ("body", "executor", "lock")
+    __slots__ = ("body", "lock", "partitions")
 
     def __init__(self, body: FunctionBody) -> None:
         self.body = body
-        self.executor: Executor | None = None
+        self.partitions: list[PerPartition] = []
         self.lock = threading.Lock()
 
 
@@ -56,13 +58,15 @@ class FunctionLibraryRuntime:
         self,
         full_graph: Graph,
         device: Device,
-        executor_factory: ExecutorFactory,
         options: PassOptions,
+        maker: PartitionMaker,
+        peer: Callable[[Device], FunctionLibraryRuntime],
     ) -> None:
         self._full_graph = full_graph
         self._device = device
-        self._executor_factory = executor_factory
         self._options = options
+        self._maker = maker
+        self._peer = peer
         self._lock = threading.Lock()
         self._handles: dict[tuple[str, frozenset[tuple[str, Any]]], FunctionHandle] = {}
 
@@ -70,6 +74,18 @@ class FunctionLibraryRuntime:
     def device(self) -> Device:
         """The device that functions run on."""
         return self._device
+
+    def on_device(self, name: str) -> FunctionLibraryRuntime:
+        """Return the runtime of the device that a whole or partial name means.
+
+        Raises:
+            InvalidArgumentError: the session has no such device, or the name is malformed.
+        """
+        found = self._options.devices.matching(name)
+        if not found:
+            known = ", ".join(device.name for device in self._options.devices)
+            raise InvalidArgumentError(f"the session has no device {name!r}; it has {known}")
+        return self._peer(found[0])
 
     def instantiate(self, name: str, attrs: Mapping[str, Any] | None = None) -> FunctionHandle:
         """Return a handle of a function for some attrs; the same one for the same attrs.
@@ -106,7 +122,7 @@ class FunctionLibraryRuntime:
             ResourceExhaustedError: functions call each other more than `MAX_CALL_DEPTH` deep.
             OpError: the function's executor cannot be made.
         """
-        executor, frame = self._prepare(handle, args, ctx)
+        partitions, frame = self._prepare(handle, args, ctx)
 
         def finished(error: OpError | None) -> None:
             if error is None:
@@ -116,7 +132,7 @@ class FunctionLibraryRuntime:
             else:
                 done(error=error)
 
-        executor.run_async(ctx.args.for_call(frame), finished)
+        _start(partitions, ctx.args.for_call(frame), finished)
 
     def run(
         self, handle: FunctionHandle, args: Sequence[Value], ctx: OpKernelContext
@@ -129,18 +145,21 @@ class FunctionLibraryRuntime:
         Raises:
             OpError: see `run_async`, or a node of the function failed.
         """
-        executor, frame = self._prepare(handle, args, ctx)
+        partitions, frame = self._prepare(handle, args, ctx)
         call = ctx.args.for_call(frame)
         call.runner = StepRunner(ctx.args.runner.pool)
-        executor.run(call)
-        error = _missing_result(handle.body, frame)
+        outcome: list[OpError | None] = []
+        _start(partitions, call, outcome.append)
+        if not outcome:
+            call.runner.run_until(lambda: bool(outcome))
+        error = outcome[0] or _missing_result(handle.body, frame)
         if error is not None:
             raise error
         return frame.retvals
 
     def _prepare(
         self, handle: FunctionHandle, args: Sequence[Value], ctx: OpKernelContext
-    ) -> tuple[Executor, CallFrame]:
+    ) -> tuple[list[PerPartition], CallFrame]:
         body = handle.body
         if len(args) != len(body.arg_types):
             raise InvalidArgumentError(
@@ -151,8 +170,8 @@ class FunctionLibraryRuntime:
                 f"functions call each other more than {MAX_CALL_DEPTH} deep; the last is "
                 f"'{body.name}'. A recursion that does not end, or one that wants to be a While"
             )
-        executor = handle.executor or self._make_executor(handle)
-        return executor, CallFrame(args, len(body.ret_types))
+        partitions = handle.partitions or self._make_partitions(handle)
+        return partitions, CallFrame(args, len(body.ret_types))
 
     def close(self) -> None:
         """Drop all instantiated functions."""
@@ -160,21 +179,30 @@ class FunctionLibraryRuntime:
             handles = list(self._handles.values())
             self._handles.clear()
         for handle in handles:
-            if handle.executor is not None:
-                handle.executor.close()
+            for item in handle.partitions:
+                item.executor.close()
 
-    def _make_executor(self, handle: FunctionHandle) -> Executor:
+    def _make_partitions(self, handle: FunctionHandle) -> list[PerPartition]:
         with handle.lock:
-            if handle.executor is None:
+            if not handle.partitions:
                 graph = handle.body.graph
-                for node in graph.nodes:
-                    node.assigned_device = self._device.name
-                run_passes("POST_REWRITE_FOR_EXEC", graph, self._options)
-                factory = KernelFactory(self._options.host, self._device, self, op_segment=False)
-                factory.choose_all(graph)
-                params = LocalExecutorParams(self._device, factory.create, function_library=self)
-                handle.executor = self._executor_factory.new_executor(params, graph)
-            return handle.executor
+                handle.partitions = self._maker.for_function(graph, self._device)
+            return handle.partitions
+
+
+def _start(
+    partitions: Sequence[PerPartition],
+    args: ExecutorArgs,
+    done: Callable[[OpError | None], None],
+) -> None:
+    """Start a call; on several devices its partitions have a rendezvous of their own."""
+    if len(partitions) == 1:
+        partitions[0].executor.run_async(args, done)
+        return
+    args.rendezvous = IntraProcessRendezvous()
+    barrier = ExecutorBarrier(len(partitions), args, done)
+    for item in partitions:
+        item.executor.run_async(args, barrier.partition_done)
 
 
 def _missing_result(body: FunctionBody, frame: CallFrame) -> OpError | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import NotFoundError, OpError
+from graphmill.graph.transfer_ops import TRANSFER_OPS
 from graphmill.runtime.kernel import (
     KernelDef,
     OpKernel,
@@ -88,7 +89,7 @@ class KernelFactory:
             if node.op in node.graph.library:
                 return self._call_of_function(node)
             choice = self.choose(node)
-        if choice.definition.stateful and self._op_segment:
+        if choice.definition.stateful and self._op_segment and node.op not in TRANSFER_OPS:
             return self._device.op_segment.find_or_create(
                 node.name, lambda: self._bind(node, choice)
             )
@@ -108,6 +109,9 @@ class KernelFactory:
             error.locate(node=node.name, op=node.op, device=self._device.name)
             raise
         kernel.functions = self._functions
+        if node.op == "Const" and not self._device.is_host_memory:
+            _keep_on_device(kernel, self._device)
+        kernel.compute = self._device.compute_of(kernel)
         return kernel
 
     def _call_of_function(self, node: Node) -> OpKernel:
@@ -153,6 +157,14 @@ class KernelFactory:
             types.update(entry.definition.device or ())
         types.discard(self._device.device_type)
         return f" It has kernels for device types {', '.join(sorted(types))}." if types else ""
+
+
+def _keep_on_device(kernel: OpKernel, device: Device) -> None:
+    """Copy a constant to its device now, and not in each step; strings stay in host memory."""
+    value = kernel.compute()
+    if not value.dtype.hasobject:
+        value = device.to_device(value)
+        kernel.compute = lambda: value
 
 
 def _some(names: Iterable[str]) -> str:

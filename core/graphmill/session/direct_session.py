@@ -14,20 +14,18 @@ from graphmill.errors import CancelledError, FailedPreconditionError, InvalidArg
 from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.function_runtime import FunctionLibraryRuntime
-from graphmill.lowering.kernel_factory import KernelFactory
-from graphmill.lowering.passes import PassOptions, run_passes
-from graphmill.lowering.place import place
+from graphmill.lowering.partitions import PartitionMaker
+from graphmill.lowering.passes import PassOptions
 from graphmill.lowering.prune import ClientEnd
 from graphmill.registry import PluginError
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
-from graphmill.runtime.executor import LocalExecutorParams
 from graphmill.runtime.session_state import SessionState
+from graphmill.session.boundary import copies_in, copies_out, then
 from graphmill.session.executors_cache import (
     CachedExecutors,
     ExecutorsAndKeys,
     ExecutorsCache,
-    PerPartition,
     Signature,
 )
 from graphmill.session.feeds import feed_converter, static_shape
@@ -82,6 +80,9 @@ class DirectSession:
             host.ops, self._options, is_static=config.experimental.optimize_for_static_graph
         )
         self._functions: dict[str, FunctionLibraryRuntime] = {}
+        self._partitions = PartitionMaker(
+            self._options, self._executor_factory, self._function_runtime
+        )
         self._cache = ExecutorsCache()
         self._partial_cache = ExecutorsCache()
         self.partial_runs = PartialRuns(self)
@@ -206,19 +207,17 @@ class DirectSession:
             full = self._state.graph
             client = self._state.build_client_graph(feeds, fetches, targets, client_end)
             needed_feeds = client.needed_feeds() if client_end is not None else {}
-            device = place(
-                client.graph, self.devices, allow_soft_placement=self.config.allow_soft_placement
-            )
-            for phase in ("POST_PLACEMENT", "POST_REWRITE_FOR_EXEC", "POST_PARTITIONING"):
-                run_passes(phase, client.graph, self._options)
-            item = self._create_partition(client.graph, device)
+            items, placements = self._partitions.for_client_graph(client.graph, full)
             shapes = tuple(_feed_shape(full, feed) for feed in feeds)
+        to_device = copies_in(items, client.feed_types)
         converters = tuple(
-            feed_converter(name, dtype, shape)
-            for name, dtype, shape in zip(feeds, client.feed_types, shapes, strict=True)
+            then(feed_converter(name, dtype, shape), copy)
+            for name, dtype, shape, copy in zip(
+                feeds, client.feed_types, shapes, to_device, strict=True
+            )
         )
         return ExecutorsAndKeys(
-            items=(item,),
+            items=tuple(items),
             feeds=feeds,
             fetches=fetches,
             targets=targets,
@@ -226,23 +225,18 @@ class DirectSession:
             fetch_types=client.fetch_types,
             feed_shapes=shapes,
             converters=converters,
+            to_host=copies_out(items, client.fetch_types),
+            placements=tuple(placements),
             needed_feeds=needed_feeds,
         )
-
-    def _create_partition(self, graph: Graph, device: Device) -> PerPartition:
-        functions = self._function_runtime(device)
-        kernels = KernelFactory(self.host, device, functions, op_segment=True)
-        kernels.choose_all(graph)
-        params = LocalExecutorParams(device, kernels.create, function_library=functions)
-        executor = self._executor_factory.new_executor(params, graph)
-        return PerPartition(graph, device, functions, executor)
 
     def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:
         found = self._functions.get(device.name)
         if found is None:
-            found = self._functions[device.name] = FunctionLibraryRuntime(
-                self._state.graph, device, self._executor_factory, self._options
+            made = FunctionLibraryRuntime(
+                self._state.graph, device, self._options, self._partitions, self._function_runtime
             )
+            found = self._functions.setdefault(device.name, made)  # two threads may race
         return found
 
 

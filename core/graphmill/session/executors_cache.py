@@ -15,24 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.dtypes import DType
-    from graphmill.graph.graph import Graph
-    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.executor import Executor
+    from graphmill.lowering.partitions import PerPartition
+    from graphmill.lowering.place import PlacementRecord
     from graphmill.typing import Shape
 
 Signature: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Names of feeds, fetches and targets."""
-
-
-@dataclass(slots=True)
-class PerPartition:
-    """One partition: a graph on one device, with its executor."""
-
-    graph: Graph
-    device: Device
-    functions: FunctionLibraryRuntime
-    executor: Executor
 
 
 @dataclass(slots=True)
@@ -49,6 +37,8 @@ class ExecutorsAndKeys:
         last_step: number of its latest step; what the cache evicts by.
         needed_feeds: for a partial run the feeds that each fetch needs.
         converters: for each feed the function from the caller's value to a tensor.
+        to_host: for each fetch the function from what its device gives to a host value.
+        placements: why each node is on its device; empty where the session has one device.
     """
 
     items: tuple[PerPartition, ...]
@@ -61,6 +51,8 @@ class ExecutorsAndKeys:
     step_count: int = 0
     last_step: int = 0
     converters: tuple[Callable[[Any], Any], ...] = field(default=())
+    to_host: tuple[Callable[[Any], Any], ...] = field(default=())
+    placements: tuple[PlacementRecord, ...] = field(default=())
     needed_feeds: dict[str, set[str]] = field(default_factory=dict)
 
     def close(self) -> None:

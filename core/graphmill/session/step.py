@@ -20,6 +20,7 @@ from graphmill.plugin.step_observers import StepInfo
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
+from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
@@ -135,6 +136,7 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
 
 
 def _run_partitions(executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
+    args.rendezvous = IntraProcessRendezvous()
     barrier = ExecutorBarrier(len(executors.items), args)
     for item in executors.items:
         item.executor.run_async(args, barrier.partition_done)
@@ -145,7 +147,7 @@ def _run_partitions(executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
 
 def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
     retvals = frame.retvals
-    to_host = executors.items[0].device.to_host
+    to_host = executors.to_host
     results = []
     for index in range(len(retvals)):
         value = retvals[index]
@@ -155,7 +157,7 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
                     f"fetch '{executors.fetches[index]}' was not evaluated: it is in a branch that "
                     "was not taken (dead), or its node did not run"
                 )
-            value = to_host(value)
+            value = to_host[index](value)
         elif not value.ndim:
             value = value[()]  # a scalar comes back as one, as in TensorFlow's Python API
         elif not _is_exclusive(value):

@@ -62,6 +62,18 @@ class Send(_Transfer):
         _rendezvous(ctx).send(self.key(ctx), self.args, None if is_dead else value, is_dead)
 
 
+@kernel("_CopyToHost", stateful=True)
+def copy_to_host(ctx: OpKernelContext, value: Value) -> Value:
+    """Copy a value of the node's device to host memory."""
+    return ctx.device.to_host(value)
+
+
+@kernel("_CopyToDevice", stateful=True)
+def copy_to_device(ctx: OpKernelContext, value: Value) -> Value:
+    """Copy a value in host memory to the node's device."""
+    return ctx.device.to_device(value)
+
+
 @kernel("_Recv", "_HostRecv", "Recv", async_=True)
 class Recv(_Transfer):
     """Receive a value, or `DEAD`."""

@@ -1,0 +1,86 @@
+"""Which nodes must be on one device: those that say so, and those that share a reference or handle.
+
+Semantics: `tensorflow/core/common_runtime/colocation_graph.cc`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from graphmill.dtypes import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.graph.device_name import DeviceName
+    from graphmill.graph.node import Edge, Node
+
+CLASS_ATTR: Final = "_class"
+_PREFIX: Final = b"loc:@"
+
+
+class ColocationGroups:
+    """The groups, as a union-find over the names of nodes.
+
+    A group may be named after a node that is not in the graph (any more).
+    """
+
+    def __init__(self) -> None:
+        self._parent: dict[str, str] = {}
+
+    def add(self, nodes: Iterable[Node]) -> None:
+        """Take in what nodes say of themselves and what their inputs ask for."""
+        for node in nodes:
+            for entry in node.attrs.get(CLASS_ATTR) or ():
+                if entry.startswith(_PREFIX):
+                    self._join(entry.removeprefix(_PREFIX).decode(), node.name)
+            for edge in node.in_edges:
+                if must_colocate(edge):
+                    self._join(edge.src.name, node.name)
+
+    def find(self, name: str) -> str:
+        """Return the name that stands for the group of a node."""
+        parent = self._parent
+        root = name
+        while (above := parent.get(root)) is not None:
+            root = above
+        while name != root:
+            parent[name], name = root, parent[name]
+        return root
+
+    def _join(self, first: str, second: str) -> None:
+        a, b = self.find(first), self.find(second)
+        if a != b:
+            self._parent[b] = a
+
+
+def must_colocate(edge: Edge) -> bool:
+    """Return whether what goes along an edge lives on one device: a reference, or a handle."""
+    given = edge.src.output_types[edge.src_output]
+    if given.is_ref:
+        return edge.dst.input_types[edge.dst_input].is_ref
+    return given is resource
+
+
+def merge_requests(first: DeviceName, second: DeviceName, *, soft: bool) -> DeviceName | None:
+    """Return what satisfies both requests, or None if nothing does.
+
+    With `soft`, type and number that differ are left open.
+    """
+    for part in ("job", "replica", "task"):
+        a, b = getattr(first, part), getattr(second, part)
+        if None not in (a, b) and a != b:
+            return None
+    merged = first.merged_over(second)
+    type_differs = None not in (first.type, second.type) and first.type != second.type
+    id_differs = None not in (first.id, second.id) and first.id != second.id
+    if not (type_differs or id_differs):
+        return replace(merged, type=first.type or second.type, id=_first(first.id, second.id))
+    if not soft:
+        return None
+    return replace(merged, type=None if type_differs else merged.type, id=None)
+
+
+def _first(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a

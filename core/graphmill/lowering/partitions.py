@@ -1,0 +1,125 @@
+"""From a graph to executors: place, partition, rewrite, choose kernels, for each device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphmill.lowering.kernel_factory import KernelFactory
+from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
+from graphmill.lowering.partition import partition
+from graphmill.lowering.passes import run_passes
+from graphmill.lowering.place import PlacementOptions, place
+from graphmill.runtime.executor import LocalExecutorParams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.graph.graph import Graph
+    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
+    from graphmill.lowering.passes import PassOptions
+    from graphmill.lowering.place import PlacementRecord
+    from graphmill.runtime.device import Device
+    from graphmill.runtime.executor import Executor, ExecutorFactory
+
+
+@dataclass(slots=True)
+class PerPartition:
+    """One partition: a graph on one device, with its executor."""
+
+    graph: Graph
+    device: Device
+    functions: FunctionLibraryRuntime
+    executor: Executor
+
+
+class PartitionMaker:
+    """Makes the executors of the graphs of one session.
+
+    Args:
+        options: config, devices and host.
+        executor_factory: what makes the executors.
+        functions_of: gives the function library runtime of a device.
+
+    Threads: none of its own; graphs are changed by the thread that calls.
+
+    Attributes:
+        pinned: the devices of stateful nodes of the session's graph, as the first step placed them.
+    """
+
+    def __init__(
+        self,
+        options: PassOptions,
+        executor_factory: ExecutorFactory,
+        functions_of: Callable[[Device], FunctionLibraryRuntime],
+    ) -> None:
+        self._options = options
+        self._executor_factory = executor_factory
+        self._functions_of = functions_of
+        self.pinned: dict[str, str] = {}
+
+    def for_client_graph(
+        self, graph: Graph, full: Graph
+    ) -> tuple[list[PerPartition], list[PlacementRecord]]:
+        """Return the partitions of a client graph, and why its nodes are where they are.
+
+        Args:
+            graph: the pruned graph of a signature; it is used up.
+            full: the session's graph that it is a part of.
+
+        Raises:
+            InvalidArgumentError: the graph cannot be placed or partitioned.
+            NotFoundError: an op has no kernel.
+            OpError: a pass or a kernel refused the graph.
+        """
+        records = place(graph, self._placement(None), full=full, pinned=self.pinned)
+        for phase in ("POST_PLACEMENT", "POST_REWRITE_FOR_EXEC"):
+            run_passes(phase, graph, self._options)
+        return self._split(graph, ("POST_PARTITIONING",), op_segment=True), records
+
+    def for_function(self, graph: Graph, device: Device) -> list[PerPartition]:
+        """Return the partitions of a function's body that is called on `device`; used up, too.
+
+        Nodes without a request run on `device` if it has kernels for them. Arguments and results
+        are there in any case.
+
+        Raises:
+            OpError: as `for_client_graph`.
+        """
+        for node in graph.nodes:
+            if node.op in ("_Arg", "_Retval") and node.attrs["T"].name != "resource":
+                node.assigned_device = device.name
+        place(graph, self._placement(device))
+        run_passes("POST_REWRITE_FOR_EXEC", graph, self._options)
+        return self._split(graph, (), op_segment=False)
+
+    def _placement(self, default_device: Device | None) -> PlacementOptions:
+        config = self._options.config
+        return PlacementOptions(
+            self._options.devices,
+            self._options.host.kernels,
+            allow_soft_placement=config.allow_soft_placement,
+            log=config.log_device_placement,
+            default_device=default_device,
+        )
+
+    def _split(
+        self, graph: Graph, phases: Sequence[str], *, op_segment: bool
+    ) -> list[PerPartition]:
+        options = self._options
+        memory = MemoryTypeFinder(options.host.kernels)
+        parts = partition(graph, options.devices, options.host.ops, memory)
+        for device, part in parts:
+            for phase in phases:
+                run_passes(phase, part, options)
+            device.maybe_rewrite_graph(part)
+            ensure_memory_types(part, device, memory)
+        return [self._make(part, device, op_segment) for device, part in parts]
+
+    def _make(self, graph: Graph, device: Device, op_segment: bool) -> PerPartition:
+        functions = self._functions_of(device)
+        kernels = KernelFactory(self._options.host, device, functions, op_segment=op_segment)
+        kernels.choose_all(graph)
+        params = LocalExecutorParams(device, kernels.create, function_library=functions)
+        executor = self._executor_factory.new_executor(params, graph)
+        return PerPartition(graph, device, functions, executor)

@@ -1,0 +1,55 @@
+"""Between the client's memory and that of the devices where a step is fed and fetched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.lowering.memory_types import is_always_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.lowering.partitions import PerPartition
+    from graphmill.runtime.device import Device
+    from graphmill.typing import Value
+
+    Copy = Callable[[Value], Value]
+
+
+def copies_in(items: Sequence[PerPartition], types: Sequence[DType]) -> list[Copy | None]:
+    """Return for each feed the copy to the device of its `_Arg`; None where nothing is copied."""
+    devices = _devices_of(items, "_Arg")
+    return [
+        None
+        if device is None or device.is_host_memory or is_always_host(dtype)
+        else device.to_device
+        for device, dtype in ((devices.get(i), dtype) for i, dtype in enumerate(types))
+    ]
+
+
+def copies_out(items: Sequence[PerPartition], types: Sequence[DType]) -> tuple[Copy, ...]:
+    """Return for each fetch the copy to the host from the device of its `_Retval`."""
+    devices = _devices_of(items, "_Retval")
+    return tuple(
+        _same if device is None or is_always_host(dtype) else device.to_host
+        for device, dtype in ((devices.get(i), dtype) for i, dtype in enumerate(types))
+    )
+
+
+def then(convert: Copy, copy: Copy | None) -> Copy:
+    """Return `convert`, followed by `copy` if there is one."""
+    return convert if copy is None else lambda value: copy(convert(value))
+
+
+def _devices_of(items: Sequence[PerPartition], op: str) -> dict[int, Device]:
+    return {
+        node.attrs["index"]: item.device
+        for item in items
+        for node in item.graph.nodes
+        if node.op == op
+    }
+
+
+def _same(value: Value) -> Value:
+    return value
