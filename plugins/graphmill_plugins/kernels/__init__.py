@@ -79,6 +79,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "string_split",
         "string_unicode",
     ),
+    "training": ("training_ops",),
 }
 """Modules of this package for each family of ops: NumPy kernels and general ones."""
 
