@@ -89,7 +89,6 @@ class LookupTable:
 
     def find(self, keys: Value, default: Value) -> Value:
         """Return the values of `keys`; the default (one for all, or one each) for the rest."""
-        self.check_ready()
         flat = self.keys_of(keys)
         shape = self.outer_shape(keys) + self.value_shape
         if default.shape not in (self.value_shape, shape):
@@ -97,6 +96,9 @@ class LookupTable:
                 f"Expected shape {list(self.value_shape)} or {list(shape)} for default value, "
                 f"got {list(default.shape)}"
             )
+        self.check_ready()
+        if not self.is_mutable:
+            default = default.reshape(-1)[:1]  # a fixed table looks at the first alone
         out = np.empty(shape, self.value_dtype.as_numpy_dtype)
         out[...] = default
         rows = out.reshape(-1, *self.value_shape)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 
+def _igamma_grad(a: Value, x: Value) -> Value:
+    return lax.igamma_grad_a(*jnp.broadcast_arrays(a, x))
+
+
 def _incomplete_gamma(
     function: Callable[[Value, Value], Value], at_zero: float, a: Value, x: Value
 ) -> Value:
@@ -54,7 +58,7 @@ SPECIAL = functions_in_float32(
         "Digamma": lambda: lax.digamma,
         "Igamma": lambda: partial(_incomplete_gamma, lax.igamma, 0.0),
         "Igammac": lambda: partial(_incomplete_gamma, lax.igammac, 1.0),
-        "IgammaGradA": lambda: lax.igamma_grad_a,
+        "IgammaGradA": lambda: _igamma_grad,
         "Betainc": lambda: _betainc,
         "Zeta": lambda: jsp.zeta,
         "Polygamma": lambda: lax.polygamma,
