@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parent / "cases"
 RESERVED = frozenset(
     (
         *("in", "each", "label", "note", "draw", "skip", "differs"),
-        *("error", "error_from", "compare", "unspecified", "close"),
+        *("error", "error_from", "expect", "compare", "unspecified", "close"),
         *("feed", "nodes", "run", "functions"),
     )
 )
@@ -75,6 +75,7 @@ class Case:
     close: Close | None = None
     skip: Mapping[str, str] = field(default_factory=dict)
     differs: str = ""
+    expect: tuple[Input, ...] = ()
     program: Program | None = None
 
     @property
@@ -212,6 +213,7 @@ def _make_case(case_id: str, op: str, table: Mapping[str, Any], stem: str) -> Ca
         close=Close(**table["close"]) if "close" in table else None,
         skip=skip,
         differs=table.get("differs", ""),
+        expect=tuple(parse_input(value, types, "") for value in table.get("expect", ())),
         program=_program(op, table, types, seed_text),
     )
 

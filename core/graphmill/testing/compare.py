@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.testing.answers import Answer
 from graphmill.testing.tolerances import BACKEND_FACTOR, Tolerance, tolerance_of
 
 if TYPE_CHECKING:
-    from graphmill.testing.answers import Answer
     from graphmill.testing.case import Case
     from graphmill.testing.inputs import Values
 
@@ -37,7 +37,11 @@ def difference(case: Case, expected: Answer, got: Answer, backend: str) -> str:
     if backend == "jax" and case.error_from == "values" and not got.error:
         return ""  # a compiled kernel cannot look at values
     if case.differs:
-        return "" if got.error == case.error else _error_difference(case.error, got)
+        if got.error != case.error or not case.expect:
+            return _error_difference(case.error, got)
+        expected = Answer(
+            tuple(one.values() for one in case.expect), tuple(one.dtype for one in case.expect)
+        )
     if expected.error or got.error:
         return _error_difference(expected.error, got)
     if len(expected.outputs) != len(got.outputs):

@@ -51,6 +51,8 @@ def ask(case: Case) -> Answer:
 
 def _ask(case: Case, *, shapes: bool) -> Answer:
     tf = _tf()
+    if _framework("op_def_registry").get(case.op) is None:
+        return Answer(error="NotFound", message=f"{_RUN}TensorFlow has no op {case.op!r} any more")
     graph = tf.Graph()
     feeds = _Feeds(shapes)
     with graph.as_default():
@@ -80,7 +82,7 @@ def _lower_version(op: str) -> None:
     """Let a graph hold an op that newer graphs may not use."""
     tf = _tf()
     op_def = _framework("op_def_registry").get(op)
-    if op_def is not None and op_def.HasField("deprecation"):
+    if op_def.HasField("deprecation"):
         old = tf.compat.v1.GraphDef()
         old.versions.producer = max(op_def.deprecation.version - 1, 0)
         tf.import_graph_def(old, name="")
@@ -185,8 +187,6 @@ def _placeholder(value: Input, feeds: _Feeds) -> Any:
 def _apply(op: str, name: str, inputs: list[Any], attrs: Mapping[str, Any]) -> Any:
     """Add one node; TensorFlow's own C++ checks it and fills in the defaults."""
     op_def = _framework("op_def_registry").get(op)
-    if op_def is None:
-        raise KeyError(f"TensorFlow has no op {op!r}")
     if len(inputs) != len(op_def.input_arg):
         raise KeyError(f"{op} has {len(op_def.input_arg)} inputs, the case gives {len(inputs)}")
     kinds = {attr.name: attr.type for attr in op_def.attr}

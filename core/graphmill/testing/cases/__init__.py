@@ -76,6 +76,7 @@ Reserved keys
     close        {rtol = 1e-3, atol = 0, why = "..."}: overrides the tolerances of tolerances.toml
     skip         {jax = "why"}: backends (numpy, jax, session) that this case is not run on
     differs      "why": TensorFlow's answer is not ours on purpose; `error` is what ours is, if any
+    expect       our outputs, as inputs are written, where TensorFlow's answer `differs`
     draw         number of the draw
     note         a remark
 
