@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import in_float32
 from graphmill_plugins.kernels._tables import functions_in_float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import Value
+    from graphmill.typing import ArrayNamespace, Value
 
 
 def _scipy(name: str) -> Callable[[], Callable[..., Value]]:
@@ -62,7 +64,6 @@ _ERF_Q = tuple(
 )
 _ERF_LIMIT = np.float32(4)
 _ERF_BLOCK = 16384  # elements; a block and its temporaries fit the second-level cache
-_ERF_SMALL = 1024
 
 
 def _horner(x: Value, coefficients: tuple[np.float32, ...], out: Value) -> None:
@@ -75,7 +76,7 @@ def _horner(x: Value, coefficients: tuple[np.float32, ...], out: Value) -> None:
 
 
 def erf_float32(x: Value) -> Value:
-    """Compute erf of a float32 array block by block, to about three units in the last place."""
+    """Compute erf of float32 values block by block, to about three units in the last place."""
     flat = x.reshape(-1)
     result = np.empty(flat.shape, np.float32)
     scratch = np.empty((3, min(_ERF_BLOCK, flat.size)), np.float32)
@@ -91,15 +92,12 @@ def erf_float32(x: Value) -> Value:
     return result.reshape(x.shape)
 
 
-def _erf() -> Callable[[Value], Value]:
-    exact = _scipy("erf")()
-
-    def erf(x: Value) -> Value:
-        if x.size > _ERF_SMALL and x.dtype == np.float32:
-            return erf_float32(x)
-        return exact(x)
-
-    return erf
+@kernel("Erf", backend="numpy", types={"T": dtypes.FLOATING}, make=True)
+def erf(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
+    """Compute the error function; SciPy, which takes long to import, is needed for float64 only."""
+    if np.float64 == T:
+        return _scipy("erf")()
+    return in_float32(T, erf_float32)
 
 
 def _fresnel(index: int) -> Callable[[], Callable[[Value], Value]]:
@@ -181,7 +179,6 @@ def _polygamma() -> Callable[[Value, Value], Value]:
 SPECIAL = functions_in_float32(
     __name__,
     {
-        "Erf": _erf,
         "Erfc": _scipy("erfc"),
         "Erfinv": _scipy("erfinv"),
         "Ndtri": _scipy("ndtri"),

@@ -47,6 +47,10 @@ def nearest_neighbors(
 @kernel("CompareAndBitpack", backend="numpy")
 def compare_and_bitpack(_xp: ArrayNamespace, x: Value, threshold: Value) -> Value:
     """Pack `x > threshold`, eight elements of the last dimension to a byte, the first highest."""
+    if threshold.ndim:
+        raise InvalidArgumentError(
+            f"Compare must be passed a scalar, got shape {shape_text(threshold.shape)}"
+        )
     if x.ndim < 1 or x.shape[-1] % 8:
         raise InvalidArgumentError(
             "The inner dimension of the input should be divisible by 8, got shape "
