@@ -6,6 +6,7 @@ JAX has its own module, `graphmill_plugins.kernels.jax.math_special`.
 from __future__ import annotations
 
 import importlib
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,7 @@ _ERF_Q = tuple(
     )
 )
 _ERF_LIMIT = np.float32(4)
+_ERF_FEW = 32  # elements that Python's own erf computes sooner
 _ERF_BLOCK = 16384  # elements; a block and its temporaries fit the second-level cache
 
 
@@ -78,12 +80,16 @@ def _horner(x: Value, coefficients: tuple[np.float32, ...], out: Value) -> None:
 def erf_float32(x: Value) -> Value:
     """Compute erf of float32 values block by block, to about three units in the last place."""
     flat = x.reshape(-1)
+    if flat.size <= _ERF_FEW:
+        few = [math.erf(value) for value in flat.tolist()]
+        return np.array(few, np.float32).reshape(x.shape)
     result = np.empty(flat.shape, np.float32)
     scratch = np.empty((3, min(_ERF_BLOCK, flat.size)), np.float32)
     for start in range(0, flat.size, _ERF_BLOCK):
         out = result[start : start + _ERF_BLOCK]
         clipped, square, q = scratch[:, : out.size]
-        np.clip(flat[start : start + _ERF_BLOCK], -_ERF_LIMIT, _ERF_LIMIT, out=clipped)
+        np.minimum(flat[start : start + _ERF_BLOCK], _ERF_LIMIT, out=clipped)
+        np.maximum(clipped, -_ERF_LIMIT, out=clipped)
         np.multiply(clipped, clipped, out=square)
         _horner(square, _ERF_P, out)
         out *= clipped
