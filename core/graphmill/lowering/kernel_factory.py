@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphmill.errors import NotFoundError, OpError
 from graphmill.graph.transfer_ops import TRANSFER_OPS
 from graphmill.runtime.kernel import (
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel_registry import KernelChoice
     from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import ArrayNamespace
 
 # The executor itself stands for these; they need no kernel.
 BOUNDARY_OPS = frozenset({"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval"})
@@ -101,7 +104,7 @@ class KernelFactory:
             node.op_def,
             node.attrs,
             self._device,
-            self._device.namespace(choice.backend),
+            self._namespace(choice),
         )
         try:
             kernel = bind(choice.definition, construction, choice.owner)
@@ -113,6 +116,12 @@ class KernelFactory:
             _keep_on_device(kernel, self._device)
         kernel.compute = self._device.compute_of(kernel)
         return kernel
+
+    def _namespace(self, choice: KernelChoice) -> ArrayNamespace:
+        # A host kernel works on NumPy values, whatever device its neighbours are on.
+        if choice.definition.host and not self._device.is_host_memory:
+            return np
+        return self._device.namespace(choice.backend)
 
     def _call_of_function(self, node: Node) -> OpKernel:
         """Return a kernel for a node whose op is the name of a function of the library."""

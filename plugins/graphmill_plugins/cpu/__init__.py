@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 @hookimpl
 def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
-    """Register the device type."""
-    devices.add("CPU", "graphmill_plugins.cpu.device:CpuDeviceFactory")
+    """Register the device type, with TensorFlow's priority."""
+    devices.add("CPU", "graphmill_plugins.cpu.device:CpuDeviceFactory", priority=70)

@@ -37,7 +37,7 @@ def _shape_of(x: Value) -> tuple[int, ...]:
 # on shapes then folds by itself.
 
 
-@kernel("Shape", make=True)
+@kernel("Shape", host_memory=("output",), make=True)
 def shape_(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Value]:
     """Return the shape as a vector."""
 
@@ -49,7 +49,7 @@ def shape_(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Va
     return read
 
 
-@kernel("ShapeN", make=True)
+@kernel("ShapeN", host_memory=("output",), make=True)
 def shape_n(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[list[Value]], list[Value]]:
     """Return the shapes of several tensors."""
     read = shape_(_xp, out_type)
@@ -61,7 +61,7 @@ def _check_sizes(sizes: Sequence[int], out_type: np.dtype[Any]) -> None:
         raise InvalidArgumentError(f"Shape output type is 32-bit but dims are {list(sizes)}")
 
 
-@kernel("Size", make=True)
+@kernel("Size", host_memory=("output",), make=True)
 def size(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Value]:
     """Return the number of elements."""
     scalar = out_type.type
@@ -75,7 +75,7 @@ def size(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Valu
     return count
 
 
-@kernel("Rank", make=True)
+@kernel("Rank", host_memory=("output",), make=True)
 def rank(_xp: ArrayNamespace) -> Callable[[Value], Value]:
     """Return the number of dimensions."""
     return lambda x: np.int32(len(_shape_of(x)))

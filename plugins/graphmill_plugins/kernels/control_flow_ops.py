@@ -25,7 +25,6 @@ def no_op(xp: ArrayNamespace) -> None:
 
 
 @kernel(
-    "LoopCond",
     "Enter",
     "RefEnter",
     "Exit",
@@ -40,7 +39,14 @@ def forward(xp: ArrayNamespace) -> Any:
     return lambda value: value
 
 
-@kernel("Switch", "RefSwitch", make=True)
+@kernel("LoopCond", host_memory=("input", "output"), make=True)
+def loop_cond(xp: ArrayNamespace) -> Any:
+    """Forward the condition, which the executor's host looks at."""
+    del xp
+    return lambda value: value
+
+
+@kernel("Switch", "RefSwitch", host_memory=("pred",), make=True)
 def switch(xp: ArrayNamespace) -> Any:
     """Give `data` at output 1 if `pred` holds, else at output 0."""
     del xp
@@ -51,7 +57,7 @@ def switch(xp: ArrayNamespace) -> Any:
     return give
 
 
-@kernel("_SwitchN")
+@kernel("_SwitchN", host_memory=("output_index",))
 def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int) -> list[Any]:
     """Give `data` at output `output_index`; at the last one for an index out of range."""
     del xp
@@ -61,7 +67,7 @@ def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int
     return outputs
 
 
-@kernel("Merge", "RefMerge")
+@kernel("Merge", "RefMerge", host_memory=("value_index",))
 def merge(xp: ArrayNamespace, inputs: list[Any]) -> tuple[Any, Value]:
     """Give the input that arrived, and which it is."""
     del xp

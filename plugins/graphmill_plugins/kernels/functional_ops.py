@@ -105,7 +105,7 @@ def to_bool(xp: ArrayNamespace, value: Value) -> Value:
     return xp.bool_(truth(value))
 
 
-@kernel("If", "StatelessIf", "_If", async_=True)
+@kernel("If", "StatelessIf", "_If", host_memory=("cond",), async_=True)
 def if_(
     ctx: OpKernelContext,
     cond: Value,
@@ -119,7 +119,7 @@ def if_(
     ctx.functions.run_async(_handle(ctx, key, branch), values, ctx, done)
 
 
-@kernel("Case", "StatelessCase", async_=True)
+@kernel("Case", "StatelessCase", host_memory=("branch_index",), async_=True)
 def case(
     ctx: OpKernelContext,
     branch_index: Value,
@@ -151,7 +151,7 @@ def _while_calls(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any
                 f"Expected a single output from the cond function {cond.name!r} of a While, "
                 f"got {len(outputs)}"
             )
-        if not truth(outputs[0]):
+        if not truth(ctx.device.to_host(outputs[0])):
             return values
         if args.is_cancelled:
             raise errors.CancelledError("the step was cancelled within a While loop")
@@ -163,7 +163,7 @@ def _while_calls(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any
             )
 
 
-@kernel("For", async_=True)
+@kernel("For", host_memory=("start", "limit", "delta"), async_=True)
 def for_(
     ctx: OpKernelContext,
     start: Value,

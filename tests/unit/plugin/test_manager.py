@@ -257,7 +257,7 @@ def test_hooks_are_called_one_by_one_and_a_raising_one_stops_no_other(
         called.append(record.name)
         if record.name == "raising":
             raise ZeroDivisionError("an accident")
-        return {"devices": types.SimpleNamespace(add=lambda *_: None)}
+        return {"devices": types.SimpleNamespace(add=lambda *_, **__: None)}
 
     with pytest.warns(PluginWarning, match="graphmill_register_devices raised ZeroDivisionError"):
         manager.call_each("graphmill_register_devices", arguments)

@@ -1,0 +1,17 @@
+"""GPUs, as far as JAX finds them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.markers import hookimpl
+
+if TYPE_CHECKING:
+    from graphmill.plugin.registrars import Registrar
+    from graphmill.runtime.device import DeviceFactory
+
+
+@hookimpl
+def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
+    """Register the device type, which placement prefers to CPUs (TensorFlow's priority)."""
+    devices.add("GPU", "graphmill_plugins.gpu.device:GpuDeviceFactory", priority=210)

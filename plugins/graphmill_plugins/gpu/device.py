@@ -1,0 +1,124 @@
+"""`GpuDevice`: JAX on a GPU.
+
+Semantics of the options: `GPUOptions` in `tensorflow/core/protobuf/config.proto`. JAX is imported
+only where a GPU is possible, so that a session on a machine without one starts as fast as before.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.device import DeviceAttributes, DeviceFactory
+from graphmill_plugins._jax import JaxDevice, platform_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PLATFORMS: Final = frozenset({"gpu", "cuda", "rocm"})
+_DEVICE_FILES: Final = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+_JAX_PLUGINS: Final = (
+    "jax_plugins.xla_cuda13",
+    "jax_plugins.xla_cuda12",
+    "jax_plugins.xla_rocm7",
+    "jax_plugins.xla_rocm60",
+)
+
+
+class GpuDevice(JaxDevice):
+    """A GPU."""
+
+
+class GpuDeviceFactory(DeviceFactory):
+    """Makes a device of each GPU that JAX finds and the session's configuration allows."""
+
+    def create_devices(self, config: Any, name_prefix: str) -> list[GpuDevice]:
+        """Return the GPUs of a session.
+
+        `visible_device_list` chooses and orders them, `device_count["GPU"]` limits their number.
+        `per_process_gpu_memory_fraction` and `allow_growth` count if JAX has not been started in
+        this process before: it takes memory once for all.
+
+        Raises:
+            InvalidArgumentError: `visible_device_list` is malformed or names no GPU.
+        """
+        limit = config.device_count.get("GPU") if config is not None else None
+        if limit == 0 or not may_have_gpu():
+            return []
+        options = config.gpu_options if config is not None else None
+        with _memory_settings(options):
+            found = platform_devices("gpu")
+        if options is not None and options.visible_device_list:
+            found = [found[index] for index in _visible(options.visible_device_list, len(found))]
+        return [_make(name_prefix, number, one) for number, one in enumerate(found[:limit])]
+
+
+def may_have_gpu() -> bool:
+    """Return whether it is worth asking JAX for GPUs; asks the system only, not JAX."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
+        return False
+    asked = os.environ.get("JAX_PLATFORMS", "")
+    if asked:
+        return not _PLATFORMS.isdisjoint(asked.lower().split(","))
+    return any(Path(file).exists() for file in _DEVICE_FILES) and _has_jax_plugin()
+
+
+def _has_jax_plugin() -> bool:
+    if importlib.util.find_spec("jax_plugins") is None:
+        return False
+    return any(importlib.util.find_spec(name) is not None for name in _JAX_PLUGINS)
+
+
+def _visible(text: str, count: int) -> list[int]:
+    """Return the numbers of GPUs that a `visible_device_list` such as "2,0" gives."""
+    numbers = [part.strip() for part in text.split(",")]
+    chosen = [int(number) for number in numbers if number.isascii() and number.isdigit()]
+    if len(chosen) != len(numbers) or len(set(chosen)) != len(chosen):
+        raise InvalidArgumentError(
+            f"Could not parse entry in 'visible_device_list': {text!r}; expected different numbers "
+            "with commas between them, as '0,1'"
+        )
+    unknown = [number for number in chosen if number >= count]
+    if unknown:
+        raise InvalidArgumentError(
+            f"'visible_device_list' listed an invalid GPU id {unknown[0]} but visible device count "
+            f"is {count}"
+        )
+    return chosen
+
+
+@contextmanager
+def _memory_settings(options: Any) -> Iterator[None]:
+    """Set what JAX reads when it starts its GPU platform; put the environment back afterwards."""
+    wanted: dict[str, str] = {}
+    if options is not None and options.allow_growth:
+        wanted["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    if options is not None and options.per_process_gpu_memory_fraction > 0:
+        wanted["XLA_PYTHON_CLIENT_MEM_FRACTION"] = str(options.per_process_gpu_memory_fraction)
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _make(name_prefix: str, number: int, jax_device: Any) -> GpuDevice:
+    statistics = jax_device.memory_stats() or {}
+    return GpuDevice(
+        DeviceAttributes(
+            f"{name_prefix}/device:GPU:{number}",
+            "GPU",
+            int(statistics.get("bytes_limit", 0)),
+            physical_device_desc=f"device: {jax_device.id}, name: {jax_device.device_kind}",
+        ),
+        jax_device,
+    )

@@ -1,0 +1,17 @@
+"""The host's processor through JAX, offered only to sessions that ask for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.markers import hookimpl
+
+if TYPE_CHECKING:
+    from graphmill.plugin.registrars import Registrar
+    from graphmill.runtime.device import DeviceFactory
+
+
+@hookimpl
+def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
+    """Register the device type; placement does not go there by itself (TensorFlow's priority)."""
+    devices.add("XLA_CPU", "graphmill_plugins.xla_cpu.device:XlaCpuDeviceFactory", priority=50)

@@ -1,0 +1,42 @@
+"""`XlaCpuDevice`: JAX on the host's processor, with memory that counts as a device's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.device import DeviceAttributes, DeviceFactory
+from graphmill_plugins._jax import JaxDevice, platform_devices
+
+_MEMORY_LIMIT = 16 << 30  # what TensorFlow says of its XLA_CPU devices; nothing enforces it
+
+
+class XlaCpuDevice(JaxDevice):
+    """One of JAX's CPU devices; JAX makes several where XLA_FLAGS says so."""
+
+
+class XlaCpuDeviceFactory(DeviceFactory):
+    """Makes as many devices as `device_count["XLA_CPU"]` says; none if it does not say."""
+
+    def create_devices(self, config: Any, name_prefix: str) -> list[XlaCpuDevice]:
+        """Return the devices of a session.
+
+        Raises:
+            InvalidArgumentError: more are asked for than JAX has.
+        """
+        count = config.device_count.get("XLA_CPU", 0) if config is not None else 0
+        if not count:
+            return []
+        found = platform_devices("cpu")
+        if count > len(found):
+            raise InvalidArgumentError(
+                f"device_count asks for {count} devices of type XLA_CPU, JAX has {len(found)}; set "
+                f"XLA_FLAGS=--xla_force_host_platform_device_count={count} before JAX starts"
+            )
+        return [
+            XlaCpuDevice(
+                DeviceAttributes(f"{name_prefix}/device:XLA_CPU:{index}", "XLA_CPU", _MEMORY_LIMIT),
+                found[index],
+            )
+            for index in range(count)
+        ]
