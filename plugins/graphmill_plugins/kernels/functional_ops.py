@@ -43,6 +43,38 @@ def partitioned_call(ctx: OpKernelContext, args: list[Value], f: Any, done: Done
     ctx.functions.run_async(_handle(ctx, "f", f), args, ctx, done)
 
 
+@kernel("RemoteCall", host_memory=("target",), async_=True)
+def remote_call(
+    ctx: OpKernelContext, target: Value, args: list[Value], f: Any, done: Done
+) -> None:
+    """Call the function `f` on the device `target`; values are copied there and back."""
+    name = target.item()
+    text = name.decode() if isinstance(name, bytes) else str(name)
+    functions = ctx.functions.on_device(text)
+    key = f"f on {text}"
+    handle = ctx.state.get(key)
+    if handle is None:
+        made = functions.instantiate(f.name, f.attrs)
+        handle = ctx.state.setdefault(key, made)
+    here, there = ctx.device, functions.device
+
+    def called(results: Any = None, error: BaseException | None = None) -> None:
+        if error is not None:
+            done(error=error)
+        else:
+            done([_moved(value, there, here) for value in results])
+
+    functions.run_async(handle, [_moved(value, here, there) for value in args], ctx, called)
+
+
+def _moved(value: Value, source: Any, target: Any) -> Value:
+    """Return a value copied to another device; strings and handles are the host's everywhere."""
+    if source is target or getattr(value, "dtype", np.dtype(object)).hasobject:
+        return value
+    host = value if source.is_host_memory else source.to_host(value)
+    return host if target.is_host_memory else target.to_device(host)
+
+
 class _Calls:
     """Runs a generator that yields (handle, arguments) and is sent the results of each call.
 
