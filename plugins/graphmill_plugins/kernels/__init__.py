@@ -30,13 +30,14 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "array_shape",
         "array_slice",
         "array_unique",
+        "array_variant",
     ),
     "control_flow": ("control_flow_ops", "control_flow_transfer"),
-    "data_flow": ("session_tensor",),
+    "data_flow": ("data_flow_stack", "session_tensor"),
     "functional": ("functional_ops",),
     "image": ("image_boxes", "image_codec", "image_color", "image_resize"),
     "io": ("io_checkpoint", "io_file"),
-    "linalg": ("linalg_einsum",),
+    "linalg": ("linalg_einsum", "linalg_factor", "linalg_solve"),
     "logging": ("logging_ops",),
     "lookup": ("lookup_ops", "lookup_text_file"),
     "math": (
@@ -54,6 +55,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "math_segment",
         "math_sequence",
         "math_special",
+        "math_variant",
         "math_vector",
     ),
     "nn": (
@@ -80,11 +82,14 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "string_unicode",
     ),
     "training": ("training_ops",),
+    "tensor_array": ("tensor_array_ops",),
+    "tensor_list": ("tensor_list_join", "tensor_list_ops"),
 }
 """Modules of this package for each family of ops: NumPy kernels and general ones."""
 
 _JAX_MODULES: dict[str, tuple[str, ...]] = {
     "array": ("array_index", "array_other"),
+    "linalg": ("linalg_ops",),
     "math": ("math_count", "math_other", "math_segment", "math_special"),
     "nn": ("nn_conv", "nn_conv_grad", "nn_pool", "nn_pool_grad"),
 }

@@ -1,0 +1,60 @@
+"""Linear algebra on JAX that differs in form from NumPy's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+import numpy as np
+from jax import lax
+
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.linalg_solve import (
+    BLAS_TYPES,
+    adjoint_of,
+    check_rhs,
+    check_square,
+)
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_TYPES = {"T": BLAS_TYPES}
+
+
+@kernel(
+    "MatrixTriangularSolve",
+    "BatchMatrixTriangularSolve",
+    backend="jax",
+    types=_TYPES,
+    expensive=True,
+)
+def matrix_triangular_solve(
+    _xp: ArrayNamespace, matrix: Value, rhs: Value, *, lower: bool, adjoint: bool
+) -> Value:
+    """Solve with the lower or upper triangles of matrices; batch dimensions broadcast."""
+    check_square(matrix)
+    check_rhs(matrix, rhs, broadcast=True)
+    batch = np.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
+    matrix = jnp.broadcast_to(matrix, batch + matrix.shape[-2:])
+    rhs = jnp.broadcast_to(rhs, batch + rhs.shape[-2:])
+    triangle = jnp.tril(matrix) if lower else jnp.triu(matrix)
+    if adjoint:
+        triangle, lower = adjoint_of(jnp, triangle), not lower
+    return lax.linalg.triangular_solve(triangle, rhs, left_side=True, lower=lower)
+
+
+@kernel("Lu", backend="jax", types=_TYPES, expensive=True)
+def lu(_xp: ArrayNamespace, x: Value, *, output_idx_type: np.dtype[Any]) -> tuple[Value, Value]:
+    """Factor matrices into P L U: both triangles in one matrix, and the permutation of the rows."""
+    check_square(x)
+    factors, _, order = lax.linalg.lu(x)
+    return factors, order.astype(output_idx_type)
+
+
+@kernel("MatrixExponential", backend="jax", types=_TYPES, expensive=True)
+def matrix_exponential(_xp: ArrayNamespace, x: Value, *, T: np.dtype[Any]) -> Value:
+    """Compute exponentials of matrices."""
+    check_square(x)
+    return jsl.expm(x).astype(T) if x.size else x

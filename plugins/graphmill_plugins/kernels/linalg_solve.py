@@ -1,0 +1,230 @@
+"""Systems of linear equations, inverses and determinants, for stacks of matrices.
+
+Semantics: tensorflow/core/kernels/linalg/. A singular matrix raises on NumPy; while a compiler
+traces values are unknown, and the result is infinite or nan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+BLAS_TYPES = (dtypes.float32, dtypes.float64, *dtypes.COMPLEX)
+"""Element types of linear algebra."""
+
+_TYPES = {"T": BLAS_TYPES}
+
+
+def check_square(x: Value, name: str = "Input matrix") -> None:
+    """Check that `x` is a stack of square matrices.
+
+    Raises:
+        InvalidArgumentError: it is not.
+    """
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise InvalidArgumentError(f"{name} must be square, got shape {shape_text(x.shape)}")
+
+
+def check_rhs(matrix: Value, rhs: Value, *, broadcast: bool = False) -> None:
+    """Check that the right-hand sides have the rows and the batch of the matrices.
+
+    Raises:
+        InvalidArgumentError: they do not.
+    """
+    if rhs.ndim < 2 or rhs.shape[-2] != matrix.shape[-2]:
+        raise InvalidArgumentError(
+            f"Input matrix and rhs are incompatible: {shape_text(matrix.shape)} and "
+            f"{shape_text(rhs.shape)}"
+        )
+    if not broadcast and rhs.shape[:-2] != matrix.shape[:-2]:
+        raise InvalidArgumentError(
+            f"Batch dimensions of matrix and rhs must be equal, got {shape_text(matrix.shape)} and "
+            f"{shape_text(rhs.shape)}"
+        )
+
+
+def adjoint_of(xp: ArrayNamespace, x: Value) -> Value:
+    """Return the conjugate transposes of a stack of matrices."""
+    x = xp.swapaxes(x, -1, -2)
+    return xp.conj(x) if x.dtype.kind == "c" else x
+
+
+def _invertible(solve: Callable[..., Value], *arrays: Value) -> Value:
+    try:
+        return solve(*arrays)
+    except np.linalg.LinAlgError:
+        raise InvalidArgumentError("Input matrix is not invertible.") from None
+
+
+@kernel("MatrixInverse", "BatchMatrixInverse", types=_TYPES, expensive=True)
+def matrix_inverse(xp: ArrayNamespace, x: Value, *, adjoint: bool) -> Value:
+    """Invert matrices, or their adjoints.
+
+    Raises:
+        InvalidArgumentError: they are not square, or (on NumPy) one is singular.
+    """
+    check_square(x)
+    return _invertible(xp.linalg.inv, adjoint_of(xp, x) if adjoint else x)
+
+
+@kernel("MatrixDeterminant", "BatchMatrixDeterminant", types=_TYPES, expensive=True)
+def matrix_determinant(xp: ArrayNamespace, x: Value) -> Value:
+    """Compute determinants; that of a matrix without elements is 1."""
+    check_square(x)
+    return xp.linalg.det(x)
+
+
+@kernel("LogMatrixDeterminant", types=_TYPES, expensive=True)
+def log_matrix_determinant(
+    xp: ArrayNamespace, x: Value, *, T: np.dtype[Any]
+) -> tuple[Value, Value]:
+    """Compute sign (or phase) and logarithm of the magnitude of determinants."""
+    check_square(x)
+    sign, logarithm = xp.linalg.slogdet(x)
+    return sign, logarithm.astype(T)
+
+
+@kernel("MatrixSolve", "BatchMatrixSolve", types=_TYPES, expensive=True)
+def matrix_solve(xp: ArrayNamespace, matrix: Value, rhs: Value, *, adjoint: bool) -> Value:
+    """Solve matrix X = rhs, with the adjoints of the matrices if asked for.
+
+    Raises:
+        InvalidArgumentError: shapes do not fit, or (on NumPy) a matrix is singular.
+    """
+    check_square(matrix)
+    check_rhs(matrix, rhs)
+    return _invertible(xp.linalg.solve, adjoint_of(xp, matrix) if adjoint else matrix, rhs)
+
+
+@kernel(
+    "MatrixTriangularSolve",
+    "BatchMatrixTriangularSolve",
+    backend="numpy",
+    types=_TYPES,
+    expensive=True,
+)
+def matrix_triangular_solve(
+    _xp: ArrayNamespace, matrix: Value, rhs: Value, *, lower: bool, adjoint: bool
+) -> Value:
+    """Solve with the lower or upper triangles of matrices; batch dimensions broadcast.
+
+    Where a diagonal holds a zero the result is infinite or nan, as in TensorFlow.
+
+    Raises:
+        InvalidArgumentError: shapes do not fit.
+    """
+    check_square(matrix)
+    check_rhs(matrix, rhs, broadcast=True)
+    triangle = np.tril(matrix) if lower else np.triu(matrix)
+    if adjoint:
+        triangle, lower = adjoint_of(np, triangle), not lower
+    try:
+        return np.linalg.solve(triangle, rhs)
+    except np.linalg.LinAlgError:
+        return _substitute(triangle, rhs, lower=lower)
+
+
+def _substitute(triangle: Value, rhs: Value, *, lower: bool) -> Value:
+    """Solve row by row, whatever the diagonal holds."""
+    size = triangle.shape[-1]
+    batch = np.broadcast_shapes(triangle.shape[:-2], rhs.shape[:-2])
+    result = np.zeros((*batch, size, rhs.shape[-1]), rhs.dtype)
+    for row in range(size) if lower else reversed(range(size)):
+        known = slice(0, row) if lower else slice(row + 1, size)
+        done = np.matmul(triangle[..., row : row + 1, known], result[..., known, :])
+        pivot = triangle[..., row : row + 1, row : row + 1]
+        result[..., row : row + 1, :] = (rhs[..., row : row + 1, :] - done) / pivot
+    return result
+
+
+@kernel("MatrixSolveLs", "BatchMatrixSolveLs", types=_TYPES, expensive=True)
+def matrix_solve_ls(
+    xp: ArrayNamespace,
+    matrix: Value,
+    rhs: Value,
+    l2_regularizer: Value,
+    *,
+    fast: bool,
+    T: np.dtype[Any],
+) -> Value:
+    """Solve least squares: by normal equations with a regulariser, or if not `fast` exactly."""
+    if matrix.ndim < 2:
+        raise InvalidArgumentError(f"matrix must be a matrix, got {shape_text(matrix.shape)}")
+    check_rhs(matrix, rhs)
+    if not fast:
+        return xp.matmul(xp.linalg.pinv(matrix), rhs).astype(T)
+    rows, columns = matrix.shape[-2:]
+    adjoint, ridge = adjoint_of(xp, matrix), l2_regularizer.astype(T)
+    if rows >= columns:
+        gram = xp.matmul(adjoint, matrix) + ridge * xp.eye(columns, dtype=T)
+        return _invertible(xp.linalg.solve, gram, xp.matmul(adjoint, rhs))
+    gram = xp.matmul(matrix, adjoint) + ridge * xp.eye(rows, dtype=T)
+    return xp.matmul(adjoint, _invertible(xp.linalg.solve, gram, rhs))
+
+
+@kernel("TridiagonalMatMul", types=_TYPES)
+def tridiagonal_mat_mul(
+    xp: ArrayNamespace, superdiag: Value, maindiag: Value, subdiag: Value, rhs: Value
+) -> Value:
+    """Multiply tridiagonal matrices, given by their diagonals ([..., 1, M]), with rhs."""
+    up, middle, down = (xp.swapaxes(d, -1, -2) for d in (superdiag, maindiag, subdiag))
+    zero = xp.zeros_like(rhs[..., :1, :])
+    below = xp.concatenate([rhs[..., 1:, :], zero], -2)
+    above = xp.concatenate([zero, rhs[..., :-1, :]], -2)
+    return up * below + middle * rhs + down * above
+
+
+@kernel("TridiagonalSolve", types=_TYPES, expensive=True)
+def tridiagonal_solve(xp: ArrayNamespace, diagonals: Value, rhs: Value) -> Value:
+    """Solve tridiagonal systems; diagonals are [..., 3, M]: above, on and below the main one.
+
+    They are solved as dense matrices, with pivoting whatever the node asks for.
+
+    Raises:
+        InvalidArgumentError: shapes do not fit, or (on NumPy) a matrix is singular.
+    """
+    if diagonals.ndim < 2 or diagonals.shape[-2] != 3:
+        raise InvalidArgumentError(
+            f"Expected diagonals of shape [..., 3, M], got {shape_text(diagonals.shape)}"
+        )
+    size = diagonals.shape[-1]
+    above, middle, below = (diagonals[..., row, :, None] for row in range(3))
+    matrix = middle * xp.eye(size, dtype=diagonals.dtype)
+    matrix = matrix + above * xp.eye(size, k=1, dtype=diagonals.dtype)
+    matrix = matrix + below * xp.eye(size, k=-1, dtype=diagonals.dtype)
+    check_rhs(matrix, rhs)
+    return _invertible(xp.linalg.solve, matrix, rhs)
+
+
+@kernel("BandedTriangularSolve", types=_TYPES, expensive=True)
+def banded_triangular_solve(
+    xp: ArrayNamespace, bands: Value, rhs: Value, *, lower: bool, adjoint: bool
+) -> Value:
+    """Solve triangular systems given by bands [..., K, M]; batch dimensions broadcast.
+
+    Lower matrices have the main diagonal in the first row and the k-th below it in row k, where
+    the first k elements are not used; upper ones have it last, the k-th above in row K-1-k.
+    """
+    if bands.ndim < 2 or bands.shape[-1] != rhs.shape[-2]:
+        raise InvalidArgumentError(
+            f"Input matrix and rhs are incompatible: {shape_text(bands.shape)} and "
+            f"{shape_text(rhs.shape)}"
+        )
+    count, size = bands.shape[-2:]
+    matrix = xp.zeros((*bands.shape[:-2], size, size), bands.dtype)
+    for distance in range(count):
+        row = distance if lower else count - 1 - distance
+        places = xp.eye(size, k=-distance if lower else distance, dtype=bands.dtype)
+        matrix = matrix + bands[..., row, :, None] * places
+    return _invertible(xp.linalg.solve, adjoint_of(xp, matrix) if adjoint else matrix, rhs)
