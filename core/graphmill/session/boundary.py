@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphmill.lowering.memory_types import is_always_host
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ def copies_out(items: Sequence[PerPartition], types: Sequence[DType]) -> tuple[C
     """Return for each fetch the copy to the host from the device of its `_Retval`."""
     devices = _devices_of(items, "_Retval")
     return tuple(
-        _same if device is None or is_always_host(dtype) else device.to_host
+        _same
+        if device is None or device.is_host_memory or is_always_host(dtype)
+        else then(device.to_host, _scalar)
         for device, dtype in ((devices.get(i), dtype) for i, dtype in enumerate(types))
     )
 
@@ -53,3 +57,8 @@ def _devices_of(items: Sequence[PerPartition], op: str) -> dict[int, Device]:
 
 def _same(value: Value) -> Value:
     return value
+
+
+def _scalar(value: Value) -> Value:
+    """Return an array of rank 0 as a scalar, as fetches of rank 0 are."""
+    return value[()] if type(value) is np.ndarray and not value.ndim else value
