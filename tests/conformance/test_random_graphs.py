@@ -18,9 +18,7 @@ def check(made, host):
         results = session.run(list(made.fetches), made.feeds)
     for name, want, have in zip(made.fetches, wanted, results, strict=True):
         assert np.asarray(have).dtype == np.asarray(want).dtype, f"{made.name}, {name}"
-        np.testing.assert_allclose(
-            have, want, rtol=1e-5, atol=1e-6, err_msg=f"{made.name}, {name}"
-        )
+        np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6, err_msg=f"{made.name}, {name}")
 
 
 @pytest.mark.parametrize("seed", range(100))

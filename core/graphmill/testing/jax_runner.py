@@ -31,7 +31,7 @@ class JaxRunner(KernelRunner):
     """Run cases on JAX, one by one (`run`) or many in few compilations (`run_many`)."""
 
     backend = "jax"
-    refusals = (*KernelRunner.refusals, "<TypeError>")  # lax says so of shapes
+    refusals = (*KernelRunner.refusals, TypeError)  # lax says so of shapes
 
     def run_many(self, cases: Sequence[Case]) -> dict[str, Answer | NotApplicableError]:
         """Answer cases, by id; several are compiled together, alone again if that fails."""

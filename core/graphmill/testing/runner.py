@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from graphmill.testing.case import Case
 
 
-
 class NotApplicableError(Exception):
     """Say why a case cannot be run in this way; it is no failure."""
 
@@ -63,8 +62,8 @@ class KernelRunner:
     backend = "numpy"
     # What the namespace refuses by itself, shapes that do not broadcast above all, is passed on by
     # executors as an invalid argument (graphmill.runtime.kernel_errors).
-    refusals: tuple[str, ...] = (
-        *("<ValueError>", "<IndexError>", "<OverflowError>", "<ZeroDivisionError>"),
+    refusals: tuple[type[Exception], ...] = (
+        *(ValueError, IndexError, OverflowError, ZeroDivisionError),
     )
 
     def __init__(self, ops: OpRegistry, kernels: KernelRegistry) -> None:
@@ -77,10 +76,7 @@ class KernelRunner:
         Raises:
             NotApplicableError: if it needs a session, or the backend has no kernel of its own.
         """
-        answer = answer_of(lambda: self._run(case))
-        if answer.error in self.refusals:
-            return replace(answer, error="InvalidArgument")
-        return answer
+        return answer_of(lambda: self._run(case), self.refusals)
 
     def _run(self, case: Case) -> Answer:
         bound = self.bind(case)
@@ -125,12 +121,19 @@ class KernelRunner:
         return np
 
 
-def answer_of(run: Callable[[], Answer]) -> Answer:
-    """Run and turn what is raised into an answer; `NotApplicableError` passes."""
+def answer_of(run: Callable[[], Answer], refusals: tuple[type[Exception], ...] = ()) -> Answer:
+    """Run and turn what is raised into an answer; `NotApplicableError` passes.
+
+    Args:
+        run: gives the answer.
+        refusals: what else counts as an invalid argument.
+    """
     try:
         return run()
     except NotApplicableError:
         raise
+    except refusals as error:
+        return Answer(error="InvalidArgument", message=str(error))
     except errors.OpError as error:
         return Answer(error=type(error).__name__.removesuffix("Error"), message=str(error))
     except Exception as error:  # noqa: BLE001 - what a kernel raises is what this is to report
