@@ -20,6 +20,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "array_check",
         "array_diagonal",
         "array_edit_distance",
+        "array_fingerprint",
         "array_gather",
         "array_identity",
         "array_join",
@@ -33,12 +34,18 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "array_variant",
     ),
     "control_flow": ("control_flow_ops", "control_flow_transfer"),
-    "data_flow": ("data_flow_stack", "session_tensor"),
+    "data_flow": (
+        "data_flow_barrier",
+        "data_flow_partition",
+        "data_flow_queue",
+        "data_flow_stack",
+        "session_tensor",
+    ),
     "functional": ("functional_ops",),
     "image": ("image_boxes", "image_codec", "image_color", "image_resize"),
     "io": ("io_checkpoint", "io_file"),
     "linalg": ("linalg_einsum", "linalg_factor", "linalg_solve"),
-    "logging": ("logging_ops",),
+    "logging": ("logging_debug", "logging_ops"),
     "lookup": ("lookup_ops", "lookup_text_file"),
     "math": (
         "math_cast",
@@ -81,9 +88,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "string_split",
         "string_unicode",
     ),
-    "training": ("training_ops",),
     "tensor_array": ("tensor_array_ops",),
     "tensor_list": ("tensor_list_join", "tensor_list_ops"),
+    "training": ("training_ops",),
 }
 """Modules of this package for each family of ops: NumPy kernels and general ones."""
 
