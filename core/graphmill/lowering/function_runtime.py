@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.lowering.partitions import PartitionMaker, PerPartition
     from graphmill.lowering.passes import PassOptions
+    from graphmill.plugin.host import Host
     from graphmill.runtime.device import Device
     from graphmill.runtime.executor import ExecutorArgs
     from graphmill.runtime.op_kernel_context import OpKernelContext
     from graphmill.typing import Value
 
-MAX_CALL_DEPTH = 100
-"""How deeply functions may call each other; a call takes about six frames of Python's stack."""
+MAX_CALL_DEPTH = 1000
+"""How deeply functions may call each other."""
+_CALLS_ON_STACK = 16
+"""Every so many calls one begins from the step's event loop, so that Python's stack stays short: a
+call takes about a dozen of its frames, and it is not ours alone."""
 
 
 class FunctionHandle:
@@ -87,6 +91,11 @@ class FunctionLibraryRuntime:
             raise InvalidArgumentError(f"the session has no device {name!r}; it has {known}")
         return self._peer(found[0])
 
+    @property
+    def host(self) -> Host:
+        """The host of the session."""
+        return self._options.host
+
     def instantiate(self, name: str, attrs: Mapping[str, Any] | None = None) -> FunctionHandle:
         """Return a handle of a function for some attrs; the same one for the same attrs.
 
@@ -132,7 +141,11 @@ class FunctionLibraryRuntime:
             else:
                 done(error=error)
 
-        _start(partitions, ctx.args.for_call(frame), finished)
+        call = ctx.args.for_call(frame)
+        if call.call_depth % _CALLS_ON_STACK:
+            _start(partitions, call, finished)
+        else:
+            call.runner.post(lambda: _start(partitions, call, finished))
 
     def run(
         self, handle: FunctionHandle, args: Sequence[Value], ctx: OpKernelContext

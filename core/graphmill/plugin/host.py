@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from graphmill.plugin.records import PluginRecord
     from graphmill.registry import PluginConflictError, Provenance
+    from graphmill.runtime.debug_sinks import WatchedTensor
 
 
 class Host:
@@ -47,6 +48,7 @@ class Host:
         step_observers: the step hooks, or None if no plugin has any.
         sessions: the open sessions over this host.
         thread_pools: the pools that its sessions share.
+        debug_callbacks: functions of a `WatchedTensor`, by the name in `callback://name`.
 
     Threads: assembled by one thread; then its registries may be read by any.
 
@@ -62,6 +64,7 @@ class Host:
         failures = self._manager.failures
         self.sessions = LiveSessions()
         self.thread_pools = SharedThreadPools()
+        self.debug_callbacks: dict[str, Callable[[WatchedTensor], object]] = {}
         self.ops = OpRegistry(failures=failures)
         self.kernels = KernelRegistry()
         self.devices: Registry[DeviceFactory] = Registry(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import CancelledError, FailedPreconditionError, InvalidArgumentError
 from graphmill.graph.node import parse_tensor_name
+from graphmill.lowering.debug_watches import insert_debug_nodes
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.partitions import PartitionMaker
@@ -33,7 +34,7 @@ from graphmill.session.partial_run import PartialRuns
 from graphmill.session.thread_pools import ThreadPools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphmill import proto
     from graphmill.graph.graph import Graph
@@ -84,7 +85,7 @@ class DirectSession:
             self._options, self._executor_factory, self._function_runtime
         )
         self._cache = ExecutorsCache()
-        self._partial_cache = ExecutorsCache()
+        self._variant_caches: dict[tuple[Any, ...], ExecutorsCache] = {}
         self.partial_runs = PartialRuns(self)
         self._source: Graph | None = None
         self._source_size = 0
@@ -141,18 +142,36 @@ class DirectSession:
             self._source_size = size
             self._state.freeze()
 
-    def executors(self, key: Signature) -> CachedExecutors:
+    def executors(
+        self, key: Signature, *, is_partial: bool = False, watches: Sequence[Any] = ()
+    ) -> CachedExecutors:
         """Return what runs a signature (feeds, fetches, targets), made at the first call.
+
+        Args:
+            key: the signature.
+            is_partial: whether it is fed and fetched piece by piece (row S8).
+            watches: the `DebugTensorWatch`es of the run (row P6).
 
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
             OpError: placement, a pass or a kernel refused the graph.
         """
-        found = self._cache.find(key)
+        cache = self._cache
+        if is_partial or watches:
+            cache = self._variant_cache(is_partial, watches)
+        found = cache.find(key)
         if found is None:
             self.check_open()
-            found = self._cache.get_or_create(key, self._create_executors)
+            found = cache.get_or_create(
+                key, lambda ordered: self._create_executors(ordered, is_partial, watches)
+            )
         return found
+
+    def _variant_cache(self, is_partial: bool, watches: Sequence[Any]) -> ExecutorsCache:
+        """Return the cache of executors for options that change the graph (row S5)."""
+        variant = (is_partial, *(watch.SerializeToString() for watch in watches))
+        with self._graph_lock:
+            return self._variant_caches.setdefault(variant, ExecutorsCache())
 
     def thread_pool(self, index: int) -> ThreadPool | None:
         """Return the pool that `RunOptions.inter_op_thread_pool` asks for; -1 is none (row S2)."""
@@ -171,8 +190,8 @@ class DirectSession:
         self.host.sessions.discard(self)
         self.cancellation.start_cancel(CancelledError("Session has been closed."))
         self.partial_runs.close()
-        self._cache.clear()
-        self._partial_cache.clear()
+        for cache in (self._cache, *self._variant_caches.values()):
+            cache.clear()
         for functions in self._functions.values():
             functions.close()
         self.session_state.clear()
@@ -183,30 +202,17 @@ class DirectSession:
         """Clear resource containers (row S10)."""
         self.devices.clear_containers(containers)
 
-    def partial_executors(self, key: Signature) -> ExecutorsAndKeys:
-        """Return what runs a signature piece by piece (row S8), made at the first call.
-
-        Raises:
-            OpError: as `executors`.
-        """
-        found = self._partial_cache.find(key)
-        if found is None:
-            self.check_open()
-            host = self.devices.host.attributes
-            end = ClientEnd(host.name, host.incarnation)
-            found = self._partial_cache.get_or_create(
-                key, lambda ordered: self._create_executors(ordered, end)
-            )
-        return found.executors
-
     def _create_executors(
-        self, key: Signature, client_end: ClientEnd | None = None
+        self, key: Signature, is_partial: bool, watches: Sequence[Any]
     ) -> ExecutorsAndKeys:
         feeds, fetches, targets = key
+        client_end = self._client_end() if is_partial else None
         with self._graph_lock:
             full = self._state.graph
             client = self._state.build_client_graph(feeds, fetches, targets, client_end)
-            needed_feeds = client.needed_feeds() if client_end is not None else {}
+            needed_feeds = client.needed_feeds() if is_partial else {}
+            if watches:
+                insert_debug_nodes(client.graph, watches, self.host.ops)
             items, placements = self._partitions.for_client_graph(client.graph, full)
             shapes = tuple(_feed_shape(full, feed) for feed in feeds)
         to_device = copies_in(items, client.feed_types)
@@ -229,6 +235,10 @@ class DirectSession:
             placements=tuple(placements),
             needed_feeds=needed_feeds,
         )
+
+    def _client_end(self) -> ClientEnd:
+        client = self.devices.host.attributes
+        return ClientEnd(client.name, client.incarnation)
 
     def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:
         found = self._functions.get(device.name)

@@ -208,8 +208,9 @@ class PartialRuns:
 
     def setup(self, key: Signature, options: Any) -> str:
         """Begin a partial run; return its handle."""
-        executors = self._session.partial_executors(key)
         run_options = as_message(proto.RunOptions, options, "options")
+        watches = run_options.debug_options.debug_tensor_watch_opts
+        executors = self._session.executors(key, is_partial=True, watches=watches).executors
         is_traced = run_options.trace_level > proto.RunOptions.NO_TRACE
         state = RunState(self._session, executors, StepStatsCollector() if is_traced else None)
         handle = f"{'->'.join((','.join(key[0]), ','.join(key[1])))};{next(self._numbers)}"

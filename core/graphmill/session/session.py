@@ -102,7 +102,8 @@ class Session:
         plan = self._plan(fetches)
         names = tuple(map(feed_name, feed_dict)) if feed_dict else ()
         wanted = (*plan.targets, *map(target_name, targets))
-        entry = impl.executors((names, plan.tensors, wanted))
+        options = _run_options(options)
+        entry = impl.executors((names, plan.tensors, wanted), watches=_watches(options))
         values = list(feed_dict.values()) if feed_dict else []
         return plan.rebuild(self._execute(entry, values, options, run_metadata))
 
@@ -128,7 +129,8 @@ class Session:
         plan = self._plan(fetches)
         names = tuple(map(feed_name, feed_list))
         wanted = (*plan.targets, *map(target_name, targets))
-        entry = impl.executors((names, plan.tensors, wanted))
+        options = _run_options(options)
+        entry = impl.executors((names, plan.tensors, wanted), watches=_watches(options))
         return _make_call(self, impl, entry, plan, len(names), options)
 
     def extend(self, graph_def: Any) -> None:
@@ -315,6 +317,17 @@ def reset(
         session.reset(containers or ())
     for session in sessions:
         session.close()
+
+
+def _run_options(options: Any) -> Any:
+    return None if options is None else as_message(proto.RunOptions, options, "options")
+
+
+def _watches(options: Any) -> Sequence[Any]:
+    if options is None:
+        return ()
+    watches: Sequence[Any] = options.debug_options.debug_tensor_watch_opts
+    return watches
 
 
 def _make_call(

@@ -14,7 +14,6 @@ from graphmill.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     OpError,
-    UnimplementedError,
 )
 from graphmill.plugin.step_observers import StepInfo
 from graphmill.runtime.call_frame import CallFrame
@@ -77,7 +76,6 @@ def run_step_with_options(
         OpError: the first error of the step.
     """
     run_options = as_message(proto.RunOptions, options, "options")
-    _refuse_unsupported(run_options)
     collector = _collector(session, executors, run_options)
     step_id = next_step_id()
     frame = CallFrame(values, len(executors.fetches))
@@ -183,11 +181,6 @@ def _is_exclusive(value: np.ndarray[Any, Any]) -> bool:
         and sys.getrefcount(base) <= _BASE_ONLY_OURS + 1
         and sys.getrefcount(value) <= _ONLY_OURS + 1
     )
-
-
-def _refuse_unsupported(options: Any) -> None:
-    if options.debug_options.debug_tensor_watch_opts:
-        raise UnimplementedError("RunOptions.debug_options: debug watches are not implemented yet")
 
 
 def _start_timer(timeout_ms: int, cancellation: CancellationManager) -> threading.Timer | None:

@@ -1,0 +1,188 @@
+"""Insert the nodes that show tensors to a debugger (row P6).
+
+Semantics: `DebugNodeInserter` in `tensorflow/core/debug/debug_graph_utils.cc`: a watched tensor
+goes through a `Copy`, which the debug ops read; its consumers wait for them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.ops.op_registry import OpRegistry
+
+_SPEC: Final = re.compile(r"(?P<op>\w+)(?:\((?P<attrs>[^)]*)\))?")
+_ANY_NODE: Final = "*"
+_ANY_SLOT: Final = -1
+_UNWATCHED: Final = frozenset({"_Arg", "_Retval", "_Send", "_Recv", "Copy", "CopyHost"})
+
+
+def insert_debug_nodes(graph: Graph, watches: Iterable[Any], ops: OpRegistry) -> None:
+    """Insert the nodes for the `DebugTensorWatch`es of `RunOptions.debug_options`.
+
+    A watch of node `*` watches all nodes, one of slot -1 all outputs. Outputs that are references
+    are watched by value.
+
+    Raises:
+        NotFoundError: a watched node does not exist in the pruned graph, or has no such output; or
+            a debug op is unknown. A watch with `tolerate_debug_op_creation_failures` is left out
+            instead.
+        InvalidArgumentError: a debug op is malformed.
+    """
+    watched: dict[tuple[Node, int], list[Any]] = {}
+    for watch in watches:
+        try:
+            for tensor in _tensors(graph, watch):
+                watched.setdefault(tensor, []).append(watch)
+        except NotFoundError:
+            if not watch.tolerate_debug_op_creation_failures:
+                raise
+    for (node, output), its_watches in watched.items():
+        _watch(graph, node, output, its_watches, ops)
+
+
+def parse_debug_op(spec: str) -> tuple[str, dict[str, str]]:
+    """Split `DebugNumericSummary(lower_bound=-1;upper_bound=1)` into op name and attrs.
+
+    Raises:
+        InvalidArgumentError: it has another form.
+    """
+    match = _SPEC.fullmatch(spec)
+    if match is None:
+        raise InvalidArgumentError(
+            f"debug op {spec!r} is malformed; expected 'Name' or 'Name(attr=value;attr=value)'"
+        )
+    attrs: dict[str, str] = {}
+    for part in filter(None, (match["attrs"] or "").split(";")):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise InvalidArgumentError(f"debug op {spec!r}: {part!r} is not attr=value")
+        attrs[name.strip()] = value.strip()
+    return match["op"], attrs
+
+
+def _tensors(graph: Graph, watch: Any) -> list[tuple[Node, int]]:
+    if watch.node_name == _ANY_NODE:
+        nodes = [n for n in graph.nodes if n.op not in _UNWATCHED and n.output_types]
+    elif graph.has_node(watch.node_name):
+        nodes = [graph.node(watch.node_name)]
+    else:
+        raise NotFoundError(
+            f"the debug watch of node {watch.node_name!r} finds no such node in what this step runs"
+            f"{suggest(watch.node_name, (node.name for node in graph.nodes))}"
+        )
+    found = []
+    for node in nodes:
+        slots = range(node.num_outputs) if watch.output_slot == _ANY_SLOT else [watch.output_slot]
+        for slot in slots:
+            if slot < node.num_outputs:
+                found.append((node, slot))
+            elif watch.node_name != _ANY_NODE:
+                raise NotFoundError(
+                    f"the debug watch of {node.name!r} is of output {slot}, it has "
+                    f"{node.num_outputs}"
+                )
+    return [tensor for tensor in found if _is_watchable(*tensor)]
+
+
+def _is_watchable(node: Node, slot: int) -> bool:
+    return node.output_types[slot].is_numpy_compatible
+
+
+def _watch(graph: Graph, node: Node, output: int, watches: Iterable[Any], ops: OpRegistry) -> None:
+    consumers = list(
+        dict.fromkeys(edge.dst for edge in node.out_edges if edge.src_output == output)
+    )
+    dtype = node.output_types[output].base_dtype
+    tensor_name = f"{node.name}:{output}"
+    copy_def = ops.get("Copy")
+    copy = graph.add_node(
+        _free_name(graph, f"__copy_{node.name}_{output}"),
+        copy_def,
+        [(node, output)],
+        attrs=copy_def.with_defaults({"T": dtype, "tensor_name": tensor_name.encode()}),
+        device=node.device,
+    )
+    if not node.output_types[output].is_ref:  # who reads a reference goes on doing so
+        _read_copy(graph, node, output, copy)
+    number = 0
+    for watch in watches:
+        for spec in watch.debug_ops:
+            debug = _add_debug_node(graph, copy, tensor_name, spec, watch, number, ops)
+            number += 1
+            if debug is not None:
+                for consumer in consumers:
+                    if not _is_loop_edge(consumer):
+                        graph.add_control_edge(debug, consumer)
+
+
+def _read_copy(graph: Graph, node: Node, output: int, copy: Node) -> None:
+    graph.redirect(node, output, copy, 0)
+    graph.replace_input(copy, 0, node, output)
+
+
+def _is_loop_edge(consumer: Node) -> bool:
+    # A control edge into a Merge would hold up the branch that is taken.
+    return consumer.op in ("Merge", "RefMerge", "NextIteration", "Exit", "Enter")
+
+
+def _add_debug_node(
+    graph: Graph,
+    copy: Node,
+    tensor_name: str,
+    spec: str,
+    watch: Any,
+    number: int,
+    ops: OpRegistry,
+) -> Node | None:
+    try:
+        name, given = parse_debug_op(spec)
+        op_def = ops.get(name)
+        attrs = op_def.canonical_attrs(
+            {
+                **_typed_attrs(op_def, given),
+                "T": copy.output_types[0],
+                "device_name": copy.assigned_device or copy.device,
+                "tensor_name": tensor_name,
+                "debug_urls": list(watch.debug_urls),
+            }
+        )
+        op_def.check_attrs(attrs)
+    except (NotFoundError, InvalidArgumentError):
+        if watch.tolerate_debug_op_creation_failures:
+            return None
+        raise
+    node_name = _free_name(graph, f"__dbg_{tensor_name.replace(':', '_')}_{number}_{name}")
+    return graph.add_node(node_name, op_def, [(copy, 0)], attrs=attrs, device=copy.device)
+
+
+def _typed_attrs(op_def: Any, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return attrs that were given as text as what their definitions say."""
+    typed: dict[str, Any] = {}
+    for name, text in given.items():
+        kind = op_def.attr(name).type
+        if kind == "bool":
+            typed[name] = text.lower() in ("true", "1")
+        elif kind in ("float", "int"):
+            try:
+                typed[name] = float(text) if kind == "float" else int(text)
+            except ValueError:
+                raise InvalidArgumentError(
+                    f"debug op {op_def.name}: {name}={text!r} is no {kind}"
+                ) from None
+        else:
+            typed[name] = text
+    return typed
+
+
+def _free_name(graph: Graph, name: str) -> str:
+    while graph.has_node(name):
+        name += "_"
+    return name

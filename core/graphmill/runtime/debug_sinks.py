@@ -1,0 +1,114 @@
+"""Where watched tensors go: files in tfdbg's layout, or a callback (row P6).
+
+Semantics: `DebugIO` in `tensorflow/core/debug/debug_io_utils.cc`. `DebugDumpDir` of
+`tensorflow.python.debug` reads the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_FILE: Final = "file://"
+_CALLBACK: Final = "callback://"
+_MICROS: Final = 1_000_000
+
+
+class WatchedTensor:
+    """One watched value.
+
+    Attributes:
+        node_name, output_slot: the tensor.
+        debug_op: what was made of it, as `"DebugIdentity"`.
+        device: full name of the device that it is on.
+        value: the value, as NumPy array or scalar.
+        wall_time: seconds since the epoch.
+    """
+
+    __slots__ = ("debug_op", "device", "node_name", "output_slot", "value", "wall_time")
+
+    def __init__(self, tensor_name: str, debug_op: str, device: str, value: Any) -> None:
+        self.node_name, _, slot = tensor_name.rpartition(":")
+        self.output_slot = int(slot)
+        self.debug_op = debug_op
+        self.device = device
+        self.value = value
+        self.wall_time = time.time()
+
+
+def publish(tensor: WatchedTensor, url: str, callbacks: Mapping[str, Callable[..., Any]]) -> None:
+    """Send a watched value to `file:///folder` or `callback://name`.
+
+    Raises:
+        NotFoundError: no callback of that name was given to the host.
+        InvalidArgumentError: the URL is of another kind.
+        OpError: the file cannot be written.
+    """
+    if url.startswith(_FILE):
+        write_event(tensor, Path(url[len(_FILE) :]))
+    elif url.startswith(_CALLBACK):
+        name = url[len(_CALLBACK) :]
+        if name not in callbacks:
+            raise NotFoundError(
+                f"no debug callback {name!r}; host.debug_callbacks has "
+                f"{', '.join(sorted(callbacks)) or 'none'}"
+            )
+        callbacks[name](tensor)
+    else:
+        raise InvalidArgumentError(
+            f"debug URL {url!r} is not supported; use file:///folder or callback://name"
+        )
+
+
+def write_event(tensor: WatchedTensor, root: Path) -> Path:
+    """Write a watched value below `root` as tfdbg does; return the path of the file.
+
+    `<root>/_tfdbg_device_,job_…/<node>_<slot>_<debug op>_<microseconds>`, an `Event` message.
+    """
+    device = "_tfdbg_device_" + tensor.device.replace("/", ",").replace(":", "_")
+    stamp = int(tensor.wall_time * _MICROS)
+    path = root / device / f"{tensor.node_name}_{tensor.output_slot}_{tensor.debug_op}_{stamp}"
+    content = _event(tensor).SerializeToString()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number = 0
+    while True:  # two values within a microsecond get a number each
+        unique = path if not number else path.with_name(f"{path.name}-{number}")
+        try:
+            descriptor = os.open(unique, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            number += 1
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        return unique
+
+
+def _event(tensor: WatchedTensor) -> Any:
+    from graphmill.ops.tensor_proto import numpy_to_tensor_proto
+    from graphmill.proto import event_pb2
+
+    event = event_pb2.Event(wall_time=tensor.wall_time)
+    value = event.summary.value.add(
+        node_name=f"{tensor.node_name}:{tensor.output_slot}:{tensor.debug_op}", tag=tensor.node_name
+    )
+    value.metadata.plugin_data.plugin_name = "debugger"
+    value.metadata.plugin_data.content = json.dumps(
+        {
+            "device": tensor.device,
+            "outputSlot": tensor.output_slot,
+            "numChunks": 1,
+            "chunkIndex": 0,
+        }
+    ).encode()
+    value.tensor.CopyFrom(numpy_to_tensor_proto(np.asarray(tensor.value)))
+    return event

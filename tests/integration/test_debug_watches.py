@@ -1,0 +1,129 @@
+"""Debug watches (row P6): tensors of a step, shown in files of tfdbg's layout or to a callback."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import errors, ops, proto
+from graphmill.ops.tensor_proto import tensor_proto_to_numpy
+from graphmill.proto import event_pb2
+
+
+@pytest.fixture
+def graph():
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        y = ops.math.log(x, name="layer/y")
+        ops.math.neg(y, name="out")
+    return graph
+
+
+@pytest.fixture
+def host():
+    return graphmill.Host()
+
+
+def watching(node, *debug_ops, url="callback://seen", slot=0, tolerate=False):
+    options = proto.RunOptions()
+    options.debug_options.debug_tensor_watch_opts.add(
+        node_name=node,
+        output_slot=slot,
+        debug_ops=debug_ops,
+        debug_urls=[url],
+        tolerate_debug_op_creation_failures=tolerate,
+    )
+    return options
+
+
+def test_p6_a_watched_tensor_is_shown_to_a_callback(graph, host) -> None:
+    seen = []
+    host.debug_callbacks["seen"] = seen.append
+    with graphmill.Session(graph=graph, host=host) as session:
+        options = watching("layer/y", "DebugIdentity", "DebugNanCount")
+        result = session.run("out:0", {"x:0": [1.0, -1.0]}, options=options)
+        assert np.isnan(result[1])
+        session.run("out:0", {"x:0": [1.0, 1.0]})  # without watches nothing is shown
+    shown = {watched.debug_op: watched for watched in seen}
+    assert len(seen) == 2
+    np.testing.assert_array_equal(shown["DebugIdentity"].value, [0.0, np.nan])
+    assert shown["DebugNanCount"].value == 1
+    assert shown["DebugIdentity"].node_name == "layer/y"
+    assert shown["DebugIdentity"].device.endswith("CPU:0")
+
+
+def test_p6_files_have_the_layout_of_tfdbg(graph, host, tmp_path) -> None:
+    with graphmill.Session(graph=graph, host=host) as session:
+        options = watching("layer/y", "DebugIdentity", url=f"file://{tmp_path}")
+        for _ in range(2):
+            session.run("out:0", {"x:0": [1.0]}, options=options)
+    folder = tmp_path / "_tfdbg_device_,job_localhost,replica_0,task_0,device_CPU_0" / "layer"
+    files = sorted(folder.iterdir())
+    assert len(files) == 2
+    assert all(file.name.startswith("y_0_DebugIdentity_") for file in files)
+    event = event_pb2.Event.FromString(files[0].read_bytes())
+    (value,) = event.summary.value
+    assert value.node_name == "layer/y:0:DebugIdentity"
+    np.testing.assert_array_equal(tensor_proto_to_numpy(value.tensor), [0.0])
+
+
+def test_p6_a_numeric_summary_counts_kinds_of_numbers(graph, host) -> None:
+    seen = []
+    host.debug_callbacks["seen"] = seen.append
+    with graphmill.Session(graph=graph, host=host) as session:
+        options = watching("x", "DebugNumericSummary(lower_bound=-5;upper_bound=5)")
+        options.debug_options.debug_tensor_watch_opts[0].node_name = "out"
+        session.run("out:0", {"x:0": [1.0, 0.0, -1.0, np.e]}, options=options)
+    (watched,) = seen
+    counts = watched.value[:8].tolist()
+    assert counts == [1.0, 4.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0]
+
+
+def test_p6_all_nodes_and_slots_can_be_watched(graph, host) -> None:
+    seen = []
+    host.debug_callbacks["seen"] = seen.append
+    with graphmill.Session(graph=graph, host=host) as session:
+        options = watching("*", "DebugIdentity", slot=-1)
+        session.run("out:0", {"x:0": [1.0]}, options=options)
+    assert {watched.node_name for watched in seen} == {"layer/y", "out"}
+
+
+def test_p6_watches_of_a_partial_run(graph, host) -> None:
+    seen = []
+    host.debug_callbacks["seen"] = seen.append
+    with graphmill.Session(graph=graph, host=host) as session:
+        options = watching("layer/y", "DebugIdentity")
+        handle = session.partial_run_setup("out:0", ["x:0"], options=options)
+        session.partial_run(handle, "out:0", {"x:0": [1.0]})
+    assert [watched.node_name for watched in seen] == ["layer/y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        (watching("layr/y", "DebugIdentity"), errors.NotFoundError, "did you mean 'layer/y'"),
+        (watching("layer/y", "DebugIdentity", slot=3), errors.NotFoundError, "output 3"),
+        (watching("layer/y", "DebugNothing"), errors.NotFoundError, "DebugNothing"),
+        (watching("layer/y", "Debug(Identity"), errors.InvalidArgumentError, "malformed"),
+        (watching("layer/y", "DebugIdentity", url="ftp://x"), errors.InvalidArgumentError, "ftp"),
+        (watching("layer/y", "DebugIdentity", url="callback://no"), errors.NotFoundError, "'no'"),
+    ],
+)
+def test_p6_a_wrong_watch_is_told_and_the_session_goes_on(
+    graph, host, options, error, match
+) -> None:
+    with graphmill.Session(graph=graph, host=host) as session:
+        with pytest.raises(error, match=match):
+            session.run("out:0", {"x:0": [1.0]}, options=options)
+        assert session.run("out:0", {"x:0": [1.0]}) == [0.0]
+
+
+def test_p6_a_tolerant_watch_is_left_out(graph, host) -> None:
+    with graphmill.Session(graph=graph, host=host) as session:
+        for options in (
+            watching("nowhere", "DebugIdentity", tolerate=True),
+            watching("layer/y", "DebugNothing", tolerate=True),
+        ):
+            assert session.run("out:0", {"x:0": [1.0]}, options=options) == [0.0]
