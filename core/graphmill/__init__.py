@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphmill import dtypes, errors, ops, saved_model
     from graphmill.dtypes import DType, as_dtype
+    from graphmill.graph.assertion import Assert
     from graphmill.graph.builder import Graph
+    from graphmill.graph.case import case
+    from graphmill.graph.cond import cond
+    from graphmill.graph.dependencies import group, with_dependencies
+    from graphmill.graph.dependencies import tuple as tuple  # noqa: A004 - TensorFlow's name
+    from graphmill.graph.switch_case import switch_case
     from graphmill.graph.tensor import Tensor
+    from graphmill.graph.while_loop import while_loop
+    from graphmill.ops.control_flow import no_op
     from graphmill.ops.define import op
     from graphmill.ops.op_functions import op_function
     from graphmill.plugin.host import Host, default_host
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Assert",
     "CallableOptions",
     "ConfigProto",
     "DType",
@@ -50,20 +59,28 @@ __all__ = [
     "Session",
     "Tensor",
     "as_dtype",
+    "case",
+    "cond",
     "default_host",
     "dtypes",
     "errors",
+    "group",
     "hookimpl",
     "kernel",
+    "no_op",
     "op",
     "op_function",
     "ops",
     "reset",
     "saved_model",
+    "switch_case",
+    "while_loop",
+    "with_dependencies",
 ]
 
 _MODULES = {"dtypes", "errors", "ops", "saved_model"}
 _HOMES = {
+    "Assert": "graphmill.graph.assertion",
     "CallableOptions": "graphmill.proto",
     "ConfigProto": "graphmill.proto",
     "DType": "graphmill.dtypes",
@@ -77,12 +94,20 @@ _HOMES = {
     "Session": "graphmill.session.session",
     "Tensor": "graphmill.graph.tensor",
     "as_dtype": "graphmill.dtypes",
+    "case": "graphmill.graph.case",
+    "cond": "graphmill.graph.cond",
     "default_host": "graphmill.plugin.host",
+    "group": "graphmill.graph.dependencies",
     "hookimpl": "graphmill.plugin.markers",
     "kernel": "graphmill.runtime.kernel",
+    "no_op": "graphmill.ops.control_flow",
     "op": "graphmill.ops.define",
     "op_function": "graphmill.ops.op_functions",
     "reset": "graphmill.session.session",
+    "switch_case": "graphmill.graph.switch_case",
+    "tuple": "graphmill.graph.dependencies",
+    "while_loop": "graphmill.graph.while_loop",
+    "with_dependencies": "graphmill.graph.dependencies",
 }
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.graph import graph as ir
+from graphmill.graph.control_flow_scopes import ControlFlowScopes
 from graphmill.graph.control_scopes import ControlScopes
 from graphmill.graph.device_scopes import DeviceScopes
 from graphmill.graph.import_export import extend_graph, graph_to_graph_def, resolve_op
@@ -52,6 +53,7 @@ class Graph(ir.Graph):
 
     Attributes:
         ops: where the definitions of ops are looked up by name.
+        control_flow: the loops and conditionals that are being built, and what is in them.
     """
 
     def __init__(self, ops: OpRegistry | None = None) -> None:
@@ -63,6 +65,7 @@ class Graph(ir.Graph):
         self._names = NameScopes()
         self._devices = DeviceScopes()
         self._controls = ControlScopes()
+        self.control_flow = ControlFlowScopes(self._controls)
         self._colocation: list[Node] = []
         self.ops = OpRegistry() if ops is None else ops
         super().__init__()
@@ -110,13 +113,15 @@ class Graph(ir.Graph):
     def control_dependencies(
         self, control_inputs: Iterable[Tensor | Node] | None
     ) -> AbstractContextManager[None]:
-        """Have the nodes of a `with` block run after others; None leaves the scopes around.
+        """Have the nodes of a `with` block run after others.
+
+        None leaves the scopes around, and the loops and conditionals too.
 
         Raises:
             InvalidArgumentError: one is neither a tensor nor a node of this graph.
         """
         if control_inputs is None:
-            return self._controls.scope(None)
+            return self._without_dependencies()
         return self._controls.scope([self._as_node(item) for item in control_inputs])
 
     def colocate_with(
@@ -163,20 +168,18 @@ class Graph(ir.Graph):
 
         Raises:
             NotFoundError: there is no such op or attr.
-            InvalidArgumentError: an input is no tensor of this graph; inputs or attrs do not fit.
+            InvalidArgumentError: an input is no tensor of this graph, or is in a loop or branch
+                that the node is not in; inputs or attrs do not fit.
             AlreadyExistsError: a full name is taken.
         """
         op_def = op_type if isinstance(op_type, OpDef) else resolve_op(op_type, self.ops, self)
         tensors = [self._as_tensor(op_def, item) for item in inputs]
         complete = self._complete_attrs(op_def, tensors, attrs or {})
-        control_inputs = self._controls.control_inputs(tensor.op for tensor in tensors)
-        node = self.add_node(
-            self._names.node_name(name or op_def.name.replace(">", "_").lstrip("_")),
-            op_def,
-            [(tensor.op, tensor.value_index) for tensor in tensors],
-            control_inputs,
-            complete,
-        )
+        full_name = self._names.node_name(name or op_def.name.replace(">", "_").lstrip("_"))
+        waits = self._controls.control_inputs(tensor.op for tensor in tensors)
+        admitted, control_inputs = self.control_flow.admit(full_name, op_def, tensors, waits)
+        sources = [(tensor.op, tensor.value_index) for tensor in admitted]
+        node = self.add_node(full_name, op_def, sources, control_inputs, complete)
         self._finish(node)
         return node
 
@@ -330,11 +333,17 @@ class Graph(ir.Graph):
             self.withdraw([node])
             raise
         self._controls.add_member(node)
+        self.control_flow.put(node, self.control_flow.current)
         groups = {group for other in self._colocation for group in _colocation_groups(other)}
         if groups:
             node.attrs[_COLOCATION_ATTR] = tuple(sorted(groups))
             for other in self._colocation:
                 node.device = other.device or node.device
+
+    @contextmanager
+    def _without_dependencies(self) -> Iterator[None]:
+        with self._controls.scope(None), self.control_flow.entered(None):
+            yield
 
     @contextmanager
     def _colocated(self, node: Node, ignore_existing: bool) -> Iterator[None]:

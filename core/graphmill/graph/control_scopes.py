@@ -1,7 +1,8 @@
 """Control dependency scopes of a graph that is being built.
 
-Semantics: Graph.control_dependencies of tensorflow/python/framework/ops.py. A node gets an edge from
-each of a scope's nodes, unless one of its inputs was made in the same scope and waits for them.
+Semantics: Graph.control_dependencies of tensorflow/python/framework/ops.py. A node gets an edge
+from each of a scope's nodes, unless one of its inputs was made in the same scope and waits for
+them.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ class ControlScopes:
             if not sources & scope.members:
                 found.update((node, None) for node in scope.control_inputs if node not in sources)
         return list(found)
+
+    def awaited(self) -> frozenset[Node]:
+        """Return the nodes that the open scopes make new nodes wait for."""
+        return frozenset(node for scope in self._stack for node in scope.control_inputs)
 
     def add_member(self, node: Node) -> None:
         """Note that a node was made in all open scopes."""
