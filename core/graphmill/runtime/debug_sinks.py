@@ -110,5 +110,15 @@ def _event(tensor: WatchedTensor) -> Any:
             "chunkIndex": 0,
         }
     ).encode()
-    value.tensor.CopyFrom(numpy_to_tensor_proto(np.asarray(tensor.value)))
+    array = np.asarray(tensor.value)
+    value.tensor.CopyFrom(numpy_to_tensor_proto(array))
+    if array.dtype != object and array.size and not value.tensor.tensor_content:
+        # tfdbg reads numbers from the content alone.
+        message = value.tensor
+        dtype, shape = message.dtype, [dim.size for dim in message.tensor_shape.dim]
+        message.Clear()
+        message.dtype = dtype
+        for size in shape:
+            message.tensor_shape.dim.add(size=size)
+        message.tensor_content = array.tobytes()
     return event

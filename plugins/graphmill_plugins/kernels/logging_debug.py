@@ -48,7 +48,7 @@ def debug_nan_count(
     ctx: OpKernelContext, value: Value, tensor_name: str, debug_urls: tuple[str, ...]
 ) -> Value:
     """Publish how many elements are NaN."""
-    count = np.int64(np.isnan(_as_float(ctx, value)).sum())
+    count = np.array([np.isnan(_as_float(ctx, value)).sum()], np.int64)
     _publish(ctx, "DebugNanCount", tensor_name, debug_urls, count)
     return count
 
