@@ -223,8 +223,14 @@ class _Translator:
             self._copy_repeat(out)
         return f"({head}:{''.join(out)})"
 
-    def _escape(self) -> str:
+    def _take_escaped(self) -> str:
         char = self._take()
+        if char == "":
+            raise self._fail("trailing \\ at end of regular expression")
+        return char
+
+    def _escape(self) -> str:
+        char = self._take_escaped()
         if char == "Q":
             end = self._pattern.find("\\E", self._place)
             text = self._pattern[self._place : end if end >= 0 else None]
@@ -255,8 +261,6 @@ class _Translator:
             raise errors.UnimplementedError(
                 f"regex {self._pattern!r}: \\C (any byte) has no counterpart in Python"
             )
-        if char == "":
-            raise self._fail("trailing \\ at end of regular expression")
         if char.isalnum():
             raise self._fail(f"invalid escape sequence: \\{char}")
         return "\\" + char
@@ -314,7 +318,7 @@ class _Translator:
 
     def _bracket_item(self, char: str) -> str:
         if char == "\\":
-            return self._class_escape(self._take())
+            return self._class_escape(self._take_escaped())
         if char == "[":
             posix = re.compile(r":(\^?)(\w+):\]").match(self._pattern, self._place)
             if posix is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from graphmill.dtypes import as_dtype
 from graphmill.runtime.kernel import OpKernelConstruction, bind
+from graphmill.runtime.resource_mgr import ResourceMgr
 from graphmill.testing.op_graph import node_attrs
 
 if TYPE_CHECKING:
@@ -75,3 +77,21 @@ def call_jax(bind_kernel: Callable[..., OpKernel]) -> Callable[..., Any]:
 
 def _static(value: Any) -> Any:
     return np.array(value, np.int32) if isinstance(value, int | tuple) else value
+
+
+class StatefulContext:
+    """Stand in for `OpKernelContext`: the resources of one device, and NumPy."""
+
+    def __init__(self) -> None:
+        self.resources = ResourceMgr()
+        self.device = SimpleNamespace(name="/device:CPU:0", device_type="CPU")
+        self.xp: Any = np
+        self.step_container = "step_1"
+        self.node_name = "n"
+        self.state: dict[Any, Any] = {}
+
+
+@pytest.fixture
+def ctx() -> StatefulContext:
+    """Return a context for kernels with state, without a session around it."""
+    return StatefulContext()
