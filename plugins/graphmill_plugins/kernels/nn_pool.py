@@ -137,6 +137,38 @@ def _run(windows: Windows, ksize: Sequence[int], reduce: Callable[..., Array], x
     return windows.from_channels_last(np, out)
 
 
+def depth_pool(
+    xp: ArrayNamespace, ksize: Sequence[int], strides: Sequence[int], data_format: str
+) -> Callable[[Value], Value] | None:
+    """Return the maximum over groups of channels if the windows lie along the channels.
+
+    Raises:
+        UnimplementedError: the windows lie along space too, or overlap, or leave channels over.
+    """
+    first = len(ksize) == 4 and is_channels_first("MaxPool", data_format)
+    window, stride = (ksize[1], strides[1]) if first else (ksize[-1], strides[-1])
+    if len(ksize) != 4 or window <= 1 or ksize[0] != 1:
+        return None
+    if set(spatial(ksize, first)) != {1} or stride != window:
+        raise errors.UnimplementedError(
+            "MaxPooling supports exactly one of pooling across depth or pooling across "
+            f"width/height, in depth with a stride equal to the window; got ksize={list(ksize)} "
+            f"and strides={list(strides)}"
+        )
+
+    def run(x: Value) -> Value:
+        x = xp.moveaxis(x, 1, -1) if first else x
+        if x.shape[-1] % window:
+            raise errors.UnimplementedError(
+                "Depthwise max pooling requires the depth window to evenly divide the input "
+                f"depth, got {window} and {x.shape[-1]}"
+            )
+        out = xp.max(x.reshape(*x.shape[:-1], -1, window), axis=-1)
+        return xp.moveaxis(out, -1, 1) if first else out
+
+    return run
+
+
 @kernel("MaxPool", backend="numpy", make=True, types={"T": dtypes.REAL}, expensive=True)
 def max_pool_2d(
     xp: ArrayNamespace,
@@ -147,7 +179,9 @@ def max_pool_2d(
     data_format: str,
 ) -> Callable[[Value], Value]:
     """Take the maximum of each window."""
-    del xp
+    along_depth = depth_pool(xp, ksize, strides, data_format)
+    if along_depth is not None:
+        return along_depth
     windows, size = pool_windows("MaxPool", ksize, strides, padding, data_format, explicit_paddings)
     return partial(_run, windows, size, max_pool)
 

@@ -20,6 +20,7 @@ from graphmill_plugins.kernels.nn_conv import widen
 from graphmill_plugins.kernels.nn_loss import check_top_k
 from graphmill_plugins.kernels.nn_pool import (
     check_vector,
+    depth_pool,
     lowest,
     pool_windows,
     window_counts,
@@ -87,7 +88,9 @@ def max_pool_2d(
     data_format: str,
 ) -> Callable[[Value], Value]:
     """Take the maximum of each window."""
-    del xp
+    along_depth = depth_pool(xp, ksize, strides, data_format)
+    if along_depth is not None:
+        return along_depth
     windows, size = pool_windows("MaxPool", ksize, strides, padding, data_format, explicit_paddings)
     return partial(_run, windows, size, max_pool)
 
