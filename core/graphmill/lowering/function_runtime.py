@@ -19,6 +19,7 @@ from graphmill.runtime.step_runner import StepRunner
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from graphmill.graph.function_library import FunctionLibrary
     from graphmill.graph.graph import Graph
     from graphmill.lowering.partitions import PartitionMaker, PerPartition
     from graphmill.lowering.passes import PassOptions
@@ -90,6 +91,11 @@ class FunctionLibraryRuntime:
             known = ", ".join(device.name for device in self._options.devices)
             raise InvalidArgumentError(f"the session has no device {name!r}; it has {known}")
         return self._peer(found[0])
+
+    @property
+    def library(self) -> FunctionLibrary:
+        """The functions, and which of them are gradients of which."""
+        return self._full_graph.library
 
     @property
     def host(self) -> Host:

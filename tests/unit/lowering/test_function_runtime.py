@@ -1,0 +1,254 @@
+"""Functions: instantiated once for each set of attrs, run to a stated depth (row E10)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import dtypes, errors
+from graphmill.lowering.function_runtime import MAX_CALL_DEPTH
+from graphmill.ops.attr_types import FuncAttr
+from graphmill.testing.messages import const_def, function_def, graph_def, node_def
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+X = node_def("x", "Placeholder", dtype="int32")
+
+
+def if_node(name: str, condition: str, arg: str, then: str, otherwise: str) -> Any:
+    branches = {"then_branch": FuncAttr(then), "else_branch": FuncAttr(otherwise)}
+    types = {"Tcond": "bool", "Tin": ["int32"], "Tout": ["int32"]}
+    return node_def(name, "If", condition, arg, **types, **branches)
+
+
+def unary(name: str, result: str, *nodes: Any) -> Any:
+    """A function from an int32 to an int32."""
+    return function_def(name, {"n": "int32"}, {"y": ("int32", result)}, *nodes)
+
+
+# sum_to(n) = 1 if n <= 1 else n + sum_to(n - 1); each trip is two calls deep: itself and a branch.
+SUM_TO = [
+    unary(
+        "sum_to",
+        "if:output:0",
+        const_def("one", 1),
+        node_def("le", "LessEqual", "n", "one:output:0", T="int32"),
+        if_node("if", "le:z:0", "n", "stop", "recur"),
+    ),
+    unary("stop", "one:output:0", const_def("one", 1)),
+    unary(
+        "recur",
+        "sum:z:0",
+        const_def("one", 1),
+        node_def("less", "Sub", "n", "one:output:0", T="int32"),
+        node_def("call", "sum_to", "less:z:0"),
+        node_def("sum", "AddV2", "n", "call:y:0", T="int32"),
+    ),
+]
+
+
+@pytest.fixture
+def sum_to() -> Any:
+    """A callable of the recursive function in a session."""
+    message = graph_def(X, node_def("y", "sum_to", "x"), functions=SUM_TO)
+    with graphmill.Session(graph=message) as session:
+        yield session.make_callable("y:0", ["x:0"])
+
+
+def nested_ifs(depth: int) -> Any:
+    """A graph in which `depth` functions call each other, each in a branch of the last."""
+    functions = [
+        unary(
+            f"f{index}",
+            "if:output:0",
+            const_def("yes", np.bool_(True)),
+            if_node("if", "yes:output:0", "n", f"f{index + 1}", f"f{index + 1}"),
+        )
+        for index in range(depth - 1)
+    ]
+    last = unary(f"f{depth - 1}", "y:y:0", node_def("y", "Neg", "n", T="int32"))
+    first = if_node("y", "yes", "x", "f0", "f0")
+    return graph_def(X, const_def("yes", np.bool_(True)), first, functions=[*functions, last])
+
+
+def at_depth(frames: int, call: Callable[[], Any]) -> Any:
+    """Call something with that many more frames on the stack."""
+    return call() if frames <= 0 else at_depth(frames - 1, call)
+
+
+def test_e10_recursion_runs(sum_to: Any) -> None:
+    assert [sum_to(n) for n in (0, 1, 2, 10)] == [1, 1, 3, 55]
+
+
+def test_e10_recursion_runs_to_the_stated_depth(sum_to: Any) -> None:
+    assert sys.getrecursionlimit() <= MAX_CALL_DEPTH
+    n = MAX_CALL_DEPTH // 2
+    assert sum_to(n) == n * (n + 1) // 2
+
+
+def test_e10_beyond_the_stated_depth_is_a_typed_error_and_the_session_goes_on(sum_to: Any) -> None:
+    with pytest.raises(errors.ResourceExhaustedError, match=f"more than {MAX_CALL_DEPTH} deep"):
+        sum_to(100 * MAX_CALL_DEPTH)
+    assert sum_to(3) == 6
+
+
+def test_e10_the_depth_does_not_depend_on_the_callers_stack(sum_to: Any) -> None:
+    used = _frames_in_use()
+    free = sys.getrecursionlimit() - used
+    n = MAX_CALL_DEPTH // 2
+    assert at_depth(free // 2, lambda: sum_to(n)) == n * (n + 1) // 2
+
+
+def _frames_in_use() -> int:
+    frame, count = sys._getframe(), 0
+    while frame is not None:
+        frame, count = frame.f_back, count + 1
+    return count
+
+
+def test_e10_functions_nest_to_the_stated_depth() -> None:
+    with graphmill.Session(graph=nested_ifs(MAX_CALL_DEPTH)) as session:
+        assert session.run("y:0", {"x:0": 7}) == -7
+
+
+def test_e10_functions_that_nest_deeper_are_refused() -> None:
+    with (
+        graphmill.Session(graph=nested_ifs(MAX_CALL_DEPTH + 20)) as session,
+        pytest.raises(errors.ResourceExhaustedError, match="deep; the last is 'f"),
+    ):
+        session.run("y:0", {"x:0": 7})
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_e10_a_recursion_without_end_is_a_typed_error(by_name: bool) -> None:
+    attrs = {"Tin": ["int32"], "Tout": ["int32"], "f": FuncAttr("F")}
+    call = node_def("y", "F", "n") if by_name else node_def("y", "PartitionedCall", "n", **attrs)
+    function = unary("F", "y:y:0" if by_name else "y:output:0", call)
+    message = graph_def(X, node_def("y", "F", "x"), functions=[function])
+    with graphmill.Session(graph=message) as session:
+        with pytest.raises(errors.ResourceExhaustedError, match="A recursion that does not end"):
+            session.run("y:0", {"x:0": 1})
+        assert session.run("x:0", {"x:0": 1}) == 1
+
+
+def test_e10_the_error_of_a_node_in_a_function_keeps_its_place() -> None:
+    divide = unary("divide", "z:z:0", node_def("z", "FloorDiv", "n", "n", T="int32"))
+    outer = if_node("outer", "yes", "x", "divide", "divide")
+    message = graph_def(X, const_def("yes", np.bool_(True)), outer, functions=[divide])
+    with (
+        graphmill.Session(graph=message) as session,
+        pytest.raises(errors.InvalidArgumentError) as caught,
+    ):
+        session.run("outer:0", {"x:0": 0})
+    assert (caught.value.node, caught.value.op) == ("z", "FloorDiv")
+
+
+def test_e10_a_function_without_results_is_run_for_its_effect() -> None:
+    fail = function_def(
+        "fail",
+        {"n": "int32"},
+        {},
+        const_def("no", np.bool_(False)),
+        node_def("assert", "Assert", "no:output:0", "n", T=["int32"], summarize=3),
+    )
+    message = graph_def(X, node_def("call", "fail", "x"), functions=[fail])
+    with graphmill.Session(graph=message) as session, pytest.raises(errors.InvalidArgumentError):
+        session.run("call", {"x:0": 1})
+
+
+def test_e10_a_function_may_have_several_results() -> None:
+    both = function_def(
+        "both",
+        {"n": "int32"},
+        {"same": ("int32", "n"), "less": ("int32", "neg:y:0")},
+        node_def("neg", "Neg", "n", T="int32"),
+    )
+    message = graph_def(X, node_def("call", "both", "x"), functions=[both])
+    with graphmill.Session(graph=message) as session:
+        assert session.run(["call:0", "call:1"], {"x:0": 4}) == [4, -4]
+
+
+def test_e10_a_function_with_attrs_is_instantiated_for_each_set_of_them() -> None:
+    double = function_def("double", {"x": "float32"}, {}, node_def("sum", "AddV2", "x", "x"))
+    signature = double.signature
+    signature.attr.add(name="T", type="type")
+    signature.input_arg[0].type = 0
+    signature.input_arg[0].type_attr = "T"
+    signature.output_arg.add(name="y", type_attr="T")
+    double.ret["y"] = "sum:z:0"
+    double.node_def[0].attr["T"].placeholder = "T"
+    message = graph_def(
+        X,
+        node_def("f", "Placeholder", dtype="float32"),
+        node_def("a", "double", "x", T="int32"),
+        node_def("b", "double", "f", T="float32"),
+        functions=[double],
+    )
+    with graphmill.Session(graph=message) as session:
+        a, b = session.run(["a:0", "b:0"], {"x:0": 2, "f:0": 1.25})
+    assert (a, b) == (4, 2.5)
+    assert (a.dtype, b.dtype) == (np.int32, np.float32)
+
+
+@pytest.fixture
+def runtime() -> Any:
+    """The function library runtime of a session with some functions."""
+    wants_attr = unary("wants_attr", "c:output:0", node_def("c", "Const", dtype="int32"))
+    wants_attr.node_def[0].attr["value"].placeholder = "value"
+    wants_attr.signature.attr.add(name="value", type="tensor")
+    with graphmill.Session(graph=graph_def(X, functions=[*SUM_TO, wants_attr])) as session:
+        impl = session._impl
+        yield impl._function_runtime(impl.devices.host)
+
+
+def test_e10_the_same_attrs_give_the_same_instance(runtime: Any) -> None:
+    assert runtime.instantiate("stop") is runtime.instantiate("stop", {"_other": 1})
+
+
+def test_e10_a_function_that_is_not_there(runtime: Any) -> None:
+    with pytest.raises(errors.NotFoundError, match="no function 'sumto'; did you mean 'sum_to'"):
+        runtime.instantiate("sumto")
+
+
+def test_e10_an_attr_that_is_missing(runtime: Any) -> None:
+    with pytest.raises(
+        errors.InvalidArgumentError, match="needs attr 'value'; the call gives none"
+    ):
+        runtime.instantiate("wants_attr")
+
+
+def test_e10_the_wrong_number_of_arguments_is_refused() -> None:
+    body = {"cond": FuncAttr("stop"), "body": FuncAttr("stop"), "T": ["int32", "int32"]}
+    message = graph_def(X, node_def("y", "While", "x", "x", **body), functions=SUM_TO)
+    with (
+        graphmill.Session(graph=message) as session,
+        pytest.raises(errors.InvalidArgumentError, match="'stop' takes 1 arguments, 2 given"),
+    ):
+        session.run("y:0", {"x:0": 1})
+
+
+def test_e10_functions_are_dropped_with_the_session(runtime: Any) -> None:
+    handle = runtime.instantiate("stop")
+    runtime.close()
+    assert runtime.instantiate("stop") is not handle
+
+
+def test_e10_a_result_in_a_branch_not_taken_is_told() -> None:
+    dead = function_def(
+        "dead",
+        {"n": "int32"},
+        {"y": ("int32", "switch:output_true:0")},
+        const_def("no", np.bool_(False)),
+        node_def("switch", "Switch", "n", "no:output:0", T=dtypes.int32),
+    )
+    message = graph_def(X, node_def("y", "dead", "x"), functions=[dead])
+    with (
+        graphmill.Session(graph=message) as session,
+        pytest.raises(errors.InvalidArgumentError, match="not taken|not evaluated"),
+    ):
+        session.run("y:0", {"x:0": 1})
