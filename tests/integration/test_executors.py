@@ -261,3 +261,41 @@ def test_e6_done_is_called_once(plugin, host) -> None:
             done(x)
         thread.join()
     assert results == [-3.0]
+
+
+def picky_host(**declared):
+    from graphmill_plugins.default_executor.executor import DefaultExecutorFactory
+
+    factory = type("Picky", (DefaultExecutorFactory,), declared)
+
+    class Plugin:
+        @graphmill.hookimpl
+        def graphmill_register_executors(self, executors):
+            executors.add("PICKY", factory)
+
+    return graphmill.Host(plugins=[Plugin()])
+
+
+def test_e1_an_executor_may_forbid_passes() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        ops.math.add_v2(graph.constant(1), graph.constant(2), name="sum")
+
+    def lowered(host):
+        metadata, options = graphmill.RunMetadata(), {"output_partition_graphs": True}
+        with graphmill.Session(graph=graph, config=config("PICKY"), host=host) as session:
+            session.run("sum:0", options=options, run_metadata=metadata)
+        return {node.op for node in metadata.partition_graphs[0].node}
+
+    assert "AddV2" not in lowered(picky_host())
+    assert "AddV2" in lowered(picky_host(forbids_passes=("constant_folding",)))
+
+
+def test_e1_an_executor_may_need_passes(monkeypatch) -> None:
+    with pytest.raises(errors.FailedPreconditionError, match=r"'PICKY' needs.*'absent'"):
+        graphmill.Session(config=config("PICKY"), host=picky_host(needs_passes=("absent",)))
+    host = picky_host(needs_passes=("constant_folding",))
+    graphmill.Session(config=config("PICKY"), host=host).close()
+    monkeypatch.setenv("GRAPHMILL_DISABLE_PASSES", "constant_folding")
+    with pytest.raises(errors.FailedPreconditionError, match="switched off"):
+        graphmill.Session(config=config("PICKY"), host=host)

@@ -6,12 +6,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.errors import InternalError, OpError
+from graphmill.errors import FailedPreconditionError, InternalError, OpError
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.plugin.host import Host
     from graphmill.runtime.device_mgr import DeviceMgr
+    from graphmill.runtime.executor import ExecutorFactory
 
 DISABLE_VARIABLE: Final = "GRAPHMILL_DISABLE_PASSES"
 """Environment variable: names of passes that are not to run, separated by commas."""
@@ -25,11 +26,29 @@ class PassOptions:
         config: the session's `ConfigProto`.
         devices: the session's devices.
         host: the host, with its ops and kernels.
+        forbidden: names of passes that the executor of the session forbids.
     """
 
     config: Any
     devices: DeviceMgr
     host: Host
+    forbidden: frozenset[str] = frozenset()
+
+
+def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> None:
+    """Check that the passes that an executor needs are there and not switched off.
+
+    Raises:
+        FailedPreconditionError: one is not; names the executor type and the pass.
+    """
+    disabled = os.environ.get(DISABLE_VARIABLE, "").split(",")
+    for name in factory.needs_passes:
+        if name not in host.passes or name in disabled:
+            raise FailedPreconditionError(
+                f"executor_type {executor_type!r} needs the graph pass {name!r}, which is "
+                f"{'switched off' if name in disabled else 'not registered'}; passes: "
+                f"{', '.join(host.passes.keys()) or 'none'}"
+            )
 
 
 def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
@@ -41,7 +60,7 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
     """
     disabled = os.environ.get(DISABLE_VARIABLE, "").split(",")
     for name, graph_pass in options.host.passes.in_phase(phase):
-        if name in disabled:
+        if name in disabled or name in options.forbidden:
             continue
         owner = options.host.passes.provenance(name)
         try:

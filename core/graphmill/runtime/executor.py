@@ -233,7 +233,16 @@ class ExecutorBarrier:
 
 
 class ExecutorFactory(ABC):
-    """Makes executors of one type; registered under the name that `executor_type` asks for."""
+    """Makes executors of one type; registered under the name that `executor_type` asks for.
+
+    Attributes:
+        needs_passes: names of graph passes without which it cannot work; a session is refused if one
+            is missing.
+        forbids_passes: names of graph passes that must not run before it.
+    """
+
+    needs_passes: tuple[str, ...] = ()
+    forbids_passes: tuple[str, ...] = ()
 
     @abstractmethod
     def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:

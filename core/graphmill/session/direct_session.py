@@ -16,7 +16,7 @@ from graphmill.lowering.debug_watches import insert_debug_nodes
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.partitions import PartitionMaker
-from graphmill.lowering.passes import PassOptions
+from graphmill.lowering.passes import PassOptions, check_needed
 from graphmill.lowering.prune import ClientEnd
 from graphmill.registry import PluginError
 from graphmill.runtime.cancellation import CancellationManager
@@ -73,9 +73,12 @@ class DirectSession:
         self.is_closed = False
         self._pools = ThreadPools(config, host)
         self.pool = self._pools.default
-        self._executor_factory = host.executors.get(config.experimental.executor_type)
+        executor_type = config.experimental.executor_type
+        self._executor_factory = host.executors.get(executor_type)
+        check_needed(self._executor_factory, executor_type, host)
         self.devices = DeviceMgr(_create_devices(host, config))
-        self._options = PassOptions(config, self.devices, host)
+        forbidden = frozenset(self._executor_factory.forbids_passes)
+        self._options = PassOptions(config, self.devices, host, forbidden)
         self._graph_lock = threading.RLock()
         self._state = GraphExecutionState(
             host.ops, self._options, is_static=config.experimental.optimize_for_static_graph
