@@ -77,6 +77,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "parsing": ("parsing_number",),
     "random": ("random_stateful", "random_stateless"),
+    "sparse": ("sparse_dense",),
     "state": ("state_ref", "state_resource", "state_scatter"),
     "string": (
         "string_basic",
