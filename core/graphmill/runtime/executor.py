@@ -236,8 +236,8 @@ class ExecutorFactory(ABC):
     """Makes executors of one type; registered under the name that `executor_type` asks for.
 
     Attributes:
-        needs_passes: names of graph passes without which it cannot work; a session is refused if one
-            is missing.
+        needs_passes: names of graph passes without which it cannot work; a session is refused if
+            one is missing.
         forbids_passes: names of graph passes that must not run before it.
     """
 
