@@ -1,0 +1,70 @@
+"""Tensors taken apart along their first axis and put together again, for what holds elements.
+
+Elements are values as they travel along edges: arrays, NumPy scalars, and for variants and
+resources the objects themselves. None of these functions copies what a view can show.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
+    """Return the elements of a tensor along its first axis, as views."""
+    if dtype is dtypes.string and tensor.ndim == 1:
+        return [tensor[index, ...] for index in range(len(tensor))]  # not the bare bytes
+    return list(tensor)
+
+
+def row(tensor: Value, index: int, dtype: dtypes.DType) -> Value:
+    """Return one element of a tensor along its first axis, as a view."""
+    if dtype is dtypes.string and tensor.ndim == 1:
+        return tensor[index, ...]
+    return tensor[index]
+
+
+def stacked(
+    xp: ArrayNamespace, values: Sequence[Value], shape: tuple[int, ...], dtype: dtypes.DType
+) -> Value:
+    """Return elements that all have `shape` as one tensor with a new first axis."""
+    if not values:
+        return zeros(xp, (0, *shape), dtype)
+    if dtype.kind in "sh":
+        return _stacked_objects(values, shape, dtype)
+    if not shape:
+        return xp.asarray(values, dtype=dtype.as_numpy_dtype)
+    if shape[0] == 0:
+        return zeros(xp, (len(values), *shape), dtype)
+    # Joining along the first axis saves NumPy the new axis of each element.
+    return xp.concatenate(values).reshape(len(values), *shape)
+
+
+def _stacked_objects(
+    values: Sequence[Value], shape: tuple[int, ...], dtype: dtypes.DType
+) -> np.ndarray[Any, Any]:
+    result = np.empty((len(values), *shape), dtype.as_numpy_dtype)
+    for index, value in enumerate(values):
+        result[index] = value[()] if isinstance(value, np.ndarray) and not shape else value
+    return result
+
+
+def joined(xp: ArrayNamespace, values: Sequence[Value]) -> Value:
+    """Return elements of at least one axis joined along the first."""
+    return values[0] if len(values) == 1 else xp.concatenate(values)
+
+
+def zeros(xp: ArrayNamespace, shape: tuple[int, ...], dtype: dtypes.DType) -> Value:
+    """Return zeros of a shape; empty strings; None where a handle would be."""
+    if dtype.kind not in "sh":
+        return xp.zeros(shape, dtype.as_numpy_dtype)
+    blank = b"" if dtype is dtypes.string else None
+    return np.full(shape, blank, dtype.as_numpy_dtype)

@@ -1,0 +1,444 @@
+"""Queues: what enqueue and dequeue kernels work on. No op, graph or step is known here.
+
+Semantics: tensorflow/core/kernels/queue_base.cc, fifo_queue.cc, padding_fifo_queue.cc,
+priority_queue.cc, random_shuffle_queue_op.cc. Enqueues and dequeues are attempts that wait in two
+lines; whenever something changes, the attempt in front of each line is tried, as long as there is
+progress. So attempts are served in the order in which they came, and no thread waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.typing import Shape, Value
+
+    Element = tuple[Value, ...]
+    """One entry of a queue: a value for each component."""
+    Done = Callable[[list[Element] | None, BaseException | None], None]
+    """Called once: with the elements that were taken, or with an error."""
+
+UNBOUNDED: Final = (1 << 31) - 1
+
+_STUCK: Final = 0
+_MOVED: Final = 1
+_COMPLETE: Final = 2
+
+
+class Attempt(ABC):
+    """An operation that waits for the queue to let it through.
+
+    Attributes:
+        done: called outside the queue's lock when the attempt has ended, in whatever way.
+        error: why it failed, or None.
+        has_ended: set under the queue's lock, once.
+    """
+
+    cancelled_message = "Enqueue operation was cancelled"
+    is_dequeue = False
+
+    __slots__ = ("_cancellation", "_token", "done", "error", "has_ended")
+
+    def __init__(self, done: Done) -> None:
+        self.done = done
+        self.error: BaseException | None = None
+        self.has_ended = False
+        self._cancellation: CancellationManager | None = None
+        self._token: int | None = None
+
+    @abstractmethod
+    def run(self, queue: Queue) -> int:
+        """Get on as far as possible: `_STUCK`, `_MOVED` or `_COMPLETE`; under the lock."""
+
+    def result(self) -> list[Element] | None:
+        """Return what was taken."""
+        return None
+
+    def finish(self) -> None:
+        """Tell the one who waits; outside the lock, once."""
+        if self._cancellation is not None:
+            self._cancellation.deregister(self._token)
+        if self.error is not None:
+            self.done(None, self.error)
+        else:
+            self.done(self.result(), None)
+
+    def watch(self, queue: Queue, cancellation: CancellationManager) -> None:
+        """Have the attempt cancelled with its step, if it has not ended already."""
+        token = cancellation.register(lambda: queue.cancel(self))
+        if token is None:
+            queue.cancel(self)
+        elif not queue.note_token(self, cancellation, token):
+            cancellation.deregister(token)
+
+    def note_token(self, cancellation: CancellationManager, token: int) -> None:
+        """Remember what to withdraw at the end; under the lock."""
+        self._cancellation, self._token = cancellation, token
+
+
+class Enqueue(Attempt):
+    """Put elements into a queue, one by one as there is room."""
+
+    __slots__ = ("_elements", "_next")
+
+    def __init__(self, elements: Sequence[Element], done: Done) -> None:
+        super().__init__(done)
+        self._elements = elements
+        self._next = 0
+
+    def run(self, queue: Queue) -> int:
+        """Put what there is room for; what was put stays, even if the rest is cancelled."""
+        if queue.is_closed:
+            self.error = CancelledError(f"{queue.kind} '{queue.name}' is closed.")
+            return _COMPLETE
+        elements, start = self._elements, self._next
+        while self._next < len(elements):
+            if len(queue.entries) >= queue.capacity:
+                return _MOVED if self._next > start else _STUCK
+            queue.put(elements[self._next])
+            self._next += 1
+        return _COMPLETE
+
+
+class Close(Attempt):
+    """Close a queue when the enqueues that came before are through."""
+
+    __slots__ = ()
+
+    def run(self, queue: Queue) -> int:
+        """Close the queue."""
+        if queue.is_closed:
+            self.error = CancelledError(f"Queue '{queue.name}' is already closed.")
+        queue.is_closed = True
+        return _COMPLETE
+
+
+class Dequeue(Attempt):
+    """Take elements out of a queue, one by one as they come.
+
+    With `allow_fewer` a closed queue may give fewer than `count`, but not none.
+    """
+
+    cancelled_message = "Dequeue operation was cancelled"
+    is_dequeue = True
+
+    __slots__ = ("_allow_fewer", "_count", "_taken")
+
+    def __init__(self, count: int, done: Done, *, allow_fewer: bool = False) -> None:
+        super().__init__(done)
+        self._count = count
+        self._allow_fewer = allow_fewer
+        self._taken: list[Element] = []
+
+    def run(self, queue: Queue) -> int:
+        """Take what is there."""
+        taken = self._taken
+        if queue.is_closed and len(queue.entries) < self._count - len(taken):
+            outcome = self._run_closed(queue)
+            if outcome is not None:
+                return outcome
+        available = min(queue.available, self._count - len(taken))
+        for _ in range(available):
+            taken.append(queue.take())
+        if len(taken) == self._count:
+            return _COMPLETE
+        return _MOVED if available > 0 else _STUCK
+
+    def result(self) -> list[Element]:
+        """Return the elements that were taken."""
+        return self._taken
+
+    def _run_closed(self, queue: Queue) -> int | None:
+        """Deal with a closed queue that has not enough; None if the attempt may go on."""
+        missing, size = self._count - len(self._taken), len(queue.entries)
+        queue.give_back(self._taken)
+        self._taken.clear()
+        if self._allow_fewer and queue.entries:
+            self._count = len(queue.entries)
+            return None
+        if self._allow_fewer and queue.has_waiting_enqueues:
+            return _MOVED
+        self.error = OutOfRangeError(
+            f"{queue.kind} '{queue.name}' is closed and has insufficient elements "
+            f"(requested {missing}, current size {size})"
+        )
+        return _COMPLETE
+
+
+class Queue(ABC):
+    """A queue of tuples of tensors.
+
+    Threads: `_lock` guards entries and waiting attempts. Callbacks run outside it, in the thread
+    whose operation let the attempt through.
+
+    Attributes:
+        kind: the name of its op, for messages.
+        name: its own name, for messages.
+        capacity: how many elements it may hold.
+        dtypes: element type of each component.
+        shapes: static shape of each component; None if they were not given.
+        is_closed: whether nothing can be added any more.
+        entries: what it holds; touched under the lock only.
+    """
+
+    kind = "Queue"
+
+    def __init__(
+        self,
+        name: str,
+        dtypes: tuple[DType, ...],
+        shapes: tuple[Shape, ...] | None = None,
+        capacity: int = -1,
+    ) -> None:
+        self._lock = threading.Lock()
+        self._enqueues: deque[Attempt] = deque()
+        self._dequeues: deque[Attempt] = deque()
+        self.name = name
+        self.dtypes = dtypes
+        self.shapes = shapes
+        self.capacity = UNBOUNDED if capacity < 0 else capacity
+        self.is_closed = False
+        self.entries: Any = self._new_entries()
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        with self._lock:
+            return len(self.entries)
+
+    @property
+    def has_waiting_enqueues(self) -> bool:
+        """Whether an enqueue waits; under the lock."""
+        return bool(self._enqueues)
+
+    @property
+    def available(self) -> int:
+        """Number of elements that may be taken now; under the lock."""
+        return len(self.entries)
+
+    def submit(self, attempt: Attempt, cancellation: CancellationManager | None = None) -> None:
+        """Try an attempt, or have it wait; `attempt.done` is called now or later."""
+        waiting = self._dequeues if attempt.is_dequeue else self._enqueues
+        with self._lock:
+            waiting.append(attempt)
+            ended = self._flush()
+        _finish(ended)
+        if cancellation is not None and not attempt.has_ended:
+            attempt.watch(self, cancellation)
+
+    def cancel(self, attempt: Attempt) -> None:
+        """End an attempt that still waits, with CancelledError.
+
+        What an enqueue has put already stays in the queue; what a dequeue has taken is lost.
+        """
+        with self._lock:
+            if attempt.has_ended:
+                return
+            self._cancel_locked(attempt)
+            (self._dequeues if attempt.is_dequeue else self._enqueues).remove(attempt)
+            ended = [attempt, *self._flush()]
+        _finish(ended)
+
+    def close(
+        self,
+        done: Done,
+        cancellation: CancellationManager | None = None,
+        *,
+        cancel_pending: bool = False,
+    ) -> None:
+        """Close after the enqueues that wait, or with `cancel_pending` at once, cancelling them."""
+        if not cancel_pending:
+            self.submit(Close(done), cancellation)
+            return
+        with self._lock:
+            self.is_closed = True
+            ended = list(self._enqueues)
+            self._enqueues.clear()
+            for attempt in ended:
+                self._cancel_locked(attempt)
+            ended += self._flush()
+        _finish(ended)
+        done(None, None)
+
+    def note_token(self, attempt: Attempt, cancellation: CancellationManager, token: int) -> bool:
+        """Give an attempt its cancellation token; False if it has ended meanwhile."""
+        with self._lock:
+            if attempt.has_ended:
+                return False
+            attempt.note_token(cancellation, token)
+            return True
+
+    @abstractmethod
+    def put(self, element: Element) -> None:
+        """Add an element; under the lock."""
+
+    @abstractmethod
+    def take(self) -> Element:
+        """Take an element out; under the lock, with one there."""
+
+    @abstractmethod
+    def give_back(self, elements: Sequence[Element]) -> None:
+        """Put back what was taken; under the lock."""
+
+    def _new_entries(self) -> Any:
+        return deque()
+
+    @staticmethod
+    def _cancel_locked(attempt: Attempt) -> None:
+        attempt.has_ended = True
+        attempt.error = CancelledError(attempt.cancelled_message)
+
+    def _flush(self) -> list[Attempt]:
+        """Let through whatever can get on; return the attempts that have ended."""
+        ended: list[Attempt] = []
+        while True:
+            moved = self._flush_line(self._enqueues, ended)
+            if not self._flush_line(self._dequeues, ended) and not moved:
+                return ended
+
+    def _flush_line(self, line: deque[Attempt], ended: list[Attempt]) -> bool:
+        moved = False
+        while line:
+            outcome = line[0].run(self)
+            if outcome != _COMPLETE:
+                return moved or outcome == _MOVED
+            moved = True
+            attempt = line.popleft()
+            attempt.has_ended = True
+            ended.append(attempt)
+        return moved
+
+
+class FifoQueue(Queue):
+    """A queue that gives its elements in the order in which they came."""
+
+    kind = "FIFOQueue"
+
+    def put(self, element: Element) -> None:
+        """Add an element at the end."""
+        self.entries.append(element)
+
+    def take(self) -> Element:
+        """Take the first element."""
+        element: Element = self.entries.popleft()
+        return element
+
+    def give_back(self, elements: Sequence[Element]) -> None:
+        """Put elements back in front."""
+        self.entries.extendleft(reversed(elements))
+
+
+class PaddingFifoQueue(FifoQueue):
+    """A queue whose shapes may have unknown sizes; several elements are padded to one size."""
+
+    kind = "PaddingFIFOQueue"
+
+
+class RandomShuffleQueue(Queue):
+    """A queue that gives its elements in random order, and keeps some back for that.
+
+    Args:
+        numbers: random numbers of 32 bits.
+        min_after_dequeue: how many elements stay while the queue is open.
+    """
+
+    kind = "RandomShuffleQueue"
+
+    def __init__(
+        self,
+        name: str,
+        dtypes: tuple[DType, ...],
+        shapes: tuple[Shape, ...] | None = None,
+        capacity: int = -1,
+        *,
+        numbers: Iterable[int],
+        min_after_dequeue: int = 0,
+        seeds: tuple[int, int] = (0, 0),
+    ) -> None:
+        super().__init__(name, dtypes, shapes, capacity)
+        self._numbers = iter(numbers)
+        self.min_after_dequeue = min_after_dequeue
+        self.seeds = seeds
+        if min_after_dequeue < 0:
+            raise InvalidArgumentError(f"min_after_dequeue {min_after_dequeue} must be >= 0")
+        if min_after_dequeue >= self.capacity:
+            raise InvalidArgumentError(
+                f"min_after_dequeue {min_after_dequeue} must be < capacity {self.capacity}"
+            )
+
+    @property
+    def available(self) -> int:
+        """Number of elements that may be taken now."""
+        return len(self.entries) - (0 if self.is_closed else self.min_after_dequeue)
+
+    def put(self, element: Element) -> None:
+        """Add an element."""
+        self.entries.append(element)
+
+    def take(self) -> Element:
+        """Take any element; the last one fills its place."""
+        entries = self.entries
+        index = next(self._numbers) % len(entries)
+        element: Element = entries[index]
+        entries[index] = entries[-1]
+        entries.pop()
+        return element
+
+    def give_back(self, elements: Sequence[Element]) -> None:
+        """Add the elements again."""
+        # TensorFlow goes from the last one taken to the first.
+        self.entries.extend(reversed(elements))
+
+    def _new_entries(self) -> Any:
+        return []
+
+
+class _Prioritised:
+    """An element of a priority queue, compared by its first component."""
+
+    __slots__ = ("element", "priority")
+
+    def __init__(self, element: Element) -> None:
+        self.element = element
+        self.priority = int(element[0])
+
+    def __lt__(self, other: _Prioritised) -> bool:
+        return self.priority < other.priority
+
+
+class PriorityQueue(Queue):
+    """A queue that gives its elements by their first component, the smallest first."""
+
+    kind = "PriorityQueue"
+
+    def put(self, element: Element) -> None:
+        """Add an element."""
+        heapq.heappush(self.entries, _Prioritised(element))
+
+    def take(self) -> Element:
+        """Take an element of the smallest priority."""
+        entry: _Prioritised = heapq.heappop(self.entries)
+        return entry.element
+
+    def give_back(self, elements: Sequence[Element]) -> None:
+        """Add the elements again."""
+        for element in reversed(elements):
+            self.put(element)
+
+    def _new_entries(self) -> Any:
+        return []
+
+
+def _finish(ended: Iterable[Attempt]) -> None:
+    for attempt in ended:
+        attempt.finish()

@@ -1,0 +1,49 @@
+"""What an object in a variant tensor can do, for the kernels that treat variants like numbers.
+
+A variant scalar travels as the object itself, a variant tensor of more axes as an object array.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@runtime_checkable
+class AddableVariant(Protocol):
+    """An object of which gradients can be made: it has zeros, and can be added."""
+
+    def zeros_like(self, xp: ArrayNamespace) -> Any:
+        """Return the zero of its kind."""
+
+    def add(self, xp: ArrayNamespace, other: Any) -> Any:
+        """Return the sum."""
+
+
+def addable(value: Any) -> AddableVariant:
+    """Return `value` if it can be added.
+
+    Raises:
+        InvalidArgumentError: it cannot.
+    """
+    if not isinstance(value, AddableVariant):
+        raise InvalidArgumentError(f"a variant that holds {value!r} has no zero and no sum")
+    return value
+
+
+def mapped(function: Callable[..., Any], *tensors: Value) -> Value:
+    """Apply a function to the objects of variant tensors of one shape."""
+    if not isinstance(tensors[0], np.ndarray):
+        return function(*tensors)
+    result = np.empty(tensors[0].shape, object)
+    for index in np.ndindex(result.shape):
+        result[index] = function(*(tensor[index] for tensor in tensors))
+    return result

@@ -1,0 +1,31 @@
+"""Math ops on variants."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._variant import addable, mapped
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("AddN", types={"T": (dtypes.variant,)}, host=True)
+def add_n_variant(xp: ArrayNamespace, inputs: list[Value]) -> Value:
+    """Add the objects. Semantics: tensorflow/core/kernels/aggregate_ops.cc."""
+
+    def total(first: Any, *others: Any) -> Any:
+        return reduce(lambda sum_, other: addable(sum_).add(xp, other), others, first)
+
+    for index, value in enumerate(inputs):
+        if value.shape != inputs[0].shape:
+            raise InvalidArgumentError(
+                f"Inputs must have the same shape. Input 0: {shape_text(inputs[0].shape)} != "
+                f"input {index}: {shape_text(value.shape)}"
+            )
+    return mapped(total, *inputs)
