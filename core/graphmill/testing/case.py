@@ -250,8 +250,11 @@ def _program(
         name: parse_input(value, types, f"{seed_text}|{name}")
         for name, value in table.get("feed", {}).items()
     }
+    nodes = tuple(text.replace("= OP(", f"= {op}(") for text in table["nodes"])
+    if not any(f"= {op}(" in text for text in (*nodes, *table.get("functions", ()))):
+        raise SpecError(f"the program has no node of op {op}")
     return Program(
-        nodes=tuple(text.replace("= OP(", f"= {op}(") for text in table["nodes"]),
+        nodes=nodes,
         run=tuple(table["run"]),
         feed=feed,
         functions=tuple(table.get("functions", ())),
