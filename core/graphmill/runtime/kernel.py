@@ -358,8 +358,12 @@ def _group_inputs(
         return compute
     ranges = op_def.input_ranges(attrs)
     lists = {arg.name: bool(arg.number_attr or arg.type_list_attr) for arg in op_def.input_args}
-    if len(ranges) == 1 and not offset:
-        return lambda *flat, **kw: compute(list(flat), **kw)
+    if not offset and lists[op_def.input_args[0].name] and sum(lists.values()) == 1:
+        # The common forms, as of Pack and ConcatV2: a list, alone or before single inputs.
+        stop = ranges[op_def.input_args[0].name][1]
+        if len(ranges) == 1:
+            return lambda *flat, **kw: compute(list(flat), **kw)
+        return lambda *flat, **kw: compute(list(flat[:stop]), *flat[stop:], **kw)
     plan = tuple((lists[name], start, stop) for name, (start, stop) in ranges.items())
 
     def grouped(*flat: Any, **keywords: Any) -> Any:
