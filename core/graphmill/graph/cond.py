@@ -120,7 +120,7 @@ def _merged(graph: Graph, taken: _Branch, other: _Branch) -> Any:
 
 def _merge(pair: list[Tensor]) -> Tensor:
     if all(tensor.dtype.is_ref for tensor in pair):
-        return control_flow.ref_merge(pair).output
+        return control_flow.ref_merge(pair, name="Merge").output
     return control_flow.merge(pair).output
 
 

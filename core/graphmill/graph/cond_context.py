@@ -98,5 +98,5 @@ def switch(tensor: Tensor, pred: Tensor) -> tuple[Tensor, Tensor]:
     """
     with tensor.graph.colocate_with(tensor, ignore_existing=True):
         if tensor.dtype.is_ref:
-            return control_flow.ref_switch(tensor, pred)
+            return control_flow.ref_switch(tensor, pred, name="Switch")
         return control_flow.switch(tensor, pred)

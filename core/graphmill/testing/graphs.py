@@ -76,7 +76,7 @@ def random_graph(seed: int, ops: OpRegistry, nodes: int = 25) -> RandomGraph:
         ops: the OpDefs to make nodes by.
         nodes: about how many ops it has besides placeholders and constants.
     """
-    return _Maker(_SeededChooser(seed), ops).make(f"random_graph({seed}, nodes={nodes})", nodes)
+    return _Maker(SeededChooser(seed), ops).make(f"random_graph({seed}, nodes={nodes})", nodes)
 
 
 def graphs(ops: OpRegistry, max_nodes: int = 15) -> Any:
@@ -85,28 +85,34 @@ def graphs(ops: OpRegistry, max_nodes: int = 15) -> Any:
 
     @st.composite
     def draw_graph(draw: Any) -> RandomGraph:
-        chooser = _HypothesisChooser(draw, st)
+        chooser = HypothesisChooser(draw, st)
         count = chooser.integer(1, max_nodes)
         return _Maker(chooser, ops).make("a graph drawn by Hypothesis", count)
 
     return draw_graph()
 
 
-class _SeededChooser:
+class SeededChooser:
+    """Make the choices of a seed, the same everywhere."""
+
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def integer(self, low: int, high: int) -> int:
+        """Choose an integer between both, included."""
         # random() is the one method whose sequence Python promises to keep.
         return low + int(self._random.random() * (high - low + 1))
 
 
-class _HypothesisChooser:
+class HypothesisChooser:
+    """Let Hypothesis make the choices, so that it can shrink them."""
+
     def __init__(self, draw: Any, strategies: Any) -> None:
         self._draw = draw
         self._strategies = strategies
 
     def integer(self, low: int, high: int) -> int:
+        """Choose an integer between both, included."""
         return int(self._draw(self._strategies.integers(low, high)))
 
 
