@@ -157,3 +157,7 @@ def test_a_closed_pipe_is_no_fault() -> None:
         shell=True, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
+
+
+def test_version(graphmill_cli: Callable[..., Any]) -> None:
+    assert graphmill_cli("--version").out.startswith("graphmill 0.")
