@@ -302,6 +302,15 @@ _BY_NUMPY: dict[np.dtype[Any], DType] = {
 }
 
 
+# NumPy's scalar types that stand for no one dtype; to ask for theirs is deprecated.
+_ABSTRACT: Final = frozenset(
+    {
+        *(np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger),
+        *(np.inexact, np.floating, np.complexfloating, np.flexible, np.character),
+    }
+)
+
+
 def as_dtype(value: Any) -> DType:
     """Return the `DType` that `value` names.
 
@@ -318,7 +327,7 @@ def as_dtype(value: Any) -> DType:
         return _from_numpy(value)
     if isinstance(value, str):
         return _from_name(value)
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, builtins.bool):
         found = _from_enum(value)
         if found is not None:
             return found
@@ -326,7 +335,8 @@ def as_dtype(value: Any) -> DType:
         found = _ALIASES.get(value)
         if found is not None:
             return found
-        return _from_numpy(np.dtype(value))
+        if issubclass(value, np.generic) and value not in _ABSTRACT:
+            return _from_numpy(np.dtype(value))
     raise InvalidArgumentError(
         f"{value!r} is not an element type; give a name such as 'float32', a NumPy dtype or a "
         "number of the DataType enum"

@@ -100,6 +100,11 @@ class OpError(Exception):
         self.plugin = self.plugin or plugin
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The maker of a NodeDef holds a whole graph; what is sent elsewhere is its message.
+        state = {**self.__dict__, "_node_def": self.node_def}
+        return _remade, (type(self), self.message), state
+
     def __str__(self) -> str:
         if self.node is None:
             return self.message
@@ -108,6 +113,13 @@ class OpError(Exception):
             parts.append(f"plugin {self.plugin}")
         place = ", ".join(part for part in parts if part)
         return f"{self.message}\n\t [[{{{{node {self.node}}}}}]]" + (f" ({place})" if place else "")
+
+
+def _remade(cls: type[OpError], message: str) -> OpError:
+    """Return an error that was pickled; subclasses may have constructors of their own."""
+    error = cls.__new__(cls, message)
+    error.message = message
+    return error
 
 
 class CancelledError(OpError):

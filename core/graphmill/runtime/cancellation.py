@@ -5,6 +5,7 @@ Semantics: `tensorflow/core/framework/cancellation.h`.
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.errors import OpError
+
+_log = logging.getLogger("graphmill.runtime")
 
 
 class CancellationManager:
@@ -53,7 +56,7 @@ class CancellationManager:
             return token is not None and self._callbacks.pop(token, None) is not None
 
     def start_cancel(self, reason: OpError | None = None) -> None:
-        """Cancel: call all callbacks once; later calls do nothing."""
+        """Cancel: call all callbacks once, also if one raises; later calls do nothing."""
         with self._lock:
             if self.is_cancelled:
                 return
@@ -62,7 +65,11 @@ class CancellationManager:
             callbacks = list(self._callbacks.values())
             self._callbacks.clear()
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:  # noqa: BLE001 - it is code of plugins
+                # Others wait to be told too; what a kernel's callback gets wrong is its own affair.
+                _log.exception("a callback raised at cancellation")
 
     def close(self) -> None:
         """Detach from the parent, so that a long-lived parent does not keep finished children."""
@@ -71,4 +78,5 @@ class CancellationManager:
             self._parent = None
 
     def _cancel_from_parent(self) -> None:
-        self.start_cancel(self._parent.reason if self._parent is not None else None)
+        parent = self._parent  # `close` may let go of it meanwhile
+        self.start_cancel(parent.reason if parent is not None else None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
 from graphmill.registry import PluginConflictError, Provenance
-from graphmill.runtime.kernel import KernelDef, kernels_of
+from graphmill.runtime.kernel import KernelDef, kernels_of, python_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -240,9 +240,10 @@ def _type_name(value: Any) -> str:
 def _import(lazy: _LazyModule, key: str) -> ModuleType:
     try:
         return importlib.import_module(lazy.name)
-    except ImportError as error:
+    except Exception as error:
+        text = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise InternalError(
-            f"the kernel module {lazy.name!r} for {key!r} cannot be imported: {error}. "
+            f"the kernel module {lazy.name!r} for {key!r} cannot be imported: {text}. "
             f"It was registered by {lazy.owner}; install what it needs or disable that plugin "
             "(GRAPHMILL_DISABLE_PLUGINS)",
             plugin=str(lazy.owner),
@@ -259,7 +260,7 @@ def _misfit(
         return f"is for backend {definition.backend}, the device runs {backend}"
     wanted = attrs.get(LABEL_ATTR, b"")
     if definition.label.encode() != wanted:
-        return f"has label {definition.label!r}, the node asks for {wanted.decode()!r}"
+        return f"has label {definition.label!r}, the node asks for {python_value(wanted)!r}"
     for name, allowed in definition.types.items():
         given: DType | tuple[DType, ...] | None = attrs.get(name)
         for dtype in given if isinstance(given, tuple) else (given,):

@@ -68,16 +68,22 @@ class ResourceMgr:
     def lookup_or_create(
         self, container: str, name: str, kind: type[_Resource], factory: Callable[[], _Resource]
     ) -> _Resource:
-        """Return a resource, made by `factory` if it is not there yet."""
+        """Return a resource, made by `factory` if it is not there yet.
+
+        Raises:
+            InvalidArgumentError: the factory made something else than a `kind`.
+        """
         with self._lock:
             held = self._containers.setdefault(container or self.default_container, {})
             found = held.get((kind, name))
             if found is None:
-                found = held[kind, name] = factory()
-            if not isinstance(found, kind):
-                raise InvalidArgumentError(
-                    f"the factory of {name!r} made a {type(found).__name__}, not a {kind.__name__}"
-                )
+                found = factory()
+                if not isinstance(found, kind):
+                    raise InvalidArgumentError(
+                        f"the factory of {name!r} made a {type(found).__name__}, "
+                        f"not a {kind.__name__}"
+                    )
+                held[kind, name] = found
             return found
 
     def delete(self, container: str, name: str, kind: type[Any]) -> None:

@@ -7,12 +7,22 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from graphmill.dtypes import as_dtype
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.variables import Variable
 
 _NANOS_PER_MICRO = 1000
+
+
+class OutputStats(NamedTuple):
+    """One output of a node that ran."""
+
+    dtype: int
+    """Its number in `DataType`; 0 where it is no tensor or dead."""
+    shape: tuple[int, ...]
+    num_bytes: int
 
 
 class NodeStats(NamedTuple):
@@ -24,8 +34,7 @@ class NodeStats(NamedTuple):
     scheduled: int
     started: int
     ended: int
-    outputs: tuple[tuple[str, tuple[int, ...], int], ...]
-    """(dtype name, shape, bytes) of each output."""
+    outputs: tuple[OutputStats, ...]
 
 
 class StepStatsCollector:
@@ -60,13 +69,10 @@ class StepStatsCollector:
         return message
 
 
-def describe_outputs(outputs: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...], int], ...]:
-    """Return (dtype name, shape, bytes) of each output that is an array."""
-    return tuple(
-        (str(value.dtype), tuple(value.shape), int(getattr(value, "nbytes", 0)))
-        for value in outputs
-        if hasattr(value, "dtype") and hasattr(value, "shape") and value.shape is not None
-    )
+def describe_outputs(result: Any, count: int) -> tuple[OutputStats, ...]:
+    """Return what is known of the `count` outputs that a kernel gave, before they are checked."""
+    outputs = (result,) if count == 1 else result if isinstance(result, (tuple, list)) else ()
+    return tuple(map(_describe, outputs))
 
 
 def now() -> int:
@@ -79,9 +85,32 @@ def thread_id() -> int:
     return threading.get_ident()
 
 
-def _fill_node(node: Any, stats: NodeStats, threads: dict[int, int]) -> None:
-    from graphmill.dtypes import as_dtype
+def write_output(output: OutputStats, message: Any) -> None:
+    """Write element type and shape of an output into a message that has fields for them."""
+    message.dtype = output.dtype
+    for size in output.shape:
+        message.shape.dim.add(size=size)
 
+
+def _describe(value: Any) -> OutputStats:
+    if isinstance(value, Variable) and value.value is not None:
+        value = value.value
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    return OutputStats(
+        0 if dtype is None else _type_number(dtype),
+        tuple(shape or ()),
+        int(getattr(value, "nbytes", 0)),
+    )
+
+
+def _type_number(dtype: Any) -> int:
+    try:
+        return as_dtype(dtype).enum
+    except InvalidArgumentError:  # the array of a device with dtypes of its own
+        return 0
+
+
+def _fill_node(node: Any, stats: NodeStats, threads: dict[int, int]) -> None:
     node.node_name = stats.node_name
     node.all_start_micros = stats.started // _NANOS_PER_MICRO
     node.all_start_nanos = stats.started
@@ -94,10 +123,7 @@ def _fill_node(node: Any, stats: NodeStats, threads: dict[int, int]) -> None:
     node.scheduled_nanos = stats.scheduled
     node.thread_id = threads.setdefault(stats.thread_id, len(threads))
     node.timeline_label = f"{stats.node_name} = {stats.op}()"
-    for slot, (dtype, shape, size) in enumerate(stats.outputs):
-        output = node.output.add(slot=slot)
-        description = output.tensor_description
-        description.dtype = as_dtype(dtype).enum
-        for dim in shape:
-            description.shape.dim.add(size=dim)
-        description.allocation_description.requested_bytes = size
+    for slot, output in enumerate(stats.outputs):
+        description = node.output.add(slot=slot).tensor_description
+        write_output(output, description)
+        description.allocation_description.requested_bytes = output.num_bytes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.dtypes import as_dtype
+from graphmill.runtime.step_stats import write_output
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
@@ -34,8 +34,6 @@ def cost_graph(graph: Graph, device: str, collector: StepStatsCollector, message
         if stats is None:
             continue
         entry.compute_time = entry.compute_cost = (stats.ended - stats.started) // _NANOS_PER_MICRO
-        for dtype, shape, size in stats.outputs:
-            output = entry.output_info.add(size=size, alias_input_port=-1)
-            output.dtype = as_dtype(dtype).enum
-            for dim in shape:
-                output.shape.dim.add(size=dim)
+        for output in stats.outputs:
+            info = entry.output_info.add(size=output.num_bytes, alias_input_port=-1)
+            write_output(output, info)

@@ -156,9 +156,9 @@ class ExecutorState:
     def _record(self, item: NodeItem, started: int, result: Any) -> None:
         collector = self.args.stats_collector
         if collector is not None:
-            outputs = (result,) if item.num_outputs == 1 else result
             times = (thread_id(), started, started, now())
-            stats = NodeStats(item.node.name, item.node.op, *times, describe_outputs(outputs or ()))
+            outputs = describe_outputs(result, item.num_outputs)
+            stats = NodeStats(item.node.name, item.node.op, *times, outputs)
             collector.record(self._executor.params.device.name, stats)
 
     def _call_expensive(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:

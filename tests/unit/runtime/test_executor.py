@@ -1,0 +1,132 @@
+"""What a run is given, and how partitions become one step (rows E2, E8, E9, E13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphmill import errors
+from graphmill.runtime.call_frame import CallFrame
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.executor import Executor, ExecutorArgs, ExecutorBarrier
+
+FIRST = errors.InvalidArgumentError("first")
+
+
+def step(**fields: Any) -> ExecutorArgs:
+    return ExecutorArgs(1, CallFrame([], 0), **fields)
+
+
+class Outcome(Executor):
+    """Ends with an error, or well, at once or when posted."""
+
+    def __init__(self, error: errors.OpError | None = None, later: bool = False) -> None:
+        self.error = error
+        self.later = later
+
+    def run_async(self, args: ExecutorArgs, done: Any) -> None:
+        if self.later:
+            args.runner.post(lambda: done(self.error))
+        else:
+            done(self.error)
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_e2_run_waits_and_raises(later: bool) -> None:
+    Outcome(None, later).run(step())
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        Outcome(FIRST, later).run(step())
+    assert caught.value is FIRST
+
+
+def test_e2_an_executor_has_nothing_to_give_back_by_default() -> None:
+    Outcome().close()
+
+
+def test_e13_a_step_makes_a_manager_of_its_own_when_it_is_asked_for() -> None:
+    parent = CancellationManager()
+    args = step(cancellation_manager=parent)
+    args.start_cancel(FIRST)  # nobody waits: nothing is told
+    assert not args.is_cancelled
+    own = args.cancellation_manager
+    assert own is args.cancellation_manager
+    args.start_cancel(FIRST)
+    assert own.is_cancelled
+    assert args.is_cancelled
+    assert args.cancel_reason() is FIRST
+    assert not parent.is_cancelled
+
+
+def test_e13_a_step_is_cancelled_with_what_is_around_it() -> None:
+    parent = CancellationManager()
+    args = step(cancellation_manager=parent)
+    assert not args.is_cancelled
+    assert args.cancel_reason() is None
+    parent.start_cancel(FIRST)
+    assert args.is_cancelled
+    assert args.cancel_reason() is FIRST
+    assert args.cancellation_manager.is_cancelled
+
+
+def test_e13_a_step_that_ended_is_forgotten_by_what_is_around_it() -> None:
+    parent = CancellationManager()
+    args = step(cancellation_manager=parent)
+    args.close()
+    own = args.cancellation_manager
+    args.close()
+    parent.start_cancel()
+    assert not own.is_cancelled
+
+
+def test_e10_a_call_shares_all_but_the_frame_with_its_step() -> None:
+    args = step(sync_on_finish=True, stats_collector="collector")
+    frame = CallFrame([1], 1)
+    call = args.for_call(frame)
+    assert call.call_frame is frame
+    assert (call.call_depth, call.sync_on_finish) == (1, False)
+    assert (call.runner, call.stats_collector) == (args.runner, "collector")
+    assert call.cancellation_manager is args.cancellation_manager
+    assert call.for_call(frame).call_depth == 2
+
+
+class Rendezvous:
+    aborted: errors.OpError | None = None
+
+    def start_abort(self, error: errors.OpError) -> None:
+        self.aborted = error
+
+
+def test_e9_the_barrier_is_done_with_the_last_partition() -> None:
+    ended: list[Any] = []
+    barrier = ExecutorBarrier(2, step(), ended.append)
+    barrier.partition_done(None)
+    assert not barrier.is_done
+    barrier.partition_done(None)
+    assert barrier.is_done
+    assert ended == [None]
+
+
+def test_e9_the_first_error_aborts_the_others_and_what_they_raise_is_derived() -> None:
+    rendezvous = Rendezvous()
+    args = step(rendezvous=rendezvous)
+    manager = args.cancellation_manager
+    barrier = ExecutorBarrier(3, args)
+    barrier.partition_done(FIRST)
+    assert rendezvous.aborted is FIRST
+    assert manager.reason is FIRST
+    late = errors.CancelledError("told to stop")
+    barrier.partition_done(late)
+    barrier.partition_done(FIRST)
+    assert late.is_derived
+    assert not FIRST.is_derived
+    assert barrier.error is FIRST
+
+
+def test_e8_the_root_cause_wins_over_an_error_that_is_derived() -> None:
+    barrier = ExecutorBarrier(2, step())
+    derived, cause = errors.CancelledError("told to stop"), errors.InternalError("cause")
+    derived.is_derived = True
+    barrier.partition_done(derived)
+    barrier.partition_done(cause)
+    assert barrier.error is cause

@@ -1,0 +1,112 @@
+"""Status errors (row S12)."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from graphmill import errors
+from graphmill.registry import PluginConflictError
+from graphmill.testing.messages import node_def
+
+# Code and class of tensorflow/core/protobuf/error_codes.proto and errors_impl.py.
+CODES = {
+    1: "CancelledError",
+    2: "UnknownError",
+    3: "InvalidArgumentError",
+    4: "DeadlineExceededError",
+    5: "NotFoundError",
+    6: "AlreadyExistsError",
+    7: "PermissionDeniedError",
+    8: "ResourceExhaustedError",
+    9: "FailedPreconditionError",
+    10: "AbortedError",
+    11: "OutOfRangeError",
+    12: "UnimplementedError",
+    13: "InternalError",
+    14: "UnavailableError",
+    15: "DataLossError",
+    16: "UnauthenticatedError",
+}
+
+
+@pytest.mark.parametrize(("code", "name"), CODES.items())
+def test_s12_each_code_has_a_class_of_its_own(code: int, name: str) -> None:
+    cls = getattr(errors, name)
+    assert errors.error_class(code) is cls
+    error = cls("what happened")
+    assert isinstance(error, errors.OpError)
+    assert (error.code, error.error_code) == (code, code)
+    assert (error.message, str(error)) == ("what happened", "what happened")
+
+
+def test_s12_a_code_that_is_none_is_unknown() -> None:
+    assert errors.error_class(99) is errors.UnknownError
+
+
+def test_s12_the_text_names_node_op_device_and_plugin() -> None:
+    error = errors.InternalError("broke", node="n", op="Neg", device="/device:CPU:0", plugin="p")
+    assert str(error) == "broke\n\t [[{{node n}}]] (op Neg, device /device:CPU:0, plugin p)"
+    assert error.message == "broke"
+    assert str(errors.InternalError("broke", node="n")) == "broke\n\t [[{{node n}}]]"
+
+
+def test_s12_the_innermost_place_wins() -> None:
+    error = errors.InternalError("broke", node="inner", op="Neg")
+    error.locate(node="outer", op="PartitionedCall", device="/device:CPU:0", plugin="p")
+    assert (error.node, error.op) == ("inner", "Neg")
+    assert (error.device, error.plugin) == ("/device:CPU:0", "p")
+    assert error.locate(device="/device:CPU:1").device == "/device:CPU:0"
+
+
+def test_s12_an_op_alone_is_no_place() -> None:
+    error = errors.InvalidArgumentError("bad attr", op="Neg").locate(node="n", op="Other")
+    assert (error.node, error.op) == ("n", "Neg")
+
+
+def test_s12_the_node_def_is_made_when_it_is_asked_for() -> None:
+    made = []
+
+    def make() -> object:
+        made.append(1)
+        return node_def("n", "Neg", "x", T="float32")
+
+    error = errors.InternalError("broke").locate(node="n", op="Neg", node_def=make)
+    assert not made
+    assert error.node_def.name == error.node_def.name == "n"
+    assert made == [1]
+
+
+@pytest.mark.parametrize("again", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_s12_an_error_can_be_sent_elsewhere(again) -> None:
+    node = node_def("n", "Neg", "x", T="float32")
+    error = errors.InvalidArgumentError("broke").locate(
+        node="n", op="Neg", device="/cpu:0", node_def=lambda: node
+    )
+    error.is_derived = True
+    sent = again(error)
+    assert type(sent) is errors.InvalidArgumentError
+    assert (str(sent), sent.node_def, sent.is_derived) == (str(error), node, True)
+    assert sent.args == error.args
+
+
+def test_s12_an_error_with_a_constructor_of_its_own_can_be_sent_too() -> None:
+    error = PluginConflictError("two", owners=())
+    sent = pickle.loads(pickle.dumps(error))
+    assert (type(sent), sent.message, sent.owners) == (PluginConflictError, "two", ())
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates", "text"),
+    [
+        ("Matmul", ["MatMul", "Neg"], "; did you mean 'MatMul'?"),
+        ("addv", ["AddV2", "Add", "AddN"], "; did you mean 'AddN' or 'Add' or 'AddV2'?"),
+        ("zzz", ["MatMul"], ""),
+        ("x", [], ""),
+    ],
+)
+def test_s12_near_matches(name: str, candidates: list[str], text: str) -> None:
+    found = errors.suggest(name, candidates)
+    assert sorted(found.split("'")) == sorted(text.split("'"))
