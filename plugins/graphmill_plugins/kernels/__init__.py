@@ -37,6 +37,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "data_flow": (
         "data_flow_partition",
         "data_flow_queue",
+        "data_flow_queue_elements",
         "data_flow_stack",
         "session_tensor",
     ),
@@ -88,7 +89,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "string_split",
         "string_unicode",
     ),
-    "tensor_array": ("tensor_array_ops",),
+    "tensor_array": ("tensor_array_many", "tensor_array_ops"),
     "tensor_list": ("tensor_list_join", "tensor_list_ops"),
     "training": ("training_ops",),
 }

@@ -98,11 +98,6 @@ class TensorArray:
         """Number of elements that are packed or joined."""
         return self.marked_size if self.is_gradient else self.size
 
-    @property
-    def element_shape(self) -> Shape:
-        """What is known of the shape of the elements."""
-        return self._element_shape
-
     def merge_element_shape(self, shape: Shape) -> None:
         """Add to what is known of the elements' shape.
 

@@ -152,11 +152,6 @@ def tensor_list_scatter_into_existing(
     """Return a list that has the rows of a tensor at some indices, and is as long as needed."""
     source = typed_list(input_handle, element_dtype)
     positions = _positions(tensor, indices)
-    if not is_compatible(source.element_shape, tensor.shape[1:]):
-        raise InvalidArgumentError(
-            "Tensor shape is not compatible with list shape: "
-            f"{shape_text(tensor.shape[1:])} vs. {shape_text(source.element_shape)}"
-        )
     highest = max(positions, default=-1)
     if highest >= source.length:
         source = source.resized(highest + 1)
