@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import NotFoundError, OpError
+from graphmill.errors import NotFoundError
 from graphmill.graph.transfer_ops import TRANSFER_OPS
 from graphmill.runtime.kernel import (
     KernelDef,
@@ -14,6 +14,7 @@ from graphmill.runtime.kernel import (
     OpKernelConstruction,
     bind,
 )
+from graphmill.runtime.kernel_errors import as_status, at_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -108,9 +109,13 @@ class KernelFactory:
         )
         try:
             kernel = bind(choice.definition, construction, choice.owner)
-        except OpError as error:
-            error.locate(node=node.name, op=node.op, device=self._device.name)
-            raise
+        except Exception as error:
+            made_of = choice.definition
+            unbound = OpKernel(made_of.function, made_of, node.name, node.op, owner=choice.owner)
+            status = at_node(as_status(error, unbound), node, unbound, self._device.name)
+            if status is error:
+                raise
+            raise status from error
         kernel.functions = self._functions
         if node.op == "Const" and not self._device.is_host_memory:
             _keep_on_device(kernel, self._device)

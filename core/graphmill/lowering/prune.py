@@ -196,6 +196,15 @@ class _Rewriter:
         copy = self.copies[node]
         for position, edge in enumerate(node.in_edges):
             src, output = self._source(edge.src, edge.src_output)
+            if node.input_types[position].is_ref and not src.output_types[output].is_ref:
+                raise InvalidArgumentError(
+                    f"Input {position} of node {node.name} was passed "
+                    f"{src.output_types[output].tf_name} from {src.name}:{output} incompatible "
+                    f"with expected {node.input_types[position].tf_name}. It changes a variable, "
+                    "which a fed value is not",
+                    node=node.name,
+                    op=node.op,
+                )
             self.graph.add_edge(src, output, copy, position)
         for edge in node.control_in_edges:
             if edge.src in self.fed_placeholders:
@@ -219,10 +228,11 @@ def _find_tensors(graph: Graph, names: Sequence[str], what: str) -> list[tuple[N
 
 
 def _find_node(graph: Graph, name: str, what: str) -> Node:
-    if not graph.has_node(name):
+    found = graph.node(name) if graph.has_node(name) else None
+    if found is None or found in (graph.source, graph.sink):
         near = suggest(name, (node.name for node in graph))
         raise NotFoundError(f"{what} {name!r} does not exist: the graph has no such node{near}")
-    return graph.node(name)
+    return found
 
 
 def _is_client(node: Node, op: str) -> bool:

@@ -10,7 +10,13 @@ import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import CancelledError, FailedPreconditionError, InvalidArgumentError
+from graphmill.errors import (
+    CancelledError,
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+)
 from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.debug_watches import insert_debug_nodes
 from graphmill.lowering.execution_state import GraphExecutionState
@@ -39,7 +45,8 @@ if TYPE_CHECKING:
     from graphmill import proto
     from graphmill.graph.graph import Graph
     from graphmill.plugin.host import Host
-    from graphmill.runtime.device import Device
+    from graphmill.registry import Provenance
+    from graphmill.runtime.device import Device, DeviceFactory
     from graphmill.runtime.thread_pool import ThreadPool
 
 NAME_PREFIX = "/job:localhost/replica:0/task:0"
@@ -266,7 +273,7 @@ def _create_devices(host: Host, config: Any) -> list[Device]:
             # One broken plugin does not take the other devices away.
             warnings.warn(f"{error.message}; its devices are not offered", stacklevel=2)
             continue
-        devices.extend(factory.create_devices(config, NAME_PREFIX))
+        devices.extend(_devices_of(factory, host.devices.provenance(device_type), config))
     wanted = sorted(name for name, count in config.device_count.items() if count > 0)
     unknown = [name for name in wanted if name not in types and name != "GPU"]
     if unknown:
@@ -275,6 +282,19 @@ def _create_devices(host: Host, config: Any) -> list[Device]:
             f"{', '.join(types)}. A plugin that supplies the type must be installed"
         )
     return devices
+
+
+def _devices_of(factory: DeviceFactory, owner: Provenance, config: Any) -> Sequence[Device]:
+    try:
+        return factory.create_devices(config, NAME_PREFIX)
+    except OpError:
+        raise
+    except Exception as error:
+        raise InternalError(
+            f"{owner} cannot make its devices: {type(error).__name__}: {error}. Disable the plugin "
+            "(GRAPHMILL_DISABLE_PLUGINS) to run without them",
+            plugin=owner.plugin,
+        ) from error
 
 
 def _feed_shape(full: Graph, feed: str) -> Any:

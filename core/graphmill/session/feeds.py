@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.dtypes import string
+from graphmill.dtypes import as_dtype, resource, string
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.attr_types import ShapeAttr
+from graphmill.runtime.variables import ResourceHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,20 +23,26 @@ if TYPE_CHECKING:
     from graphmill.typing import Shape, Value
 
 _PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
+# By the kind of the tensor's type (see `DType.kind`), the kinds of what may be fed for it.
+_FROM_KINDS = {
+    **dict.fromkeys("iub", frozenset("iub")),
+    "q": frozenset("qiub"),
+    "f": frozenset("fiub"),
+    "c": frozenset("cfiub"),
+}
 _SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote a shape of rank 0 for an unknown one
 
 
 def static_shape(node: Node, output: int, producer: int) -> Shape:
     """Return what the graph says of the shape of a tensor; None where it says nothing."""
     if node.op in _PLACEHOLDERS:
-        shape: Shape = node.attrs.get("shape")
+        shape = node.attrs.get("shape")
         if shape == () and 0 < producer < _SCALAR_MEANS_UNKNOWN_BEFORE:
             return None
-        return shape
-    shapes = node.attrs.get("_output_shapes")
-    if isinstance(shapes, tuple) and output < len(shapes):
-        return shapes[output]  # type: ignore[no-any-return]
-    return None
+    else:
+        shapes = node.attrs.get("_output_shapes")
+        shape = shapes[output] if isinstance(shapes, tuple) and output < len(shapes) else None
+    return shape if isinstance(shape, ShapeAttr) else None
 
 
 def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Value]:
@@ -42,6 +50,8 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
 
     It raises InvalidArgumentError, naming the tensor, for a value that does not fit.
     """
+    if dtype is resource:
+        return lambda value: _handle(name, value)
     if not dtype.is_numpy_compatible:
         return lambda value: value
     expected = dtype.as_numpy_dtype
@@ -73,40 +83,28 @@ def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     if dtype is string:
         return _to_strings(name, value)
     expected = dtype.as_numpy_dtype
-    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
-        array = np.asarray(value)
-        if array.dtype == expected:
-            return array
-        return _cast(name, array, dtype)
     try:
-        # Python numbers are checked against the type: 1.5 or 2**40 is no int32.
         array = np.asarray(value)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise InvalidArgumentError(
             f"the value fed for tensor '{name}' is no array: {error}"
         ) from error
-    if array.size == 0:
-        return array.astype(expected)
+    if array.dtype == expected:
+        return array.view()  # it may be an object's own
+    if array.size == 0 and not hasattr(value, "__array__"):
+        return array.astype(expected)  # an empty list has no type
     return _cast(name, array, dtype)
 
 
 def _cast(name: str, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Return `array` as `dtype`, if no kind of number and no integer's value is lost by it."""
-    expected = dtype.as_numpy_dtype
-    kinds = (
-        "bui"
-        if dtype.is_integer or dtype.is_quantized
-        else "buif"
-        if dtype.is_floating
-        else "buifc"
-    )
-    source_kind = "f" if array.dtype.kind == "V" else array.dtype.kind
-    if dtype.is_bool:
-        kinds = "b"
-    if source_kind in kinds:
+    """Return `array` as `dtype`, if no kind of number and no integer's value is lost by it.
+
+    So 1.5 or 2**40 is no int32, but 0 and 1 are bools.
+    """
+    if _kind(array) in _FROM_KINDS[dtype.kind]:
         with np.errstate(all="ignore"):
-            cast = array.astype(expected)
-        if not dtype.is_integer or np.array_equal(cast, array):
+            cast = array.astype(dtype.as_numpy_dtype)
+        if dtype.kind in "fc" or np.array_equal(cast, array):
             return cast
         raise InvalidArgumentError(
             f"a value fed for tensor '{name}' does not fit in {dtype.name}: values from "
@@ -115,6 +113,26 @@ def _cast(name: str, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[An
     raise InvalidArgumentError(
         f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype "
         f"{dtype.name}; convert it first"
+    )
+
+
+def _kind(array: np.ndarray[Any, Any]) -> str:
+    """Return the kind of an array's element type, "" if TensorFlow has no such type."""
+    try:
+        return as_dtype(array.dtype).kind
+    except InvalidArgumentError:
+        return ""
+
+
+def _handle(name: str, value: Any) -> Value:
+    if (
+        isinstance(value, ResourceHandle)
+        or getattr(value, "dtype", None) == resource.as_numpy_dtype
+    ):
+        return value
+    raise InvalidArgumentError(
+        f"Cannot feed {type(value).__name__} for tensor '{name}', which has dtype resource; give "
+        "the handle that was fetched"
     )
 
 
@@ -130,17 +148,24 @@ def _to_strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     flat = [item for item in array.ravel().tolist() if not isinstance(item, bytes)]
     if not flat:
         return array
-    wrong = next((item for item in flat if not isinstance(item, str)), None)
-    if wrong is not None:
+    wrong = [item for item in flat if not isinstance(item, str)]
+    if wrong:
         raise InvalidArgumentError(
-            f"Cannot feed {type(wrong).__name__} for tensor '{name}', which has dtype string; "
+            f"Cannot feed {type(wrong[0]).__name__} for tensor '{name}', which has dtype string; "
             "give bytes or str"
         )
     encoded = np.empty(array.shape, dtype=object)
-    encoded.ravel()[:] = [
-        item.encode() if isinstance(item, str) else item for item in array.ravel().tolist()
-    ]
+    encoded.ravel()[:] = [_encoded(name, item) for item in array.ravel().tolist()]
     return encoded
+
+
+def _encoded(name: str, item: str | bytes) -> bytes:
+    try:
+        return item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"a str fed for tensor '{name}' cannot be written as UTF-8: {error}; give bytes"
+        ) from error
 
 
 def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:

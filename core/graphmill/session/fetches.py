@@ -6,13 +6,17 @@ Semantics: `_FetchMapper` and `_FetchHandler` in `tensorflow/python/client/sessi
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name
+from graphmill.graph.graph import Graph
+from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 class FetchPlan:
@@ -26,9 +30,12 @@ class FetchPlan:
 
     __slots__ = ("rebuild", "targets", "tensors")
 
-    def __init__(self, fetches: Any) -> None:
-        collector = _Collector()
-        self.rebuild: Callable[[Sequence[Any]], Any] = collector.visit(fetches)
+    def __init__(self, fetches: Any, graph: Graph | None = None) -> None:
+        collector = _Collector(graph)
+        try:
+            self.rebuild: Callable[[Sequence[Any]], Any] = collector.visit(fetches)
+        except RecursionError:
+            raise InvalidArgumentError("the fetches are nested too deeply") from None
         self.tensors = tuple(collector.tensors)
         self.targets = tuple(collector.targets)
 
@@ -36,17 +43,16 @@ class FetchPlan:
 class _Collector:
     """Visits a fetch structure; each visit returns how to build that part from the values."""
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph | None) -> None:
+        self.graph = graph
         self.tensors: dict[str, int] = {}
         self.targets: dict[str, None] = {}
 
     def visit(self, fetch: Any) -> Callable[[Sequence[Any]], Any]:
         if isinstance(fetch, (list, tuple)):
             return self._visit_sequence(fetch)
-        if isinstance(fetch, dict):
-            parts = {key: self.visit(value) for key, value in fetch.items()}
-            kind = type(fetch)
-            return lambda values: kind((key, part(values)) for key, part in parts.items())
+        if isinstance(fetch, Mapping):
+            return self._visit_mapping(fetch)
         if dataclasses.is_dataclass(fetch) and not isinstance(fetch, type):
             names = [field.name for field in dataclasses.fields(fetch)]
             return self._visit_fields(fetch, names)
@@ -57,10 +63,24 @@ class _Collector:
 
     def _visit_sequence(self, fetch: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
         parts = [self.visit(item) for item in fetch]
-        kind = type(fetch)
+        kind = list if isinstance(fetch, list) else type(fetch)
         if hasattr(kind, "_make"):  # a namedtuple
             return lambda values: kind._make(part(values) for part in parts)
         return lambda values: kind([part(values) for part in parts])  # type: ignore[call-arg]
+
+    def _visit_mapping(self, fetch: Mapping[Any, Any]) -> Callable[[Sequence[Any]], Any]:
+        parts = {key: self.visit(value) for key, value in fetch.items()}
+        make: Callable[[], Any] = type(fetch) if isinstance(fetch, dict) else dict
+        if isinstance(fetch, defaultdict):
+            make = partial(type(fetch), fetch.default_factory)
+
+        def build(values: Sequence[Any]) -> Any:
+            built = make()
+            for key, part in parts.items():
+                built[key] = part(values)
+            return built
+
+        return build
 
     def _visit_fields(self, fetch: Any, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
         parts = {name: self.visit(getattr(fetch, name)) for name in names}
@@ -72,7 +92,7 @@ class _Collector:
             raise InvalidArgumentError(
                 "a fetch is None; leave it out, or name a tensor or operation"
             )
-        name = fetch_name(fetch)
+        name = fetch_name(fetch, self.graph)
         if ":" not in name:
             self.targets[name] = None
             return _nothing
@@ -80,11 +100,11 @@ class _Collector:
         return lambda values: values[index]
 
 
-def fetch_name(fetch: Any) -> str:
+def fetch_name(fetch: Any, graph: Graph | None = None) -> str:
     """Return `node:output` for a tensor, `node` for an operation.
 
     Raises:
-        InvalidArgumentError: `fetch` is no tensor, operation or name.
+        InvalidArgumentError: `fetch` is no tensor, operation or name, or one of another graph.
     """
     if isinstance(fetch, bytes):
         fetch = fetch.decode("utf-8", "replace")
@@ -93,45 +113,45 @@ def fetch_name(fetch: Any) -> str:
         if output == CONTROL_SLOT:
             return node_name
         return f"{node_name}:{output}" if ":" in fetch else node_name
-    if isinstance(fetch, Node):
-        return fetch.name
-    return tensor_reference(fetch, "fetch")
+    return _reference(fetch, "fetch", graph)
 
 
-def tensor_reference(value: Any, what: str) -> str:
-    """Return `node:output` for a tensor object of ours or of another library.
+def feed_name(feed: Any, graph: Graph | None = None) -> str:
+    """Return `node:output` for what a feed names; an operation's name stands for its output 0.
 
     Raises:
-        InvalidArgumentError: it has no name that is a tensor's.
+        InvalidArgumentError: it is no tensor or name, or one of another graph.
     """
+    name = feed if isinstance(feed, str) else _reference(feed, "feed", graph)
+    return name if ":" in name else f"{name}:0"
+
+
+def target_name(target: Any, graph: Graph | None = None) -> str:
+    """Return the node name of a target: an operation, a tensor, or the name of either.
+
+    Raises:
+        InvalidArgumentError: it is none of these, or of another graph.
+    """
+    name = target if isinstance(target, str) else _reference(target, "target", graph)
+    return parse_tensor_name(name)[0]
+
+
+def several(items: Any) -> Iterable[Any]:
+    """Return targets or feeds as an iterable: one that stands alone is the only one."""
+    return (items,) if isinstance(items, str) or hasattr(items, "name") else items
+
+
+def _reference(value: Any, what: str, graph: Graph | None) -> str:
+    """Return the name of a tensor or operation object, of ours or of another library."""
     name = getattr(value, "name", None)
     if not isinstance(name, str):
         raise InvalidArgumentError(
             f"{what} {value!r} ({type(value).__name__}) is no tensor, operation or name"
         )
+    owner = getattr(value, "graph", None)
+    if graph is not None and isinstance(owner, Graph) and owner is not graph:
+        raise InvalidArgumentError(f"{what} {value!r} is not of the session's graph")
     return name
-
-
-def feed_name(feed: Any) -> str:
-    """Return `node:output` for what a feed names; an operation's name stands for its output 0.
-
-    Raises:
-        InvalidArgumentError: it is no tensor or name.
-    """
-    if isinstance(feed, str):
-        return feed if ":" in feed else f"{feed}:0"
-    name = f"{feed.name}:0" if isinstance(feed, Node) else tensor_reference(feed, "feed")
-    return name if ":" in name else f"{name}:0"
-
-
-def target_name(target: Any) -> str:
-    """Return the node name of a target: an operation, a tensor, or the name of either.
-
-    Raises:
-        InvalidArgumentError: it is none of these.
-    """
-    name = target if isinstance(target, str) else tensor_reference(target, "target")
-    return parse_tensor_name(name)[0]
 
 
 def _nothing(values: Sequence[Any]) -> None:

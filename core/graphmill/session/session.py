@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from graphmill import proto
@@ -10,12 +11,12 @@ from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.graph.graph import Graph
 from graphmill.plugin.host import Host, default_host
 from graphmill.session.direct_session import DirectSession
-from graphmill.session.fetches import FetchPlan, feed_name, target_name
+from graphmill.session.fetches import FetchPlan, feed_name, several, target_name
 from graphmill.session.options import as_message
 from graphmill.session.step import run_step, run_step_with_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -100,11 +101,14 @@ class Session:
         impl.check_open()
         impl.sync_graph()
         plan = self._plan(fetches)
-        names = tuple(map(feed_name, feed_dict)) if feed_dict else ()
-        wanted = (*plan.targets, *map(target_name, targets))
+        feeds = _feeds(feed_dict)
+        names = self._feed_names(feeds)
+        wanted = (*plan.targets, *self._target_names(targets))
+        if not (plan.tensors or wanted):
+            return plan.rebuild([])
         options = _run_options(options)
         entry = impl.executors((names, plan.tensors, wanted), watches=_watches(options))
-        values = list(feed_dict.values()) if feed_dict else []
+        values = list(feeds.values())
         return plan.rebuild(self._execute(entry, values, options, run_metadata))
 
     def make_callable(
@@ -127,8 +131,8 @@ class Session:
         impl.check_open()
         impl.sync_graph()
         plan = self._plan(fetches)
-        names = tuple(map(feed_name, feed_list))
-        wanted = (*plan.targets, *map(target_name, targets))
+        names = self._feed_names(several(feed_list))
+        wanted = (*plan.targets, *self._target_names(targets))
         options = _run_options(options)
         entry = impl.executors((names, plan.tensors, wanted), watches=_watches(options))
         return _make_call(self, impl, entry, plan, len(names), options)
@@ -171,8 +175,8 @@ class Session:
         impl.check_open()
         impl.sync_graph()
         plan = self._plan(fetches)
-        names = tuple(dict.fromkeys(map(feed_name, feeds)))
-        wanted = (*plan.targets, *map(target_name, targets))
+        names = tuple(dict.fromkeys(self._feed_names(several(feeds))))
+        wanted = (*plan.targets, *self._target_names(targets))
         return impl.partial_runs.setup((names, plan.tensors, wanted), options)
 
     def partial_run(
@@ -202,7 +206,7 @@ class Session:
         impl = self._impl
         impl.check_open()
         plan = self._plan(fetches)
-        feeds = {feed_name(key): value for key, value in (feed_dict or {}).items()}
+        feeds = {feed_name(key, self._source): v for key, v in _feeds(feed_dict).items()}
         results = impl.partial_runs.run(handle, plan.tensors, feeds, run_metadata)
         return plan.rebuild(results)
 
@@ -258,11 +262,18 @@ class Session:
     def _plan(self, fetches: Any) -> FetchPlan:
         """Return how to serve a fetch structure; kept for a single tensor, operation or name."""
         if not isinstance(fetches, str):
-            return FetchPlan(fetches)
+            return FetchPlan(fetches, self._source)
         plan = self._plans.get(fetches)
         if plan is None:
             plan = self._plans[fetches] = FetchPlan(fetches)
         return plan
+
+    def _feed_names(self, feeds: Iterable[Any]) -> tuple[str, ...]:
+        source = self._source
+        return tuple([feed_name(feed, source) for feed in feeds])
+
+    def _target_names(self, targets: Any) -> list[str]:
+        return [target_name(target, self._source) for target in several(targets)]
 
     def _execute(
         self, entry: CachedExecutors, values: Sequence[Any], options: Any, run_metadata: Any
@@ -317,6 +328,16 @@ def reset(
         session.reset(containers or ())
     for session in sessions:
         session.close()
+
+
+def _feeds(feed_dict: Mapping[Any, Any] | None) -> Mapping[Any, Any]:
+    if feed_dict is None:
+        return {}
+    if not isinstance(feed_dict, Mapping):
+        raise InvalidArgumentError(
+            f"feed_dict is a {type(feed_dict).__name__}; expected a dict of values by tensor"
+        )
+    return feed_dict
 
 
 def _run_options(options: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from graphmill import proto
 from graphmill.errors import (
     DeadlineExceededError,
+    InternalError,
     InvalidArgumentError,
     OpError,
 )
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys
     from graphmill.typing import Value
-
-# References to a result that only the call frame holds: its list, our variable, getrefcount's own.
-_ONLY_OURS = 3
-_BASE_ONLY_OURS = 2
 
 
 def run_step(
@@ -76,23 +73,26 @@ def run_step_with_options(
         OpError: the first error of the step.
     """
     run_options = as_message(proto.RunOptions, options, "options")
-    collector = _collector(session, executors, run_options)
+    pool = session.thread_pool(run_options.inter_op_thread_pool)
+    wants_costs = _wants_costs(session, executors)
+    is_traced = wants_costs or run_options.trace_level > proto.RunOptions.NO_TRACE
+    collector = StepStatsCollector() if is_traced else None
     step_id = next_step_id()
     frame = CallFrame(values, len(executors.fetches))
     cancellation = CancellationManager(session.cancellation)
-    timeout_ms = run_options.timeout_in_ms or session.config.operation_timeout_in_ms
+    timeout = _timeout(run_options, session.config)
     args = ExecutorArgs(
         step_id,
         frame,
-        runner=StepRunner(session.thread_pool(run_options.inter_op_thread_pool)),
+        runner=StepRunner(pool),
         cancellation_manager=cancellation,
         session_state=session.session_state,
         stats_collector=collector,
         step_container=StepContainer(step_id),
         start_time=time.monotonic(),
-        deadline=time.monotonic() + timeout_ms / 1000 if timeout_ms else None,
+        deadline=None if timeout is None else time.monotonic() + timeout,
     )
-    timer = _start_timer(timeout_ms, cancellation)
+    timer = _start_timer(timeout, cancellation)
     metadata = None if run_metadata is None else proto.RunMetadata()
     failure: OpError | None = None
     observers = session.host.step_observers
@@ -109,7 +109,7 @@ def run_step_with_options(
             timer.cancel()
         cancellation.close()
         if metadata is not None:
-            _fill_metadata(metadata, executors, run_options, collector)
+            _fill_metadata(metadata, executors, run_options, collector, wants_costs)
             give_back(metadata, run_metadata)
         if observers is not None:
             observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
@@ -126,6 +126,13 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
                 executors.items[0].executor.run(args)
             else:
                 _run_partitions(executors, args)
+    except OpError:
+        raise
+    except Exception as error:
+        kinds = ", ".join(sorted({type(item.executor).__name__ for item in executors.items}))
+        raise InternalError(
+            f"the executor ({kinds}) failed: {type(error).__name__}: {error}"
+        ) from error
     finally:
         args.close()
         container = args.step_container
@@ -158,54 +165,87 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
             value = to_host[index](value)
         elif not value.ndim:
             value = value[()]  # a scalar comes back as one, as in TensorFlow's Python API
-        elif not _is_exclusive(value):
+        elif not _is_exclusive(value, _holders(value)):
             value = value.copy()
         results.append(value)
     return results
 
 
-def _is_exclusive(value: np.ndarray[Any, Any]) -> bool:
+def _is_exclusive(value: np.ndarray[Any, Any], holders: tuple[int, int]) -> bool:
     """Return whether nobody else holds the memory, so that the caller may have it to write to.
 
     Without this a caller could write into a variable or a constant through what he fetched.
     """
+    references, base_references = holders
+    if not value.flags.writeable or references > _ONLY_OURS:
+        return False
     base = value.base
-    if base is None:
-        # One more reference than in the frame: this function's argument.
-        return value.flags.writeable and sys.getrefcount(value) <= _ONLY_OURS + 1
-    return (
+    return base is None or (
         type(base) is np.ndarray
         and base.base is None
         and base.flags.owndata
-        and value.flags.writeable
-        and sys.getrefcount(base) <= _BASE_ONLY_OURS + 1
-        and sys.getrefcount(value) <= _ONLY_OURS + 1
+        and base_references <= _BASE_ONLY_OURS
     )
 
 
-def _start_timer(timeout_ms: int, cancellation: CancellationManager) -> threading.Timer | None:
-    if not timeout_ms:
+def _holders(value: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Return how many references there are to an array and to the array whose memory it shows."""
+    base = value.base
+    return sys.getrefcount(value), 0 if base is None else sys.getrefcount(base)
+
+
+def _count_ours() -> tuple[int, int]:
+    """Return what `_holders` finds where only a call frame holds an array, as in `_results`.
+
+    Counted and not written down, because interpreters differ in how many references a call takes.
+    """
+    retvals = [np.empty(2), np.empty(2)[:1]]
+    counts = []
+    for index in range(len(retvals)):
+        value = retvals[index]
+        counts.append(_holders(value))
+    return counts[0][0], counts[1][1]
+
+
+_ONLY_OURS, _BASE_ONLY_OURS = _count_ours()
+
+
+def _timeout(options: Any, config: Any) -> float | None:
+    """Return how many seconds the step may take; None for any number."""
+    milliseconds = options.timeout_in_ms
+    if milliseconds <= 0:
+        milliseconds = config.operation_timeout_in_ms
+    return min(milliseconds / 1000, threading.TIMEOUT_MAX) if milliseconds > 0 else None
+
+
+def _start_timer(
+    timeout: float | None, cancellation: CancellationManager
+) -> threading.Timer | None:
+    if timeout is None:
         return None
-    error = DeadlineExceededError(f"the step did not end within its timeout of {timeout_ms} ms")
-    timer = threading.Timer(timeout_ms / 1000, cancellation.start_cancel, [error])
+    error = DeadlineExceededError(
+        f"the step did not end within its timeout of {timeout * 1000:.0f} ms"
+    )
+    timer = threading.Timer(timeout, cancellation.start_cancel, [error])
     timer.daemon = True
     timer.start()
     return timer
 
 
-def _collector(
-    session: DirectSession, executors: ExecutorsAndKeys, options: Any
-) -> StepStatsCollector | None:
-    graph_options = session.config.graph_options
-    every = graph_options.build_cost_model
-    counted = executors.step_count + 1 - graph_options.build_cost_model_after
-    if options.trace_level > proto.RunOptions.NO_TRACE or (every and counted % every == 0):
-        return StepStatsCollector()
-    return None
+def _wants_costs(session: DirectSession, executors: ExecutorsAndKeys) -> bool:
+    """Return whether the next step is one of those that `build_cost_model` asks to measure."""
+    options = session.config.graph_options
+    every = options.build_cost_model
+    counted = executors.step_count + 1 - options.build_cost_model_after
+    return bool(every > 0 and counted > 0 and counted % every == 0)
 
 
 def _fill_metadata(
-    metadata: Any, executors: ExecutorsAndKeys, options: Any, collector: StepStatsCollector | None
+    metadata: Any,
+    executors: ExecutorsAndKeys,
+    options: Any,
+    collector: StepStatsCollector | None,
+    wants_costs: bool,
 ) -> None:
     if options.output_partition_graphs:
         from graphmill.graph.import_export import graph_to_graph_def
@@ -214,5 +254,5 @@ def _fill_metadata(
             metadata.partition_graphs.append(graph_to_graph_def(item.graph))
     if collector is not None:
         metadata.step_stats.CopyFrom(collector.to_proto())
-        for item in executors.items:
+        for item in executors.items if wants_costs else ():
             cost_graph(item.graph, item.device.name, collector, metadata.cost_graph)
