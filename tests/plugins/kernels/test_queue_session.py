@@ -1,0 +1,131 @@
+"""Queues in sessions: steps that wait hold no thread, and end with their step or session."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphmill import Session, dtypes, errors, proto
+
+FLOAT = dtypes.float32.enum
+
+
+def queue_graph(capacity: int = 10) -> proto.GraphDef:
+    """A queue q; put: x into it; many: rows of x; get: one of it; get3: three; close; size."""
+    graph = proto.GraphDef()
+    queue = graph.node.add(name="q", op="FIFOQueueV2")
+    queue.attr["component_types"].list.type.append(FLOAT)
+    queue.attr["shapes"].list.shape.add()
+    queue.attr["capacity"].i = capacity
+    graph.node.add(name="x", op="Placeholder").attr["dtype"].type = FLOAT
+    count = graph.node.add(name="n", op="Placeholder")
+    count.attr["dtype"].type = dtypes.int32.enum
+    for name, op, *more in (
+        ("put", "QueueEnqueueV2", "x"),
+        ("many", "QueueEnqueueManyV2", "x"),
+        ("get", "QueueDequeueV2"),
+        ("getn", "QueueDequeueManyV2", "n"),
+    ):
+        node = graph.node.add(name=name, op=op, input=["q", *more])
+        attr = "component_types" if "Dequeue" in op else "Tcomponents"
+        node.attr[attr].list.type.append(FLOAT)
+    graph.node.add(name="close", op="QueueCloseV2", input=["q"])
+    graph.node.add(name="size", op="QueueSizeV2", input=["q"])
+    return graph
+
+
+@pytest.fixture
+def session(graphmill_host):
+    with Session(graph=queue_graph(), host=graphmill_host) as made:
+        yield made
+
+
+class Background:
+    """A step that runs in a thread of its own."""
+
+    def __init__(self, session: Session, *args: Any, **keywords: Any) -> None:
+        self.result: Any = None
+        self.error: Any = None
+        self._thread = threading.Thread(target=self._run, args=(session, args, keywords))
+        self._thread.start()
+
+    def _run(self, session: Session, args: Any, keywords: Any) -> None:
+        try:
+            self.result = session.run(*args, **keywords)
+        except errors.OpError as error:
+            self.error = error
+
+    def join(self) -> Background:
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        return self
+
+
+def test_a_dequeue_waits_for_another_step(session):
+    waiting = Background(session, "get:0")
+    session.run([], {"x:0": np.float32(4)}, targets=["put"])
+    assert waiting.join().result == 4
+
+
+def test_one_step_may_give_to_itself(session):
+    """The event loop goes on with the enqueue while the dequeue of the same step waits."""
+    got = session.run(["get:0"], {"x:0": np.float32(4)}, targets=["put"])
+    assert got == [4]
+
+
+def test_a_timeout_ends_a_step_that_waits(session):
+    with pytest.raises(errors.DeadlineExceededError):
+        session.run("get:0", options={"timeout_in_ms": 30})
+    session.run([], {"x:0": np.float32(1)}, targets=["put"])
+    assert session.run("size:0") == 1, "the step that gave up takes nothing"
+
+
+def test_closing_the_session_ends_a_step_that_waits(graphmill_host):
+    session = Session(graph=queue_graph(), host=graphmill_host)
+    waiting = Background(session, "get:0")
+    session.close()
+    assert isinstance(waiting.join().error, errors.CancelledError)
+
+
+def test_an_error_elsewhere_in_the_step_ends_what_waits(session):
+    bad = {"x:0": np.zeros(3, np.float32)}  # the queue wants scalars
+    with pytest.raises(errors.InvalidArgumentError, match="Shape mismatch in tuple component 0"):
+        session.run("get:0", bad, targets=["put"])
+    session.run([], {"x:0": np.float32(1)}, targets=["put"])
+    assert session.run("size:0") == 1
+
+
+def test_closing_the_queue_ends_a_step_that_waits(session):
+    waiting = Background(session, "getn:0", {"n:0": np.int32(3)})
+    session.run([], targets=["close"])
+    error = waiting.join().error
+    assert isinstance(error, errors.OutOfRangeError)
+    assert error.node == "getn"
+
+
+def test_a_small_queue_carries_many_elements_in_order(graphmill_host):
+    values = np.arange(100, dtype=np.float32)
+    with Session(graph=queue_graph(capacity=2), host=graphmill_host) as session:
+        filling = Background(session, [], {"x:0": values}, targets=["many"])
+        got = [session.run("getn:0", {"n:0": np.int32(10)}) for _ in range(10)]
+        filling.join()
+    np.testing.assert_array_equal(np.concatenate(got), values)
+
+
+def test_what_is_in_the_queue_does_not_change_with_what_was_fed(session):
+    fed = np.array([1, 2, 3], np.float32)
+    session.run([], {"x:0": fed}, targets=["many"])
+    fed[:] = 0
+    np.testing.assert_array_equal(session.run("getn:0", {"n:0": np.int32(3)}), [1, 2, 3])
+
+
+@pytest.mark.parametrize("executor", ["DEFAULT", "INLINE", "SINGLE_THREADED_EXECUTOR"])
+def test_every_executor_waits(graphmill_host, executor):
+    config = {"experimental": {"executor_type": executor}}
+    with Session(graph=queue_graph(), host=graphmill_host, config=config) as session:
+        waiting = Background(session, "get:0")
+        session.run([], {"x:0": np.float32(4)}, targets=["put"])
+        assert waiting.join().result == 4
