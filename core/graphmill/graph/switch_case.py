@@ -69,7 +69,7 @@ def _choose(index: Tensor, first: int, branches: list[Branch]) -> Any:
 
 
 def _in_order(given: Any, default: Branch | None) -> list[Branch]:
-    items = list(given.items() if isinstance(given, dict) else given)
+    items: list[Any] = list(given.items() if isinstance(given, dict) else given)
     if not items:
         raise InvalidArgumentError("switch_case got no functions; it needs one at least")
     pairs = list(enumerate(items)) if all(map(callable, items)) else items

@@ -212,9 +212,13 @@ class _Repetition:
             return (now[0] + 1, *(body.tensor(scope + now, variable) for body in self.bodies))
 
         starts = [scope[0].graph.constant(0), *(s.tensor(scope, variable) for s in self.starts)]
-        _, *last = while_loop(test, body, starts, parallel_iterations=self.parallel_iterations)
-        total: Tensor = sum(last[1:], last[0]) % _MODULUS
-        return total
+        _, total, *others = while_loop(
+            test, body, starts, parallel_iterations=self.parallel_iterations
+        )
+        for other in others:
+            total += other
+        found: Tensor = total % _MODULUS
+        return found
 
 
 @dataclass(frozen=True, slots=True)

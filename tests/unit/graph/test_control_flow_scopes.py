@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphmill import ops
+from graphmill import ops, proto
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.builder import Graph, Tensor
 from graphmill.graph.cond import cond
@@ -160,3 +160,37 @@ def test_what_comes_out_can_be_used_everywhere(x: Tensor) -> None:
     last = while_loop(lambda i: i < x, lambda i: i + 1, [0])
     chosen = cond(last > 2, lambda: last + 1, lambda: x)
     assert while_loop(lambda i: i < chosen, lambda i: i + last, [chosen]).op.op == "Exit"
+
+
+# Calls of functions: when one is inlined, its constants have nothing else that tells when to run.
+
+
+@pytest.fixture
+def call(graph: Graph) -> Callable[[Tensor], Tensor]:
+    function = proto.FunctionDef()
+    function.signature.name = "Twice"
+    function.signature.input_arg.add(name="x", type=proto.DataType.Value("DT_INT32"))
+    function.signature.output_arg.add(name="y", type=proto.DataType.Value("DT_INT32"))
+    node = function.node_def.add(name="sum", op="AddV2", input=["x", "x"])
+    node.attr["T"].type = proto.DataType.Value("DT_INT32")
+    function.ret["y"] = "sum:z:0"
+    graph.library.add(function)
+    return lambda tensor: Tensor(graph.create_op("Twice", [tensor], name="call"))
+
+
+def waits(graph: Graph, name: str) -> list[str]:
+    return [edge.src.name for edge in graph.node(name).control_in_edges]
+
+
+def test_a_call_waits_for_its_branch(
+    graph: Graph, x: Tensor, call: Callable[[Tensor], Tensor]
+) -> None:
+    cond(x > 2, lambda: call(x), lambda: x)
+    assert waits(graph, "cond/call") == ["cond/switch_t"]
+
+
+def test_a_call_waits_for_its_turn(
+    graph: Graph, x: Tensor, call: Callable[[Tensor], Tensor]
+) -> None:
+    while_loop(lambda i: i < x, lambda i: call(i), [0])
+    assert waits(graph, "while/call") == ["while/Identity"]
