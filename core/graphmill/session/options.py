@@ -67,4 +67,7 @@ def _from_dict(kind: type[_M], value: dict[str, Any], what: str) -> _M:
         return json_format.ParseDict(value, kind())
     except json_format.ParseError as error:
         known = ", ".join(sorted(field.name for field in kind.DESCRIPTOR.fields))
-        raise InvalidArgumentError(f"{what}: {error}; it has the fields {known}") from error
+        reason = str(error).partition("\n")[0]  # what follows are fields in another spelling
+        raise InvalidArgumentError(
+            f"{what}: {reason} ({kind.DESCRIPTOR.name} has the fields {known})"
+        ) from error

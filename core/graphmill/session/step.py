@@ -165,8 +165,10 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
             value = to_host[index](value)
         elif not value.ndim:
             value = value[()]  # a scalar comes back as one, as in TensorFlow's Python API
-        elif not _is_exclusive(value, _holders(value)):
-            value = value.copy()
+        else:
+            holders = _holders(value)  # before the call, which holds it too
+            if not _is_exclusive(value, holders):
+                value = value.copy()
         results.append(value)
     return results
 

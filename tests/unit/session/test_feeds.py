@@ -1,0 +1,337 @@
+"""Feeds (row S6): checked against the graph, never copied, never written to."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graphmill
+from graphmill import dtypes, errors, ops
+from graphmill.graph.builder import Graph
+from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.ops.attr_types import AttrPlaceholder, ShapeAttr
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.session.feeds import feed_converter, static_shape
+from graphmill.testing.messages import const_def, graph_def, node_def
+
+
+def converted(value: Any, dtype: str, shape: tuple[int, ...] | None = None) -> Any:
+    return feed_converter("x:0", dtypes.as_dtype(dtype), shape)(value)
+
+
+# ---------------------------------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        (1, "float32", np.array(1, np.float32)),
+        (1.5, "float16", np.array(1.5, np.float16)),
+        ([1, 2], "int64", np.array([1, 2], np.int64)),
+        (True, "int32", np.array(1, np.int32)),
+        (np.float64(0.1), "float32", np.array(0.1, np.float32)),
+        (np.array([1, 2], np.int8), "float64", np.array([1.0, 2.0])),
+        (np.array([1.0], ">f4"), "float32", np.array([1], np.float32)),
+        (np.array([1], np.longlong), "int64", np.array([1], np.int64)),
+        (2.0, "complex64", np.array(2, np.complex64)),
+        (np.array([1j]), "complex64", np.array([1j], np.complex64)),
+        (1, "bool", np.array(True)),
+        ([0, 1, True], "bool", np.array([False, True, True])),
+        (np.uint64(2**63), "uint64", np.array(2**63, np.uint64)),
+        (255, "uint8", np.array(255, np.uint8)),
+        ([], "int32", np.zeros(0, np.int32)),
+        ([[], []], "float32", np.zeros((2, 0), np.float32)),
+        (np.zeros((0, 2), np.float32), "float32", np.zeros((0, 2), np.float32)),
+        (5, "qint8", np.array(5, np.int8)),
+    ],
+)
+def test_s6_values_become_tensors_of_the_graphs_type(
+    value: Any, dtype: str, expected: np.ndarray
+) -> None:
+    tensor = converted(value, dtype)
+    assert tensor.dtype == expected.dtype
+    np.testing.assert_array_equal(tensor, expected, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "words"),
+    [
+        (1.5, "int32", "dtype float64 for tensor 'x:0', which has dtype int32; convert it first"),
+        (np.zeros(1, np.float32), "int32", "dtype float32"),
+        (2**40, "int32", "does not fit in int32: values from 1099511627776"),
+        ([300], "int8", "does not fit in int8"),
+        (-1, "uint8", "does not fit in uint8"),
+        (2, "bool", "does not fit in bool"),
+        (300, "qint8", "does not fit in qint8"),
+        (2**70, "int64", "dtype object"),
+        (1j, "float32", "dtype complex128"),
+        ("text", "float32", "dtype <U4"),
+        (["1"], "int32", "dtype <U1"),
+        (None, "float32", "dtype object"),
+        ([[1], [1, 2]], "int32", "is no array: .*inhomogeneous"),
+        (np.zeros(2, "M8[s]"), "float32", "datetime64"),
+        (np.zeros(0, "M8[s]"), "float32", "datetime64"),
+        (np.zeros(1, [("a", "f4"), ("b", "f4")]), "float32", "which has dtype float32"),
+        (np.zeros(1, np.float64), "bool", "dtype float64"),
+        (object(), "int32", "dtype object"),
+        (5, "string", "Cannot feed int for tensor 'x:0', which has dtype string"),
+        (np.array([None, "a"], object), "string", "Cannot feed NoneType"),
+        ([b"a", 1.5], "string", "Cannot feed float"),
+        (np.zeros(2), "string", "dtype float64"),
+        ("\ud800", "string", "cannot be written as UTF-8"),
+        (5, "resource", "Cannot feed int for tensor 'x:0', which has dtype resource"),
+    ],
+)
+def test_s6_values_that_do_not_fit_are_refused(value: Any, dtype: str, words: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=words):
+        converted(value, dtype)
+
+
+def test_s6_a_symbolic_tensor_is_no_value() -> None:
+    tensor = Graph().constant(1.0)
+    with pytest.raises(
+        errors.InvalidArgumentError, match=r"is no array: .*no value before a session"
+    ):
+        converted(tensor, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int4", "float8_e5m2"])
+def test_s6_small_types_are_fed(dtype: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    array = np.array([1, 2], getattr(ml_dtypes, dtype))
+    assert converted(array, dtype).dtype == array.dtype
+    assert converted([1, 2], dtype).dtype == array.dtype
+    np.testing.assert_array_equal(converted(array, "float32"), [1, 2])
+    with pytest.raises(errors.InvalidArgumentError):
+        converted(array, "string")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("é", np.array("é".encode(), object)),
+        (b"\xff", np.array(b"\xff", object)),
+        (["a", b"b"], np.array([b"a", b"b"], object)),
+        (np.array(["ab", "c"]), np.array([b"ab", b"c"], object)),
+        (np.array([b"a\0b", b"c"]), np.array([b"a\0b", b"c"], object)),
+        ("caf\udcff", np.array(b"caf\xff", object)),
+        ([], np.zeros(0, object)),
+        ([["a"], ["b"]], np.array([[b"a"], [b"b"]], object)),
+    ],
+    ids=repr,
+)
+def test_s6_strings_are_bytes(value: Any, expected: np.ndarray) -> None:
+    tensor = converted(value, "string")
+    assert tensor.dtype == object
+    np.testing.assert_array_equal(tensor, expected)
+
+
+@given(st.integers(-(2**65), 2**65), st.sampled_from(["int8", "uint8", "int32", "int64", "uint64"]))
+def test_s6_an_integer_is_fed_unchanged_or_refused(value: int, dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    if limits.min <= value <= limits.max:
+        assert int(converted(value, dtype)) == value
+    else:
+        with pytest.raises(errors.InvalidArgumentError):
+            converted(value, dtype)
+
+
+# ---------------------------------------------------------------------------------------- shapes
+
+
+@pytest.mark.parametrize(
+    ("shape", "given_shape", "fits"),
+    [
+        (None, (2, 3), True),
+        ((), (), True),
+        ((), (1,), False),
+        ((2, 3), (2, 3), True),
+        ((2, 3), (3, 2), False),
+        ((-1, 3), (7, 3), True),
+        ((-1, 3), (7, 4), False),
+        ((-1,), (1, 1), False),
+        ((0,), (0,), True),
+    ],
+)
+@pytest.mark.parametrize("as_list", [False, True])
+def test_s6_a_shape_must_fit(
+    shape: Any, given_shape: tuple[int, ...], fits: bool, as_list: bool
+) -> None:
+    value: Any = np.zeros(given_shape, np.float32)
+    if as_list:
+        value = value.tolist()
+    if fits:
+        assert converted(value, "float32", shape).shape == given_shape
+    else:
+        with pytest.raises(errors.InvalidArgumentError, match="Cannot feed value of shape"):
+            converted(value, "float32", shape)
+
+
+def test_s6_the_message_tells_both_shapes() -> None:
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        converted([1.0], "float32", (-1, 3))
+    assert caught.value.message == (
+        "Cannot feed value of shape (1,) for tensor 'x:0', which has shape '(?, 3)'"
+    )
+
+
+def node(op: str, *inputs: str, **attrs: Any) -> Any:
+    message = graph_def(const_def("c", 1.0), node_def("n", op, *inputs, **attrs))
+    return graph_from_graph_def(message, OpRegistry()).node("n")
+
+
+def test_s6_the_graph_says_shapes_of_placeholders() -> None:
+    placeholder = node("Placeholder", dtype="float32", shape=ShapeAttr((2, -1)))
+    assert static_shape(placeholder, 0, 1395) == (2, -1)
+    scalar = node("Placeholder", dtype="float32", shape=ShapeAttr(()))
+    assert static_shape(scalar, 0, 1395) == static_shape(scalar, 0, 0) == ()
+    assert static_shape(scalar, 0, 23) is None  # old producers meant an unknown shape by it
+
+
+def test_s6_the_graph_says_shapes_of_other_tensors_by_an_attr() -> None:
+    shapes = (ShapeAttr((2,)), None)
+    named = node("Identity", "c", T="float32", _output_shapes=shapes[:1])
+    assert static_shape(named, 0, 1395) == (2,)
+    assert static_shape(named, 1, 1395) is None
+    assert static_shape(node("Identity", "c", T="float32"), 0, 1395) is None
+
+
+@pytest.mark.parametrize("shapes", [(3,), 3, b"text", (b"text",)])
+def test_s6_a_malformed_shape_attr_says_nothing(shapes: Any) -> None:
+    malformed = node("Identity", "c", T="float32", _output_shapes=shapes)
+    assert static_shape(malformed, 0, 1395) is None
+
+
+def test_s6_a_shape_that_is_a_placeholder_says_nothing() -> None:
+    unbound = node("Placeholder", dtype="float32", shape=AttrPlaceholder("S"))
+    assert static_shape(unbound, 0, 1395) is None
+
+
+# --------------------------------------------------------------------------------------- in a run
+
+
+@pytest.fixture(scope="module")
+def session() -> Any:
+    graph = Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2], name="x")
+        y = ops.math.neg(x, name="y")
+        ops.math.mul(y, 10.0, name="z")
+        ops.array.identity_n([x, y], name="both")
+        with graph.control_dependencies([x.op]):
+            graph.constant(1, name="after_x")
+        with graph.control_dependencies([y.op]):
+            graph.constant(2, name="after_y")
+        v = ops.state.variable_v2(shape=[2], dtype="float32", name="v")
+        ops.state.assign(v, x, name="assign")
+        ops.array.identity(v, name="read")
+    with graphmill.Session(graph=graph) as session:
+        yield session
+
+
+X = np.array([1, 2], np.float32)
+
+
+def test_s6_any_tensor_can_be_fed(session: Any) -> None:
+    assert list(session.run("z:0", {"y:0": [3.0, 4.0]})) == [30, 40]
+    assert list(session.run("both:1", {"both:1": X})) == [1, 2]
+
+
+def test_s6_a_tensor_that_is_fed_and_fetched_comes_back(session: Any) -> None:
+    np.testing.assert_array_equal(session.run("y:0", {"y:0": X}), X)
+    fed = session.run(["x:0", "y:0"], {"x:0": X})
+    np.testing.assert_array_equal(fed, [X, -X])
+
+
+def test_s6_feeds_that_nothing_needs_are_checked_and_unused(session: Any) -> None:
+    assert list(session.run("y:0", {"x:0": X, "z:0": 5.0, "v:0": X})) == [-1, -2]
+    with pytest.raises(errors.InvalidArgumentError, match="'x:0'"):
+        session.run("y:0", {"y:0": X, "x:0": [1.0]})
+
+
+def test_s6_a_feed_is_named_by_operation_tensor_or_mapping_of_any_kind(session: Any) -> None:
+    tensor = session.graph.get_tensor_by_name("x:0")
+    for feeds in (
+        {"x": X},
+        {tensor: X},
+        {tensor.op: X},
+        OrderedDict(x=X),
+        MappingProxyType({"x": X}),
+    ):
+        assert list(session.run("y:0", feeds)) == [-1, -2]
+
+
+def test_s6_a_placeholder_that_is_not_fed_is_an_error_naming_it(session: Any) -> None:
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        session.run("y:0")
+    assert "You must feed a value for placeholder tensor 'x' with dtype float" in str(caught.value)
+    assert (caught.value.node, caught.value.op) == ("x", "Placeholder")
+    assert list(session.run("y:0", {"x:0": X})) == [-1, -2]
+
+
+def test_s6_what_waits_for_a_fed_placeholder_goes_on(session: Any) -> None:
+    assert session.run("after_x:0", {"x:0": X}) == 1
+
+
+def test_s6_what_waits_for_another_node_still_waits_for_it(session: Any) -> None:
+    """As in TensorFlow: only control edges of placeholders are moved to the feed."""
+    with pytest.raises(errors.InvalidArgumentError, match="placeholder tensor 'x'"):
+        session.run("after_y:0", {"y:0": X})
+    assert session.run("after_y:0", {"y:0": X, "x:0": X}) == 2
+
+
+def test_s6_a_placeholder_that_is_a_target_must_run_though_it_is_fed(session: Any) -> None:
+    """As in TensorFlow."""
+    with pytest.raises(errors.InvalidArgumentError, match="placeholder tensor 'x'"):
+        session.run("y:0", {"x:0": X}, targets=["x"])
+
+
+def test_s6_a_tensor_is_fed_once(session: Any) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="'x:0' is fed more than once"):
+        session.run("y:0", {"x": X, "x:0": X})
+
+
+@pytest.mark.parametrize(
+    ("feeds", "words"),
+    [
+        ({"xx:0": X}, "feed 'xx' does not exist: .* did you mean 'x'"),
+        ({"x:1": X}, r"feed 'x:1' does not exist: node 'x' \(op Placeholder\) has 1 outputs"),
+        ({"^x": X}, "does not exist"),
+        ({"_SOURCE:0": X}, "does not exist"),
+    ],
+)
+def test_s6_an_unknown_feed_is_not_found(session: Any, feeds: Any, words: str) -> None:
+    with pytest.raises(errors.NotFoundError, match=words):
+        session.run("y:0", feeds)
+
+
+@pytest.mark.parametrize(
+    ("feeds", "words"),
+    [
+        (["x:0"], "feed_dict is a list; expected a dict"),
+        ("x:0", "feed_dict is a str"),
+        ({5: X}, r"feed 5 \(int\) is no tensor"),
+        ({"x:y": X}, "'x:y' is not a tensor name"),
+    ],
+)
+def test_s6_what_is_no_feed_dict_is_an_invalid_argument(
+    session: Any, feeds: Any, words: str
+) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=words):
+        session.run("y:0", feeds)
+
+
+def test_s6_a_fed_value_cannot_stand_where_a_variable_is_changed(session: Any) -> None:
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        session.run("assign:0", {"v:0": X, "x:0": X})
+    assert (
+        "Input 0 of node assign was passed float from _arg_v_0_0:0 incompatible with expected "
+        in (caught.value.message)
+    )
+    assert list(session.run("read:0", {"v:0": X})) == [1, 2]

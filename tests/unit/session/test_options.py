@@ -1,0 +1,83 @@
+"""Options as messages, bytes or dicts (row S1)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from graphmill import errors, proto
+from graphmill.session.options import as_message, give_back
+
+
+def test_s1_nothing_is_the_defaults() -> None:
+    assert as_message(proto.ConfigProto, None, "config") == proto.ConfigProto()
+
+
+def test_s1_a_message_is_taken_as_it_is() -> None:
+    config = proto.ConfigProto(allow_soft_placement=True)
+    assert as_message(proto.ConfigProto, config, "config") is config
+
+
+def test_s1_bytes_and_dicts_become_the_message() -> None:
+    config = proto.ConfigProto(allow_soft_placement=True, device_count={"CPU": 2})
+    from_bytes = as_message(proto.ConfigProto, config.SerializeToString(), "config")
+    from_dict = as_message(
+        proto.ConfigProto, {"allow_soft_placement": True, "device_count": {"CPU": 2}}, "config"
+    )
+    assert from_bytes == from_dict == config
+
+
+class Foreign:
+    """A message of another library, as TensorFlow's ConfigProto is."""
+
+    DESCRIPTOR = SimpleNamespace(name="ConfigProto")
+
+    def __init__(self) -> None:
+        self.content = proto.ConfigProto(inter_op_parallelism_threads=3).SerializeToString()
+
+    def SerializeToString(self) -> bytes:
+        return self.content
+
+    def ParseFromString(self, content: bytes) -> None:
+        self.content = content
+
+
+def test_s1_a_message_of_another_library_is_read() -> None:
+    assert as_message(proto.ConfigProto, Foreign(), "config").inter_op_parallelism_threads == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (5, "config is a int; expected a ConfigProto message, its bytes, or a dict"),
+        ([], "config is a list"),
+        (proto.RunOptions(), "config is a RunOptions"),
+        (b"\xff\xff\xff", "config: the bytes are no ConfigProto"),
+        ({"alow_soft_placement": True}, r"alow_soft_placement.* has the fields allow_soft_pl"),
+        ({"allow_soft_placement": "maybe"}, "config: "),
+        ({"device_count": 5}, "config: "),
+        ({"gpu_options": 5}, "config: "),
+        ({"session_inter_op_thread_pool": {"a": 1}}, "config: "),
+        ({"inter_op_parallelism_threads": 1.5}, "config: "),
+        ({"inter_op_parallelism_threads": 2**40}, "config: "),
+        ({5: 5}, "config: "),
+    ],
+    ids=repr,
+)
+def test_s1_what_is_no_config_is_an_invalid_argument(value: Any, words: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=words):
+        as_message(proto.ConfigProto, value, "config")
+
+
+def test_s6_metadata_is_given_back_in_the_callers_own_class() -> None:
+    source = proto.RunMetadata()
+    source.step_stats.dev_stats.add(device="/cpu:0")
+    target = proto.RunMetadata()
+    target.step_stats.dev_stats.add(device="old")
+    give_back(source, target)
+    assert target == source
+    foreign = Foreign()
+    give_back(source, foreign)  # type: ignore[arg-type]
+    assert foreign.content == source.SerializeToString()

@@ -1,0 +1,445 @@
+"""One step: results, memory, options and metadata (rows S6, E8, E12, E13)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import dtypes, errors, ops
+from graphmill.graph.builder import Graph
+from graphmill.ops.attr_types import FuncAttr
+from graphmill.proto import RunMetadata, RunOptions
+from graphmill.runtime.call_frame import CallFrame
+from graphmill.session import step
+from graphmill.testing.messages import const_def, function_def, graph_def, node_def
+
+CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+X = node_def("x", "Placeholder", dtype="float32", shape=None)
+
+# -------------------------------------------------------- results, as tf.compat.v1.Session has them
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "kind"),
+    [
+        (3.5, "float32", np.float32),
+        (3.5, "float64", np.float64),
+        (True, "bool", np.bool_),
+        (1, "float16", np.float16),
+        (2, "int8", np.int8),
+        (2, "uint64", np.uint64),
+        (1 + 2j, "complex128", np.complex128),
+        ("text", "string", bytes),
+        (2, "qint8", np.int8),
+    ],
+)
+def test_s6_a_tensor_of_rank_0_comes_back_as_a_scalar(value: Any, dtype: str, kind: type) -> None:
+    graph = Graph()
+    array = (
+        np.array(value)
+        if dtype == "string"
+        else np.array(value, dtypes.as_dtype(dtype).as_numpy_dtype)
+    )
+    attrs = {"dtype": dtypes.as_dtype(dtype)}
+    graph.create_op("Placeholder", (), {**attrs, "shape": None}, "p")
+    with graph.as_default():
+        ops.array.identity(graph.get_tensor_by_name("p:0"), name="y")
+    with graphmill.Session(graph=graph) as session:
+        result = session.run("y:0", {"p:0": array})
+    assert type(result) is kind
+    assert result == (value.encode() if dtype == "string" else value)
+
+
+def test_s6_small_types_come_back_in_their_numpy_form() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    graph = Graph()
+    with graph.as_default():
+        x = graph.constant([1, 2], name="x")
+        ops.math.cast(x, DstT="bfloat16", name="b")
+        ops.math.cast(x, DstT="int4", name="i")
+    with graphmill.Session(graph=graph) as session:
+        b, i = session.run(["b:0", "i:0"])
+    assert (b.dtype, i.dtype) == (ml_dtypes.bfloat16, ml_dtypes.int4)
+
+
+@pytest.mark.parametrize("shape", [(1,), (0, 3), (2, 2)])
+def test_s6_other_tensors_come_back_as_plain_arrays_to_write_to(shape: tuple[int, ...]) -> None:
+    graph = Graph()
+    graph.constant(np.zeros(shape, np.float32), name="c")
+    graph.constant(np.full(shape, b"s", object), name="s")
+    with graphmill.Session(graph=graph) as session:
+        for array in session.run(["c:0", "s:0"]):
+            assert type(array) is np.ndarray
+            assert array.shape == shape
+            assert array.flags.writeable
+            assert array.dtype.metadata is None or array.dtype == object
+
+
+# ------------------------------------------------------------------------------- nobody's memory
+
+
+@pytest.fixture
+def memory() -> Any:
+    """A session whose tensors share memory in every way that we know of."""
+    graph = Graph()
+    with graph.as_default():
+        c = graph.constant(np.arange(6, dtype=np.float32).reshape(2, 3), name="c")
+        ops.array.reshape(c, [3, 2], name="reshaped")
+        ops.array.transpose(c, [1, 0], name="transposed")
+        ops.array.identity(c, name="same")
+        ops.array.strided_slice(c, [0], [1], [1], name="part")
+        ops.array.broadcast_to(graph.constant(1.0), [2, 2], name="broadcast")
+        x = graph.placeholder("float32", None, name="x")
+        ops.array.identity(x, name="x_same")
+        ops.array.reshape(x, [-1], name="x_flat")
+        v = ops.state.variable_v2(shape=[2], dtype="float32", name="v")
+        ops.state.assign(v, x, name="assign")
+        ops.state.assign_add(v, x, name="assign_add")
+        ops.array.identity(v, name="read")
+        handle = ops.state.var_handle_op(dtype="float32", shape=[2], name="handle", shared_name="r")
+        ops.state.assign_variable_op(handle, x, name="assign_r")
+        ops.state.read_variable_op(handle, dtype="float32", name="read_r")
+        ops.math.add_v2(c, 1.0, name="fresh")
+        s = graph.constant(["a", "b"], name="s")
+        ops.array.identity(s, name="s_same")
+    with graphmill.Session(graph=graph) as session:
+        yield session
+
+
+@pytest.mark.parametrize(
+    "fetch", ["c", "reshaped", "transposed", "same", "part", "broadcast", "fresh", "s", "s_same"]
+)
+def test_s6_writing_to_what_was_fetched_changes_no_constant(memory: Any, fetch: str) -> None:
+    name = f"{fetch}:0"
+    call = memory.make_callable(name)
+    for run in (call, lambda: memory.run(name), lambda: memory.run([name, name])[1]):
+        first = run()
+        expected = first.copy()
+        first.fill(b"z" if first.dtype == object else 99)
+        np.testing.assert_array_equal(run(), expected)
+    np.testing.assert_array_equal(memory.run("c:0"), np.arange(6).reshape(2, 3))
+
+
+def test_s6_two_fetches_of_one_tensor_share_nothing_with_the_graph(memory: Any) -> None:
+    one, other = memory.run(["fresh:0", "c:0"])
+    one[:] = 5
+    assert other[0, 0] == 0
+    assert memory.run("fresh:0")[0, 0] == 1
+
+
+@pytest.mark.parametrize("fetch", ["x:0", "x_same:0", "x_flat:0"])
+def test_s6_writing_to_what_was_fetched_changes_no_feed(memory: Any, fetch: str) -> None:
+    fed = np.zeros(2, np.float32)
+    memory.run(fetch, {"x:0": fed})[:] = 7
+    assert list(fed) == [0, 0]
+
+
+@pytest.mark.parametrize(("assign", "read"), [("assign:0", "read:0"), ("assign_r", "read_r:0")])
+def test_s6_a_variable_keeps_its_value_whatever_becomes_of_feeds_and_fetches(
+    memory: Any, assign: str, read: str
+) -> None:
+    fed = np.array([1, 2], np.float32)
+    result = memory.run(assign, {"x:0": fed})
+    fed[:] = 50
+    if result is not None:
+        result[:] = 60
+    first = memory.run(read)
+    first[:] = 70
+    assert list(memory.run(read)) == [1, 2]
+
+
+def test_s6_reading_a_variable_and_changing_it_later_leaves_what_was_read(memory: Any) -> None:
+    memory.run("assign:0", {"x:0": [1.0, 2.0]})
+    before = memory.run("read:0")
+    memory.run("assign_add:0", {"x:0": [10.0, 10.0]})
+    assert list(before) == [1, 2]
+    assert list(memory.run("read:0")) == [11, 12]
+
+
+@pytest.mark.parametrize("is_view", [False, True])
+@pytest.mark.parametrize("is_held", [False, True])
+def test_s6_what_only_the_step_held_is_not_copied(is_view: bool, is_held: bool) -> None:
+    """Big results cost no copy; what anybody else may hold does."""
+    frame = CallFrame([], 1)
+    frame.retvals[0] = np.ones(4)[1:] if is_view else np.ones(3)
+    address = frame.retvals[0].ctypes.data
+    held = (frame.retvals[0].base if is_view else frame.retvals[0]) if is_held else None
+    executors = SimpleNamespace(to_host=(None,), fetches=("y:0",))
+    (result,) = step._results(executors, frame)  # type: ignore[arg-type]
+    assert (result.ctypes.data == address) == (held is None)
+
+
+# ---------------------------------------------------------------------------------------- errors
+
+
+def test_s12_an_error_names_node_op_device_and_node_def(probe: Any, probe_host: Any) -> None:
+    message = graph_def(
+        X, node_def("bad", "Probe>Raise", "x"), node_def("ok", "Neg", "x", T="float32")
+    )
+    with graphmill.Session(graph=message, host=probe_host) as session:
+        with pytest.raises(errors.InvalidArgumentError) as caught:
+            session.run("bad:0", {"x:0": 1.0})
+        error = caught.value
+        assert error.message == "the kernel's own words"
+        assert (error.node, error.op, error.device) == ("bad", "Probe>Raise", CPU)
+        assert "Probe" in error.plugin
+        assert error.node_def.input == ["x"] or list(error.node_def.input) == ["_arg_x_0_0"]
+        assert "[[{{node bad}}]] (op Probe>Raise, device " in str(error)
+        assert session.run("ok:0", {"x:0": 1.0}) == -1
+
+
+@pytest.mark.parametrize(
+    ("raised", "cls"),
+    [
+        (KeyError("k"), errors.InternalError),
+        (MemoryError(), errors.ResourceExhaustedError),
+        (errors.OutOfRangeError("end"), errors.OutOfRangeError),
+        (RecursionError(), errors.ResourceExhaustedError),
+        (StopIteration(), errors.InternalError),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_s12_whatever_a_kernel_raises_is_typed(
+    probe: Any, probe_host: Any, raised: BaseException, cls: type[errors.OpError]
+) -> None:
+    probe.error = raised
+    message = graph_def(X, node_def("bad", "Probe>Raise", "x"))
+    with graphmill.Session(graph=message, host=probe_host) as session:
+        with pytest.raises(cls) as caught:
+            session.run("bad:0", {"x:0": 1.0})
+        assert caught.value.node == "bad"
+        assert caught.value is raised or caught.value.__cause__ is raised
+
+
+def test_s12_ctrl_c_is_not_an_error_of_the_step(probe: Any, probe_host: Any) -> None:
+    probe.error = KeyboardInterrupt()
+    message = graph_def(X, node_def("bad", "Probe>Raise", "x"))
+    with graphmill.Session(graph=message, host=probe_host) as session:
+        with pytest.raises(KeyboardInterrupt):
+            session.run("bad:0", {"x:0": 1.0})
+        assert session.run("x:0", {"x:0": 1.0}) == 1
+
+
+def test_s6_a_fetch_in_a_branch_not_taken_is_told() -> None:
+    switch = node_def("switch", "Switch", "x", "no", T="float32")
+    with graphmill.Session(graph=graph_def(X, const_def("no", np.bool_(False)), switch)) as session:
+        assert session.run("switch:0", {"x:0": 1.0}) == 1
+        with pytest.raises(
+            errors.InvalidArgumentError, match=r"'switch:1' was not evaluated: .*dead"
+        ):
+            session.run("switch:1", {"x:0": 1.0})
+
+
+def test_s6_overflow_and_nan_are_values_not_warnings() -> None:
+    divide = node_def("y", "RealDiv", "x", "zero", T="float32")
+    with graphmill.Session(graph=graph_def(X, const_def("zero", 0.0), divide)) as session:
+        assert np.isnan(session.run("y:0", {"x:0": 0.0}))
+        assert session.run("y:0", {"x:0": 1.0}) == np.inf
+
+
+# -------------------------------------------------------------------------------------- timeouts
+
+
+@pytest.fixture
+def waiting(probe_host: Any) -> Any:
+    nodes = (X, node_def("w", "Probe>Wait", "x"), node_def("y", "Neg", "x", T="float32"))
+    with graphmill.Session(graph=graph_def(*nodes), host=probe_host) as session:
+        yield session
+
+
+def test_s6_a_step_that_takes_too_long_is_cancelled_with_deadline_exceeded(waiting: Any) -> None:
+    with pytest.raises(errors.DeadlineExceededError, match="within its timeout of 20 ms"):
+        waiting.run("w:0", {"x:0": 1.0}, options={"timeout_in_ms": 20})
+    assert waiting.run("y:0", {"x:0": 1.0}) == -1
+
+
+def test_s6_the_sessions_timeout_holds_for_steps_without_one(probe_host: Any) -> None:
+    message = graph_def(X, node_def("w", "Probe>Wait", "x"))
+    config = {"operation_timeout_in_ms": 20}
+    with graphmill.Session(graph=message, host=probe_host, config=config) as session:
+        for options in (None, {"timeout_in_ms": 0}, {"timeout_in_ms": -5}):
+            with pytest.raises(errors.DeadlineExceededError, match="20 ms"):
+                session.run("w:0", {"x:0": 1.0}, options=options)
+
+
+@pytest.mark.parametrize("timeout", [-1, 0, 10**6, 2**62])
+def test_s6_a_timeout_that_is_none_or_far_away_changes_nothing(waiting: Any, timeout: int) -> None:
+    options = RunOptions(timeout_in_ms=timeout)
+    assert waiting.run("y:0", {"x:0": 1.0}, options=options) == -1
+    assert threading.active_count() < 50
+
+
+def endless(kind: str) -> Any:
+    keep = function_def("keep", {"n": "int32"}, {"y": ("int32", "n")})
+    yes = function_def(
+        "yes", {"n": "int32"}, {"y": ("bool", "c:output:0")}, const_def("c", np.bool_(True))
+    )
+    attrs: dict[str, Any] = {"T": ["int32"], "body": FuncAttr("keep")}
+    if kind == "While":
+        loop = node_def("loop", "While", "n", cond=FuncAttr("yes"), **attrs)
+    else:
+        keep = function_def("keep", {"i": "int32", "n": "int32"}, {"y": ("int32", "n")})
+        loop = node_def("loop", "For", "zero", "last", "one", "n", **attrs)
+    numbers = [const_def("zero", 0), const_def("one", 1), const_def("last", 2**31 - 1)]
+    return graph_def(const_def("n", 0), *numbers, loop, functions=[keep, yes])
+
+
+@pytest.mark.parametrize("kind", ["While", "For"])
+def test_s6_a_loop_without_end_is_stopped_by_the_timeout(kind: str) -> None:
+    with graphmill.Session(graph=endless(kind)) as session:
+        with pytest.raises(errors.DeadlineExceededError):
+            session.run("loop:0", options={"timeout_in_ms": 30})
+        assert session.run("n:0") == 0
+
+
+def test_s11_a_loop_without_end_is_stopped_by_closing(in_thread: Any) -> None:
+    session = graphmill.Session(graph=endless("While"))
+    started = threading.Event()
+    call = session.make_callable("loop:0")
+
+    def run() -> Any:
+        started.set()
+        return call()
+
+    result = in_thread(run)
+    assert started.wait(60)
+    session.close()
+    with pytest.raises(errors.CancelledError, match="Session has been closed"):
+        result()
+
+
+# -------------------------------------------------------------------------------------- metadata
+
+
+@pytest.fixture
+def traced() -> Any:
+    graph = Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None, 2], name="x")
+        y = ops.math.neg(x, name="y")
+        ops.string.as_string(y, name="text")
+        v = ops.state.variable_v2(shape=[2], dtype="float32", name="v")
+        with graph.control_dependencies([ops.state.assign(v, [1.0, 2.0], name="assign")]):
+            ops.array.identity(v, name="read")
+        ops.array.unpack(x, num=1, axis=0, name="parts")
+        ops.state.var_handle_op(dtype="float32", shape=[2], name="handle")
+        switch = ops.control_flow.switch(y, graph.constant(True))
+        ops.math.neg(switch.output_true, name="live")
+        ops.math.neg(switch.output_false, name="dead")
+    with graphmill.Session(graph=graph) as session:
+        yield session
+
+
+TRACE = {"trace_level": "FULL_TRACE"}
+
+
+def stats(session: Any, fetches: Any, **keywords: Any) -> dict[str, Any]:
+    """The statistics of a step's nodes by name."""
+    metadata = RunMetadata()
+    session.run(fetches, options=TRACE, run_metadata=metadata, **keywords)
+    (device,) = metadata.step_stats.dev_stats
+    assert device.device == CPU
+    return {node.node_name: node for node in device.node_stats}
+
+
+def test_e12_a_trace_has_times_and_outputs_of_the_nodes_that_ran(traced: Any) -> None:
+    before = time.time_ns()
+    nodes = stats(traced, "y:0", feed_dict={"x:0": np.ones((3, 2), np.float32)})
+    node = nodes["y"]
+    assert before <= node.all_start_nanos <= node.all_start_nanos + node.all_end_rel_nanos
+    assert node.all_start_nanos + node.all_end_rel_nanos <= time.time_ns()
+    assert node.timeline_label == "y = Neg()"
+    (output,) = node.output
+    assert output.tensor_description.dtype == dtypes.float32.enum
+    assert [dim.size for dim in output.tensor_description.shape.dim] == [3, 2]
+    assert output.tensor_description.allocation_description.requested_bytes == 24
+
+
+def test_e12_strings_references_lists_and_handles_are_traced(traced: Any) -> None:
+    x = np.ones((1, 2), np.float32)
+    fetches = ["text:0", "read:0", "parts:0", "handle:0"]
+    nodes = stats(traced, fetches, feed_dict={"x:0": x})
+    found = {
+        name: [o.tensor_description.dtype for o in node.output] for name, node in nodes.items()
+    }
+    assert found["text"] == [dtypes.string.enum]
+    assert found["v"] == [dtypes.float32.enum]
+    assert found["assign"] == [dtypes.float32.enum]
+    assert found["parts"] == [dtypes.float32.enum]
+    assert found["handle"] == [dtypes.resource.enum]
+
+
+def test_e12_dead_nodes_did_not_run(traced: Any) -> None:
+    nodes = stats(
+        traced, "live:0", feed_dict={"x:0": np.ones((1, 2), np.float32)}, targets=["dead"]
+    )
+    assert "live" in nodes
+    assert "dead" not in nodes
+
+
+def test_e12_waiting_kernels_and_called_functions_are_traced(probe: Any, probe_host: Any) -> None:
+    inner = function_def(
+        "twice",
+        {"x": "float32"},
+        {"y": ("float32", "sum:z:0")},
+        node_def("count", "Probe>Count", "x"),
+        node_def("sum", "AddV2", "count:y:0", "count:y:0", T="float32"),
+    )
+    message = graph_def(X, node_def("call", "twice", "x"), functions=[inner])
+    with graphmill.Session(graph=message, host=probe_host) as session:
+        nodes = stats(session, "call:0", feed_dict={"x:0": 2.0})
+    assert any(name.endswith("count") for name in nodes)
+    assert any(name.endswith("sum") for name in nodes)
+
+
+def test_s6_nothing_is_traced_that_was_not_asked_for(traced: Any) -> None:
+    metadata = RunMetadata()
+    x = np.ones((1, 2), np.float32)
+    traced.run("y:0", {"x:0": x}, run_metadata=metadata)
+    assert metadata == RunMetadata()
+    assert traced.run("y:0", {"x:0": x}, options=TRACE).shape == (1, 2)
+
+
+def test_s6_metadata_is_filled_for_a_step_that_fails(probe: Any, probe_host: Any) -> None:
+    nodes = (X, node_def("c", "Probe>Count", "x"), node_def("bad", "Probe>Raise", "c"))
+    with graphmill.Session(graph=graph_def(*nodes), host=probe_host) as session:
+        metadata = RunMetadata()
+        with pytest.raises(errors.InvalidArgumentError):
+            session.run("bad:0", {"x:0": 1.0}, options=TRACE, run_metadata=metadata)
+    assert [n.node_name for n in metadata.step_stats.dev_stats[0].node_stats] == ["c"]
+
+
+def test_s6_partition_graphs_are_what_ran(traced: Any) -> None:
+    metadata = RunMetadata()
+    options = RunOptions(output_partition_graphs=True)
+    x = np.ones((1, 2), np.float32)
+    traced.run("y:0", {"x:0": x}, options=options, run_metadata=metadata)
+    (graph,) = metadata.partition_graphs
+    nodes = {node.name: node for node in graph.node}
+    assert sorted(node.op for node in graph.node) == ["Neg", "_Arg", "_Retval"]
+    assert {node.device for node in graph.node} == {CPU}
+    assert list(nodes["y"].input) == ["_arg_x_0_0"]
+
+
+@pytest.mark.parametrize("then_fails", [False, True])
+def test_s10_the_steps_container_is_emptied_after_it(
+    probe: Any, probe_host: Any, then_fails: bool
+) -> None:
+    nodes = (X, node_def("s", "Probe>Scratch", "x"), node_def("bad", "Probe>Raise", "s"))
+    with graphmill.Session(graph=graph_def(*nodes), host=probe_host) as session:
+        for _ in range(2):
+            if then_fails:
+                with pytest.raises(errors.InvalidArgumentError):
+                    session.run("bad:0", {"x:0": 1.0})
+            else:
+                session.run("s:0", {"x:0": 1.0})
+    (first, container, resources), (second, other, _) = probe.scratch
+    assert second > first
+    assert container != other
+    assert resources.containers() == []
