@@ -110,3 +110,9 @@ def test_s12_an_error_with_a_constructor_of_its_own_can_be_sent_too() -> None:
 def test_s12_near_matches(name: str, candidates: list[str], text: str) -> None:
     found = errors.suggest(name, candidates)
     assert sorted(found.split("'")) == sorted(text.split("'"))
+
+
+def test_s12_near_matches_among_very_many_names_are_found_at_once() -> None:
+    names = [f"resnet/block{i % 5}/unit_{i % 17}/weights_{i}/read" for i in range(50_000)]
+    text = errors.suggest("resnet/block2/unit_12/weights_45997/raed", names)
+    assert "'resnet/block2/unit_12/weights_45997/read'" in text

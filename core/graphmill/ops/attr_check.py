@@ -293,7 +293,7 @@ def _is_shape(value: Any) -> bool:
 
 
 _TESTS: Final[dict[str, Callable[[Any], bool]]] = {
-    "type": lambda value: type(value) is DType,
+    "type": lambda value: type(value) is DType and not value.is_ref,
     "int": lambda value: type(value) is int,
     "float": lambda value: type(value) is float,
     "bool": lambda value: type(value) is bool,

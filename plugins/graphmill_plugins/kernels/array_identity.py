@@ -18,8 +18,17 @@ if TYPE_CHECKING:
 
 
 @kernel("Const", "HostConst", make=True)
-def const(_xp: ArrayNamespace, value: Value) -> Callable[[], Value]:
-    """Return the value of the attr, without a copy; a scalar as a NumPy scalar."""
+def const(_xp: ArrayNamespace, value: Value, dtype: np.dtype[Any]) -> Callable[[], Value]:
+    """Return the value of the attr, without a copy; a scalar as a NumPy scalar.
+
+    Raises:
+        InvalidArgumentError: the value is not of the node's type.
+    """
+    if value.dtype != dtype:
+        raise InvalidArgumentError(
+            f"Type mismatch between value ({dtypes.as_dtype(value.dtype).tf_name}) and dtype "
+            f"({dtypes.as_dtype(dtype).tf_name})"
+        )
     if value.ndim == 0 and value.dtype.kind != "O":
         value = value[()]  # arithmetic on NumPy scalars is several times faster
     return lambda: value

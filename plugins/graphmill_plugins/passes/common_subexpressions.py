@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from graphmill.errors import OpError
 from graphmill.graph.algorithms import topological_order
 from graphmill.ops.attr_types import TensorAttr
 from graphmill_plugins.passes.options import is_enabled
@@ -45,6 +46,14 @@ def merge(graph: Graph, options: PassOptions) -> None:
 
 
 def _key(node: Node) -> Hashable:
+    try:
+        return _content(node)
+    except OpError as error:  # a tensor that does not fit its shape
+        error.locate(node=node.name, op=node.op)
+        raise
+
+
+def _content(node: Node) -> Hashable:
     inputs = tuple((edge.src.id, edge.src_output) for edge in node.in_edges)
     if node.op_def.is_commutative:
         inputs = tuple(sorted(inputs))
