@@ -290,6 +290,8 @@ class ExecutorState:
             status.is_derived = True
             if isinstance(reason, DeadlineExceededError):
                 return reason
+            if reason.message not in status.message:
+                status.message += f": {reason.message}"
         if item is None:
             return status
         device = self._executor.params.device.name
