@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.errors import InternalError, InvalidArgumentError, OpError, ResourceExhaustedError
+from graphmill.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+    ResourceExhaustedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +42,17 @@ def as_status(error: BaseException, kernel: OpKernel | None) -> OpError:
         made = InternalError(f"the kernel {source} failed: {text}")
     made.__cause__ = error
     return made
+
+
+def step_cancelled(reason: OpError | None) -> OpError:
+    """Return the error of a step that was cancelled for `reason`: a new one, or its deadline.
+
+    A deadline is the step's own; another reason may be that of many steps, and places are added to
+    the error that each one ends with.
+    """
+    if isinstance(reason, DeadlineExceededError):
+        return reason
+    return CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
 
 
 def at_node(

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphmill import proto
 from graphmill.errors import (
+    CancelledError,
     DeadlineExceededError,
     InternalError,
     InvalidArgumentError,
@@ -127,6 +128,10 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
             else:
                 _run_partitions(executors, args)
     except OpError:
+        raise
+    except KeyboardInterrupt:
+        # What waits must not take, after the step, what is meant for others.
+        args.start_cancel(CancelledError("the step was interrupted"))
         raise
     except Exception as error:
         kinds = ", ".join(sorted({type(item.executor).__name__ for item in executors.items}))

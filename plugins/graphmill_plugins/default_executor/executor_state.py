@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import CancelledError, DeadlineExceededError, InternalError, OpError
 from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernel_errors import as_status, at_node
+from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled
 from graphmill.runtime.kernel_io import check_output, check_outputs, read_refs
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.step_stats import NodeStats, describe_outputs, now, thread_id
@@ -20,6 +20,7 @@ from graphmill_plugins.default_executor.propagator import Propagator, SimpleProp
 
 if TYPE_CHECKING:
     from graphmill.runtime.executor import DoneCallback, ExecutorArgs
+    from graphmill.runtime.step_stats import StepStatsCollector
     from graphmill_plugins.default_executor.executor import DefaultExecutor
     from graphmill_plugins.default_executor.graph_view import NodeItem
     from graphmill_plugins.default_executor.propagator import Ready
@@ -91,7 +92,7 @@ class ExecutorState:
         try:
             while ready:
                 if cancellation.is_cancelled:
-                    return self._cancelled()
+                    return step_cancelled(self.args.cancel_reason())
                 item, iteration, is_dead = ready.pop()
                 inputs = iteration.inputs
                 start, stop = item.input_start, item.input_stop
@@ -126,7 +127,7 @@ class ExecutorState:
                     node_done(item, iteration, False, result if item.num_outputs else (), ready)
                 result = None
         except Exception as error:  # noqa: BLE001 - the border to plugins' code: all becomes typed
-            return self._error_at(item, iteration, error)
+            return self._error_at(item, iteration, error)  # type: ignore[arg-type]
         return None
 
     def _call(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
@@ -154,12 +155,11 @@ class ExecutorState:
         return result
 
     def _record(self, item: NodeItem, started: int, result: Any) -> None:
-        collector = self.args.stats_collector
-        if collector is not None:
-            times = (thread_id(), started, started, now())
-            outputs = describe_outputs(result, item.num_outputs)
-            stats = NodeStats(item.node.name, item.node.op, *times, outputs)
-            collector.record(self._executor.params.device.name, stats)
+        times = (thread_id(), started, started, now())
+        outputs = describe_outputs(result, item.num_outputs)
+        stats = NodeStats(item.node.name, item.node.op, *times, outputs)
+        collector: StepStatsCollector = self.args.stats_collector  # type: ignore[assignment]
+        collector.record(self._executor.params.device.name, stats)
 
     def _call_expensive(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
         """Call a kernel here, or in the pool if it takes long and there is other work meanwhile."""
@@ -177,7 +177,7 @@ class ExecutorState:
             result, error = None, None
             try:
                 result = self._call_traced(item, taken)
-            except Exception as raised:  # noqa: BLE001 - becomes typed in the driving thread
+            except BaseException as raised:  # noqa: BLE001 - becomes typed in the driving thread
                 error = raised
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY
             taken.clear()
@@ -241,7 +241,10 @@ class ExecutorState:
         """Go on after something that the run waited for; counts as one thing less to wait for."""
         self._outstanding -= 1
         if self._error is None:
-            failure = self._cancelled() if self.args.is_cancelled else self._run_ready()
+            args = self.args
+            failure = (
+                step_cancelled(args.cancel_reason()) if args.is_cancelled else self._run_ready()
+            )
             if failure is not None:
                 self._fail(failure)
         self._finish_if_done()
@@ -264,9 +267,23 @@ class ExecutorState:
             if self._executor.view.has_control_flow and not self._propagator.is_done:
                 error = self._stuck()
             elif self.args.sync_on_finish:
-                self._executor.params.device.sync()
+                error = self._sync()
         self._ready.clear()
         self._done(error)
+
+    def _sync(self) -> OpError | None:
+        """Wait for the device; return what went wrong there after the kernels had returned."""
+        device = self._executor.params.device
+        try:
+            device.sync()
+        except OpError as error:
+            return error.locate(device=device.name)
+        except Exception as error:  # noqa: BLE001 - the border to plugins' code
+            text = f"the device failed: {type(error).__name__}: {error}"
+            failure = InternalError(text, device=device.name)
+            failure.__cause__ = error
+            return failure
+        return None
 
     def _stuck(self) -> OpError:
         """Return the error of a run in which nothing is ready and nodes still wait."""
@@ -276,15 +293,9 @@ class ExecutorState:
             device=self._executor.params.device.name,
         )
 
-    def _cancelled(self) -> OpError:
-        reason = self.args.cancel_reason()
-        if isinstance(reason, DeadlineExceededError):
-            return reason
-        return CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
-
-    def _error_at(self, item: NodeItem | None, iteration: Any, error: BaseException) -> OpError:
+    def _error_at(self, item: NodeItem, iteration: Any, error: BaseException) -> OpError:
         """Return what was raised as a status error with its place, or what it is derived from."""
-        status = as_status(error, item.kernel if item is not None else None)
+        status = as_status(error, item.kernel)
         reason = self.args.cancel_reason() if isinstance(status, CancelledError) else None
         if reason is not None:
             status.is_derived = True
@@ -292,8 +303,6 @@ class ExecutorState:
                 return reason
             if reason.message not in status.message:
                 status.message += f": {reason.message}"
-        if item is None:
-            return status
         device = self._executor.params.device.name
         return at_node(status, item.node, item.kernel, device, iteration.name)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.errors import CancelledError, InternalError, OpError, UnimplementedError
+from graphmill.errors import InternalError, OpError, UnimplementedError
 from graphmill.graph.algorithms import topological_order
 from graphmill.runtime.executor import Executor, ExecutorFactory
-from graphmill.runtime.kernel_errors import as_status, at_node
+from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled
 from graphmill.runtime.kernel_io import (
     check_output,
     check_outputs,
@@ -136,7 +136,7 @@ class SingleThreadedExecutor(Executor):
         try:
             for instruction in self.body:
                 if cancellation is not None and cancellation.is_cancelled:
-                    raise args.cancel_reason() or CancelledError("the step was cancelled")
+                    raise step_cancelled(args.cancel_reason())
                 inputs = [slots[slot] for slot in instruction.inputs]
                 for slot in instruction.dies:
                     slots[slot] = None

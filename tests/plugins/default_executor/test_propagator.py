@@ -7,6 +7,7 @@ import random
 import pytest
 
 from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.default_executor.propagator import Propagator
 
 from .conftest import FALSE, TRUE, loop
 
@@ -241,3 +242,72 @@ def test_validate_notices_what_cannot_be(drawing, drive) -> None:
     frame.iterations[0].outstanding_ops = -1
     with pytest.raises(AssertionError, match="more was done"):
         run.propagator.validate()
+
+
+def test_e7_a_graph_in_which_nothing_is_to_run_is_done_at_once(drawing, drive) -> None:
+    drawing.constant("unread")
+    propagator = Propagator(drawing.view())
+    ready: list = []
+    propagator.start(ready)
+    assert ready == []
+    assert propagator.is_done
+
+
+def test_the_story_of_a_plain_graph_names_what_is_missing(drawing, drive) -> None:
+    drawing.add("Neg", "n", drawing.source("x"))
+    run = drive(drawing)
+    assert run.propagator.story() == "  n (Neg) waits for x"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda p, f: setattr(f, "num_pending_inputs", -1), "more Enters came than it has"),
+        (lambda p, f: setattr(f.iterations[0], "outstanding_frames", -1), "more was done than st"),
+        (lambda p, f: f.iterations.update({5: f.iterations[0]}), "2 iterations at once"),
+        (lambda p, f: setattr(f, "iteration_count", -1), "beyond the latest"),
+        (lambda p, f: f.iterations[0].pending.__setitem__(0, 99), "waits for 99 of"),
+        (
+            lambda p, f: f.iterations[0].inputs.__setitem__(slice(None), [1] * 99),
+            "inputs came over",
+        ),
+        (lambda p, f: setattr(p, "root", None), "the root frame is done, but not"),
+    ],
+)
+def test_validate_notices_each_thing_that_cannot_be(drawing, drive, spoil, words) -> None:
+    loop(drawing, "w", drawing.source("x"), parallel=1)
+    run = drive(drawing)
+    for _ in range(2):
+        run.step({})
+    (frame,) = run.propagator.frames.values()
+    spoil(run.propagator, frame)
+    with pytest.raises(AssertionError, match=words):
+        run.propagator.validate()
+
+
+def test_frames_and_iterations_say_who_they_are(drawing, drive) -> None:
+    loop(drawing, "w", drawing.source("x"))
+    run = drive(drawing)
+    for _ in range(2):
+        run.step({})
+    (frame,) = run.propagator.frames.values()
+    assert [repr(frame), repr(frame.iterations[0])] == ["<Frame w>", "<Iteration w:0>"]
+    assert repr(run.propagator.root) == "<Frame <root>>"
+
+
+def test_e7_a_later_iteration_may_be_started_already_when_a_value_for_it_comes(
+    drawing, drive
+) -> None:
+    """Two loop variables: the first `NextIteration` starts the iteration, the second finds it."""
+    x, y = drawing.source("x"), drawing.source("y")
+    nodes = loop(drawing, "w", x)
+    enter = drawing.add("Enter", "w/enter_y", y, frame_name="w")
+    merge = drawing.add("Merge", "w/merge_y", enter, enter)
+    switch = drawing.add("Switch", "w/switch_y", (merge, 0), nodes["cond"])
+    drawing.back_edge(drawing.add("NextIteration", "w/next_y", (switch, 1)), merge)
+    drawing.add("Exit", "w/exit_y", (switch, 0))
+    outputs = {"w/switch": trips(3), "w/switch_y": trips(3)}
+    for order in (0, -1):
+        run = drive(drawing, order=lambda ready, pick=order: pick).run(outputs)
+        assert [e for e in run.log if e.startswith("w/exit") and e not in run.dead]
+        assert run.propagator.is_done

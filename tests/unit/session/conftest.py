@@ -28,6 +28,7 @@ class Probe:
         self.is_held = threading.Event()
         self.release = threading.Event()
         self.is_waiting = threading.Event()
+        self.was_woken = threading.Event()
         self.scratch: list[Any] = []
         self.error: BaseException = ValueError("the kernel's own words")
 
@@ -53,9 +54,11 @@ class Probe:
 
         @kernel("Probe>Wait", async_=True)
         def wait(ctx: Any, x: Any, *, done: Any) -> None:
-            token = ctx.cancellation.register(
-                lambda: done(error=errors.CancelledError("woken by cancellation"))
-            )
+            def wake() -> None:
+                probe.was_woken.set()
+                done(error=errors.CancelledError("woken by cancellation"))
+
+            token = ctx.cancellation.register(wake)
             if token is None:
                 done(error=errors.CancelledError("too late"))
             probe.is_waiting.set()

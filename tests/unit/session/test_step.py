@@ -226,6 +226,17 @@ def test_s12_ctrl_c_is_not_an_error_of_the_step(probe: Any, probe_host: Any) -> 
         assert session.run("x:0", {"x:0": 1.0}) == 1
 
 
+def test_s12_what_waits_is_told_to_stop_by_ctrl_c(probe: Any, probe_host: Any) -> None:
+    """Else a queue would hand its next element to a step that is no more."""
+    probe.error = KeyboardInterrupt()
+    message = graph_def(X, node_def("bad", "Probe>Raise", "x"), node_def("w", "Probe>Wait", "x"))
+    with graphmill.Session(graph=message, host=probe_host) as session:
+        with pytest.raises(KeyboardInterrupt):
+            session.run(["w:0", "bad:0"], {"x:0": 1.0})
+        assert probe.is_waiting.is_set()
+        assert probe.was_woken.is_set()
+
+
 def test_s6_a_fetch_in_a_branch_not_taken_is_told() -> None:
     switch = node_def("switch", "Switch", "x", "no", T="float32")
     with graphmill.Session(graph=graph_def(X, const_def("no", np.bool_(False)), switch)) as session:
