@@ -107,9 +107,9 @@ class GraphExecutionState:
         copy = self.graph.node(node.name)
         for position, edge in enumerate(node.in_edges):
             self.graph.add_edge(self.graph.node(edge.src.name), edge.src_output, copy, position)
-        for edge in node.control_in_edges:
-            if edge.src is not node.graph.source:
-                self.graph.add_control_edge(self.graph.node(edge.src.name), copy)
+        sources = [src for src in node.control_inputs if src is not node.graph.source]
+        if sources:
+            self.graph.add_control_edges([self.graph.node(src.name) for src in sources], copy)
 
     def _check_extendable(self) -> None:
         if self._frozen:

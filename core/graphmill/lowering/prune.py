@@ -15,6 +15,7 @@ from graphmill.graph.algorithms import ancestors
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
+from graphmill.lowering.kernel_factory import BOUNDARY_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -125,6 +126,7 @@ class _Rewriter:
 
     def rewrite(self, fetched: Sequence[tuple[Node, int]], wanted: Sequence[Node]) -> ClientGraph:
         needed = self._needed(fetched, wanted)
+        _refuse_boundaries(needed)
         self.copies = self.graph.copy_nodes(needed)
         self.args = [self._add_arg(index) for index in range(len(self.fed))]
         for node in needed:
@@ -164,11 +166,17 @@ class _Rewriter:
             attrs = {"tensor_type": dtype, **self.client.attrs(node, output), NEVER_DEAD_ATTR: True}
         op_def = self.ops.get(op)
         return self.graph.add_node(
-            f"{name}_{node.name}_{output}_{index}",
+            self._free_name(f"{name}_{node.name}_{output}_{index}"),
             op_def,
             attrs=op_def.with_defaults(attrs),
             device=node.device,
         )
+
+    def _free_name(self, name: str) -> str:
+        # A graph that was written out after pruning has such names already.
+        while self.graph.has_node(name):
+            name += "_"
+        return name
 
     def _add_retval(self, index: int, tensor: tuple[Node, int]) -> None:
         node, output = tensor
@@ -181,7 +189,7 @@ class _Rewriter:
             attrs.update(self.client.attrs(node, output))
         op_def = self.ops.get(op)
         self.graph.add_node(
-            f"{name}_{node.name}_{output}_{index}",
+            self._free_name(f"{name}_{node.name}_{output}_{index}"),
             op_def,
             [self._source(node, output)],
             attrs=op_def.with_defaults(attrs),
@@ -206,11 +214,26 @@ class _Rewriter:
                     op=node.op,
                 )
             self.graph.add_edge(src, output, copy, position)
-        for edge in node.control_in_edges:
-            if edge.src in self.fed_placeholders:
-                self.graph.add_control_edge(self.args[self.fed_placeholders[edge.src]], copy)
-            elif edge.src in self.copies:
-                self.graph.add_control_edge(self.copies[edge.src], copy)
+        if node.control_in_edges:
+            before = (self._before(edge.src) for edge in node.control_in_edges)
+            self.graph.add_control_edges((src for src in before if src is not None), copy)
+
+    def _before(self, src: Node) -> Node | None:
+        """Return what a node waits for that waited for `src`; None for `_SOURCE`."""
+        index = self.fed_placeholders.get(src)
+        return self.copies.get(src) if index is None else self.args[index]
+
+
+def _refuse_boundaries(needed: Iterable[Node]) -> None:
+    """Raise if a node would be taken for one of the client graph's own ends."""
+    for node in needed:
+        if node.op in BOUNDARY_OPS:
+            raise InvalidArgumentError(
+                f"node {node.name!r} (op {node.op}) is an end of a function's graph, which a "
+                "session's graph cannot have: feed an _Arg's tensor, fetch what a _Retval reads",
+                node=node.name,
+                op=node.op,
+            )
 
 
 def _find_tensors(graph: Graph, names: Sequence[str], what: str) -> list[tuple[Node, int]]:

@@ -1,0 +1,195 @@
+"""The kernels of a graph's nodes on a device (rows E11, G3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphmill import errors
+from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.lowering.kernel_factory import KernelFactory
+from graphmill.plugin.host import Host
+from graphmill.plugin.markers import hookimpl
+from graphmill.runtime.device import Device, DeviceAttributes
+from graphmill.runtime.kernel import kernel
+from graphmill.testing.messages import const_def, function_def, graph_def, node_def
+
+X = node_def("x", "_Arg", T="float32", index=0)
+
+
+def neg(name: str, src: str = "x") -> Any:
+    return node_def(name, "Neg", src, T="float32")
+
+
+class Far(Device):
+    """A device with memory of its own: values are wrapped on the way there."""
+
+    def namespace(self, backend: str) -> Any:
+        return f"namespace of {backend}"
+
+    def to_device(self, value: Any) -> Any:
+        return ("far", value)
+
+    def to_host(self, value: Any) -> Any:
+        return value[1]
+
+    def compute_of(self, kernel: Any) -> Any:
+        return kernel.compute
+
+
+class Near(Far):
+    is_host_memory = True
+
+
+class Plugin:
+    """Kernels for the tests; `made` counts those of stateful nodes."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    @hookimpl
+    def graphmill_register_kernels(self, kernels: Any) -> None:
+        plugin = self
+
+        @kernel("Neg")
+        def negative(xp: Any, x: Any) -> Any:
+            return xp, x
+
+        @kernel("Abs", stateful=True)
+        class Absolute:
+            def __init__(self, construction: Any) -> None:
+                plugin.made += 1
+                self.node = construction.node_name
+
+            def __call__(self, ctx: Any, x: Any) -> Any:
+                return self.node
+
+        @kernel("Const", make=True)
+        def const(xp: Any, value: Any) -> Any:
+            return lambda: value
+
+        @kernel("AsString", host=True)
+        def as_string(xp: Any, x: Any) -> Any:
+            return xp
+
+        @kernel("Sign", make=True)
+        def sign(xp: Any) -> Any:
+            raise KeyError("cannot be made")
+
+        @kernel("Square", device="NPU")
+        def square(xp: Any, x: Any) -> Any:
+            return x
+
+        for declared in (negative, Absolute, const, as_string, sign, square):
+            kernels.add(declared)
+
+
+@pytest.fixture
+def plugin() -> Plugin:
+    return Plugin()
+
+
+@pytest.fixture
+def make(plugin: Plugin) -> Any:
+    host = Host(plugins=[plugin], load_entry_points=False)
+
+    def make_factory(device: Device | None = None, *, op_segment: bool = True) -> KernelFactory:
+        device = device or Near(DeviceAttributes("/device:CPU:0", "CPU"))
+        return KernelFactory(host, device, "the functions", op_segment=op_segment)  # type: ignore[arg-type]
+
+    make_factory.host = host  # type: ignore[attr-defined]
+    return make_factory
+
+
+def graph_of(make: Any, *nodes: Any, functions: Any = ()) -> Any:
+    return graph_from_graph_def(graph_def(*nodes, functions=functions), make.host.ops)
+
+
+def test_e11_a_kernel_is_bound_to_node_device_namespace_and_functions(make: Any) -> None:
+    factory = make()
+    made = factory.create(graph_of(make, X, neg("n")).node("n"))
+    assert (made.node_name, made.op, made.device.name) == ("n", "Neg", "/device:CPU:0")
+    assert made.functions == "the functions"
+    assert made.compute(5) == ("namespace of numpy", 5)
+
+
+def test_e11_stateful_kernels_are_shared_by_the_executors_of_a_session(
+    make: Any, plugin: Plugin
+) -> None:
+    device = Near(DeviceAttributes("/device:CPU:0", "CPU"))
+    graph = graph_of(make, X, node_def("s", "Abs", "x", T="float32"), neg("n"))
+    one, other = make(device), make(device)
+    assert one.create(graph.node("s")) is other.create(graph.node("s"))
+    assert one.create(graph.node("n")) is not other.create(graph.node("n"))
+    assert plugin.made == 1
+
+
+def test_e11_stateful_kernels_of_a_function_belong_to_its_executor(
+    make: Any, plugin: Plugin
+) -> None:
+    device = Near(DeviceAttributes("/device:CPU:0", "CPU"))
+    node = graph_of(make, X, node_def("s", "Abs", "x", T="float32")).node("s")
+    first = make(device, op_segment=False).create(node)
+    assert make(device, op_segment=False).create(node) is not first
+    assert plugin.made == 2
+
+
+def test_e11_a_constant_is_copied_to_its_device_once_but_strings_are_not(make: Any) -> None:
+    factory = make(Far(DeviceAttributes("/device:NPU:0", "NPU")))
+    text = const_def("s", np.array([b"a"], object))
+    graph = graph_of(make, const_def("c", [1.0]), text)
+    factory.choose_all(graph)
+    kernel = factory.create(graph.node("c"))
+    assert kernel.compute()[0] == "far"
+    assert kernel.compute()[1] is kernel.compute()[1]
+    assert factory.create(graph.node("s")).compute().tolist() == [b"a"]
+
+
+def test_e11_a_host_kernel_is_given_numpy_on_any_device(make: Any) -> None:
+    factory = make(Far(DeviceAttributes("/device:NPU:0", "NPU")))
+    graph = graph_of(make, X, node_def("t", "AsString", "x", T="float32"))
+    assert factory.create(graph.node("t")).compute(1) is np
+
+
+def test_g3_all_missing_kernels_are_told_at_once_by_op(make: Any) -> None:
+    twos = [node_def(f"two{i}", "Square", "x", T="float32") for i in range(7)]
+    graph = graph_of(make, X, neg("n"), node_def("e", "Exp", "x", T="float32"), *twos)
+    with pytest.raises(errors.NotFoundError) as caught:
+        make().choose_all(graph)
+    error = caught.value
+    assert error.message.startswith(
+        "2 ops have no kernel on /device:CPU:0:\n  Exp (node e): no kern"
+    )
+    assert "Square (node two0, two1, two2, two3, two4 and 2 more): " in error.message
+    assert "It has kernels for device types NPU." in error.message
+    assert (error.node, error.op, error.device) == ("e", "Exp", "/device:CPU:0")
+
+
+def test_g3_ends_and_calls_of_functions_need_no_kernel(make: Any) -> None:
+    function = function_def("f", {"x": "float32"}, {"y": ("float32", "x")})
+    end = node_def("r", "_Retval", "c", T="float32", index=0)
+    graph = graph_of(make, X, node_def("c", "f", "x"), end, functions=[function])
+    factory = make()
+    factory.choose_all(graph)
+    made = factory.create(graph.node("c"))
+    assert (made.op, made.definition.async_) == ("f", True)
+
+
+def test_s12_a_kernel_that_cannot_be_made_names_node_and_plugin(make: Any) -> None:
+    graph = graph_of(make, X, node_def("s", "Sign", "x", T="float32"))
+    factory = make()
+    with pytest.raises(errors.InternalError, match="KeyError: 'cannot be made'") as caught:
+        factory.create(graph.node("s"))
+    error = caught.value
+    assert (error.node, error.op, error.device) == ("s", "Sign", "/device:CPU:0")
+    assert "Plugin" in error.plugin
+    assert error.node_def.name == "s"
+    assert isinstance(error.__cause__, KeyError)
+
+
+def test_g3_the_types_that_were_asked_for_are_told(make: Any) -> None:
+    node = node_def("i", "Exp", "x", T="float32")
+    with pytest.raises(errors.NotFoundError, match=r"'Exp' on device type 'CPU' \(T=float32\)"):
+        make().choose(graph_of(make, X, node).node("i"))

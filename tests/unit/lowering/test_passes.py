@@ -1,0 +1,102 @@
+"""Running graph passes (row P4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphmill import errors, proto
+from graphmill.graph.graph import Graph
+from graphmill.lowering.passes import DISABLE_VARIABLE, PassOptions, check_needed, run_passes
+from graphmill.plugin.host import Host
+from graphmill.plugin.markers import hookimpl
+
+
+class Passes:
+    """A plugin with passes that note their turn."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.error: BaseException | None = None
+
+    @hookimpl
+    def graphmill_register_passes(self, passes: Any) -> None:
+        def note(name: str) -> Any:
+            return lambda graph, options: self.log.append(name)
+
+        passes.add("late", note("late"), phase="POST_PLACEMENT", order=5)
+        passes.add("b", note("b"), phase="POST_PLACEMENT")
+        passes.add("a", note("a"), phase="POST_PLACEMENT")
+        passes.add("early", note("early"), phase="POST_PLACEMENT", order=-5)
+        passes.add("elsewhere", note("elsewhere"), phase="POST_PARTITIONING")
+        passes.add("fails", self.fail, phase="POST_REWRITE_FOR_EXEC")
+
+    def fail(self, graph: Any, options: Any) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def plugin() -> Passes:
+    return Passes()
+
+
+@pytest.fixture
+def run(plugin: Passes) -> Any:
+    host = Host(plugins=[plugin], load_entry_points=False)
+
+    def run_phase(phase: str, forbidden: Any = ()) -> list[str]:
+        options = PassOptions(proto.ConfigProto(), None, host, frozenset(forbidden))  # type: ignore[arg-type]
+        run_passes(phase, Graph(), options)
+        return plugin.log
+
+    return run_phase
+
+
+def test_p4_the_passes_of_a_phase_run_in_their_order(run: Any) -> None:
+    assert run("POST_PLACEMENT") == ["early", "a", "b", "late"]
+
+
+def test_p4_passes_can_be_switched_off(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DISABLE_VARIABLE, "b,early")
+    assert run("POST_PLACEMENT", forbidden=["late"]) == ["a"]
+
+
+def test_p4_a_status_error_of_a_pass_stays_what_it_is(run: Any, plugin: Passes) -> None:
+    plugin.error = errors.InvalidArgumentError("bad graph", node="n")
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        run("POST_REWRITE_FOR_EXEC")
+    assert caught.value is plugin.error
+    assert "Passes" in caught.value.plugin
+
+
+def test_p4_any_other_error_names_pass_phase_and_plugin(run: Any, plugin: Passes) -> None:
+    plugin.error = KeyError("oops")
+    with pytest.raises(errors.InternalError) as caught:
+        run("POST_REWRITE_FOR_EXEC")
+    text = caught.value.message
+    assert "the graph pass 'fails' of plugin" in text
+    assert "failed in phase POST_REWRITE_FOR_EXEC: KeyError: 'oops'" in text
+    assert caught.value.__cause__ is plugin.error
+
+
+def test_e1_an_executor_that_needs_a_pass_says_so(
+    plugin: Passes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(plugins=[plugin], load_entry_points=False)
+
+    class Factory:
+        needs_passes = ("a", "b")
+
+    check_needed(Factory, "MINE", host)  # type: ignore[arg-type]
+    monkeypatch.setenv(DISABLE_VARIABLE, "b")
+    with pytest.raises(
+        errors.FailedPreconditionError, match="'MINE' needs the graph pass 'b', whi"
+    ):
+        check_needed(Factory, "MINE", host)  # type: ignore[arg-type]
+    Factory.needs_passes = ("a", "c")
+    with pytest.raises(
+        errors.FailedPreconditionError, match="'c', which is not registered; passes"
+    ):
+        check_needed(Factory, "MINE", host)  # type: ignore[arg-type]

@@ -1,0 +1,236 @@
+"""The graph of one signature: cut at feeds, pruned to what is needed (row S4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphmill import dtypes, errors
+from graphmill.graph.algorithms import ancestors
+from graphmill.graph.import_export import graph_from_graph_def, graph_to_graph_def
+from graphmill.lowering.prune import ClientEnd, build_client_graph
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.testing.graphs import RandomGraph, graphs
+from graphmill.testing.messages import const_def, graph_def, node_def
+
+OPS = OpRegistry()
+FULL = graph_from_graph_def(
+    graph_def(
+        node_def("x", "Placeholder", dtype="float32", device="/cpu:0"),
+        node_def("y", "Neg", "x", T="float32"),
+        node_def("z", "AddV2", "y", "x", T="float32"),
+        node_def("parts", "Unpack", "z", T="float32", num=2),
+        node_def("after_x", "NoOp", "^x"),
+        node_def("after_y", "NoOp", "^y", "^after_x"),
+        node_def("v", "VariableV2", dtype="float32", shape=None),
+        node_def("assign", "Assign", "v", "y", T="float32"),
+        node_def("other", "Neg", "z", T="float32"),
+    ),
+    OPS,
+)
+
+
+def client(feeds: Any = (), fetches: Any = (), targets: Any = (), full: Any = FULL) -> Any:
+    return build_client_graph(full, OPS, feeds, fetches, targets)
+
+
+def names(found: Any) -> set[str]:
+    return {node.name for node in found.graph}
+
+
+def inputs(found: Any, name: str) -> list[str]:
+    node = found.graph.node(name)
+    control = [f"^{src.name}" for src in node.control_inputs]
+    return [edge.tensor_name for edge in node.in_edges] + control
+
+
+def test_s4_what_no_fetch_or_target_needs_is_dropped() -> None:
+    assert names(client([], ["y:0"])) == {"x", "y", "_retval_y_0_0"}
+    assert names(client([], [], ["after_y"])) == {"x", "y", "after_x", "after_y"}
+
+
+def test_s4_consumers_of_a_fed_tensor_read_the_argument() -> None:
+    found = client(["y:0"], ["z:0"])
+    assert names(found) == {"x", "z", "_arg_y_0_0", "_retval_z_0_0"}
+    assert inputs(found, "z") == ["_arg_y_0_0", "x"]
+
+
+def test_s4_feeds_and_fetches_are_numbered_in_their_order() -> None:
+    found = client(["y:0", "x:0"], ["parts:1", "z:0"])
+    ends = {
+        node.name: node.attrs["index"] for node in found.graph if node.op in ("_Arg", "_Retval")
+    }
+    assert ends == {"_arg_y_0_0": 0, "_arg_x_0_1": 1, "_retval_parts_1_0": 0, "_retval_z_0_1": 1}
+    assert found.feed_types == (dtypes.float32,) * 2
+    assert found.fetch_types == (dtypes.float32,) * 2
+
+
+def test_s4_a_tensor_that_is_fed_and_fetched_goes_through() -> None:
+    found = client(["y:0"], ["y:0"])
+    assert names(found) == {"_arg_y_0_0", "_retval_y_0_0"}
+    assert inputs(found, "_retval_y_0_0") == ["_arg_y_0_0"]
+
+
+def test_s4_one_output_may_be_fed_and_the_other_computed() -> None:
+    found = client(["parts:0"], ["parts:0", "parts:1"])
+    assert inputs(found, "_retval_parts_0_0") == ["_arg_parts_0_0"]
+    assert inputs(found, "_retval_parts_1_1") == ["parts:1"]
+
+
+def test_s4_control_edges_of_a_fed_placeholder_come_from_the_argument() -> None:
+    found = client(["x:0"], [], ["after_x"])
+    assert names(found) == {"_arg_x_0_0", "after_x"}
+    assert inputs(found, "after_x") == ["^_arg_x_0_0"]
+
+
+def test_s4_control_edges_of_other_fed_nodes_stay() -> None:
+    found = client(["y:0"], [], ["after_y"])
+    assert "y" in names(found)
+    assert inputs(found, "after_y") == ["^y", "^after_x"]
+
+
+def test_s4_a_fed_reference_is_a_value() -> None:
+    found = client(["v:0"], ["v:0"])
+    assert found.feed_types == found.fetch_types == (dtypes.float32,)
+    with pytest.raises(
+        errors.InvalidArgumentError, match="Input 0 of node assign was passed float"
+    ):
+        client(["v:0"], ["assign:0"])
+
+
+def test_s4_devices_of_feeds_and_attrs_of_nodes_are_kept() -> None:
+    found = client(["x:0"], ["y:0"])
+    assert found.graph.node("_arg_x_0_0").device == "/cpu:0"
+    assert found.graph.node("y").attrs is FULL.node("y").attrs
+    assert found.graph.library is FULL.library
+
+
+def test_s4_the_full_graph_is_not_changed() -> None:
+    before = graph_to_graph_def(FULL)
+    client(["y:0"], ["z:0", "parts:1"], ["assign"])
+    assert graph_to_graph_def(FULL) == before
+    assert FULL.edit_count == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (([], [], []), errors.InvalidArgumentError, "at least one target to fetch or execute"),
+        ((["x:0"], [], []), errors.InvalidArgumentError, "at least one target"),
+        ((["x:0", "x:0"], ["y:0"]), errors.InvalidArgumentError, "'x:0' is fed more than once"),
+        ((["xx:0"], ["y:0"]), errors.NotFoundError, "feed 'xx' does not exist"),
+        (([], ["yy:0"]), errors.NotFoundError, "fetch 'yy' does not exist: .*mean 'y'"),
+        (([], ["parts:2"]), errors.NotFoundError, "'parts:2' .*has 2 outputs"),
+        (([], [], ["zz"]), errors.NotFoundError, "target 'zz' does not exist: .*mean 'z'"),
+        (([], ["^y"]), errors.NotFoundError, "has 1 outputs"),
+        (([], [], ["_SINK"]), errors.NotFoundError, "'_SINK' does not exist"),
+    ],
+)
+def test_s4_what_cannot_be_asked_for(arguments: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        client(*arguments)
+
+
+def test_s4_source_is_not_copied() -> None:
+    full = graph_from_graph_def(graph_to_graph_def(FULL), OPS)
+    full.connect_source_and_sink()
+    assert names(client([], ["y:0"], full=full)) == {"x", "y", "_retval_y_0_0"}
+
+
+def test_s4_ends_of_functions_are_not_mixed_up_with_the_clients() -> None:
+    """The argument of a graph that was cut before would read what is fed for another tensor."""
+    full = graph_from_graph_def(
+        graph_def(
+            node_def("_arg_x_0_0", "_Arg", T="float32", index=0),
+            node_def("x", "Placeholder", dtype="float32"),
+            node_def("sum", "AddV2", "_arg_x_0_0", "x", T="float32"),
+            node_def("out", "_Retval", "sum", T="float32", index=0),
+        ),
+        OPS,
+    )
+    for arguments in ((["x:0"], ["sum:0"]), (["x:0", "_arg_x_0_0:0"], [], ["out"])):
+        with pytest.raises(
+            errors.InvalidArgumentError, match="is an end of a function's graph"
+        ) as e:
+            client(*arguments, full=full)
+        assert e.value.op in ("_Arg", "_Retval")
+    found = client(["x:0", "_arg_x_0_0:0"], ["sum:0"], full=full)
+    assert inputs(found, "sum") == ["_arg__arg_x_0_0_0_1", "_arg_x_0_0"]
+
+
+def test_s4_names_that_are_taken_get_another_end() -> None:
+    full = graph_from_graph_def(
+        graph_def(
+            node_def("x", "Placeholder", dtype="float32"),
+            node_def("_arg_x_0_0", "Neg", "x", T="float32"),
+            node_def("_retval__arg_x_0_0_0_0", "Neg", "_arg_x_0_0", T="float32"),
+        ),
+        OPS,
+    )
+    found = client(["x:0"], ["_arg_x_0_0:0"], ["_retval__arg_x_0_0_0_0"], full=full)
+    assert inputs(found, "_arg_x_0_0") == ["_arg_x_0_0_"]
+    assert inputs(found, "_retval__arg_x_0_0_0_0_") == ["_arg_x_0_0"]
+
+
+def test_s8_a_partial_run_sends_and_receives() -> None:
+    end = ClientEnd("/job:localhost/replica:0/task:0/device:CPU:0", 77)
+    found = build_client_graph(FULL, OPS, ["x:0"], ["y:0", "z:0"], [], end)
+    recv = found.graph.node("_recv_x_0_0")
+    send = found.graph.node("_send_z_0_1")
+    assert (recv.op, send.op) == ("_Recv", "_Send")
+    assert recv.attrs["tensor_name"] == b"x:0"
+    assert recv.attrs["send_device_incarnation"] == send.attrs["send_device_incarnation"] == 77
+    assert recv.attrs["client_terminated"] is True
+    assert found.needed_feeds() == {"y:0": {"x:0"}, "z:0": {"x:0"}}
+
+
+@given(graphs(OPS), st.data())
+@settings(max_examples=60, deadline=None)
+def test_s4_exactly_the_ancestors_up_to_the_feeds_are_kept(
+    random: RandomGraph, data: st.DataObject
+) -> None:
+    full = graph_from_graph_def(random.graph_def, OPS)
+    tensors = [f"{node.name}:{i}" for node in full for i in range(node.num_outputs)]
+    some = st.lists(st.sampled_from(tensors), max_size=4, unique=True)
+    feeds = data.draw(some)
+    fetches = data.draw(some.filter(bool))
+    targets = data.draw(st.lists(st.sampled_from([node.name for node in full]), max_size=2))
+    found = client(feeds, fetches, targets, full=full)
+    kept = [n for n in found.graph if n.op not in ("_Arg", "_Retval")]
+
+    # The same by the rules, edge by edge, on the full graph.
+    fed = {(full.node(name.split(":")[0]), int(name.split(":")[1])) for name in feeds}
+    fed_placeholders = {node for node, _ in fed if node.op == "Placeholder"}
+    expected = {full.node(t) for t in targets}
+    expected |= {
+        full.node(f.split(":")[0])
+        for f in fetches
+        if (full.node(f.split(":")[0]), int(f.split(":")[1])) not in fed
+    }
+    while True:
+        grown = expected | {
+            edge.src
+            for node in expected
+            for edge in node.in_edges
+            if (edge.src, edge.src_output) not in fed
+        }
+        grown |= {s for n in expected for s in n.control_inputs if s not in fed_placeholders}
+        if grown == expected:
+            break
+        expected = grown
+    assert {node.name for node in kept} == {node.name for node in expected}
+    ends = [node for node in found.graph if node.op == "_Retval"]
+    assert len(ends) == len(fetches)
+    roots = [*ends, *(found.graph.node(t) for t in targets)]
+    unused = [node for node in found.graph if node not in ancestors(roots)]
+    assert all(node.op == "_Arg" for node in unused)
+
+
+def test_s4_a_constant_may_be_fed() -> None:
+    full = graph_from_graph_def(
+        graph_def(const_def("c", 1.0), node_def("y", "Neg", "c", T="float32")), OPS
+    )
+    assert names(client(["c:0"], ["y:0"], full=full)) == {"_arg_c_0_0", "y", "_retval_y_0_0"}
