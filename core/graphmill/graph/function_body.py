@@ -21,7 +21,7 @@ from graphmill.graph.import_export import (
 from graphmill.ops.attr_types import AttrPlaceholder, FuncAttr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from graphmill import proto
     from graphmill.dtypes import DType
@@ -85,8 +85,8 @@ class _Builder:
         self.graph = Graph()
         self.graph.library = library
         self.body_names = {node_def.name for node_def in function.node_def}
-        # What body inputs may name: "arg", "arg:i", "node:output", "node:output:i".
-        self.outputs: dict[str, tuple[Node, int]] = {}
+        # What body inputs may name: "arg:i", "node:output:i"; a list whole: "arg", "node:output".
+        self.outputs: dict[str, list[tuple[Node, int]]] = {}
 
     def build(self) -> FunctionBody:
         arg_types = self._add_args()
@@ -106,6 +106,7 @@ class _Builder:
         types: list[DType] = []
         for position, arg in enumerate(self.signature.input_args):
             declared = self.function.arg_attr.get(position)
+            whole = self.outputs[arg.name] = []
             for offset, dtype in enumerate(arg.types(self.attrs)):
                 name = arg.name if not arg.is_list else f"{arg.name}_{offset}"
                 attrs = {"T": dtype, "index": len(types)}
@@ -115,9 +116,8 @@ class _Builder:
                     self._free_name(name), op_def, attrs=op_def.with_defaults(attrs)
                 )
                 types.append(dtype)
-                self.outputs[f"{arg.name}:{offset}"] = (node, 0)
-                if not offset:
-                    self.outputs[arg.name] = (node, 0)
+                self.outputs[f"{arg.name}:{offset}"] = [(node, 0)]
+                whole.append((node, 0))
         return tuple(types)
 
     def _free_name(self, name: str) -> str:
@@ -139,10 +139,10 @@ class _Builder:
             raise
         keep_extras(node, node_def)
         for output, (start, stop) in op_def.output_ranges(attrs).items():
-            for offset, index in enumerate(range(start, stop)):
-                self.outputs[f"{node.name}:{output}:{offset}"] = (node, index)
-            if start < stop:
-                self.outputs[f"{node.name}:{output}"] = (node, start)
+            whole = [(node, index) for index in range(start, stop)]
+            self.outputs[f"{node.name}:{output}"] = whole
+            for offset, tensor in enumerate(whole):
+                self.outputs[f"{node.name}:{output}:{offset}"] = [tensor]
         return node
 
     def _substituted(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class _Builder:
             if text.startswith("^"):
                 control.append(self._node(text[1:], f"control input of '{node.name}'"))
             else:
-                sources.append(self._output(text, f"input of '{node.name}'"))
+                sources.extend(self._tensors(text, f"input of '{node.name}'"))
         try:
             check_inputs(node, [output_type(src, index) for src, index in sources])
         except InvalidArgumentError as error:
@@ -190,20 +190,24 @@ class _Builder:
                 raise InvalidArgumentError(
                     f"function '{self.signature.name}' does not say where output {arg.name!r} is"
                 )
-            for offset, dtype in enumerate(arg.types(self.attrs)):
-                source = self._result(text, offset, arg.is_list)
+            for source, dtype in self._result(text, arg.types(self.attrs)):
                 attrs = op_def.with_defaults({"T": dtype, "index": len(types)})
                 name = self._free_name(f"{arg.name}_RetVal")
                 rets.append(self.graph.add_node(name, op_def, [source], attrs=attrs))
                 types.append(dtype)
         return tuple(types), rets
 
-    def _result(self, text: str, offset: int, is_list: bool) -> tuple[Node, int]:
-        """Return where an element of a result comes from; a list result names its first element."""
-        found = self._output(text, "result")
-        return (found[0], found[1] + offset) if is_list else found
+    def _result(self, text: str, types: Sequence[DType]) -> list[tuple[tuple[Node, int], DType]]:
+        """Return where each element of a result comes from, with its type."""
+        found = self._tensors(text, "result")
+        if len(found) != len(types):
+            raise InvalidArgumentError(
+                f"function '{self.signature.name}': result is '{text}', which is {len(found)} "
+                f"tensors, expected {len(types)}"
+            )
+        return list(zip(found, types, strict=True))
 
-    def _output(self, text: str, what: str) -> tuple[Node, int]:
+    def _tensors(self, text: str, what: str) -> list[tuple[Node, int]]:
         found = self.outputs.get(text)
         if found is None:
             raise InvalidArgumentError(
