@@ -19,7 +19,7 @@ from graphmill.errors import (
 from graphmill.graph.algorithms import topological_order
 from graphmill.graph.graph import PRODUCER_VERSION, Graph, Versions, check_inputs, output_type
 from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name, tensor_name
-from graphmill.ops.attr_types import TensorAttr
+from graphmill.ops.attr_types import AttrPlaceholder, TensorAttr
 from graphmill.ops.attr_value import attr_from_proto, attrs_to_proto
 
 if TYPE_CHECKING:
@@ -179,6 +179,12 @@ def check_node_attrs(op_def: OpDef, attrs: Mapping[str, Any], node_name: str) ->
                 ", ".join(unknown),
             )
     op_def.check_attrs(known)
+    if AttrPlaceholder in map(type, known.values()):
+        name, value = next(it for it in known.items() if isinstance(it[1], AttrPlaceholder))
+        raise InvalidArgumentError(
+            f"attr {name!r} of op {op_def.name} is the placeholder {value.name!r}, which has a "
+            "value only in a function that is instantiated"
+        )
 
 
 def keep_extras(node: Node, node_def: proto.NodeDef) -> None:

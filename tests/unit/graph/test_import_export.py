@@ -17,6 +17,7 @@ from graphmill.graph.import_export import (
     graph_to_graph_def,
     node_to_node_def,
 )
+from graphmill.ops.attr_types import AttrPlaceholder
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.testing.graphs import RandomGraph, graphs
 from graphmill.testing.messages import const_def, function_def, graph_def, node_def
@@ -172,6 +173,16 @@ BAD: dict[str, tuple[Sequence[Any], type[errors.OpError], str]] = {
         [node_def("s", "Placeholder", dtype="string"), node_def("y", "Neg", "s", T="string")],
         errors.InvalidArgumentError,
         "string is not one of",
+    ),
+    "placeholder of a function": (
+        [node_def("y", "Unpack", "old", T="float32", num=AttrPlaceholder("N"))],
+        errors.InvalidArgumentError,
+        "'N'",
+    ),
+    "unbound attr": (
+        [node_def("y", "Placeholder", dtype="float32", shape=AttrPlaceholder("S"))],
+        errors.InvalidArgumentError,
+        "attr 'shape' of op Placeholder is the placeholder 'S'",
     ),
     "attr below its minimum": (
         [X, node_def("y", "Pack", T="float32", N=0)],

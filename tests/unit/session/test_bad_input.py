@@ -108,7 +108,7 @@ def test_a_file_that_is_no_model_or_not_there(tmp_path: Path) -> None:
         (
             [node_def("z", "Placeholder", dtype=AttrPlaceholder("T"))],
             errors.InvalidArgumentError,
-            ["'dtype' is the placeholder 'T' of a function body"],
+            ["'dtype' of op Placeholder is the placeholder 'T'"],
         ),
         (
             [node_def("z", "Placeholder", dtype=proto.AttrValue(type=0))],  # type: ignore[arg-type]

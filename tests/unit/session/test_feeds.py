@@ -15,7 +15,7 @@ import graphmill
 from graphmill import dtypes, errors, ops
 from graphmill.graph.builder import Graph
 from graphmill.graph.import_export import graph_from_graph_def
-from graphmill.ops.attr_types import AttrPlaceholder, ShapeAttr
+from graphmill.ops.attr_types import ShapeAttr
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.session.feeds import feed_converter, static_shape
 from graphmill.testing.messages import const_def, graph_def, node_def
@@ -206,11 +206,6 @@ def test_s6_the_graph_says_shapes_of_other_tensors_by_an_attr() -> None:
 def test_s6_a_malformed_shape_attr_says_nothing(shapes: Any) -> None:
     malformed = node("Identity", "c", T="float32", _output_shapes=shapes)
     assert static_shape(malformed, 0, 1395) is None
-
-
-def test_s6_a_shape_that_is_a_placeholder_says_nothing() -> None:
-    unbound = node("Placeholder", dtype="float32", shape=AttrPlaceholder("S"))
-    assert static_shape(unbound, 0, 1395) is None
 
 
 # --------------------------------------------------------------------------------------- in a run
