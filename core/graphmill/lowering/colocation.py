@@ -32,9 +32,8 @@ class ColocationGroups:
     def add(self, nodes: Iterable[Node]) -> None:
         """Take in what nodes say of themselves and what their inputs ask for."""
         for node in nodes:
-            for entry in node.attrs.get(CLASS_ATTR) or ():
-                if entry.startswith(_PREFIX):
-                    self._join(entry.removeprefix(_PREFIX).decode(), node.name)
+            for group in _groups_named_by(node):
+                self._join(group, node.name)
             for edge in node.in_edges:
                 if must_colocate(edge):
                     self._join(edge.src.name, node.name)
@@ -53,6 +52,18 @@ class ColocationGroups:
         a, b = self.find(first), self.find(second)
         if a != b:
             self._parent[b] = a
+
+
+def _groups_named_by(node: Node) -> list[str]:
+    """Return the groups that a node asks for; an attr of another type asks for none."""
+    entries = node.attrs.get(CLASS_ATTR)
+    if not isinstance(entries, tuple):
+        return []
+    return [
+        entry.removeprefix(_PREFIX).decode("utf-8", "surrogateescape")
+        for entry in entries
+        if isinstance(entry, bytes) and entry.startswith(_PREFIX)
+    ]
 
 
 def must_colocate(edge: Edge) -> bool:
