@@ -220,7 +220,7 @@ def test_e8_the_first_error_wakes_what_waits(plugin, host, executor_type) -> Non
         assert not caught.value.is_derived
 
 
-@pytest.mark.parametrize("executor_type", EVERYTHING)
+@pytest.mark.parametrize("executor_type", [*EVERYTHING, "SINGLE_THREADED_EXECUTOR"])
 def test_e13_a_timeout_ends_a_step_that_waits(plugin, host, executor_type) -> None:
     options = graphmill.RunOptions(timeout_in_ms=30)
     settings = config(executor_type)

@@ -55,6 +55,21 @@ def step_cancelled(reason: OpError | None) -> OpError:
     return CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
 
 
+def with_reason(error: OpError, reason: OpError | None) -> OpError:
+    """Return what a node failed with in a step that `reason` has cancelled (None: it was not).
+
+    A node that only noticed the cancellation before the executor did is not to blame.
+    """
+    if reason is None or not isinstance(error, CancelledError):
+        return error
+    error.is_derived = True
+    if isinstance(reason, DeadlineExceededError):
+        return reason
+    if reason.message not in error.message:
+        error.message += f": {reason.message}"
+    return error
+
+
 def at_node(
     error: OpError, node: Node, kernel: OpKernel | None, device: str, iteration: str = ""
 ) -> OpError:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.errors import CancelledError, DeadlineExceededError, InternalError, OpError
+from graphmill.errors import InternalError, OpError
 from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled
+from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled, with_reason
 from graphmill.runtime.kernel_io import check_output, check_outputs, read_refs
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.step_stats import NodeStats, describe_outputs, now, thread_id
@@ -295,14 +295,10 @@ class ExecutorState:
 
     def _error_at(self, item: NodeItem, iteration: Any, error: BaseException) -> OpError:
         """Return what was raised as a status error with its place, or what it is derived from."""
-        status = as_status(error, item.kernel)
-        reason = self.args.cancel_reason() if isinstance(status, CancelledError) else None
-        if reason is not None:
-            status.is_derived = True
-            if isinstance(reason, DeadlineExceededError):
-                return reason
-            if reason.message not in status.message:
-                status.message += f": {reason.message}"
+        reason = self.args.cancel_reason()
+        status = with_reason(as_status(error, item.kernel), reason)
+        if status is reason:
+            return status  # no node's fault
         device = self._executor.params.device.name
         return at_node(status, item.node, item.kernel, device, iteration.name)
 

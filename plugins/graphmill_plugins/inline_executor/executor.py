@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill.errors import InternalError, OpError, UnimplementedError
 from graphmill.graph.algorithms import topological_order
 from graphmill.runtime.executor import Executor, ExecutorFactory
-from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled
+from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled, with_reason
 from graphmill.runtime.kernel_io import (
     check_output,
     check_outputs,
@@ -148,8 +148,11 @@ class SingleThreadedExecutor(Executor):
                     slots[instruction.output] = result
                 else:
                     self._run_special(instruction, inputs, slots, args)
-        except Exception as error:  # noqa: BLE001 - the border to plugins' code: all becomes typed
-            raise self._error_at(instruction, error) from error.__cause__
+        except Exception as error:
+            status = self._error_at(instruction, error, args)
+            if status is error:
+                raise
+            raise status from error
         if args.sync_on_finish:
             self.params.device.sync()
 
@@ -161,10 +164,15 @@ class SingleThreadedExecutor(Executor):
                 if instruction.kernel is not None:
                     delete(instruction.kernel)
 
-    def _error_at(self, instruction: Instruction | None, error: Exception) -> OpError:
+    def _error_at(
+        self, instruction: Instruction | None, error: Exception, args: ExecutorArgs
+    ) -> OpError:
         if instruction is None:
             return as_status(error, None)
-        status = as_status(error, instruction.kernel)
+        reason = args.cancel_reason()
+        status = with_reason(as_status(error, instruction.kernel), reason)
+        if status is reason:
+            return status  # no node's fault
         return at_node(status, instruction.node, instruction.kernel, self.params.device.name)
 
     def _run_special(

@@ -14,7 +14,7 @@ from graphmill.ops.op_registry import OpRegistry
 from graphmill.registry import Provenance
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.kernel import KernelDef, OpKernel
-from graphmill.runtime.kernel_errors import as_status, at_node
+from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled, with_reason
 from graphmill.runtime.kernel_io import (
     check_output,
     check_outputs,
@@ -166,3 +166,26 @@ def test_s12_the_plugin_is_named_unless_it_is_built_in(owner: Any, plugin: str |
     kernel = OpKernel(some_kernel, KernelDef(("Neg",), some_kernel), "n", "Neg", owner=owner)
     error = at_node(errors.AbortedError("x"), GRAPH.node("x"), kernel, "/device:CPU:0")
     assert error.plugin == plugin
+
+
+def test_e13_a_cancelled_step_has_an_error_of_its_own() -> None:
+    """The reason may be that of many steps, and each error gets the place of its node."""
+    reason = errors.CancelledError("Session has been closed.")
+    error = step_cancelled(reason)
+    assert error is not reason
+    assert error.message == "the step was cancelled: Session has been closed."
+    assert step_cancelled(None).message == "the step was cancelled"
+    deadline = errors.DeadlineExceededError("late")
+    assert step_cancelled(deadline) is deadline
+
+
+def test_e13_a_node_that_only_noticed_a_cancellation_is_not_to_blame() -> None:
+    noticed, deadline = errors.CancelledError("noticed"), errors.DeadlineExceededError("late")
+    assert with_reason(noticed, None) is noticed
+    assert not noticed.is_derived
+    assert with_reason(noticed, errors.AbortedError("enough")) is noticed
+    assert (noticed.message, noticed.is_derived) == ("noticed: enough", True)
+    assert with_reason(noticed, errors.AbortedError("enough")).message == "noticed: enough"
+    assert with_reason(noticed, deadline) is deadline
+    other = errors.OutOfRangeError("end")
+    assert with_reason(other, deadline) is other
