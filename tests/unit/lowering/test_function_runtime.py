@@ -12,6 +12,7 @@ import graphmill
 from graphmill import dtypes, errors
 from graphmill.lowering.function_runtime import MAX_CALL_DEPTH
 from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
 from graphmill.testing.messages import const_def, function_def, graph_def, node_def
 
 if TYPE_CHECKING:
@@ -252,3 +253,82 @@ def test_e10_a_result_in_a_branch_not_taken_is_told() -> None:
         pytest.raises(errors.InvalidArgumentError, match=r"not taken|not evaluated"),
     ):
         session.run("y:0", {"x:0": 1})
+
+
+class CallPlugin:
+    """An op whose kernel calls a function and waits for it, holding up its thread."""
+
+    @graphmill.hookimpl
+    def graphmill_register_ops(self, ops: Any) -> None:
+        x, y = ArgDef("x", dtypes.int32), ArgDef("y", dtypes.int32)
+        ops.add(OpDef("Probe>Call", (x,), (y,), (AttrDef("f", "func"),), is_stateful=True))
+
+    @graphmill.hookimpl
+    def graphmill_register_kernels(self, kernels: Any) -> None:
+        @graphmill.kernel("Probe>Call", stateful=True)
+        def call(ctx: Any, x: Any, *, f: Any) -> Any:
+            (y,) = ctx.functions.run(ctx.functions.instantiate(f.name, f.attrs), [x], ctx)
+            return y
+
+        kernels.add(call)
+
+
+def calling(function: Any, *others: Any, config: Any = None) -> Any:
+    call = node_def("y", "Probe>Call", "x", f=FuncAttr(function.signature.name))
+    message = graph_def(X, call, functions=[function, *others])
+    host = graphmill.Host(plugins=[CallPlugin()])
+    return graphmill.Session(graph=message, host=host, config=config)
+
+
+def test_e10_a_kernel_may_call_a_function_and_wait_for_it() -> None:
+    with calling(SUM_TO[0], *SUM_TO[1:]) as session:
+        assert session.run("y:0", {"x:0": 10}) == 55
+        assert session.run("y:0", {"x:0": 100}) == 5050
+
+
+def test_e10_what_fails_in_a_function_that_is_waited_for_keeps_its_place() -> None:
+    divide = unary("divide", "z:z:0", node_def("z", "FloorDiv", "n", "n", T="int32"))
+    with calling(divide) as session, pytest.raises(errors.InvalidArgumentError) as caught:
+        session.run("y:0", {"x:0": 0})
+    assert caught.value.node == "z"
+
+
+def test_e10_a_result_not_computed_is_told_to_who_waits_for_it() -> None:
+    switch = node_def("switch", "Switch", "n", "no:output:0", T="int32")
+    dead = unary("dead", "switch:output_true:0", const_def("no", np.bool_(False)), switch)
+    with (
+        calling(dead) as session,
+        pytest.raises(errors.InvalidArgumentError, match="'dead': result 0 was not computed"),
+    ):
+        session.run("y:0", {"x:0": 0})
+
+
+TWO_CPUS = {"device_count": {"CPU": 2, "GPU": 0}}
+
+
+def on_two_devices(name: str) -> Any:
+    return unary(
+        name,
+        "there:y:0",
+        node_def("here", "Neg", "n", T="int32", device="/cpu:0"),
+        node_def("there", "Neg", "here:y:0", T="int32", device="/cpu:1"),
+    )
+
+
+def test_e10_a_function_may_run_on_several_devices() -> None:
+    with calling(on_two_devices("f"), config=TWO_CPUS) as session:
+        assert session.run("y:0", {"x:0": 3}) == 3
+    branch = if_node("y", "yes", "x", "f", "f")
+    message = graph_def(
+        X, const_def("yes", np.bool_(True)), branch, functions=[on_two_devices("f")]
+    )
+    with graphmill.Session(graph=message, config=TWO_CPUS) as session:
+        assert session.run("y:0", {"x:0": 3}) == 3
+
+
+def test_e10_each_device_has_its_runtime(runtime: Any) -> None:
+    assert runtime.on_device("/cpu:0") is runtime
+    assert runtime.device.device_type == "CPU"
+    assert runtime.on_device("").device in list(runtime._options.devices)
+    with pytest.raises(errors.InvalidArgumentError, match="has no device '/cpu:7'; it has /job"):
+        runtime.on_device("/cpu:7")

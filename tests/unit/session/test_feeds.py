@@ -330,3 +330,18 @@ def test_s6_a_fed_value_cannot_stand_where_a_variable_is_changed(session: Any) -
         in (caught.value.message)
     )
     assert list(session.run("read:0", {"v:0": X})) == [1, 2]
+
+
+def test_s6_a_handle_that_was_fetched_may_be_fed() -> None:
+    graph = Graph()
+    with graph.as_default():
+        handle = ops.state.var_handle_op(dtype="float32", shape=[], name="v", shared_name="v")
+        ops.state.assign_variable_op(handle, 5.0, name="assign")
+        fed = graph.placeholder("resource", [], name="fed")
+        ops.state.read_variable_op(fed, dtype="float32", name="read")
+    with graphmill.Session(graph=graph) as session:
+        session.run("assign")
+        found = session.run("v:0")
+        assert session.run("read:0", {"fed:0": found}) == 5
+        with pytest.raises(errors.InvalidArgumentError, match="give the handle that was fetched"):
+            session.run("read:0", {"fed:0": 5.0})
