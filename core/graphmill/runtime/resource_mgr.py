@@ -75,16 +75,16 @@ class ResourceMgr:
         """
         with self._lock:
             held = self._containers.setdefault(container or self.default_container, {})
-            found = held.get((kind, name))
-            if found is None:
-                found = factory()
-                if not isinstance(found, kind):
-                    raise InvalidArgumentError(
-                        f"the factory of {name!r} made a {type(found).__name__}, "
-                        f"not a {kind.__name__}"
-                    )
-                held[kind, name] = found
-            return found
+            found: _Resource | None = held.get((kind, name))
+            if found is not None:
+                return found
+            made = factory()
+            if not isinstance(made, kind):
+                raise InvalidArgumentError(
+                    f"the factory of {name!r} made a {type(made).__name__}, not a {kind.__name__}"
+                )
+            held[kind, name] = made
+            return made
 
     def delete(self, container: str, name: str, kind: type[Any]) -> None:
         """Remove a resource.

@@ -63,10 +63,10 @@ class _Collector:
 
     def _visit_sequence(self, fetch: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
         parts = [self.visit(item) for item in fetch]
-        kind = list if isinstance(fetch, list) else type(fetch)
+        kind: Any = list if isinstance(fetch, list) else type(fetch)
         if hasattr(kind, "_make"):  # a namedtuple
             return lambda values: kind._make(part(values) for part in parts)
-        return lambda values: kind([part(values) for part in parts])  # type: ignore[call-arg]
+        return lambda values: kind([part(values) for part in parts])
 
     def _visit_mapping(self, fetch: Mapping[Any, Any]) -> Callable[[Sequence[Any]], Any]:
         parts = {key: self.visit(value) for key, value in fetch.items()}

@@ -109,7 +109,7 @@ def run_step_with_options(
         if timer is not None:
             timer.cancel()
         cancellation.close()
-        if metadata is not None:
+        if metadata is not None and run_metadata is not None:
             _fill_metadata(metadata, executors, run_options, collector, wants_costs)
             give_back(metadata, run_metadata)
         if observers is not None:
