@@ -44,9 +44,7 @@ def partitioned_call(ctx: OpKernelContext, args: list[Value], f: Any, done: Done
 
 
 @kernel("RemoteCall", host_memory=("target",), async_=True)
-def remote_call(
-    ctx: OpKernelContext, target: Value, args: list[Value], f: Any, done: Done
-) -> None:
+def remote_call(ctx: OpKernelContext, target: Value, args: list[Value], f: Any, done: Done) -> None:
     """Call the function `f` on the device `target`; values are copied there and back."""
     name = target.item()
     text = name.decode() if isinstance(name, bytes) else str(name)
