@@ -14,9 +14,9 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._support import checked_axis, checked_shape, shape_text
-from graphmill_plugins.kernels.array_gather import check_depth, take_batches
-from graphmill_plugins.kernels.array_scatter import check_scatter
-from graphmill_plugins.kernels.array_slice import index_maker
+from graphmill_plugins.kernels.array.gather import check_depth, take_batches
+from graphmill_plugins.kernels.array.scatter import check_scatter
+from graphmill_plugins.kernels.array.slice import index_maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from jax import lax
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import shape_text, to_ints
-from graphmill_plugins.kernels.array_order import check_bounds
+from graphmill_plugins.kernels.array.order import check_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

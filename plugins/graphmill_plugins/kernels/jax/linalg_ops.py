@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels.linalg_solve import (
+from graphmill_plugins.kernels.linalg.solve import (
     BLAS_TYPES,
     adjoint_of,
     check_rhs,

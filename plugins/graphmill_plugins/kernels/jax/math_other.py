@@ -10,7 +10,7 @@ from jax import lax
 
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import in_float32
-from graphmill_plugins.kernels.math_cumulative import scan
+from graphmill_plugins.kernels.math.cumulative import scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from jax import lax
 
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels.nn_conv import (
+from graphmill_plugins.kernels.nn.conv import (
     CONV_TYPES,
     check_channels,
     check_depthwise,
@@ -24,7 +24,7 @@ from graphmill_plugins.kernels.nn_conv import (
     general_windows,
     widen,
 )
-from graphmill_plugins.kernels.nn_window import Axis, Windows, make_windows
+from graphmill_plugins.kernels.nn.window import Axis, Windows, make_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

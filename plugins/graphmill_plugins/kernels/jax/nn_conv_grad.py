@@ -14,15 +14,15 @@ import jax.numpy as jnp
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels.jax.nn_conv import convolve, grouped_depthwise, shifted_depthwise
-from graphmill_plugins.kernels.nn_conv import CONV_TYPES, widen
-from graphmill_plugins.kernels.nn_conv_grad import (
+from graphmill_plugins.kernels.nn.conv import CONV_TYPES, widen
+from graphmill_plugins.kernels.nn.conv_grad import (
     depthwise_plan,
     input_plan,
     kernel_plan,
     sizes_of,
     windows_3d,
 )
-from graphmill_plugins.kernels.nn_window import Windows, make_windows
+from graphmill_plugins.kernels.nn.window import Windows, make_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

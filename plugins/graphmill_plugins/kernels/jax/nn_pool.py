@@ -16,9 +16,9 @@ from jax import lax
 
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels.nn_conv import widen
-from graphmill_plugins.kernels.nn_loss import check_top_k
-from graphmill_plugins.kernels.nn_pool import (
+from graphmill_plugins.kernels.nn.conv import widen
+from graphmill_plugins.kernels.nn.loss import check_top_k
+from graphmill_plugins.kernels.nn.pool import (
     check_vector,
     depth_pool,
     lowest,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.typing import ArrayNamespace, Value
-    from graphmill_plugins.kernels.nn_window import Axis, Windows
+    from graphmill_plugins.kernels.nn.window import Axis, Windows
 
 _MANY_TAPS = 24  # Along one axis: from there one loop over windows is the smaller program.
 

@@ -15,16 +15,16 @@ from jax import lax
 
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels.nn_conv import widen
-from graphmill_plugins.kernels.nn_conv_grad import sizes_of
-from graphmill_plugins.kernels.nn_pool import check_vector, lowest, pool_windows, window_counts
-from graphmill_plugins.kernels.nn_pool_grad import check_shapes
+from graphmill_plugins.kernels.nn.conv import widen
+from graphmill_plugins.kernels.nn.conv_grad import sizes_of
+from graphmill_plugins.kernels.nn.pool import check_vector, lowest, pool_windows, window_counts
+from graphmill_plugins.kernels.nn.pool_grad import check_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.typing import ArrayNamespace, Value
-    from graphmill_plugins.kernels.nn_window import Axis, Windows
+    from graphmill_plugins.kernels.nn.window import Axis, Windows
 
 
 def _window_arguments(axes: Sequence[Axis]) -> tuple[Any, Any, Any]:

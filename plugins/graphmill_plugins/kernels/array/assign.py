@@ -1,0 +1,66 @@
+"""Assignment to slices of variables. An update makes a new array; readers keep the old one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.array.slice import assign_slice, index_maker
+from graphmill_plugins.kernels.state.resource import variable_of
+from graphmill_plugins.kernels.state.value import initialized
+
+if TYPE_CHECKING:
+    from graphmill.runtime.variables import Ref, ResourceHandle, Variable
+    from graphmill.typing import Value
+
+
+def _assign(
+    variable: Variable, begin: Value, end: Value, strides: Value, value: Value, masks: Any
+) -> None:
+    """Replace the variable's value by a copy with `value` written (and broadcast) into a slice."""
+    make_index = index_maker(**masks)
+    bounds = (np.asarray(begin), np.asarray(end), np.asarray(strides))
+    with variable.lock:
+        held = initialized(variable)
+        index = make_index(held.shape, *bounds)
+        if isinstance(held, np.ndarray | np.generic):
+            copy = np.array(held)
+            assign_slice(copy, index, np.asarray(value), exact=False)
+            variable.value = copy
+        else:
+            variable.value = held.at[index].set(value)
+
+
+@kernel("StridedSliceAssign", stateful=True, effects={"state"})
+def strided_slice_assign(
+    _ctx: Any,
+    ref: Ref,
+    begin: Value,
+    end: Value,
+    strides: Value,
+    value: Value,
+    **masks: Any,
+) -> Ref:
+    """Write into a slice of a ref variable and return the reference."""
+    _assign(ref, begin, end, strides, value, _only_masks(masks))
+    return ref
+
+
+@kernel("ResourceStridedSliceAssign", stateful=True, effects={"state"})
+def resource_strided_slice_assign(
+    _ctx: Any,
+    ref: ResourceHandle,
+    begin: Value,
+    end: Value,
+    strides: Value,
+    value: Value,
+    **masks: Any,
+) -> None:
+    """Write into a slice of a resource variable."""
+    _assign(variable_of(ref), begin, end, strides, value, _only_masks(masks))
+
+
+def _only_masks(attrs: dict[str, Any]) -> dict[str, int]:
+    return {name: value for name, value in attrs.items() if name.endswith("_mask")}

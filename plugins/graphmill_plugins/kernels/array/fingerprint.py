@@ -1,0 +1,48 @@
+"""Fingerprint: 64-bit hashes of rows. Semantics: tensorflow/core/kernels/fingerprint_op.cc."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.string.hash import fingerprint64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_BYTES = 8
+
+
+@kernel("Fingerprint", host=True)
+def fingerprint(_xp: ArrayNamespace, data: Value, method: Value) -> Value:
+    """Hash each row to eight bytes; rows of several strings by the hashes of the strings.
+
+    Raises:
+        InvalidArgumentError: the data are a scalar, or the method is not farmhash64.
+    """
+    if data.ndim == 0:
+        raise InvalidArgumentError(f"Data must have at least rank 1, got {shape_text(data.shape)}")
+    if method.ndim or method[()] != b"farmhash64":
+        raise InvalidArgumentError(f"Unsupported fingerprint method: {method}; use 'farmhash64'")
+    rows, width = data.shape[0], math.prod(data.shape[1:])
+    if data.dtype.kind == "O":
+        hashes = _hashed(data.reshape(-1).tolist())
+        if width == 1:
+            return hashes
+        content = hashes.reshape((rows, width * _BYTES))
+    else:
+        content = np.ascontiguousarray(data).reshape((rows, width)).view(np.uint8)
+    return _hashed(row.tobytes() for row in content)
+
+
+def _hashed(texts: Iterable[bytes]) -> Value:
+    """Return the little-endian bytes of the hash of each text, one text to a row."""
+    hashes = np.array([fingerprint64(text) for text in texts], "<u8")
+    return hashes.view(np.uint8).reshape((hashes.size, _BYTES))

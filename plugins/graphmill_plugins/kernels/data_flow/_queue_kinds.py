@@ -1,0 +1,140 @@
+"""The kinds of queues: in what order they give what they hold.
+
+Semantics: tensorflow/core/kernels/fifo_queue.cc, padding_fifo_queue.cc, priority_queue.cc,
+random_shuffle_queue_op.cc.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels.data_flow._queue import Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.typing import Shape
+    from graphmill_plugins.kernels.data_flow._queue import Element
+
+
+class FifoQueue(Queue):
+    """A queue that gives its elements in the order in which they came."""
+
+    kind = "FIFOQueue"
+
+    def put(self, element: Element) -> None:
+        """Add an element at the end."""
+        self.entries.append(element)
+
+    def take(self) -> Element:
+        """Take the first element."""
+        element: Element = self.entries.popleft()
+        return element
+
+    def give_back(self, elements: Sequence[Element]) -> None:
+        """Put elements back in front."""
+        self.entries.extendleft(reversed(elements))
+
+
+class PaddingFifoQueue(FifoQueue):
+    """A queue whose shapes may have unknown sizes; several elements are padded to one size."""
+
+    kind = "PaddingFIFOQueue"
+
+
+class RandomShuffleQueue(Queue):
+    """A queue that gives its elements in random order, and keeps some back for that.
+
+    Args:
+        numbers: random numbers of 32 bits.
+        min_after_dequeue: how many elements stay while the queue is open.
+    """
+
+    kind = "RandomShuffleQueue"
+
+    def __init__(
+        self,
+        name: str,
+        dtypes: tuple[DType, ...],
+        shapes: tuple[Shape, ...] | None = None,
+        capacity: int = -1,
+        *,
+        numbers: Iterable[int],
+        min_after_dequeue: int = 0,
+        seeds: tuple[int, int] = (0, 0),
+    ) -> None:
+        super().__init__(name, dtypes, shapes, capacity)
+        self._numbers = iter(numbers)
+        self.min_after_dequeue = min_after_dequeue
+        self.seeds = seeds
+        if min_after_dequeue < 0:
+            raise InvalidArgumentError(f"min_after_dequeue {min_after_dequeue} must be >= 0")
+        if min_after_dequeue >= self.capacity:
+            raise InvalidArgumentError(
+                f"min_after_dequeue {min_after_dequeue} must be < capacity {self.capacity}"
+            )
+
+    @property
+    def available(self) -> int:
+        """Number of elements that may be taken now."""
+        return len(self.entries) - (0 if self.is_closed else self.min_after_dequeue)
+
+    def put(self, element: Element) -> None:
+        """Add an element."""
+        self.entries.append(element)
+
+    def take(self) -> Element:
+        """Take any element; the last one fills its place."""
+        entries = self.entries
+        index = next(self._numbers) % len(entries)
+        element: Element = entries[index]
+        entries[index] = entries[-1]
+        entries.pop()
+        return element
+
+    def give_back(self, elements: Sequence[Element]) -> None:
+        """Add the elements again."""
+        # TensorFlow goes from the last one taken to the first.
+        self.entries.extend(reversed(elements))
+
+    def _new_entries(self) -> Any:
+        return []
+
+
+class _Prioritised:
+    """An element of a priority queue, compared by its first component."""
+
+    __slots__ = ("element", "priority")
+
+    def __init__(self, element: Element) -> None:
+        self.element = element
+        self.priority = int(element[0])
+
+    def __lt__(self, other: _Prioritised) -> bool:
+        return self.priority < other.priority
+
+
+class PriorityQueue(Queue):
+    """A queue that gives its elements by their first component, the smallest first."""
+
+    kind = "PriorityQueue"
+
+    def put(self, element: Element) -> None:
+        """Add an element."""
+        heapq.heappush(self.entries, _Prioritised(element))
+
+    def take(self) -> Element:
+        """Take an element of the smallest priority."""
+        entry: _Prioritised = heapq.heappop(self.entries)
+        return entry.element
+
+    def give_back(self, elements: Sequence[Element]) -> None:
+        """Add the elements again."""
+        for element in reversed(elements):
+            self.put(element)
+
+    def _new_entries(self) -> Any:
+        return []

@@ -1,0 +1,233 @@
+"""Queue kernels: make queues, close them, ask about them.
+
+Semantics: tensorflow/core/kernels/queue_op.cc, queue_ops.cc. The older ops hand a queue on as a
+reference to two strings (container, name) instead of a resource.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.variables import Ref, ResourceHandle
+from graphmill_plugins.kernels._partial_shape import is_fully_defined
+from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.data_flow._queue import Queue
+from graphmill_plugins.kernels.data_flow._queue_kinds import (
+    FifoQueue,
+    PaddingFifoQueue,
+    PriorityQueue,
+    RandomShuffleQueue,
+)
+from graphmill_plugins.kernels.random._philox import blocks, seeded
+from graphmill_plugins.kernels.state.value import resource_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from graphmill.dtypes import DType
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Shape, Value
+
+    Done = Callable[..., None]
+
+_STATE = ("state",)
+
+
+class _QueueKernel:
+    """Find or make a node's queue, and hand on its handle."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        attrs = construction.attrs
+        self._container, self._name = resource_key(construction)
+        self._is_reference = construction.op_def.output_args[0].is_ref
+        self._dtypes: tuple[DType, ...] = attrs["component_types"]
+        self._shapes: tuple[Shape, ...] | None = tuple(attrs["shapes"]) or None
+        self._capacity: int = attrs["capacity"]
+        if self._shapes is not None and len(self._shapes) != len(self._dtypes):
+            raise InvalidArgumentError(
+                f"a queue of {len(self._dtypes)} components was given {len(self._shapes)} shapes; "
+                "give one for each, or none"
+            )
+
+    def _make(self) -> Queue:
+        raise NotImplementedError
+
+    def __call__(self, ctx: OpKernelContext) -> Any:
+        """Return the handle."""
+        queue: Queue = ctx.resources.lookup_or_create(
+            self._container,
+            self._name,
+            Queue,  # type: ignore[type-abstract]
+            self._make,
+        )
+        self._check_same(queue, self._make())
+        container = self._container or ctx.resources.default_container
+        if not self._is_reference:
+            return ResourceHandle(ctx.device.name, container, self._name, "Queue", queue)
+        return _reference(container, self._name)
+
+    def _check_same(self, queue: Queue, wanted: Queue) -> None:
+        """Check that a queue found by name is one that this node could have made."""
+        if type(queue) is not type(wanted):
+            raise InvalidArgumentError(f"Expected {queue.kind}, found {wanted.kind}")
+        for what in ("capacity", "dtypes", "shapes", "min_after_dequeue", "seeds"):
+            has, asked = getattr(queue, what, None), getattr(wanted, what, None)
+            if has != asked:
+                raise InvalidArgumentError(
+                    f"Shared queue '{self._name}' has {what} {has} but requested {what} was "
+                    f"{asked}; give the two queues different shared_name attrs"
+                )
+
+
+def _reference(container: str, name: str) -> Ref:
+    ref = Ref(dtypes.string, (2,), name)
+    ref.value = string_array([container.encode(), name.encode()])
+    return ref
+
+
+def _check_defined(shapes: tuple[Shape, ...] | None) -> None:
+    for shape in shapes or ():
+        if not is_fully_defined(shape):
+            raise InvalidArgumentError(
+                f"the shape {shape_text(shape)} of a queue's component is not fully defined; a "
+                "PaddingFIFOQueue takes such shapes"
+            )
+
+
+@kernel("FIFOQueue", "FIFOQueueV2", stateful=True, effects=_STATE)
+class FifoQueueKernel(_QueueKernel):
+    """Hand on a queue that gives its elements in the order in which they came."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        super().__init__(construction)
+        _check_defined(self._shapes)
+
+    def _make(self) -> Queue:
+        return FifoQueue(self._name, self._dtypes, self._shapes, self._capacity)
+
+
+@kernel("PaddingFIFOQueue", "PaddingFIFOQueueV2", stateful=True, effects=_STATE)
+class PaddingFifoQueueKernel(_QueueKernel):
+    """Hand on a queue whose elements may differ in size, and are padded with zeros in a batch."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        super().__init__(construction)
+        if self._shapes is None or None in self._shapes:
+            raise InvalidArgumentError(
+                "a PaddingFIFOQueue needs a shape of known rank for each component; "
+                f"got {[shape_text(shape) for shape in self._shapes or ()]}"
+            )
+
+    def _make(self) -> Queue:
+        return PaddingFifoQueue(self._name, self._dtypes, self._shapes, self._capacity)
+
+
+@kernel("PriorityQueue", "PriorityQueueV2", stateful=True, effects=_STATE)
+class PriorityQueueKernel(_QueueKernel):
+    """Hand on a queue of elements with a priority: a scalar, their first component."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        super().__init__(construction)
+        _check_defined(self._shapes)
+        if len(self._shapes or ()) != len(self._dtypes):
+            raise InvalidArgumentError(
+                f"a PriorityQueue of {len(self._dtypes)} components needs a shape for each of them"
+            )
+        self._dtypes = (dtypes.int64, *self._dtypes)
+        self._shapes = ((), *(self._shapes or ()))
+
+    def _make(self) -> Queue:
+        return PriorityQueue(self._name, self._dtypes, self._shapes, self._capacity)
+
+
+@kernel("RandomShuffleQueue", "RandomShuffleQueueV2", stateful=True, effects=("rng", "state"))
+class RandomShuffleQueueKernel(_QueueKernel):
+    """Hand on a queue that gives its elements in random order."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        super().__init__(construction)
+        _check_defined(self._shapes)
+        attrs = construction.attrs
+        self._least: int = attrs["min_after_dequeue"]
+        self._seeds: tuple[int, int] = attrs["seed"], attrs["seed2"]
+        self._make()  # for its checks
+
+    def _make(self) -> Queue:
+        return RandomShuffleQueue(
+            self._name,
+            self._dtypes,
+            self._shapes,
+            self._capacity,
+            numbers=_random_numbers(*self._seeds),
+            min_after_dequeue=self._least,
+            seeds=self._seeds,
+        )
+
+
+def _random_numbers(seed: int, seed2: int) -> Iterator[int]:
+    """Yield random numbers of 32 bits, those of TensorFlow if a seed is given."""
+    if not seed and not seed2:
+        seed, seed2 = np.random.SeedSequence().generate_state(2, np.uint64).tolist()
+    generator = seeded(seed, seed2)
+    step = 64
+    while True:
+        yield from blocks(np, generator, np.arange(step, dtype=np.uint64)).ravel().tolist()
+        generator = generator.skip(step)
+
+
+@kernel("FakeQueue", stateful=True, effects=_STATE)
+def fake_queue(ctx: OpKernelContext, resource: Any) -> Ref:
+    """Return the older kind of handle for a queue given by the newer kind."""
+    del ctx
+    return _reference(resource.container, resource.name)
+
+
+def queue_of(ctx: OpKernelContext, handle: Any) -> Queue:
+    """Return the queue that either kind of handle points to.
+
+    Raises:
+        NotFoundError: there is none of that name.
+        InvalidArgumentError: the handle is that of something else.
+    """
+    if type(handle) is ResourceHandle:
+        found: Queue = handle.expect(Queue)
+        return found
+    names = handle.read() if isinstance(handle, Ref) else handle
+    if names.size != 2:
+        raise InvalidArgumentError(
+            f"Queue handle must have two elements, but had shape: {shape_text(names.shape)}"
+        )
+    container, name = (part.decode() for part in names.ravel().tolist())
+    return ctx.resources.lookup(container, name, Queue)  # type: ignore[type-abstract]
+
+
+@kernel("QueueClose", "QueueCloseV2", async_=True, effects=_STATE)
+def queue_close(
+    ctx: OpKernelContext, handle: Any, cancel_pending_enqueues: bool, done: Done
+) -> None:
+    """Close a queue, after the enqueues that wait or cancelling them."""
+
+    def closed(_elements: Any, error: BaseException | None) -> None:
+        done(error=error) if error is not None else done()
+
+    queue = queue_of(ctx, handle)
+    queue.close(closed, ctx.cancellation, cancel_pending=cancel_pending_enqueues)
+
+
+@kernel("QueueIsClosed", "QueueIsClosedV2", stateful=True, effects=_STATE)
+def queue_is_closed(ctx: OpKernelContext, handle: Any) -> Value:
+    """Return whether a queue is closed."""
+    return np.bool_(queue_of(ctx, handle).is_closed)
+
+
+@kernel("QueueSize", "QueueSizeV2", stateful=True, effects=_STATE)
+def queue_size(ctx: OpKernelContext, handle: Any) -> Value:
+    """Return the number of elements of a queue."""
+    return np.int32(queue_of(ctx, handle).size)

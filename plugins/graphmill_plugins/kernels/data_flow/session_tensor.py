@@ -1,0 +1,62 @@
+"""Tensors that stay in the session between runs: kept, read and given up by handle.
+
+Semantics: tensorflow/core/kernels/session_ops.cc (row S9).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.variables import ResourceHandle
+from graphmill_plugins.kernels.state.value import keepable
+
+if TYPE_CHECKING:
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+
+def _state(ctx: OpKernelContext) -> Any:
+    state = ctx.session_state
+    if state is None:
+        raise FailedPreconditionError("this run belongs to no session that could keep a tensor")
+    return state
+
+
+@kernel("GetSessionHandle", stateful=True, effects={"state"})
+def get_session_handle(ctx: OpKernelContext, value: Value) -> Value:
+    """Keep a tensor in the session; return its handle as a string."""
+    handle = np.empty((), object)
+    handle[()] = _state(ctx).add(ctx.node_name, keepable(value), ctx.device.name).encode()
+    return handle
+
+
+@kernel("GetSessionHandleV2", stateful=True, effects={"state"})
+def get_session_handle_v2(ctx: OpKernelContext, value: Value) -> ResourceHandle:
+    """Keep a tensor in the session; return its handle as a resource."""
+    value = keepable(value)
+    name = _state(ctx).add(ctx.node_name, value, ctx.device.name)
+    return ResourceHandle(ctx.device.name, "session", name, "SessionTensor", value)
+
+
+@kernel("GetSessionTensor", stateful=True, effects={"state"})
+def get_session_tensor(ctx: OpKernelContext, handle: Value, dtype: np.dtype[Any]) -> Value:
+    """Return a tensor that the session keeps."""
+    value = _state(ctx).get(_text(handle))
+    if value.dtype != dtype:
+        raise InvalidArgumentError(f"the kept tensor is of {value.dtype}, the node expects {dtype}")
+    return value
+
+
+@kernel("DeleteSessionTensor", stateful=True, effects={"state"})
+def delete_session_tensor(ctx: OpKernelContext, handle: Value) -> None:
+    """Give up a tensor that the session keeps."""
+    _state(ctx).delete(_text(handle))
+
+
+def _text(handle: Value) -> str:
+    content: bytes = handle.item() if isinstance(handle, np.ndarray) else handle
+    return content.decode("utf-8", "surrogateescape")

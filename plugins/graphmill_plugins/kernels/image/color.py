@@ -1,0 +1,162 @@
+"""Colour kernels over any array namespace: contrast, hue, saturation, RGB and HSV.
+
+Semantics: tensorflow/core/kernels/image/adjust_contrast_op.cc, adjust_hue_op.cc,
+adjust_saturation_op.cc, colorspace_op.h.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill import dtypes, errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.nn.conv import widen
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_FLOATS = (dtypes.float16, dtypes.float32)
+
+
+def _check_scalar(name: str, value: Value) -> None:
+    if np.ndim(value) != 0:
+        raise errors.InvalidArgumentError(f"{name} must be scalar, got {list(np.shape(value))}")
+
+
+def _check_image(images: Value) -> None:
+    if images.ndim < 3:
+        raise errors.InvalidArgumentError(
+            f"input must be at least 3-D, got shape {list(images.shape)}"
+        )
+
+
+def _check_rgb(images: Value, error: type[errors.OpError] = errors.InvalidArgumentError) -> None:
+    if images.ndim < 1 or images.shape[-1] != 3:
+        raise error(
+            f"input must have 3 channels but instead has "
+            f"{images.shape[-1] if images.ndim else 'no axis'}"
+        )
+
+
+@kernel("AdjustContrastv2", types={"T": _FLOATS})
+def adjust_contrast_v2(xp: ArrayNamespace, images: Value, contrast_factor: Value) -> Value:
+    """Scale the distance of each pixel to the mean of its image and channel."""
+    _check_image(images)
+    _check_scalar("contrast_factor", contrast_factor)
+    if images.size == 0:
+        return images
+    wide = images.astype(np.float32)
+    mean = xp.mean(wide, axis=(-3, -2), keepdims=True)
+    return ((wide - mean) * contrast_factor + mean).astype(images.dtype)
+
+
+@kernel("AdjustContrast", types={"T": dtypes.REAL})
+def adjust_contrast(
+    xp: ArrayNamespace,
+    images: Value,
+    contrast_factor: Value,
+    min_value: Value,
+    max_value: Value,
+) -> Value:
+    """Adjust contrast as V2 does, clip to a range, return float32."""
+    _check_image(images)
+    for name, value in (
+        ("contrast_factor", contrast_factor),
+        ("min_value", min_value),
+        ("max_value", max_value),
+    ):
+        _check_scalar(name, value)
+    if images.size == 0:
+        return images.astype(np.float32)
+    wide = images.astype(np.float32)
+    mean = xp.mean(wide, axis=(-3, -2), keepdims=True)
+    return xp.clip((wide - mean) * contrast_factor + mean, min_value, max_value)
+
+
+def _hue(xp: ArrayNamespace, r: Value, g: Value, b: Value, high: Value, span: Value) -> Value:
+    """Return the hue in sixths of the circle, [0, 6); 0 for grey."""
+    safe = xp.where(span > 0, span, span.dtype.type(1))
+    hue = xp.where(
+        r == high,
+        (g - b) / safe,
+        xp.where(
+            g == high, (b - r) / safe + safe.dtype.type(2), (r - g) / safe + safe.dtype.type(4)
+        ),
+    )
+    hue = xp.where(span > 0, hue, hue.dtype.type(0))
+    return xp.where(hue < 0, hue + hue.dtype.type(6), hue)
+
+
+@kernel("AdjustHue", types={"T": _FLOATS})
+def adjust_hue(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
+    """Turn the hue of RGB images by `delta` of the circle."""
+    _check_image(images)
+    _check_rgb(images)
+    _check_scalar("delta", delta)
+    wide = images.astype(np.float32)
+    r, g, b = wide[..., 0], wide[..., 1], wide[..., 2]
+    high = xp.maximum(xp.maximum(r, g), b)
+    low = xp.minimum(xp.minimum(r, g), b)
+    hue = xp.remainder(_hue(xp, r, g, b, high, high - low) + delta * np.float32(6), np.float32(6))
+    sector = xp.floor(hue)
+    ratio = hue - sector
+    sector = sector.astype(np.int32) % 6
+    ratio = xp.where(sector % 2 == 0, ratio, np.float32(1) - ratio)
+    middle = low + ratio * (high - low)
+    # Which of (high, middle, low) each channel takes in each sixth of the circle.
+    values = xp.stack([high, middle, low], axis=-1)
+    order = xp.asarray(_ORDER)[sector]
+    return xp.take_along_axis(values, order, axis=-1).astype(images.dtype)
+
+
+_ORDER = np.array([[0, 1, 2], [1, 0, 2], [2, 0, 1], [2, 1, 0], [1, 2, 0], [0, 2, 1]])
+
+
+def _rgb_to_hsv(xp: ArrayNamespace, images: Value) -> tuple[Value, Value, Value]:
+    r, g, b = images[..., 0], images[..., 1], images[..., 2]
+    one = images.dtype.type
+    high = xp.maximum(xp.maximum(r, g), b)
+    span = high - xp.minimum(xp.minimum(r, g), b)
+    saturation = xp.where(high > 0, span / xp.where(high > 0, high, one(1)), one(0))
+    return _hue(xp, r, g, b, high, span) / one(6), saturation, high
+
+
+def _hsv_to_rgb(xp: ArrayNamespace, hue: Value, saturation: Value, value: Value) -> Value:
+    one = value.dtype.type
+    sixths = hue * one(6)
+    shares = (
+        xp.clip(xp.abs(sixths - one(3)) - one(1), one(0), one(1)),
+        xp.clip(one(2) - xp.abs(sixths - one(2)), one(0), one(1)),
+        xp.clip(one(2) - xp.abs(sixths - one(4)), one(0), one(1)),
+    )
+    grey = one(1) - saturation
+    return xp.stack([(grey + saturation * share) * value for share in shares], axis=-1)
+
+
+@kernel("AdjustSaturation", types={"T": _FLOATS})
+def adjust_saturation(xp: ArrayNamespace, images: Value, scale: Value) -> Value:
+    """Multiply the saturation of RGB images by `scale`."""
+    _check_image(images)
+    _check_rgb(images)
+    _check_scalar("scale", scale)
+    hue, saturation, value = _rgb_to_hsv(xp, images.astype(np.float32))
+    saturation = xp.clip(saturation * scale, np.float32(0), np.float32(1))
+    return _hsv_to_rgb(xp, hue, saturation, value).astype(images.dtype)
+
+
+@kernel("RGBToHSV", types={"T": dtypes.FLOATING})
+def rgb_to_hsv(xp: ArrayNamespace, images: Value) -> Value:
+    """Return hue, saturation and value, each in [0, 1], of RGB pixels."""
+    _check_rgb(images, errors.FailedPreconditionError)
+    wide = images.astype(widen(images.dtype))
+    return xp.stack(_rgb_to_hsv(xp, wide), axis=-1).astype(images.dtype)
+
+
+@kernel("HSVToRGB", types={"T": dtypes.FLOATING})
+def hsv_to_rgb(xp: ArrayNamespace, images: Value) -> Value:
+    """Return RGB pixels of hue, saturation and value."""
+    _check_rgb(images, errors.FailedPreconditionError)
+    wide = images.astype(widen(images.dtype))
+    return _hsv_to_rgb(xp, wide[..., 0], wide[..., 1], wide[..., 2]).astype(images.dtype)

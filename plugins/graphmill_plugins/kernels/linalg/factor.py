@@ -1,0 +1,201 @@
+"""Factorisations and matrix functions, for stacks of matrices.
+
+Semantics: tensorflow/core/kernels/linalg/. Eigenvectors and singular vectors are determined up to
+their phase, and may differ from TensorFlow's in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, adjoint_of, check_square
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_TYPES = {"T": BLAS_TYPES}
+
+
+@kernel("Cholesky", "BatchCholesky", types=_TYPES, expensive=True)
+def cholesky(xp: ArrayNamespace, x: Value) -> Value:
+    """Factor positive definite matrices into L L*; only the lower triangles are read.
+
+    The factor of a matrix that is not positive definite is nan, as in TensorFlow.
+
+    Raises:
+        InvalidArgumentError: a matrix is not square.
+    """
+    check_square(x)
+    try:
+        return xp.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        return _cholesky_one_by_one(x)
+
+
+def _cholesky_one_by_one(x: Value) -> Value:
+    result = np.tril(np.full(x.shape, np.nan, x.dtype))
+    for place in np.ndindex(x.shape[:-2]):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            result[place] = np.linalg.cholesky(x[place])
+    return result
+
+
+@kernel("CholeskyGrad", "BatchCholeskyGrad", types=_TYPES, expensive=True)
+def cholesky_grad(xp: ArrayNamespace, factor: Value, grad: Value) -> Value:
+    """Compute the gradient of a Cholesky factorisation, as a symmetric matrix."""
+    check_square(factor)
+    # S = L^-T Φ(Lᵀ grad) L^-1, Φ the lower triangle with half of the diagonal.
+    product = xp.matmul(adjoint_of(xp, factor), xp.tril(grad))
+    size = factor.shape[-1]
+    half = xp.tril(product) * (1 - 0.5 * xp.eye(size, dtype=factor.dtype))
+    left = xp.linalg.solve(adjoint_of(xp, factor), half)
+    inner = adjoint_of(xp, xp.linalg.solve(adjoint_of(xp, factor), adjoint_of(xp, left)))
+    return (inner + adjoint_of(xp, inner)) / 2
+
+
+@kernel("Qr", types=_TYPES, expensive=True)
+def qr(xp: ArrayNamespace, x: Value, *, full_matrices: bool) -> tuple[Value, Value]:
+    """Factor matrices into orthonormal columns and upper triangles."""
+    if x.ndim < 2:
+        raise InvalidArgumentError(f"Input must be a matrix, got shape {shape_text(x.shape)}")
+    q, r = xp.linalg.qr(x, mode="complete" if full_matrices else "reduced")
+    return q, r
+
+
+@kernel("Svd", "BatchSvd", types=_TYPES, expensive=True)
+def svd(
+    xp: ArrayNamespace, x: Value, *, compute_uv: bool, full_matrices: bool, T: np.dtype[Any]
+) -> tuple[Value, Value, Value]:
+    """Return singular values, left and right singular vectors (as columns) of matrices."""
+    if x.ndim < 2:
+        raise InvalidArgumentError(f"Input must be a matrix, got shape {shape_text(x.shape)}")
+    if not compute_uv:
+        values = xp.linalg.svd(x, compute_uv=False)
+        return values.astype(T), xp.zeros((), T), xp.zeros((), T)
+    u, values, right = xp.linalg.svd(x, full_matrices=full_matrices)
+    return values.astype(T), u, adjoint_of(xp, right)
+
+
+@kernel("SelfAdjointEigV2", "BatchSelfAdjointEigV2", types=_TYPES, expensive=True)
+def self_adjoint_eig_v2(
+    xp: ArrayNamespace, x: Value, *, compute_v: bool, T: np.dtype[Any]
+) -> tuple[Value, Value]:
+    """Return ascending eigenvalues and eigenvectors of self-adjoint matrices (lower triangles)."""
+    check_square(x)
+    if not compute_v:
+        return _eigvalsh(xp, x).astype(T), xp.zeros((), T)
+    values, vectors = _eigh(xp, x)
+    return values.astype(T), vectors
+
+
+@kernel("SelfAdjointEig", "BatchSelfAdjointEig", types=_TYPES, expensive=True)
+def self_adjoint_eig(xp: ArrayNamespace, x: Value) -> Value:
+    """Return eigenvalues in a first row above the eigenvectors of self-adjoint matrices."""
+    check_square(x)
+    values, vectors = _eigh(xp, x)
+    return xp.concatenate([values[..., None, :].astype(x.dtype), vectors], -2)
+
+
+def _lower(xp: ArrayNamespace, x: Value) -> Value:
+    """Mirror the lower triangles, for namespaces that average both."""
+    strictly = xp.tril(x, -1)
+    diagonal = xp.tril(x) - strictly
+    if x.dtype.kind == "c":
+        diagonal = xp.real(diagonal).astype(x.dtype)
+    return diagonal + strictly + adjoint_of(xp, strictly)
+
+
+def _eigh(xp: ArrayNamespace, x: Value) -> tuple[Value, Value]:
+    values, vectors = xp.linalg.eigh(_lower(xp, x))
+    return values, vectors
+
+
+def _eigvalsh(xp: ArrayNamespace, x: Value) -> Value:
+    return xp.linalg.eigvalsh(_lower(xp, x))
+
+
+@kernel("Eig", backend="numpy", expensive=True)
+def eig(
+    _xp: ArrayNamespace, x: Value, *, compute_v: bool, Tout: np.dtype[Any]
+) -> tuple[Value, Value]:
+    """Return eigenvalues and eigenvectors of any square matrices, in no particular order."""
+    check_square(x)
+    if not compute_v:
+        return np.linalg.eigvals(x).astype(Tout), np.zeros((), Tout)
+    values, vectors = np.linalg.eig(x)
+    return values.astype(Tout), vectors.astype(Tout)
+
+
+@kernel("Lu", backend="numpy", types=_TYPES, expensive=True)
+def lu(_xp: ArrayNamespace, x: Value, *, output_idx_type: np.dtype[Any]) -> tuple[Value, Value]:
+    """Factor matrices into P L U: both triangles in one matrix, and the permutation of the rows.
+
+    Raises:
+        InvalidArgumentError: a matrix is not square, or singular.
+    """
+    check_square(x)
+    factors = np.array(x, order="C")
+    orders = np.zeros(x.shape[:-1], output_idx_type)
+    for place in np.ndindex(x.shape[:-2]):
+        orders[place] = _factor_in_place(factors[place])
+    return factors, orders
+
+
+def _factor_in_place(matrix: Value) -> Value:
+    """Eliminate with partial pivoting; return which row of the input each row was."""
+    size = matrix.shape[0]
+    order = np.arange(size)
+    for step in range(size):
+        pivot = step + int(np.argmax(np.abs(matrix[step:, step])))
+        if matrix[pivot, step] == 0:
+            raise InvalidArgumentError("Input is not invertible.")
+        if pivot != step:
+            matrix[[step, pivot]] = matrix[[pivot, step]]
+            order[[step, pivot]] = order[[pivot, step]]
+        matrix[step + 1 :, step] /= matrix[step, step]
+        matrix[step + 1 :, step + 1 :] -= np.outer(
+            matrix[step + 1 :, step], matrix[step, step + 1 :]
+        )
+    return order
+
+
+def _each_matrix(name: str, x: Value, dtype: np.dtype[Any]) -> Value:
+    """Apply a function of SciPy's to each matrix of a stack."""
+    check_square(x)
+    linalg: Any = importlib.import_module("scipy.linalg")
+    function: Callable[[Value], Value] = getattr(linalg, name)
+    result = np.empty(x.shape, dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # SciPy warns of errors far below what float32 shows
+        for place in np.ndindex(x.shape[:-2]):
+            value = function(x[place]) if x.shape[-1] else x[place]
+            result[place] = value if dtype.kind == "c" else np.real(value)
+    return result
+
+
+@kernel("MatrixExponential", backend="numpy", types=_TYPES, expensive=True)
+def matrix_exponential(_xp: ArrayNamespace, x: Value, *, T: np.dtype[Any]) -> Value:
+    """Compute exponentials of matrices."""
+    return _each_matrix("expm", x, T)
+
+
+@kernel("MatrixLogarithm", backend="numpy", types=_TYPES, expensive=True)
+def matrix_logarithm(_xp: ArrayNamespace, x: Value, *, T: np.dtype[Any]) -> Value:
+    """Compute principal logarithms of complex matrices."""
+    return _each_matrix("logm", x, T)
+
+
+@kernel("MatrixSquareRoot", backend="numpy", types=_TYPES, expensive=True)
+def matrix_square_root(_xp: ArrayNamespace, x: Value, *, T: np.dtype[Any]) -> Value:
+    """Compute principal square roots of matrices."""
+    return _each_matrix("sqrtm", x, T)

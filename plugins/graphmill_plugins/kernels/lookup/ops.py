@@ -1,0 +1,212 @@
+"""Look-up kernels: tables as resources, find, insert, remove, import, export, size.
+
+Semantics: tensorflow/core/kernels/lookup_table_op.cc. The older ops without V2 hand a table on as a
+reference to the two strings (container, name) instead of a resource handle.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes, errors
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.variables import Ref, ResourceHandle
+from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels.lookup._lookup_table import (
+    DenseTable,
+    InitializableTable,
+    LookupTable,
+)
+
+if TYPE_CHECKING:
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+_STATE = ("state",)
+
+
+class _TableKernel:
+    """Find or make a node's table and hand on its handle."""
+
+    is_reference = False
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._attrs = construction.attrs
+        shared = construction.attr("shared_name") if "shared_name" in self._attrs else ""
+        self._container = construction.attr("container") if "container" in self._attrs else ""
+        self._name = shared or construction.node_name
+        self._value_dtype: dtypes.DType = self._attrs["value_dtype"]
+        self.is_reference = construction.op_def.output_args[0].is_ref
+        self._is_anonymous = construction.op.startswith("Anonymous")
+
+    def _make(self, *inputs: Value) -> LookupTable:
+        raise NotImplementedError
+
+    def __call__(self, ctx: OpKernelContext, *inputs: Value) -> Value:
+        """Return the handle, or the reference to (container, name)."""
+        if self._is_anonymous:
+            table = self._make(*inputs)
+        else:
+            table = ctx.resources.lookup_or_create(
+                self._container, self._name, LookupTable, lambda: self._make(*inputs)
+            )
+        if table.value_dtype is not self._value_dtype or not self._has_keys(table, *inputs):
+            raise errors.InvalidArgumentError(
+                f"Conflicting key/value dtypes for table {self._name}: it maps "
+                f"{table.key_dtype.name} to {table.value_dtype.name}; give the two tables "
+                "different shared_name attrs"
+            )
+        container = self._container or ctx.resources.default_container
+        if not self.is_reference:
+            return ResourceHandle(ctx.device.name, container, self._name, "LookupTable", table)
+        ref = Ref(dtypes.string, (2,), self._name)
+        ref.value = string_array([container.encode(), self._name.encode()])
+        return ref
+
+    def _has_keys(self, table: LookupTable, *inputs: Value) -> bool:
+        del inputs
+        return table.key_dtype is self._attrs["key_dtype"]
+
+
+@kernel("HashTable", "HashTableV2", "AnonymousHashTable", stateful=True, host=True, effects=_STATE)
+class HashTableKernel(_TableKernel):
+    """Hand on a table that is filled once."""
+
+    def _make(self, *inputs: Value) -> LookupTable:
+        del inputs
+        return InitializableTable(self._attrs["key_dtype"], self._value_dtype, self._name)
+
+
+@kernel(
+    "MutableHashTable",
+    "MutableHashTableV2",
+    "MutableHashTableOfTensors",
+    "MutableHashTableOfTensorsV2",
+    "AnonymousMutableHashTable",
+    "AnonymousMutableHashTableOfTensors",
+    stateful=True,
+    host=True,
+    effects=_STATE,
+)
+class MutableHashTableKernel(_TableKernel):
+    """Hand on a table that can be changed."""
+
+    def _make(self, *inputs: Value) -> LookupTable:
+        del inputs
+        shape = self._attrs.get("value_shape") or ()
+        return LookupTable(self._attrs["key_dtype"], self._value_dtype, self._name, shape)
+
+
+@kernel(
+    "MutableDenseHashTable",
+    "MutableDenseHashTableV2",
+    "AnonymousMutableDenseHashTable",
+    stateful=True,
+    host=True,
+    effects=_STATE,
+)
+class MutableDenseHashTableKernel(_TableKernel):
+    """Hand on a table that can be changed, with keys that may be tensors."""
+
+    def _make(self, *inputs: Value) -> LookupTable:
+        shape = self._attrs.get("value_shape") or ()
+        return DenseTable(inputs, self._value_dtype, shape, self._name)
+
+    def _has_keys(self, table: LookupTable, *inputs: Value) -> bool:
+        return bool(table.key_dtype.as_numpy_dtype == inputs[0].dtype)
+
+
+def table_of(ctx: OpKernelContext, handle: Any) -> LookupTable:
+    """Return the table that a handle, or a reference to (container, name), points to.
+
+    Raises:
+        FailedPreconditionError, NotFoundError: it is gone.
+        InvalidArgumentError: the handle is that of something else.
+    """
+    if isinstance(handle, ResourceHandle):
+        table: LookupTable = handle.expect(LookupTable)
+        return table
+    names = handle.read() if isinstance(handle, Ref) else handle
+    container, name = (part.decode() for part in names.tolist())
+    return ctx.resources.lookup(container, name, LookupTable)
+
+
+@kernel("LookupTableFind", "LookupTableFindV2", stateful=True, host=True, effects=_STATE)
+def lookup_table_find(
+    ctx: OpKernelContext, table_handle: Any, keys: Value, default_value: Value
+) -> Value:
+    """Return the values of the keys, the default where a key is missing."""
+    return table_of(ctx, table_handle).find(keys, default_value)
+
+
+@kernel("LookupTableInsert", "LookupTableInsertV2", stateful=True, host=True, effects=_STATE)
+def lookup_table_insert(
+    ctx: OpKernelContext, table_handle: Any, keys: Value, values: Value
+) -> None:
+    """Add or replace entries of a mutable table."""
+    table_of(ctx, table_handle).insert(keys, values)
+
+
+@kernel("LookupTableRemoveV2", stateful=True, host=True, effects=_STATE)
+def lookup_table_remove(ctx: OpKernelContext, table_handle: Any, keys: Value) -> None:
+    """Remove entries of a mutable table."""
+    table_of(ctx, table_handle).remove(keys)
+
+
+@kernel("LookupTableImport", "LookupTableImportV2", stateful=True, host=True, effects=_STATE)
+def lookup_table_import(
+    ctx: OpKernelContext, table_handle: Any, keys: Value, values: Value
+) -> None:
+    """Make these the only entries; for a HashTable, initialise it."""
+    table_of(ctx, table_handle).replace(keys, values)
+
+
+@kernel(
+    "LookupTableExport",
+    "LookupTableExportV2",
+    stateful=True,
+    host=True,
+    dynamic_shape=True,
+    effects=_STATE,
+)
+def lookup_table_export(ctx: OpKernelContext, table_handle: Any) -> tuple[Value, Value]:
+    """Return all keys and all values."""
+    return table_of(ctx, table_handle).export()
+
+
+@kernel("LookupTableSize", "LookupTableSizeV2", stateful=True, host=True, effects=_STATE)
+def lookup_table_size(ctx: OpKernelContext, table_handle: Any) -> Value:
+    """Return the number of entries."""
+    return np.int64(len(table_of(ctx, table_handle)))
+
+
+def initializable(ctx: OpKernelContext, handle: Any) -> InitializableTable:
+    """Return the table of a handle if it is one that can be initialised.
+
+    Raises:
+        InvalidArgumentError: it is a mutable table.
+    """
+    table = table_of(ctx, handle)
+    if not isinstance(table, InitializableTable):
+        raise errors.InvalidArgumentError(
+            f"Table {table.name!r} cannot be initialized: it is a mutable table"
+        )
+    return table
+
+
+@kernel("InitializeTable", "InitializeTableV2", stateful=True, host=True, effects=_STATE)
+def initialize_table(ctx: OpKernelContext, table_handle: Any, keys: Value, values: Value) -> None:
+    """Fill a table from two vectors."""
+    for name, value in (("Keys", keys), ("Values", values)):
+        if value.ndim != 1:
+            raise errors.InvalidArgumentError(
+                f"{name} must be a vector, but received shape: {list(value.shape)}"
+            )
+    if keys.shape != values.shape:
+        raise errors.InvalidArgumentError(
+            f"Keys and values must have the same size {keys.size} vs {values.size}"
+        )
+    initializable(ctx, table_handle).initialize(keys, values)

@@ -1,0 +1,120 @@
+"""Fill a table from a text file: InitializeTableFromTextFile.
+
+Semantics: tensorflow/core/kernels/lookup_util.cc, TextFileLineIterator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes, errors, files
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._paths import scalar_path
+from graphmill_plugins.kernels._strings import decode
+from graphmill_plugins.kernels.lookup.ops import initializable
+
+if TYPE_CHECKING:
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+_WHOLE_LINE, _LINE_NUMBER = -2, -1
+
+
+def read_lines(path: str, vocab_size: int, offset: int) -> list[bytes]:
+    """Return the lines of a file: after `offset` ones, `vocab_size` of them (-1: all).
+
+    Raises:
+        InvalidArgumentError: an empty line, or fewer lines than `vocab_size` says.
+    """
+    content = files.read_bytes(path)
+    lines = content.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    # Carriage returns end a line only in front of a newline, as TensorFlow's reader has it.
+    lines = [line.replace(b"\r", b"") for line in lines[offset:]]
+    if vocab_size >= 0:
+        if len(lines) < vocab_size:
+            raise errors.InvalidArgumentError(
+                f"Invalid vocab_size in {path}: expected {vocab_size} but got {len(lines)}"
+            )
+        lines = lines[:vocab_size]
+    for number, line in enumerate(lines):
+        if not line:
+            raise errors.InvalidArgumentError(
+                f"Invalid content in {path}: empty line found at line {number + offset}"
+            )
+    return lines
+
+
+def _parse(field: bytes, kind: dtypes.DType, number: int) -> Any:
+    if kind is dtypes.string:
+        return field
+    try:
+        return kind.as_numpy_dtype.type(field.decode("ascii"))
+    except (ValueError, OverflowError):
+        raise errors.InvalidArgumentError(
+            f"Field {decode(field)} in line {number} is not a valid {kind.tf_name}."
+        ) from None
+
+
+def column(
+    lines: list[bytes], index: int, delimiter: bytes, kind: dtypes.DType, path: str
+) -> Value:
+    """Return the keys or values that `index` names: line numbers (-1), lines (-2), a column.
+
+    Raises:
+        InvalidArgumentError: a line has too few columns, or a field is no value of `kind`.
+    """
+    out = np.empty(len(lines), kind.as_numpy_dtype)
+    if index == _LINE_NUMBER:
+        if kind is not dtypes.int64:
+            raise errors.InvalidArgumentError(
+                f"the line number is an int64, the table wants {kind.name}"
+            )
+        out[:] = np.arange(len(lines))
+        return out
+    for number, line in enumerate(lines):
+        if index == _WHOLE_LINE:
+            out[number] = _parse(line, kind, number)
+            continue
+        fields = line.split(delimiter)
+        if len(fields) <= index:
+            raise errors.InvalidArgumentError(
+                f"Invalid number of columns in {path} line {number} ({decode(line)[:80]}) : "
+                f"expected at least {index + 1} got {len(fields)}"
+            )
+        out[number] = _parse(fields[index], kind, number)
+    return out
+
+
+@kernel(
+    "InitializeTableFromTextFile",
+    "InitializeTableFromTextFileV2",
+    stateful=True,
+    host=True,
+    expensive=True,
+    effects=("state", "fs.read"),
+)
+def initialize_table_from_text_file(
+    ctx: OpKernelContext,
+    table_handle: Any,
+    filename: Value,
+    key_index: int,
+    value_index: int,
+    vocab_size: int,
+    delimiter: str,
+    offset: int,
+) -> None:
+    """Fill a table from the lines of a text file."""
+    if len(delimiter) != 1:
+        raise errors.InvalidArgumentError(f"delimiter should be only 1 char, got {delimiter!r}")
+    table = initializable(ctx, table_handle)
+    path = scalar_path(filename, "filename")
+    lines = read_lines(path, vocab_size, offset)
+    separator = delimiter.encode()
+    table.initialize(
+        column(lines, key_index, separator, table.key_dtype, path),
+        column(lines, value_index, separator, table.value_dtype, path),
+    )

@@ -1,0 +1,104 @@
+"""Activation kernels over any array namespace: Relu and its kin, Softplus, Softsign, softmaxes.
+
+Semantics: tensorflow/core/kernels/relu_op_functor.h, softplus_op.h, softsign_op.h,
+softmax_op_functor.h.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill import dtypes, errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.nn.conv import widen
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from graphmill.typing import ArrayNamespace, Value
+
+SELU_SCALE = 1.0507009873554804934193349852946
+SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
+
+
+@kernel("Relu", types={"T": dtypes.REAL})
+def relu(xp: ArrayNamespace, features: Value) -> Value:
+    """Return max(features, 0)."""
+    return xp.maximum(features, features.dtype.type(0))
+
+
+@kernel("Relu6", types={"T": dtypes.REAL})
+def relu6(xp: ArrayNamespace, features: Value) -> Value:
+    """Return min(max(features, 0), 6)."""
+    one = features.dtype.type
+    if features.dtype.kind == "V":  # NumPy's clip widens the types of ml_dtypes.
+        return xp.minimum(xp.maximum(features, one(0)), one(6))
+    return xp.clip(features, one(0), one(6))
+
+
+@kernel("LeakyRelu", make=True, types={"T": dtypes.FLOATING})
+def leaky_relu(xp: ArrayNamespace, alpha: float, T: np.dtype[Any]) -> Any:
+    """Return features where they are positive, alpha * features elsewhere."""
+    slope, zero = T.type(alpha), T.type(0)
+    return lambda features: xp.where(features > zero, features, features * slope)
+
+
+@kernel("Elu", types={"T": dtypes.FLOATING})
+def elu(xp: ArrayNamespace, features: Value) -> Value:
+    """Return exp(features) - 1 where they are negative, features elsewhere."""
+    zero = features.dtype.type(0)
+    return xp.where(features < zero, xp.expm1(xp.minimum(features, zero)), features)
+
+
+@kernel("Selu", types={"T": dtypes.FLOATING})
+def selu(xp: ArrayNamespace, features: Value) -> Value:
+    """Return the scaled exponential linear unit."""
+    one = features.dtype.type
+    scale, scale_alpha, zero = one(SELU_SCALE), one(SELU_SCALE_ALPHA), one(0)
+    negative = scale_alpha * xp.expm1(xp.minimum(features, zero))
+    return xp.where(features < zero, negative, scale * features)
+
+
+@kernel("Softplus", types={"T": dtypes.FLOATING})
+def softplus(xp: ArrayNamespace, features: Value) -> Value:
+    """Return log(exp(features) + 1), without overflow."""
+    zero = features.dtype.type(0)
+    return xp.logaddexp(features, zero)
+
+
+@kernel("Softsign", types={"T": dtypes.FLOATING})
+def softsign(xp: ArrayNamespace, features: Value) -> Value:
+    """Return features / (|features| + 1)."""
+    return features / (xp.abs(features) + features.dtype.type(1))
+
+
+def _check_logits(logits: Value) -> None:
+    if logits.ndim < 1:
+        raise errors.InvalidArgumentError(
+            f"logits must have >= 1 dimension, got shape {list(logits.shape)}"
+        )
+
+
+@kernel("Softmax", types={"T": dtypes.FLOATING})
+def softmax(xp: ArrayNamespace, logits: Value) -> Value:
+    """Return exp(logits) over its sum, along the last axis."""
+    _check_logits(logits)
+    if logits.size == 0:
+        return logits
+    dtype = logits.dtype
+    wide = logits.astype(widen(dtype))
+    powers = xp.exp(wide - xp.max(wide, axis=-1, keepdims=True))
+    return (powers / xp.sum(powers, axis=-1, keepdims=True)).astype(dtype)
+
+
+@kernel("LogSoftmax", types={"T": dtypes.FLOATING})
+def log_softmax(xp: ArrayNamespace, logits: Value) -> Value:
+    """Return logits - log(sum(exp(logits))), along the last axis."""
+    _check_logits(logits)
+    if logits.size == 0:
+        return logits
+    dtype = logits.dtype
+    wide = logits.astype(widen(dtype))
+    shifted = wide - xp.max(wide, axis=-1, keepdims=True)
+    total = xp.sum(xp.exp(shifted), axis=-1, keepdims=True)
+    return (shifted - xp.log(total)).astype(dtype)

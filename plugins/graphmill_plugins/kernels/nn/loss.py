@@ -1,0 +1,184 @@
+"""Loss and ranking kernels: cross entropies, L2Loss, TopK, InTopK.
+
+Semantics: tensorflow/core/kernels/xent_op.cc, sparse_xent_op.cc, l2loss_op.cc, topk_op.cc,
+in_topk_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes, errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.nn.conv import widen
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("L2Loss", types={"T": dtypes.FLOATING})
+def l2_loss(xp: ArrayNamespace, t: Value) -> Value:
+    """Return half the sum of squares, a scalar."""
+    wide = t.astype(widen(t.dtype))
+    return (xp.sum(wide * wide) * wide.dtype.type(0.5)).astype(t.dtype)
+
+
+def _log_softmax(xp: ArrayNamespace, logits: Value) -> Value:
+    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
+
+
+@kernel("SoftmaxCrossEntropyWithLogits", types={"T": dtypes.FLOATING})
+def softmax_cross_entropy(
+    xp: ArrayNamespace, features: Value, labels: Value
+) -> tuple[Value, Value]:
+    """Return the loss of each row and the gradient softmax(features) - labels."""
+    try:
+        shape = np.broadcast_shapes(features.shape, labels.shape)
+    except ValueError:
+        raise errors.InvalidArgumentError(
+            "logits and labels must be broadcastable: "
+            f"logits_size={list(features.shape)} labels_size={list(labels.shape)}"
+        ) from None
+    if len(shape) != 2:
+        raise errors.InvalidArgumentError(
+            f"logits and labels must be either 2-dimensional, or broadcasted to be "
+            f"2-dimensional; got {list(features.shape)} and {list(labels.shape)}"
+        )
+    dtype, wide = features.dtype, widen(features.dtype)
+    if 0 in shape:
+        return xp.zeros(shape[:1], dtype), xp.zeros(shape, dtype)
+    features = xp.broadcast_to(features, shape).astype(wide)
+    labels = xp.broadcast_to(labels, shape).astype(wide)
+    log_probs = _log_softmax(xp, features)
+    # A label of 0 has no part in the loss, even where the log-probability is -inf.
+    terms = xp.where(labels == 0, wide.type(0), labels * log_probs)
+    loss = -xp.sum(terms, axis=-1)
+    return loss.astype(dtype), (xp.exp(log_probs) - labels).astype(dtype)
+
+
+@kernel("SparseSoftmaxCrossEntropyWithLogits", types={"T": dtypes.FLOATING})
+def sparse_softmax_cross_entropy(
+    xp: ArrayNamespace, features: Value, labels: Value
+) -> tuple[Value, Value]:
+    """Return the loss of each row for its one label, and the gradient.
+
+    A label out of range is an error where values are known (NumPy) and NaN where traced, as
+    TensorFlow does on CPU and on GPU.
+    """
+    _check_sparse_labels(features, labels)
+    dtype, wide = features.dtype, widen(features.dtype)
+    if features.size == 0:
+        return xp.zeros(features.shape[:1], dtype), features
+    classes = features.shape[1]
+    valid = (labels >= 0) & (labels < classes)
+    if xp is np and not valid.all():
+        worst = int(labels[~valid][0])
+        raise errors.InvalidArgumentError(
+            f"Received a label value of {worst} which is outside the valid range of "
+            f"[0, {classes}).  Label values: {' '.join(map(str, labels[:20].tolist()))}"
+        )
+    log_probs = _log_softmax(xp, features.astype(wide))
+    hot = labels[:, None] == xp.arange(classes, dtype=labels.dtype)[None, :]
+    nan = wide.type(np.nan)
+    loss = -xp.sum(xp.where(hot, log_probs, wide.type(0)), axis=-1)
+    gradient = xp.exp(log_probs) - hot.astype(wide)
+    if xp is not np:
+        loss = xp.where(valid, loss, nan)
+        gradient = xp.where(valid[:, None], gradient, nan)
+    return loss.astype(dtype), gradient.astype(dtype)
+
+
+def _check_sparse_labels(features: Value, labels: Value) -> None:
+    if features.ndim != 2:
+        raise errors.InvalidArgumentError(
+            f"logits must be 2-D, but got shape {list(features.shape)}"
+        )
+    if labels.ndim != 1:
+        raise errors.InvalidArgumentError(f"labels must be 1-D, but got shape {list(labels.shape)}")
+    if features.shape[0] != labels.shape[0]:
+        raise errors.InvalidArgumentError(
+            "logits and labels must have the same first dimension, got logits shape "
+            f"{list(features.shape)} and labels shape {list(labels.shape)}"
+        )
+    if features.shape[0] and features.shape[1] == 0:
+        raise errors.InvalidArgumentError(
+            f"Must have at least one class, but got logits shape {list(features.shape)}"
+        )
+
+
+def check_top_k(values: Value, k: int) -> None:
+    """Raise InvalidArgumentError unless the last axis of `values` has `k` entries."""
+    if k < 0:
+        raise errors.InvalidArgumentError(f"Need k >= 0, got {k}")
+    if values.ndim < 1:
+        raise errors.InvalidArgumentError(f"input must be >= 1-D, got shape {list(values.shape)}")
+    if values.shape[-1] < k:
+        raise errors.InvalidArgumentError(
+            f"input must have at least k columns. Had {values.shape[-1]}, needed {k}"
+        )
+
+
+def top_k(values: Any, k: int, index_type: np.dtype[Any]) -> tuple[Value, Value]:
+    """Return the `k` largest of the last axis in falling order; of equal ones the first wins."""
+    check_top_k(values, k)
+    if k == 0:
+        shape = (*values.shape[:-1], 0)
+        return np.zeros(shape, values.dtype), np.zeros(shape, index_type)
+    if k == 1:
+        order = np.argmax(values, axis=-1)[..., None]
+    else:
+        # Stable on the reversed axis keeps the smallest index of equal values in front.
+        flipped = np.argsort(values[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+        order = (values.shape[-1] - 1 - flipped)[..., :k]
+    return np.take_along_axis(values, order, axis=-1), order.astype(index_type)
+
+
+@kernel("TopKV2", backend="numpy", static=("k",))
+def top_k_v2(
+    xp: ArrayNamespace, values: Value, k: Value, index_type: np.dtype[Any]
+) -> tuple[Value, Value]:
+    """Return values and indices of the `k` largest along the last axis."""
+    if np.ndim(k) != 0:
+        raise errors.InvalidArgumentError(f"k must be scalar, got shape {list(np.shape(k))}")
+    return top_k(xp.asarray(values), int(k), index_type)
+
+
+@kernel("TopK", backend="numpy")
+def top_k_v1(xp: ArrayNamespace, values: Value, k: int) -> tuple[Value, Value]:
+    """Return values and int32 indices of the `k` largest along the last axis."""
+    return top_k(xp.asarray(values), k, np.dtype(np.int32))
+
+
+def in_top_k(predictions: Any, targets: Any, k: int) -> Value:
+    """Return for each row whether its target's prediction is among the `k` largest.
+
+    Ties at the border count as in; a target out of range or a non-finite prediction as out.
+    """
+    if predictions.ndim != 2 or targets.ndim != 1 or len(predictions) != len(targets):
+        raise errors.InvalidArgumentError(
+            "predictions must be 2-dimensional and targets a vector of as many rows, got "
+            f"shapes {list(predictions.shape)} and {list(targets.shape)}"
+        )
+    classes = predictions.shape[1]
+    known = (targets >= 0) & (targets < classes)
+    if classes == 0:
+        return np.zeros(len(targets), bool)
+    picked = np.take_along_axis(predictions, np.where(known, targets, 0)[:, None], axis=1)
+    finite = np.isfinite(predictions).all(axis=1) | (predictions == picked).all(axis=1)
+    above = (predictions > picked).sum(axis=1)
+    return known & finite & np.isfinite(picked[:, 0]) & (above < k)
+
+
+@kernel("InTopKV2", host=True)
+def in_top_k_v2(xp: ArrayNamespace, predictions: Value, targets: Value, k: Value) -> Value:
+    """Return whether targets are in the top `k`, which is an input."""
+    return in_top_k(xp.asarray(predictions), xp.asarray(targets), int(k))
+
+
+@kernel("InTopK", host=True)
+def in_top_k_v1(xp: ArrayNamespace, predictions: Value, targets: Value, k: int) -> Value:
+    """Return whether targets are in the top `k`."""
+    return in_top_k(xp.asarray(predictions), xp.asarray(targets), k)

@@ -1,0 +1,105 @@
+"""Gradient kernels of normalisations, over any array namespace: FusedBatchNormGrad, LRNGrad.
+
+Semantics: tensorflow/core/kernels/fused_batch_norm_op.cc, lrn_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill import dtypes, errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.nn.conv import widen
+from graphmill_plugins.kernels.nn.norm import BatchNormSpec, channel_window_sum
+from graphmill_plugins.kernels.nn.window import is_channels_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_TYPES = {"T": (dtypes.float16, dtypes.bfloat16, dtypes.float32)}
+
+
+def batch_norm_gradient(
+    xp: ArrayNamespace,
+    spec: BatchNormSpec,
+    gradient: Value,
+    x: Value,
+    scale: Value,
+    mean: Value,
+    variance: Value,
+) -> tuple[Value, ...]:
+    """Return the gradients of x, scale and offset."""
+    if gradient.shape != x.shape:
+        raise errors.InvalidArgumentError(
+            f"x and y_backprop must have same shape, but x has shape {list(x.shape)} and "
+            f"y_backprop has shape {list(gradient.shape)}"
+        )
+    spec.check(x, scale)
+    channel = 1 if spec.channels_first else x.ndim - 1
+    axes = tuple(axis for axis in range(x.ndim) if axis != channel)
+
+    def spread(vector: Value) -> Value:
+        return spec.per_channel(vector, x.ndim)
+
+    wide = gradient.astype(np.float32)
+    inverse = np.float32(1) / xp.sqrt(variance + np.float32(spec.epsilon))
+    normal = (x.astype(np.float32) - spread(mean)) * spread(inverse)
+    offset_gradient = xp.sum(wide, axis=axes)
+    scale_gradient = xp.sum(wide * normal, axis=axes)
+    if spec.is_training and x.size:
+        count = np.float32(x.size // x.shape[channel])
+        wide = wide - spread(offset_gradient / count) - normal * spread(scale_gradient / count)
+    x_gradient = wide * spread(scale * inverse)
+    return x_gradient.astype(x.dtype), scale_gradient, offset_gradient
+
+
+def _spec(op: str, epsilon: float, data_format: str, is_training: bool) -> BatchNormSpec:
+    return BatchNormSpec(op, is_channels_first(op, data_format), epsilon, 1.0, is_training)
+
+
+@kernel("FusedBatchNormGrad", "FusedBatchNormGradV2", make=True, types=_TYPES)
+def fused_batch_norm_grad(
+    xp: ArrayNamespace, epsilon: float, data_format: str, is_training: bool
+) -> Callable[..., tuple[Value, ...]]:
+    """Return the gradients of x, scale and offset, and two empty outputs."""
+    spec = _spec("FusedBatchNormGrad", epsilon, data_format, is_training)
+    empty = np.zeros((0,), np.float32)
+    return lambda *inputs: (*batch_norm_gradient(xp, spec, *inputs), empty, empty)
+
+
+@kernel("FusedBatchNormGradV3", make=True, types=_TYPES)
+def fused_batch_norm_grad_v3(
+    xp: ArrayNamespace, epsilon: float, data_format: str, is_training: bool
+) -> Callable[..., tuple[Value, ...]]:
+    """Return what V2 returns; the third reserve space is not looked at."""
+    run = fused_batch_norm_grad(xp, epsilon, data_format, is_training)
+    return lambda *inputs: run(*inputs[:5])
+
+
+@kernel("LRNGrad", types={"T": (dtypes.float16, dtypes.bfloat16, dtypes.float32)})
+def lrn_grad(
+    xp: ArrayNamespace,
+    gradient: Value,
+    x: Value,
+    out: Value,
+    depth_radius: int,
+    bias: float,
+    alpha: float,
+    beta: float,
+) -> Value:
+    """Return the gradient of local response normalisation."""
+    if x.ndim != 4 or not (x.shape == out.shape == gradient.shape):
+        raise errors.InvalidArgumentError(
+            "input_grads, input_image and output_image must be 4-dimensional and of one shape, "
+            f"got {list(gradient.shape)}, {list(x.shape)} and {list(out.shape)}"
+        )
+    dtype, wide = x.dtype, widen(x.dtype)
+    gradient, x, out = gradient.astype(wide), x.astype(wide), out.astype(wide)
+    norm = np.float32(bias) + np.float32(alpha) * channel_window_sum(xp, x * x, depth_radius)
+    direct = gradient * xp.power(norm, np.float32(-beta))
+    around = channel_window_sum(xp, gradient * out / norm, depth_radius)
+    return (direct - np.float32(2 * alpha * beta) * x * around).astype(dtype)

@@ -1,0 +1,102 @@
+"""Scatter sparse values into a dense tensor: SparseToDense.
+
+Semantics: tensorflow/core/kernels/sparse_to_dense_op.cc, tensorflow/core/util/sparse.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.state.value import shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def _as_matrix(indices: Any) -> Any:
+    """Return indices as (count, rank): a vector holds positions, a scalar is one position."""
+    if indices.ndim > 2:
+        raise errors.InvalidArgumentError(
+            "sparse_indices should be a scalar, vector, or matrix, got shape "
+            f"{shape_text(indices.shape)}"
+        )
+    return indices if indices.ndim == 2 else indices.reshape(-1, 1)
+
+
+def check_order(indices: Any, shape: tuple[int, ...]) -> None:
+    """Check that rows of `indices` lie in `shape`, ascend and do not repeat.
+
+    Raises:
+        InvalidArgumentError: naming the first row that does not.
+    """
+    outside = ((indices < 0) | (indices >= np.array(shape, indices.dtype))).any(axis=1)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise errors.InvalidArgumentError(
+            f"indices[{row}] = {shape_text(indices[row].tolist())} is out of bounds: need 0 <= "
+            f"index < {shape_text(shape)}"
+        )
+    if len(indices) < 2:
+        return
+    flat = np.ravel_multi_index(tuple(indices.T), shape)
+    steps = np.diff(flat)
+    if (steps <= 0).any():
+        row = int(np.argmax(steps <= 0)) + 1
+        kind = (
+            "is repeated"
+            if steps[row - 1] == 0
+            else "is out of order. Many sparse ops require sorted indices"
+        )
+        raise errors.InvalidArgumentError(
+            f"indices[{row}] = {shape_text(indices[row].tolist())} {kind}"
+        )
+
+
+def _check(indices: Any, sizes: Any, values: Any, default: Any) -> tuple[int, ...]:
+    if sizes.ndim != 1 or sizes.size != indices.shape[1]:
+        raise errors.InvalidArgumentError(
+            f"output_shape has incorrect number of elements: {sizes.size} should be: "
+            f"{indices.shape[1]}"
+        )
+    if values.shape not in ((), (len(indices),)):
+        raise errors.InvalidArgumentError(
+            f"sparse_values has incorrect shape {shape_text(values.shape)}, should be [] or "
+            f"[{len(indices)}]"
+        )
+    if default.ndim != 0:
+        raise errors.InvalidArgumentError(
+            f"default_value should be a scalar, got shape {shape_text(default.shape)}"
+        )
+    shape = tuple(sizes.tolist())
+    if min(shape, default=0) < 0:
+        raise errors.InvalidArgumentError(f"Dimension {min(shape)} must be >= 0")
+    return shape
+
+
+@kernel("SparseToDense", host=True)
+def sparse_to_dense(
+    xp: ArrayNamespace,
+    sparse_indices: Value,
+    output_shape: Value,
+    sparse_values: Value,
+    default_value: Value,
+    validate_indices: bool,
+) -> Value:
+    """Return a tensor of the default with the values at their indices; a scalar goes to all."""
+    del xp
+    indices = _as_matrix(np.asarray(sparse_indices))
+    shape = _check(indices, output_shape, sparse_values, default_value)
+    if validate_indices:
+        check_order(indices, shape)
+    elif ((indices < 0) | (indices >= np.array(shape, indices.dtype))).any():
+        raise errors.InvalidArgumentError(
+            f"Indices are not valid (out of bounds).  Shape: {shape_text(shape)}"
+        )
+    dense = np.empty(shape, sparse_values.dtype)
+    dense[...] = default_value
+    dense[tuple(indices.T)] = sparse_values
+    return dense

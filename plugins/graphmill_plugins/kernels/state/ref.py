@@ -1,0 +1,143 @@
+"""Ref variables: VariableV2, Assign and its kin, temporary variables, CountUpTo.
+
+Semantics: tensorflow/core/kernels/variable_ops.cc, assign_op.h, dense_update_ops.cc,
+count_up_to_op.cc. The executor dereferences refs for ops that do not declare a ref input.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.variables import Ref
+from graphmill_plugins.kernels.state.value import (
+    check_same_shape,
+    count_up_to,
+    initialized,
+    is_compatible,
+    keepable,
+    resource_key,
+    shape_text,
+)
+
+if TYPE_CHECKING:
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+
+@kernel("Variable", "VariableV2", stateful=True, effects=("state",))
+class VariableKernel:
+    """Output the reference of a named variable, made on first use in the device's resources."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        attrs = construction.attrs
+        self._dtype = attrs["dtype"].base_dtype
+        self._shape = attrs["shape"]
+        self._container, self._name = resource_key(construction)
+        self._node_name = construction.node_name
+
+    def __call__(self, ctx: OpKernelContext) -> Ref:
+        """Return the `Ref`; its value is None until an `Assign`."""
+        ref = ctx.resources.lookup_or_create(self._container, self._name, Ref, self._make)
+        if ref.dtype is not self._dtype:
+            raise errors.InternalError(
+                f"Output 0 of type {ref.dtype.name}_ref does not match declared output type "
+                f"{self._dtype.name}_ref: another node made variable {self._name!r} of another "
+                "type; give the two different shared_name attrs"
+            )
+        return ref
+
+    def _make(self) -> Ref:
+        return Ref(self._dtype, self._shape, self._node_name)
+
+
+@kernel("Assign", stateful=True, effects=("state",))
+def assign(ctx: OpKernelContext, ref: Ref, value: Value, validate_shape: bool) -> Ref:
+    """Store `value`; with `validate_shape` its shape must be that of the variable."""
+    del ctx
+    if validate_shape:
+        held = ref.value
+        expected = ref.shape if held is None else held.shape
+        if not is_compatible(expected, value.shape):
+            raise errors.InvalidArgumentError(
+                "Assign requires shapes of both tensors to match. lhs shape= "
+                f"{shape_text(expected)} rhs shape= {shape_text(value.shape)} "
+                f"(variable {ref.name!r})"
+            )
+    kept = keepable(value)
+    with ref.lock:
+        ref.value = kept
+    return ref
+
+
+def _update(ref: Ref, value: Value, function: Any) -> Ref:
+    with ref.lock:
+        held = initialized(ref)
+        check_same_shape(ref.name, held, value)
+        ref.value = function(held, value)
+    return ref
+
+
+@kernel("AssignAdd", stateful=True, effects=("state",))
+def assign_add(ctx: OpKernelContext, ref: Ref, value: Value) -> Ref:
+    """Add `value`, of the variable's shape."""
+    return _update(ref, value, ctx.xp.add)
+
+
+@kernel("AssignSub", stateful=True, effects=("state",))
+def assign_sub(ctx: OpKernelContext, ref: Ref, value: Value) -> Ref:
+    """Subtract `value`, of the variable's shape."""
+    return _update(ref, value, ctx.xp.subtract)
+
+
+@kernel("IsVariableInitialized", stateful=True, effects=("state",))
+def is_variable_initialized(ctx: OpKernelContext, ref: Ref) -> Value:
+    """Return whether the variable has been assigned."""
+    del ctx
+    return np.bool_(ref.is_initialized)
+
+
+@kernel("CountUpTo", stateful=True, effects=("state",))
+def count_up_to_ref(ctx: OpKernelContext, ref: Ref, limit: int) -> Value:
+    """Return the variable's value and add one to it; OutOfRangeError at `limit`."""
+    del ctx
+    return count_up_to(ref, limit)
+
+
+def _temporary_name(ctx: OpKernelContext, var_name: str) -> str:
+    return var_name or ctx.node_name
+
+
+@kernel("TemporaryVariable", stateful=True, effects=("state",))
+class TemporaryVariableKernel:
+    """Make a variable that lives until its DestroyTemporaryVariable or the end of the step."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        attrs = construction.attrs
+        self._dtype = attrs["dtype"].base_dtype
+        self._shape = attrs["shape"]
+        self._var_name = construction.attr("var_name")
+        if self._shape is None or min(self._shape, default=0) < 0:
+            raise errors.InvalidArgumentError(
+                f"TemporaryVariable needs a fully known shape, got {shape_text(self._shape)}"
+            )
+
+    def __call__(self, ctx: OpKernelContext) -> Ref:
+        """Return the reference; TensorFlow leaves the content undefined, here it is zeros."""
+        name = _temporary_name(ctx, self._var_name)
+        ref = Ref(self._dtype, self._shape, name)
+        ref.value = np.zeros(self._shape, self._dtype.as_numpy_dtype)
+        ctx.resources.create(ctx.step_container, name, ref)
+        return ref
+
+
+@kernel("DestroyTemporaryVariable", stateful=True, effects=("state",))
+def destroy_temporary_variable(ctx: OpKernelContext, ref: Ref, var_name: str) -> Value:
+    """Remove a temporary variable and return its last value."""
+    value = initialized(ref)
+    ctx.resources.delete(ctx.step_container, var_name, Ref)
+    return value

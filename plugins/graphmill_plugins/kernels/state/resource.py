@@ -1,0 +1,245 @@
+"""Resource variables: VarHandleOp, reads, assignments, and what asks about them.
+
+Semantics: tensorflow/core/kernels/resource_variable_ops.cc. A `VarHandleOp` finds or makes the
+`Variable`, without a value until the first assignment; a variable without a value is to every
+other op what a missing resource is to TensorFlow's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes, errors
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.variables import ResourceHandle, Variable
+from graphmill_plugins.kernels.state.value import (
+    check_same_shape,
+    count_up_to,
+    keepable,
+    shape_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Shape, Value
+
+# The name by which TensorFlow's eager variables ask for a resource of their own.
+_ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+
+
+class _HandleMaker:
+    """Find or make one variable of a device, and its handle."""
+
+    def __init__(self, container: str, name: str, dtype: dtypes.DType, shape: Shape) -> None:
+        self._container = container
+        self._name = name
+        self._dtype = dtype
+        self._shape = shape
+
+    def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
+        if self._name == _ANONYMOUS:
+            variable = self._make()
+        else:
+            variable = ctx.resources.lookup_or_create(
+                self._container, self._name, Variable, self._make
+            )
+        container = self._container or ctx.resources.default_container
+        return ResourceHandle(ctx.device.name, container, self._name, "Variable", variable)
+
+    def _make(self) -> Variable:
+        return Variable(self._dtype, self._shape, self._name)
+
+
+@kernel("VarHandleOp", stateful=True, effects=("state",))
+class VarHandleKernel:
+    """Output the handle of a named variable.
+
+    As in TensorFlow the name is `shared_name` alone: nodes with an empty one share a variable.
+    """
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        attrs = construction.attrs
+        self._find = _HandleMaker(
+            construction.attr("container"),
+            construction.attr("shared_name"),
+            attrs["dtype"],
+            attrs["shape"],
+        )
+
+    def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
+        """Return the handle."""
+        return self._find(ctx)
+
+
+@kernel("_VarHandlesOp", stateful=True, effects=("state",))
+class VarHandlesKernel:
+    """Output the handles of several variables."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        attrs = construction.attrs
+        self._finders = [
+            _HandleMaker(*row)
+            for row in zip(
+                construction.attr("containers"),
+                construction.attr("shared_names"),
+                attrs["dtypes"],
+                attrs["shapes"],
+                strict=True,
+            )
+        ]
+
+    def __call__(self, ctx: OpKernelContext) -> list[ResourceHandle]:
+        """Return the handles."""
+        return [find(ctx) for find in self._finders]
+
+
+def variable_of(handle: Value) -> Variable:
+    """Return the variable that a resource input points to.
+
+    Raises:
+        NotFoundError: the variable has no value: not initialised yet, or destroyed.
+        InvalidArgumentError: the resource is no variable.
+    """
+    variable: Variable = handle.expect(Variable)
+    if variable.value is None:
+        raise errors.NotFoundError(_missing(handle))
+    return variable
+
+
+def _missing(handle: ResourceHandle) -> str:
+    return (
+        f"Error while reading resource variable {handle.name} from Container: "
+        f"{handle.container}. This could mean that the variable was uninitialized. "
+        f"Resource {handle.container}/{handle.name} has no value; run the variables' "
+        "initializer or restore a checkpoint first"
+    )
+
+
+def _read(handle: Value, dtype: np.dtype[Any]) -> Value:
+    variable: Variable = handle.expect(Variable)
+    value = variable.value
+    if value is None:
+        raise errors.FailedPreconditionError(_missing(handle))
+    if value.dtype != dtype:
+        raise errors.InvalidArgumentError(
+            f"Trying to read variable {handle.name} with wrong dtype. Expected "
+            f"{variable.dtype.name} got {dtypes.as_dtype(dtype).name}"
+        )
+    return value
+
+
+@kernel("ReadVariableOp", stateful=True, effects=("state",))
+def read_variable(ctx: OpKernelContext, resource: Value, dtype: np.dtype[Any]) -> Value:
+    """Return the value; a later assignment does not change what was read."""
+    del ctx
+    return _read(resource, dtype)
+
+
+@kernel("_ReadVariablesOp", stateful=True, effects=("state",))
+def read_variables(
+    ctx: OpKernelContext,
+    resources: list[Value],
+    dtypes: tuple[np.dtype[Any], ...],
+) -> list[Value]:
+    """Return the values of several variables."""
+    del ctx
+    return [_read(handle, dtype) for handle, dtype in zip(resources, dtypes, strict=True)]
+
+
+@kernel("AssignVariableOp", stateful=True, effects=("state",))
+def assign_variable(
+    ctx: OpKernelContext,
+    resource: Value,
+    value: Value,
+    dtype: np.dtype[Any],
+    validate_shape: bool,
+) -> None:
+    """Store `value`, of the variable's dtype; with `validate_shape` also of its present shape."""
+    del ctx
+    variable: Variable = resource.expect(Variable)
+    if variable.dtype.as_numpy_dtype != dtype:
+        raise errors.InvalidArgumentError(
+            f"Trying to assign variable {resource.name} with wrong dtype. Expected "
+            f"{variable.dtype.name} got {dtypes.as_dtype(dtype).name}"
+        )
+    if validate_shape and variable.value is not None:
+        expected = variable.value.shape
+        if expected != value.shape:
+            raise errors.InvalidArgumentError(
+                f"Trying to assign to variable {resource.name} with tensor with wrong shape. "
+                f"Expected {shape_text(expected)} got {shape_text(value.shape)}"
+            )
+    kept = keepable(value)
+    with variable.lock:
+        variable.value = kept
+
+
+def _update(resource: Value, value: Value, function: Callable[[Value, Value], Value]) -> None:
+    variable = variable_of(resource)
+    with variable.lock:
+        held = variable.value
+        check_same_shape(resource.name, held, value)
+        variable.value = function(held, value)
+
+
+@kernel("AssignAddVariableOp", stateful=True, effects=("state",))
+def assign_add_variable(ctx: OpKernelContext, resource: Value, value: Value) -> None:
+    """Add `value`, of the variable's shape."""
+    _update(resource, value, ctx.xp.add)
+
+
+@kernel("AssignSubVariableOp", stateful=True, effects=("state",))
+def assign_sub_variable(ctx: OpKernelContext, resource: Value, value: Value) -> None:
+    """Subtract `value`, of the variable's shape."""
+    _update(resource, value, ctx.xp.subtract)
+
+
+@kernel("VarIsInitializedOp", stateful=True, effects=("state",))
+def var_is_initialized(ctx: OpKernelContext, resource: Value) -> Value:
+    """Return whether the variable exists and has been assigned."""
+    del ctx
+    held = resource.resource
+    return np.bool_(held is not None and (not isinstance(held, Variable) or held.is_initialized))
+
+
+@kernel("VariableShape", stateful=True, effects=("state",))
+def variable_shape(ctx: OpKernelContext, resource: Value, out_type: np.dtype[Any]) -> Value:
+    """Return the shape of the variable's value."""
+    del ctx
+    return np.array(variable_of(resource).value.shape, out_type)
+
+
+@kernel("DestroyResourceOp", stateful=True, effects=("state",))
+def destroy_resource(ctx: OpKernelContext, resource: Value, ignore_lookup_error: bool) -> None:
+    """Remove a resource; every handle to it is without one from then on."""
+    held = resource.resource
+    is_missing = held is None or (isinstance(held, Variable) and held.value is None)
+    if is_missing and not ignore_lookup_error:
+        raise errors.NotFoundError(f"Resource {resource.container}/{resource.name} does not exist")
+    if held is None:
+        return
+    if ctx.resources.find(resource.container, resource.name, type(held)) is held:
+        ctx.resources.delete(resource.container, resource.name, type(held))
+    if isinstance(held, Variable):
+        # Handles made before look at the variable itself.
+        with held.lock:
+            held.value = None
+    resource.resource = None
+
+
+@kernel("DisableCopyOnRead", stateful=True, effects=("state",))
+def disable_copy_on_read(ctx: OpKernelContext, resource: Value) -> None:
+    """Do nothing: reads never copy here."""
+    del ctx, resource
+
+
+@kernel("ResourceCountUpTo", stateful=True, effects=("state",))
+def resource_count_up_to(ctx: OpKernelContext, resource: Value, limit: int) -> Value:
+    """Return the variable's value and add one to it; OutOfRangeError at `limit`."""
+    del ctx
+    return count_up_to(variable_of(resource), limit)

@@ -1,0 +1,241 @@
+"""Sparse reads and updates of variables: gathers and scatters, ref and resource forms.
+
+Semantics: tensorflow/core/kernels/resource_variable_ops.cc, scatter_op.cc, scatter_nd_op.cc,
+gather_nd_op.h. An update makes a new array; readers keep the old one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill_plugins.kernels.state.resource import variable_of
+from graphmill_plugins.kernels.state.value import initialized, shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.runtime.variables import Ref, Variable
+    from graphmill.typing import Value
+
+_UFUNCS: dict[str, np.ufunc] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+    "Min": np.minimum,
+    "Max": np.maximum,
+}
+# JAX's names of indexed updates: `array.at[index].add(updates)`.
+_AT_METHODS = {
+    "Update": "set",
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "Div": "divide",
+    "Min": "min",
+    "Max": "max",
+}
+
+
+def check_indices(indices: Any, limit: int) -> None:
+    """Raise InvalidArgumentError unless all `indices` lie in [0, limit)."""
+    wrong = (indices < 0) | (indices >= limit)
+    if wrong.any():
+        place = tuple(int(axis) for axis in np.argwhere(wrong)[0])
+        where = ",".join(map(str, place))
+        raise errors.InvalidArgumentError(
+            f"indices[{where}] = {int(indices[place])} is not in [0, {limit})"
+        )
+
+
+def _split_nd(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return one index array for each leading axis named by the last axis of `indices`.
+
+    Raises:
+        InvalidArgumentError: an index vector is too long, or points outside `shape`.
+    """
+    if indices.ndim < 1:
+        raise errors.InvalidArgumentError("indices must have at least one axis, got a scalar")
+    depth = indices.shape[-1]
+    if depth > len(shape):
+        raise errors.InvalidArgumentError(
+            f"index innermost dimension length must be <= params rank; saw: {depth} "
+            f"vs. {len(shape)}"
+        )
+    wrong = ((indices < 0) | (indices >= np.array(shape[:depth], indices.dtype))).any(axis=-1)
+    if wrong.any():
+        place = tuple(int(axis) for axis in np.argwhere(wrong)[0])
+        raise errors.InvalidArgumentError(
+            f"indices[{','.join(map(str, place))}] = {indices[place].tolist()} does not index "
+            f"into shape {shape_text(shape)}"
+        )
+    return tuple(np.moveaxis(indices, -1, 0))
+
+
+def scatter(operation: str, held: Value, index: Any, updates: Value) -> Value:
+    """Return `held` with `updates` applied at `index`, repeated indices one after the other."""
+    if not isinstance(held, (np.ndarray, np.generic)):
+        return getattr(held.at[index], _AT_METHODS[operation])(updates)
+    changed = np.array(held)
+    if operation == "Update":
+        changed[index] = updates
+    elif operation == "Div" and changed.dtype.kind in "iu":
+        for place, divisor in _pairs(changed, index, updates):
+            changed[place] = _truncated(changed[place], divisor)
+    else:
+        _UFUNCS[operation].at(changed, index, updates)
+    return changed
+
+
+def _pairs(held: Any, index: Any, updates: Any) -> Any:
+    """Return (index, update) one by one, for operations that no ufunc does in place."""
+    first = index[0] if isinstance(index, tuple) else index
+    rest = held.shape[len(index) if isinstance(index, tuple) else 1 :]
+    updates = np.broadcast_to(updates, (*np.shape(first), *rest))
+    for place in np.ndindex(np.shape(first)):
+        key = tuple(axis[place] for axis in index) if isinstance(index, tuple) else index[place]
+        yield key, updates[place]
+
+
+def _truncated(value: Any, divisor: Any) -> Any:
+    """Divide integers towards zero, as C++ does."""
+    if np.any(divisor == 0):
+        raise errors.InvalidArgumentError("Integer division by zero")
+    quotient = np.abs(value) // np.abs(divisor)
+    return np.where((value < 0) != (divisor < 0), -quotient, quotient)
+
+
+def _scatter_rows(operation: str, variable: Variable, indices: Any, updates: Any) -> None:
+    with variable.lock:
+        held = initialized(variable)
+        if held.ndim < 1:
+            raise errors.InvalidArgumentError(
+                f"params must be at least 1-D, got shape {shape_text(held.shape)}"
+            )
+        if updates.shape not in ((), (*indices.shape, *held.shape[1:])):
+            raise errors.InvalidArgumentError(
+                "Must have updates.shape = indices.shape + params.shape[1:] or "
+                f"updates.shape = [], got updates.shape {shape_text(updates.shape)}, "
+                f"indices.shape {shape_text(indices.shape)}, "
+                f"params.shape {shape_text(held.shape)}"
+            )
+        indices = np.asarray(indices)
+        check_indices(indices, held.shape[0])
+        variable.value = scatter(operation, held, indices, updates)
+
+
+def _scatter_nd(
+    operation: str, variable: Variable, indices: Any, updates: Any, policy: str
+) -> None:
+    with variable.lock:
+        held = initialized(variable)
+        indices = np.asarray(indices)
+        if indices.ndim < 1:
+            raise errors.InvalidArgumentError("Indices shape must have rank at least one")
+        depth = indices.shape[-1]
+        if updates.shape != (*indices.shape[:-1], *held.shape[depth:]):
+            raise errors.InvalidArgumentError(
+                "Must have updates.shape = indices.shape[:batch_dim] + "
+                f"params_shape[slice_dim:], got updates.shape: {shape_text(updates.shape)}, "
+                f"indices.shape: {shape_text(indices.shape)}, "
+                f"params_shape: {shape_text(held.shape)}, slice_dim: {depth}"
+            )
+        if policy == "IGNORE":
+            inside = (indices >= 0) & (indices < np.array(held.shape[:depth], indices.dtype))
+            keep = inside.all(axis=-1)
+            indices, updates = indices[keep], updates[keep]
+        variable.value = scatter(operation, held, _split_nd(indices, held.shape), updates)
+
+
+def _ref_rows(operation: str) -> Callable[..., Ref]:
+    def run(ctx: OpKernelContext, ref: Ref, indices: Any, updates: Any) -> Ref:
+        del ctx
+        _scatter_rows(operation, ref, indices, updates)
+        return ref
+
+    return run
+
+
+def _resource_rows(operation: str) -> Callable[..., None]:
+    def run(ctx: OpKernelContext, resource: Any, indices: Any, updates: Any) -> None:
+        del ctx
+        _scatter_rows(operation, variable_of(resource), indices, updates)
+
+    return run
+
+
+def _ref_nd(operation: str) -> Callable[..., Ref]:
+    def run(
+        ctx: OpKernelContext, ref: Ref, indices: Any, updates: Any, bad_indices_policy: str
+    ) -> Ref:
+        del ctx
+        _scatter_nd(operation, ref, indices, updates, bad_indices_policy)
+        return ref
+
+    return run
+
+
+def _resource_nd(operation: str) -> Callable[..., None]:
+    def run(
+        ctx: OpKernelContext, ref: Any, indices: Any, updates: Any, bad_indices_policy: str
+    ) -> None:
+        del ctx
+        _scatter_nd(operation, variable_of(ref), indices, updates, bad_indices_policy)
+
+    return run
+
+
+def _definition(op: str, function: Callable[..., Any]) -> KernelDef:
+    function.__name__ = function.__qualname__ = op
+    return KernelDef(ops=(op,), function=function, stateful=True, effects=frozenset({"state"}))
+
+
+scatter_kernels = KernelTable()
+for _operation in _AT_METHODS:
+    scatter_kernels += [
+        _definition(f"Scatter{_operation}", _ref_rows(_operation)),
+        _definition(f"ResourceScatter{_operation}", _resource_rows(_operation)),
+    ]
+    if _operation in ("Update", "Add", "Sub", "Min", "Max"):
+        scatter_kernels += [
+            _definition(f"ScatterNd{_operation}", _ref_nd(_operation)),
+            _definition(f"ResourceScatterNd{_operation}", _resource_nd(_operation)),
+        ]
+
+
+@kernel("ResourceGather", stateful=True, effects=("state",))
+def resource_gather(
+    ctx: OpKernelContext, resource: Value, indices: Value, batch_dims: int
+) -> Value:
+    """Return the rows of the variable at `indices`, within each of the leading batch axes."""
+    params = variable_of(resource).value
+    indices = np.asarray(indices)
+    if params.ndim <= batch_dims:
+        raise errors.InvalidArgumentError(
+            f"params must be at least {batch_dims + 1} dimensional, got shape "
+            f"{shape_text(params.shape)}"
+        )
+    check_indices(indices, params.shape[batch_dims])
+    if batch_dims == 0:
+        return ctx.xp.take(params, indices, axis=0)
+    if params.shape[:batch_dims] != indices.shape[:batch_dims]:
+        raise errors.InvalidArgumentError(
+            f"params.shape[:{batch_dims}] {shape_text(params.shape[:batch_dims])} should be "
+            f"equal to indices.shape[:{batch_dims}] {shape_text(indices.shape[:batch_dims])}"
+        )
+    leading = np.ogrid[tuple(slice(size) for size in params.shape[:batch_dims])]
+    tail = (1,) * (indices.ndim - batch_dims)
+    return params[(*(axis.reshape(axis.shape + tail) for axis in leading), indices)]
+
+
+@kernel("ResourceGatherNd", stateful=True, effects=("state",))
+def resource_gather_nd(ctx: OpKernelContext, resource: Value, indices: Value) -> Value:
+    """Return the slices of the variable that the vectors along the last axis point to."""
+    del ctx
+    params = variable_of(resource).value
+    return params[_split_nd(np.asarray(indices), params.shape)]

@@ -1,0 +1,133 @@
+"""Regular-expression kernels: RegexFullMatch, RegexReplace and their static forms.
+
+Semantics: tensorflow/core/kernels/regex_full_match_op.cc, regex_replace_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill import errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import decode, encode, map_numbers, map_strings
+from graphmill_plugins.kernels.string._re2 import compile_re2
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def _scalar_text(name: str, value: Value) -> str:
+    if value.ndim != 0:
+        raise errors.InvalidArgumentError(
+            f"{name} must be scalar, but received {list(value.shape)}"
+        )
+    return decode(value.item())
+
+
+def _full_match(value: Value, pattern: re.Pattern[str]) -> Value:
+    return map_numbers(lambda item: pattern.fullmatch(decode(item)) is not None, value, bool)
+
+
+@kernel("StaticRegexFullMatch", make=True, host=True)
+def static_regex_full_match(xp: ArrayNamespace, pattern: str) -> Callable[[Value], Value]:
+    """Return whether each whole string matches."""
+    del xp
+    compiled = compile_re2(pattern)
+    return lambda value: _full_match(value, compiled)
+
+
+@kernel("RegexFullMatch", host=True)
+def regex_full_match(xp: ArrayNamespace, value: Value, pattern: Value) -> Value:
+    """Return whether each whole string matches the pattern, an input."""
+    del xp
+    return _full_match(value, compile_re2(_scalar_text("Pattern", pattern)))
+
+
+class _Rewrite:
+    r"""A replacement text: `\0` to `\9` are groups, `\\` is a backslash.
+
+    After any other backslash the rest is dropped, as RE2 does after it has logged the fault.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.parts: list[str | int] = []
+        self.is_valid = True
+        rest = text
+        while rest:
+            plain, slash, rest = rest.partition("\\")
+            self.parts.append(plain)
+            if not slash:
+                break
+            if rest[:1] == "\\":
+                self.parts.append("\\")
+            elif rest[:1].isascii() and rest[:1].isdigit():
+                self.parts.append(int(rest[0]))
+            else:
+                self.is_valid = False
+                break
+            rest = rest[1:]
+        self.highest = max((part for part in self.parts if isinstance(part, int)), default=0)
+
+    def expand(self, match: re.Match[str]) -> str:
+        """Return the text for one match; a group that took no part is empty."""
+        return "".join(
+            part if isinstance(part, str) else (match[part] or "") for part in self.parts
+        )
+
+
+def _replace_all(text: str, pattern: re.Pattern[str], rewrite: _Rewrite) -> str:
+    """Replace every match; an empty one right behind the last match does not count."""
+    out: list[str] = []
+    place = 0
+    last_end = -1
+    for match in pattern.finditer(text):
+        if match.start() == match.end() == last_end:
+            continue
+        out.append(text[place : match.start()])
+        out.append(rewrite.expand(match))
+        place = last_end = match.end()
+    out.append(text[place:])
+    return "".join(out)
+
+
+def _replacer(pattern: str, rewrite: str, replace_global: bool) -> Callable[[bytes], bytes]:
+    compiled = compile_re2(pattern)
+    new = _Rewrite(rewrite)
+    if new.highest > compiled.groups or not (new.is_valid or replace_global):
+        return lambda item: item
+
+    def replace_one(item: bytes) -> bytes:
+        text = decode(item)
+        if replace_global:
+            return encode(_replace_all(text, compiled, new))
+        match = compiled.search(text)
+        if match is None:
+            return item
+        return encode(text[: match.start()] + new.expand(match) + text[match.end() :])
+
+    return replace_one
+
+
+@kernel("StaticRegexReplace", make=True, host=True)
+def static_regex_replace(
+    xp: ArrayNamespace, pattern: str, rewrite: str, replace_global: bool
+) -> Callable[[Value], Value]:
+    """Replace all matches, or the first."""
+    del xp
+    replace = _replacer(pattern, rewrite, replace_global)
+    return lambda value: map_strings(replace, value)
+
+
+@kernel("RegexReplace", host=True)
+def regex_replace(
+    xp: ArrayNamespace, value: Value, pattern: Value, rewrite: Value, replace_global: bool
+) -> Value:
+    """Replace all matches, or the first; pattern and replacement are inputs."""
+    del xp
+    replace = _replacer(
+        _scalar_text("Pattern", pattern), _scalar_text("Rewrite", rewrite), replace_global
+    )
+    return map_strings(replace, value)

@@ -1,0 +1,249 @@
+"""Tensor array kernels that read or write many elements at once, as one tensor.
+
+Semantics: tensorflow/core/kernels/tensor_array_ops.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes, errors
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._elements import joined, rows, stacked, zeros
+from graphmill_plugins.kernels._partial_shape import is_compatible
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.tensor_array.ops import typed_array
+
+if TYPE_CHECKING:
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+    from graphmill_plugins.kernels.tensor_array._tensor_array import TensorArray
+
+_STATE = ("state",)
+
+
+def _vector(tensor: Value, what: str) -> list[int]:
+    if tensor.ndim != 1:
+        raise errors.InvalidArgumentError(
+            f"Expected {what} to be a vector, but received shape: {shape_text(tensor.shape)}"
+        )
+    numbers: list[int] = tensor.tolist()
+    return numbers
+
+
+class _Packer:
+    """What packs elements into one tensor."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._dtype: dtypes.DType = construction.attrs["dtype"]
+        self._shape = construction.attrs["element_shape"]
+
+    def _pack(self, ctx: OpKernelContext, array: TensorArray, indices: Any) -> Value:
+        array.merge_element_shape(self._shape)
+        if not indices:
+            shape = self._shape
+            if shape is None or -1 in shape:
+                raise errors.UnimplementedError(
+                    f"TensorArray has size zero, but element shape {shape_text(shape)} is not "
+                    "fully defined. Currently only static shapes are supported when packing "
+                    "zero-size TensorArrays."
+                )
+            return zeros(ctx.xp, (0, *shape), self._dtype)
+        values = array.read_many(indices)
+        shape = values[0].shape
+        if not is_compatible(self._shape, shape):
+            raise errors.InvalidArgumentError(
+                f"TensorArray was passed element_shape {shape_text(self._shape)} which does not "
+                f"match the Tensor at index 0: {shape_text(shape)}"
+            )
+        for index, value in enumerate(values):
+            if value.shape != shape:
+                raise errors.InvalidArgumentError(
+                    f"TensorArray has inconsistent shapes.  Index 0 has shape: "
+                    f"{shape_text(shape)} but index {index} has shape: {shape_text(value.shape)}"
+                )
+        return stacked(ctx.xp, values, shape, self._dtype)
+
+
+@kernel(
+    "TensorArrayGather",
+    "TensorArrayGatherV2",
+    "TensorArrayGatherV3",
+    stateful=True,
+    effects=_STATE,
+)
+class TensorArrayGatherKernel(_Packer):
+    """Return some elements as one tensor."""
+
+    def __call__(self, ctx: OpKernelContext, handle: Any, indices: Value, flow_in: Value) -> Value:
+        """Return the tensor."""
+        del flow_in
+        array = typed_array(ctx, handle, self._dtype)
+        return self._pack(ctx, array, _vector(indices, "indices"))
+
+
+@kernel("TensorArrayPack", stateful=True, effects=_STATE)
+class TensorArrayPackKernel(_Packer):
+    """Return all elements as one tensor."""
+
+    def __call__(self, ctx: OpKernelContext, handle: Any, flow_in: Value) -> Value:
+        """Return the tensor."""
+        del flow_in
+        array = typed_array(ctx, handle, self._dtype)
+        return self._pack(ctx, array, range(max(array.pack_size, 0)))
+
+
+@kernel(
+    "TensorArrayConcat",
+    "TensorArrayConcatV2",
+    "TensorArrayConcatV3",
+    stateful=True,
+    effects=_STATE,
+)
+class TensorArrayConcatKernel:
+    """Join all elements along their first axis."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._dtype: dtypes.DType = construction.attrs["dtype"]
+        self._shape = construction.attrs["element_shape_except0"]
+
+    def __call__(self, ctx: OpKernelContext, handle: Any, flow_in: Value) -> tuple[Value, Value]:
+        """Return the joined tensor and how long each part is."""
+        del flow_in
+        array = typed_array(ctx, handle, self._dtype)
+        size = array.pack_size
+        if size <= 0:
+            return self._empty(ctx), np.zeros(0, np.int64)
+        values = array.read_many(range(size))
+        self._check(values)
+        lengths = np.array([value.shape[0] for value in values], np.int64)
+        return joined(ctx.xp, values), lengths
+
+    def _empty(self, ctx: OpKernelContext) -> Value:
+        shape = self._shape
+        if shape is None or -1 in shape:
+            raise errors.UnimplementedError(
+                f"TensorArray has size zero, but element_shape_except0 {shape_text(shape)} is not "
+                "fully defined. Currently only static shapes are supported when concatenating "
+                "zero-size TensorArrays."
+            )
+        return zeros(ctx.xp, (0, *shape), self._dtype)
+
+    def _check(self, values: list[Value]) -> None:
+        rest = values[0].shape[1:]
+        for index, value in enumerate(values):
+            if not value.ndim:
+                raise errors.InvalidArgumentError(
+                    f"Concat saw a scalar shape at index {index} but requires at least vectors.  "
+                    "Did you mean to call pack?"
+                )
+            if value.shape[1:] != rest:
+                raise errors.InvalidArgumentError(
+                    "TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) "
+                    f"shape: {shape_text(rest)} but index {index} has (excepting dimension 0) "
+                    f"shape: {shape_text(value.shape[1:])}"
+                )
+        if not is_compatible(self._shape, rest):
+            raise errors.InvalidArgumentError(
+                f"TensorArray was passed element_shape_except0 {shape_text(self._shape)} but index "
+                f"0 has (excepting dimension 0) shape: {shape_text(rest)} which does not match."
+            )
+
+
+def _check_fits(array: TensorArray, length: int, what: str) -> None:
+    size = array.size
+    if array.dynamic_size and size < length:
+        size = length
+    if size != length:
+        raise errors.InvalidArgumentError(
+            f"{what} must be equal to the array size ({length} vs. {size}), and the TensorArray "
+            f"{array.name} is not marked as dynamically resizeable"
+        )
+    array.mark_size(size)
+
+
+@kernel(
+    "TensorArrayScatter",
+    "TensorArrayScatterV2",
+    "TensorArrayScatterV3",
+    stateful=True,
+    effects=_STATE,
+)
+class TensorArrayScatterKernel:
+    """Set some elements to those of a tensor."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._dtype: dtypes.DType = construction.attrs["T"]
+
+    def __call__(
+        self, ctx: OpKernelContext, handle: Any, indices: Value, value: Value, flow_in: Value
+    ) -> Value:
+        """Return the flow."""
+        array = typed_array(ctx, handle, self._dtype, "is trying to write")
+        _check_has_rows(value)
+        positions = _vector(indices, "indices")
+        if len(positions) != value.shape[0]:
+            raise errors.InvalidArgumentError(
+                "Expected len(indices) == values.shape[0], but saw: "
+                f"{len(positions)} vs. {value.shape[0]}"
+            )
+        array.write_many(positions, rows(value, self._dtype))
+        return flow_in
+
+
+def _check_has_rows(value: Value) -> None:
+    if not value.ndim:
+        raise errors.InvalidArgumentError(
+            "Input value for unpack must be at least a vector but received shape: []"
+        )
+
+
+@kernel("TensorArrayUnpack", stateful=True, effects=_STATE)
+class TensorArrayUnpackKernel:
+    """Set all elements to those of a tensor."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._dtype: dtypes.DType = construction.attrs["T"]
+
+    def __call__(self, ctx: OpKernelContext, handle: Any, value: Value, flow_in: Value) -> Value:
+        """Return the flow."""
+        array = typed_array(ctx, handle, self._dtype, "is trying to write")
+        _check_has_rows(value)
+        length = value.shape[0]
+        _check_fits(array, length, "Input value's first dimension")
+        array.write_many(range(length), rows(value, self._dtype))
+        return flow_in
+
+
+@kernel(
+    "TensorArraySplit", "TensorArraySplitV2", "TensorArraySplitV3", stateful=True, effects=_STATE
+)
+class TensorArraySplitKernel:
+    """Set all elements to pieces of a tensor."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._dtype: dtypes.DType = construction.attrs["T"]
+
+    def __call__(
+        self, ctx: OpKernelContext, handle: Any, value: Value, lengths: Value, flow_in: Value
+    ) -> Value:
+        """Return the flow."""
+        array = typed_array(ctx, handle, self._dtype, "is trying to write")
+        sizes = _vector(lengths, "lengths")
+        if not value.ndim:
+            raise errors.InvalidArgumentError(
+                "Expected value to be at least a vector, but received shape: []"
+            )
+        if sum(sizes) != value.shape[0] or min(sizes, default=0) < 0:
+            raise errors.InvalidArgumentError(
+                "Expected sum of lengths to be equal to values.shape[0], but sum of lengths is "
+                f"{sum(sizes)} and value's shape is: {shape_text(value.shape)}"
+            )
+        _check_fits(array, len(sizes), "The size of lengths")
+        ends = np.cumsum(lengths).tolist()
+        pieces = [value[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+        array.write_many(range(len(sizes)), pieces)
+        return flow_in

@@ -1,0 +1,139 @@
+"""`TensorList`: the value of a variant that holds a list of tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels._elements import zeros
+from graphmill_plugins.kernels._partial_shape import merged
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.tensor_list._persistent_list import PersistentList
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+
+    from graphmill.dtypes import DType
+    from graphmill.typing import ArrayNamespace, Shape, Value
+
+
+class TensorList:
+    """A list of tensors, a scalar of dtype variant. It never changes: changes make new lists.
+
+    An element is None where nothing has been set.
+
+    Attributes:
+        element_dtype: element type of the tensors.
+        element_shape: what is known of their shape.
+        max_num_elements: how many there may be; -1 for any number.
+    """
+
+    __slots__ = ("_elements", "element_dtype", "element_shape", "max_num_elements")
+
+    dtype: ClassVar[np.dtype[Any]] = dtypes.variant.as_numpy_dtype
+    shape: ClassVar[tuple[int, ...]] = ()
+    ndim: ClassVar[int] = 0
+    size: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        element_dtype: DType,
+        element_shape: Shape,
+        elements: Iterable[Value] | PersistentList = (),
+        max_num_elements: int = -1,
+    ) -> None:
+        self.element_dtype = element_dtype
+        self.element_shape = element_shape
+        self.max_num_elements = max_num_elements
+        if not isinstance(elements, PersistentList):
+            elements = PersistentList(elements)
+        self._elements: PersistentList = elements
+
+    @property
+    def length(self) -> int:
+        """Number of elements."""
+        return self._elements.length
+
+    def element(self, index: int) -> Value:
+        """Return an element, None if it was never set.
+
+        Raises:
+            IndexError: there is no such element.
+        """
+        return self._elements.item(index)
+
+    def elements(self) -> list[Value]:
+        """Return all elements, as a list of the caller's own."""
+        return self._elements.to_list()
+
+    def replaced(self, indices: Sequence[int], values: Sequence[Value]) -> TensorList:
+        """Return the list with other elements at some indices; of equal ones the last counts."""
+        return self._with(self._elements.replaced(indices, values))
+
+    def pushed(self, value: Value) -> TensorList:
+        """Return the list with one more element."""
+        return self._with(self._elements.extended((value,)))
+
+    def resized(self, length: int) -> TensorList:
+        """Return the list cut off, or with elements at its end that are not set."""
+        missing = length - self.length
+        if missing <= 0:
+            return self._with(self._elements.cut(length))
+        return self._with(self._elements.extended((None,) * missing))
+
+    def zeros_like(self, xp: ArrayNamespace) -> TensorList:
+        """Return a list of zeros of the elements' shapes (see `_variant.AddableVariant`)."""
+        blank = [
+            None if element is None else _zeros_like(xp, element, self.element_dtype)
+            for element in self.elements()
+        ]
+        return TensorList(self.element_dtype, self.element_shape, blank)
+
+    def add(self, xp: ArrayNamespace, other: Any) -> TensorList:
+        """Return the list of sums; where one list has nothing set, the element of the other.
+
+        Raises:
+            InvalidArgumentError: `other` is no list, or one of another type, shape or length.
+        """
+        if not isinstance(other, TensorList):
+            raise InvalidArgumentError(f"cannot add {other!r} to a list of tensors")
+        if self.element_dtype is not other.element_dtype:
+            raise InvalidArgumentError(
+                "Trying to add two lists of tensors of different dtypes. One is "
+                f"{self.element_dtype.tf_name} and the other is {other.element_dtype.tf_name}"
+            )
+        if self.length != other.length:
+            raise InvalidArgumentError(
+                "Trying to add two lists of tensors with different lengths. One is "
+                f"{self.length} and the other is {other.length}"
+            )
+        sums = [
+            b if a is None else a if b is None else _sum(xp, a, b, self.element_dtype)
+            for a, b in zip(self.elements(), other.elements(), strict=True)
+        ]
+        shape = merged(self.element_shape, other.element_shape)
+        return TensorList(self.element_dtype, shape, sums)
+
+    def _with(self, elements: PersistentList) -> TensorList:
+        return TensorList(self.element_dtype, self.element_shape, elements, self.max_num_elements)
+
+    def __repr__(self) -> str:
+        return f"<TensorList of {self.length} {self.element_dtype.name}>"
+
+
+def _zeros_like(xp: ArrayNamespace, value: Value, dtype: DType) -> Value:
+    return value.zeros_like(xp) if dtype is dtypes.variant else zeros(xp, value.shape, dtype)
+
+
+def _sum(xp: ArrayNamespace, a: Value, b: Value, dtype: DType) -> Value:
+    if dtype is dtypes.variant:
+        return a.add(xp, b)
+    if a.shape != b.shape:
+        raise InvalidArgumentError(
+            "Trying to add two lists of tensors with elements of different shapes: "
+            f"{shape_text(a.shape)} and {shape_text(b.shape)}"
+        )
+    return xp.add(a, b)

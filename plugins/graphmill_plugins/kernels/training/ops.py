@@ -1,0 +1,158 @@
+"""Optimizer kernels: Apply… and SparseApply…, on reference and resource variables.
+
+Semantics: tensorflow/core/kernels/training_ops.cc. All variables of an op are locked while it reads
+and replaces their values, whatever `use_locking` says.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.runtime.kernel import KernelDef, KernelTable
+from graphmill.runtime.variables import ResourceHandle, Variable
+from graphmill_plugins.kernels.state.resource import variable_of
+from graphmill_plugins.kernels.state.scatter import check_indices
+from graphmill_plugins.kernels.state.value import initialized, shape_text
+from graphmill_plugins.kernels.training._training_rules import RULES, Rule
+
+if TYPE_CHECKING:
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+_GRADIENTS = ("grad", "delta")
+
+
+def rule_name(op: str) -> str:
+    """Return the name of the rule of an op: `Adam` of `ResourceApplyAdam`."""
+    return op.removeprefix("Resource").removeprefix("Sparse").removeprefix("Apply")
+
+
+class OptimizerKernel:
+    """Bind an optimizer op: find its rule, and which input is what."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._rule: Rule = RULES[rule_name(construction.op)]
+        self._names = [arg.name for arg in construction.op_def.input_args]
+        self._options = {name: construction.attr(name) for name in self._rule.attrs}
+        self._is_sparse = "indices" in self._names
+        self._has_output = bool(construction.op_def.output_args)
+
+    def __call__(self, ctx: OpKernelContext, *inputs: Any) -> Any:
+        """Update the variables; the ref form returns the reference to the first."""
+        given = dict(zip(self._names, inputs, strict=True))
+        variables = {name: self._variable(given.pop(name)) for name in self._rule.states}
+        gradient = given.pop(next(name for name in _GRADIENTS if name in given))
+        self._check_scalars(given)
+        with ExitStack() as locks:
+            # A fixed order, so that two ops over the same variables cannot wait for each other.
+            for variable in sorted(variables.values(), key=id):
+                locks.enter_context(variable.lock)
+            held = {name: initialized(variable) for name, variable in variables.items()}
+            self._check_slots(held)
+            if self._is_sparse:
+                new = self._update_rows(ctx.xp, held, gradient, given)
+            else:
+                _check_same("var and grad do not have the same shape", held["var"], gradient)
+                new = self._update(ctx.xp, held, gradient, given)
+            for variable, value in zip(variables.values(), new, strict=True):
+                variable.value = value
+        return inputs[0] if self._has_output else None
+
+    @staticmethod
+    def _variable(handle: Any) -> Variable:
+        if isinstance(handle, ResourceHandle):
+            return variable_of(handle)
+        variable: Variable = handle
+        return variable
+
+    @staticmethod
+    def _check_scalars(given: dict[str, Value]) -> None:
+        for name, value in given.items():
+            if name != "indices" and np.ndim(value) != 0:
+                raise errors.InvalidArgumentError(
+                    f"{name} is not a scalar: {shape_text(np.shape(value))}"
+                )
+
+    @staticmethod
+    def _check_slots(held: dict[str, Value]) -> None:
+        var = held["var"]
+        for name, value in held.items():
+            _check_same(f"var and {name} do not have the same shape", var, value)
+
+    def _update(
+        self, xp: Any, held: dict[str, Value], gradient: Value, given: dict[str, Value]
+    ) -> list[Value]:
+        new = self._rule.update(xp, **held, grad=gradient, **given, **self._options)
+        return [value.astype(held["var"].dtype) for value in new]
+
+    def _update_rows(
+        self, xp: Any, held: dict[str, Value], gradient: Value, given: dict[str, Value]
+    ) -> list[Value]:
+        """Apply the rule to the rows at `indices`, repeated ones in turn."""
+        given = dict(given)
+        rows = np.asarray(given.pop("indices"))
+        var = held["var"]
+        if rows.ndim != 1:
+            raise errors.InvalidArgumentError(
+                f"indices must be one-dimensional, got shape {shape_text(rows.shape)}"
+            )
+        if gradient.shape != (rows.size, *var.shape[1:]) or var.ndim < 1:
+            raise errors.InvalidArgumentError(
+                "grad must be the same size as indices in the first dimension and as var in the "
+                f"others, got {shape_text(gradient.shape)} for {rows.size} indices and var "
+                f"{shape_text(var.shape)}"
+            )
+        check_indices(rows, var.shape[0])
+        new = [np.array(value) for value in held.values()]
+        for places in _distinct_runs(rows):
+            chosen = rows[places]
+            part = {name: value[chosen] for name, value in zip(held, new, strict=True)}
+            updated = self._update(np, part, np.asarray(gradient)[places], given)
+            for value, rows_of_value in zip(new, updated, strict=True):
+                value[chosen] = rows_of_value
+        return new if xp is np else [xp.asarray(value) for value in new]
+
+
+def _distinct_runs(rows: Any) -> list[Any]:
+    """Split positions into groups in which no row comes twice, in an order that keeps repeats."""
+    _, inverse = np.unique(rows, return_inverse=True)
+    seen: dict[int, int] = {}
+    turn = np.empty(rows.size, np.intp)
+    for place, row in enumerate(inverse.tolist()):
+        turn[place] = seen[row] = seen.get(row, -1) + 1
+    return [np.flatnonzero(turn == number) for number in range(int(turn.max(initial=-1)) + 1)]
+
+
+def _check_same(message: str, first: Value, second: Value) -> None:
+    if first.shape != second.shape:
+        raise errors.InvalidArgumentError(
+            f"{message}{shape_text(first.shape)} {shape_text(second.shape)}"
+        )
+
+
+def _ops() -> list[str]:
+    names = []
+    for name, rule in RULES.items():
+        names += [f"Apply{name}", f"ResourceApply{name}"]
+        if rule.has_sparse:
+            names += [f"SparseApply{name}", f"ResourceSparseApply{name}"]
+    # Ops that only exist for resources.
+    ref_less = ("KerasMomentum", "AdamWithAmsgrad")
+    return [name for name in names if not (name[0] in "AS" and rule_name(name) in ref_less)]
+
+
+optimizer_kernels = KernelTable(
+    [
+        KernelDef(
+            ops=tuple(_ops()),
+            function=OptimizerKernel,
+            stateful=True,
+            effects=frozenset({"state"}),
+        )
+    ]
+)

@@ -1,0 +1,310 @@
+"""Queues as objects: who waits, who is served, what cancellation and closing leave behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphmill import dtypes, errors
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill_plugins.kernels.data_flow._queue import Dequeue, Enqueue, Queue
+from graphmill_plugins.kernels.data_flow._queue_kinds import (
+    FifoQueue,
+    PriorityQueue,
+    RandomShuffleQueue,
+)
+
+INT = (dtypes.int64,)
+
+
+class Outcomes(dict[Any, Any]):
+    """What became of each operation: the values taken, None, or the class of the error."""
+
+    def done(self, key: Any):
+        def note(elements: Any, error: Any) -> None:
+            assert key not in self, "done was called twice"
+            taken = None if elements is None else [int(element[0]) for element in elements]
+            self[key] = taken if error is None else type(error)
+
+        return note
+
+
+def elements(*values: int) -> list[tuple[Any]]:
+    return [(np.int64(value),) for value in values]
+
+
+def put(queue: Queue, outcomes: Outcomes, key: Any, *values: int, cancellation: Any = None) -> Any:
+    attempt = Enqueue(elements(*values), outcomes.done(key))
+    queue.submit(attempt, cancellation)
+    return attempt
+
+
+def take(
+    queue: Queue,
+    outcomes: Outcomes,
+    key: Any,
+    count: int = 1,
+    *,
+    allow_fewer: bool = False,
+    cancellation: Any = None,
+) -> Any:
+    attempt = Dequeue(count, outcomes.done(key), allow_fewer=allow_fewer)
+    queue.submit(attempt, cancellation)
+    return attempt
+
+
+def test_a_dequeue_waits_for_an_element():
+    queue, outcomes = FifoQueue("q", INT), Outcomes()
+    take(queue, outcomes, "get")
+    assert outcomes == {}
+    put(queue, outcomes, "put", 5)
+    assert outcomes == {"put": None, "get": [5]}
+
+
+def test_an_enqueue_waits_for_room():
+    queue, outcomes = FifoQueue("q", INT, capacity=1), Outcomes()
+    put(queue, outcomes, "many", 1, 2, 3)
+    assert (outcomes, queue.size) == ({}, 1)
+    take(queue, outcomes, "get", 2)
+    assert (outcomes, queue.size) == ({"get": [1, 2], "many": None}, 1)
+
+
+def test_dequeues_are_served_in_turn():
+    queue, outcomes = FifoQueue("q", INT), Outcomes()
+    take(queue, outcomes, "two", 2)
+    take(queue, outcomes, "one")
+    put(queue, outcomes, "a", 1)
+    assert "one" not in outcomes, "the first in line waits for its second element"
+    put(queue, outcomes, "b", 2, 3)
+    assert outcomes == {"a": None, "two": [1, 2], "one": [3], "b": None}
+
+
+def test_a_cancelled_enqueue_leaves_what_it_put():
+    queue, outcomes = FifoQueue("q", INT, capacity=2), Outcomes()
+    attempt = put(queue, outcomes, "many", 1, 2, 3)
+    queue.cancel(attempt)
+    assert outcomes == {"many": errors.CancelledError}
+    take(queue, outcomes, "get", 2)
+    assert outcomes["get"] == [1, 2]
+
+
+def test_a_cancelled_attempt_lets_the_next_one_through():
+    queue, outcomes = FifoQueue("q", INT), Outcomes()
+    attempt = take(queue, outcomes, "two", 2)
+    take(queue, outcomes, "one")
+    queue.cancel(attempt)
+    put(queue, outcomes, "put", 7)
+    assert outcomes == {"two": errors.CancelledError, "put": None, "one": [7]}
+
+
+def test_cancelling_what_has_ended_does_nothing():
+    queue, outcomes = FifoQueue("q", INT), Outcomes()
+    queue.cancel(put(queue, outcomes, "put", 1))
+    assert (outcomes, queue.size) == ({"put": None}, 1)
+
+
+def test_a_step_s_cancellation_wakes_what_waits():
+    queue, outcomes, step = FifoQueue("q", INT, capacity=0), Outcomes(), CancellationManager()
+    take(queue, outcomes, "get", cancellation=step)
+    put(queue, outcomes, "put", 1, cancellation=step)
+    assert outcomes == {}
+    step.start_cancel()
+    assert outcomes == {"get": errors.CancelledError, "put": errors.CancelledError}
+
+
+def test_a_cancelled_step_does_not_wait():
+    queue, outcomes, step = FifoQueue("q", INT), Outcomes(), CancellationManager()
+    step.start_cancel()
+    take(queue, outcomes, "get", cancellation=step)
+    assert outcomes == {"get": errors.CancelledError}
+
+
+def test_what_has_ended_is_withdrawn_from_the_step():
+    queue, outcomes, step = FifoQueue("q", INT), Outcomes(), CancellationManager()
+    take(queue, outcomes, "get", cancellation=step)
+    put(queue, outcomes, "put", 1, cancellation=step)
+    assert not step._callbacks
+    step.start_cancel()
+    assert outcomes == {"get": [1], "put": None}
+
+
+def test_closing_waits_for_the_enqueues_before_it():
+    queue, outcomes = FifoQueue("q", INT, capacity=1), Outcomes()
+    put(queue, outcomes, "many", 1, 2)
+    queue.close(outcomes.done("close"))
+    put(queue, outcomes, "late", 3)
+    assert (outcomes, queue.is_closed) == ({}, False)
+    take(queue, outcomes, "get", 2)
+    assert outcomes == {
+        "many": None,
+        "close": None,
+        "late": errors.CancelledError,
+        "get": [1, 2],
+    }
+
+
+def test_closing_with_cancellation_does_not_wait():
+    queue, outcomes = FifoQueue("q", INT, capacity=1), Outcomes()
+    put(queue, outcomes, "many", 1, 2)
+    queue.close(outcomes.done("close"), cancel_pending=True)
+    assert outcomes == {"many": errors.CancelledError, "close": None}
+    take(queue, outcomes, "get")
+    take(queue, outcomes, "empty")
+    assert (outcomes["get"], outcomes["empty"]) == ([1], errors.OutOfRangeError)
+
+
+def test_closing_wakes_the_dequeues_that_wait():
+    queue, outcomes = FifoQueue("q", INT), Outcomes()
+    put(queue, outcomes, "put", 1)
+    take(queue, outcomes, "two", 2)
+    take(queue, outcomes, "rest", 2, allow_fewer=True)
+    queue.close(outcomes.done("close"))
+    assert outcomes["two"] is errors.OutOfRangeError
+    assert outcomes["rest"] == [1], "what the first had taken went back"
+
+
+def test_errors_say_which_queue_and_how_much_there_is():
+    queue, seen = FifoQueue("letters", INT), []
+    queue.close(lambda *_: None)
+    queue.submit(Dequeue(3, lambda _, error: seen.append(error)))
+    assert "FIFOQueue 'letters' is closed and has insufficient elements" in str(seen[0])
+    assert "(requested 3, current size 0)" in str(seen[0])
+
+
+def test_a_shuffling_queue_keeps_some_back_until_it_is_closed():
+    queue = RandomShuffleQueue("q", INT, numbers=iter([0, 0, 0]), min_after_dequeue=2)
+    outcomes = Outcomes()
+    put(queue, outcomes, "put", 1, 2, 3)
+    take(queue, outcomes, "a")
+    take(queue, outcomes, "b")
+    assert outcomes == {"put": None, "a": [1]}
+    queue.close(outcomes.done("close"))
+    assert outcomes["b"] == [3], "the last element fills the place of the first"
+
+
+def test_a_priority_queue_gives_the_smallest_first():
+    queue, outcomes = PriorityQueue("q", INT), Outcomes()
+    put(queue, outcomes, "put", 3, 1, 2)
+    take(queue, outcomes, "get", 3)
+    assert outcomes["get"] == [1, 2, 3]
+
+
+class Model:
+    """A first-in first-out queue said plainly: one element at a time, no threads."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.is_closed = False
+        self.held: list[int] = []
+        self.puts: list[dict[str, Any]] = []
+        self.takes: list[dict[str, Any]] = []
+        self.outcomes: dict[Any, Any] = {}
+
+    def settle(self) -> None:
+        while self._settle_put() or self._settle_take():
+            pass
+
+    def _end(self, line: list[dict[str, Any]], outcome: Any) -> bool:
+        self.outcomes[line.pop(0)["key"]] = outcome
+        return True
+
+    def _settle_put(self) -> bool:
+        if not self.puts:
+            return False
+        first = self.puts[0]
+        if first["what"] == "close":
+            outcome = errors.CancelledError if self.is_closed else None
+            self.is_closed = True
+            return self._end(self.puts, outcome)
+        if self.is_closed:
+            return self._end(self.puts, errors.CancelledError)
+        if not first["values"]:
+            return self._end(self.puts, None)
+        if len(self.held) < self.capacity:
+            self.held.append(first["values"].pop(0))
+            return True
+        return False
+
+    def _settle_take(self) -> bool:
+        if not self.takes:
+            return False
+        first = self.takes[0]
+        missing = first["count"] - len(first["taken"])
+        if not missing:
+            return self._end(self.takes, first["taken"])
+        if self.is_closed and len(self.held) < missing:
+            self.held[:0] = first["taken"]
+            first["taken"] = []
+            if not first["fewer"] or not self.held:
+                return self._end(self.takes, errors.OutOfRangeError)
+            first["count"] = len(self.held)
+            return True
+        if self.held:
+            first["taken"].append(self.held.pop(0))
+            return True
+        return False
+
+    def cancel(self, key: Any) -> None:
+        for line in (self.puts, self.takes):
+            for waiting in line:
+                if waiting["key"] == key:
+                    line.remove(waiting)
+                    self.outcomes[key] = errors.CancelledError
+                    return
+
+    def close_now(self, key: Any) -> None:
+        self.is_closed = True
+        for waiting in list(self.puts):
+            self.cancel(waiting["key"])
+        self.outcomes[key] = None
+
+
+_actions = st.one_of(
+    st.tuples(st.just("put"), st.integers(1, 4)),
+    st.tuples(st.just("put"), st.integers(1, 4)),
+    st.tuples(st.just("take"), st.integers(1, 4)),
+    st.tuples(st.just("take"), st.integers(1, 4)),
+    st.tuples(st.just("take up to"), st.integers(1, 4)),
+    st.tuples(st.just("cancel"), st.integers(0, 20)),
+    st.tuples(st.just("close"), st.just(0)),
+    st.tuples(st.just("close now"), st.just(0)),
+)
+
+
+@given(st.integers(1, 4), st.lists(_actions, max_size=25))
+def test_a_queue_behaves_like_its_model(capacity, actions):
+    queue, outcomes, model = FifoQueue("q", INT, capacity=capacity), Outcomes(), Model(capacity)
+    attempts: dict[int, Any] = {}
+    for key, (what, number) in enumerate(actions):
+        if what == "put":
+            values = [10 * key + index for index in range(number)]
+            model.puts.append({"key": key, "what": what, "values": values.copy()})
+            attempts[key] = put(queue, outcomes, key, *values)
+        elif what.startswith("take"):
+            fewer = what == "take up to"
+            model.takes.append({"key": key, "count": number, "fewer": fewer, "taken": []})
+            attempts[key] = take(queue, outcomes, key, number, allow_fewer=fewer)
+        elif what == "cancel":
+            model.cancel(number)
+            if number in attempts:
+                queue.cancel(attempts[number])
+        elif what == "close":
+            model.puts.append({"key": key, "what": what})
+            queue.close(outcomes.done(key))
+        else:
+            model.close_now(key)
+            queue.close(outcomes.done(key), cancel_pending=True)
+        model.settle()
+        assert outcomes == model.outcomes
+        assert queue.size == len(model.held)
+        assert queue.is_closed == model.is_closed
+
+
+@pytest.mark.parametrize("least", [-1, 4])
+def test_a_shuffling_queue_refuses_to_keep_back_what_it_cannot_hold(least):
+    with pytest.raises(errors.InvalidArgumentError, match="min_after_dequeue"):
+        RandomShuffleQueue("q", INT, None, 4, numbers=iter(()), min_after_dequeue=least)

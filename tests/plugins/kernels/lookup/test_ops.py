@@ -1,0 +1,117 @@
+"""Tables filled from text files, and what data cases cannot ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from graphmill import dtypes, errors
+from graphmill.runtime.variables import ResourceHandle
+from graphmill_plugins.kernels._strings import string_array, string_scalar
+from graphmill_plugins.kernels.lookup._lookup_table import (
+    DenseTable,
+    InitializableTable,
+    LookupTable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from graphmill.runtime.kernel import OpKernel
+
+    Bind = Callable[..., OpKernel]
+
+
+def handle(table: LookupTable) -> ResourceHandle:
+    return ResourceHandle("/device:CPU:0", "localhost", table.name, "LookupTable", table)
+
+
+def fill(
+    bind_kernel: Bind, ctx: Any, path: Path, text: str, *kinds: dtypes.DType, **attrs: Any
+) -> dict[Any, Any]:
+    path.write_text(text, encoding="utf-8")
+    table = InitializableTable(*(kinds or (dtypes.string, dtypes.int64)), "words")
+    name = string_scalar(str(path).encode())
+    attrs = {"key_index": -2, "value_index": -1, **attrs}
+    compute = bind_kernel("InitializeTableFromTextFileV2", handle(table), name, **attrs).compute
+    compute(ctx, handle(table), name)
+    keys, values = table.export()
+    return dict(zip(keys.tolist(), values.tolist(), strict=True))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "words.txt"
+
+
+def test_lines_number_themselves(bind_kernel: Bind, ctx: Any, path: Path) -> None:
+    assert fill(bind_kernel, ctx, path, "the\ncat\n") == {b"the": 0, b"cat": 1}
+
+
+def test_columns(bind_kernel: Bind, ctx: Any, path: Path) -> None:
+    text = "7\tseven\n8\teight"
+    kinds = (dtypes.int64, dtypes.string)
+    got = fill(bind_kernel, ctx, path, text, *kinds, key_index=0, value_index=1)
+    assert got == {7: b"seven", 8: b"eight"}
+
+
+def test_a_part_of_the_file(bind_kernel: Bind, ctx: Any, path: Path) -> None:
+    got = fill(bind_kernel, ctx, path, "# head\na\nb\nc\n", vocab_size=2, offset=1)
+    assert got == {b"a": 0, b"b": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "attrs", "message"),
+    [
+        ("a\n\nb\n", {}, "empty line"),
+        ("a\n", {"vocab_size": 3}, "expected 3 but got 1"),
+        ("a\n", {"key_index": 1}, "expected at least 2 got 1"),
+        ("a\tx\n", {"value_index": 1}, "Field x in line 0 is not a valid int64"),
+        ("a\n", {"delimiter": "ab"}, "only 1 char"),
+    ],
+)
+def test_bad_files(
+    bind_kernel: Bind, ctx: Any, path: Path, text: str, attrs: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=message):
+        fill(bind_kernel, ctx, path, text, **attrs)
+
+
+def test_a_file_that_is_not_there(bind_kernel: Bind, ctx: Any, tmp_path: Path) -> None:
+    table = InitializableTable(dtypes.string, dtypes.int64, "words")
+    name = string_scalar(str(tmp_path / "nope").encode())
+    compute = bind_kernel(
+        "InitializeTableFromTextFileV2", handle(table), name, key_index=-2, value_index=-1
+    ).compute
+    with pytest.raises(errors.NotFoundError, match="nope"):
+        compute(ctx, handle(table), name)
+
+
+def test_a_mutable_table_is_not_initialised(bind_kernel: Bind, ctx: Any) -> None:
+    table = LookupTable(dtypes.string, dtypes.int64, "m")
+    keys, values = string_array([b"a"]), np.array([1])
+    compute = bind_kernel("InitializeTableV2", handle(table), keys, values).compute
+    with pytest.raises(errors.InvalidArgumentError, match="mutable"):
+        compute(ctx, handle(table), keys, values)
+
+
+def test_one_name_with_two_types_is_refused(bind_kernel: Bind, ctx: Any) -> None:
+    attrs = {"key_dtype": "string", "shared_name": "t"}
+    bind_kernel("HashTableV2", value_dtype="int64", **attrs).compute(ctx)
+    with pytest.raises(errors.InvalidArgumentError, match="Conflicting key/value dtypes"):
+        bind_kernel("HashTableV2", value_dtype="string", **attrs).compute(ctx)
+
+
+def test_keys_that_are_vectors() -> None:
+    reserved = [np.array([0, 0]), np.array([-1, -1])]
+    table = DenseTable(reserved, dtypes.float32, (), "d")
+    table.insert(np.array([[1, 2], [3, 4]]), np.array([5, 6], np.float32))
+    got = table.find(np.array([[3, 4], [9, 9]]), np.array(-1, np.float32))
+    assert got.tolist() == [6, -1]
+    keys, _ = table.export()
+    assert keys.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(errors.InvalidArgumentError, match="empty_key"):
+        table.find(reserved[0], np.array(-1, np.float32))

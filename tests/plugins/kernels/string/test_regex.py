@@ -1,0 +1,114 @@
+"""RE2's language by Python's: what differs between the two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from graphmill import errors
+from graphmill_plugins.kernels._strings import decode, string_array
+from graphmill_plugins.kernels.string._re2 import compile_re2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("a$", "a\n", None),
+        ("(?m)a$", "a\nb", "a"),
+        (r"a\z", "ba", "a"),
+        ("a.", "a\n", None),
+        ("(?s)a.", "a\n", "a\n"),
+        ("(?s:a.)", "a\n", "a\n"),
+        (r"\Qa+b\E", "aa+b", "a+b"),
+        (r"\pL+", "1éa2", "éa"),
+        (r"[\p{Lu}x]+", "aÀxb", "Àx"),
+        (r"\P{L}+", "a12b", "12"),
+        ("[[:alpha:]]+", "1ab2", "ab"),
+        ("[^[:alpha:]]+", "a12b", "12"),
+        (r"\x{e9}|\x41", "é", "é"),
+        (r"\101", "A", "A"),
+        (r"\w+", "é1", "1"),
+        (r"\D", "1é", "é"),
+        ("a{,2}", "a{,2}", "a{,2}"),
+        ("[]a]+", "a]b", "a]"),
+        ("[a&&b]+", "&&", "&&"),
+        ("x(?i)a", "xA", "xA"),
+        ("(x(?i)a)b", "xAB", None),
+        ("(?P<n>a)(?:b)", "ab", "ab"),
+    ],
+)
+def test_patterns(pattern: str, text: str, found: str | None) -> None:
+    match = compile_re2(pattern).search(text)
+    assert (match[0] if match else None) == found
+
+
+def test_a_dot_matches_no_byte_that_is_not_utf_8() -> None:
+    text = decode(b"\xff\xe9")
+    assert compile_re2(".").search(text) is None
+    assert compile_re2("[^a]").search(text) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(?=a)", r"invalid perl operator: \(\?="),
+        (r"(a)\1", r"invalid escape sequence: \\1"),
+        ("a**", r"bad repetition operator: \*\*"),
+        ("a*+", "bad repetition operator"),
+        ("*a", "no argument for repetition operator"),
+        ("[a", "missing ]"),
+        ("[[:nope:]]", "invalid character class range"),
+        ("a{1001}", "invalid repetition size"),
+        ("(", "missing"),
+        ("a\\", "trailing"),
+    ],
+)
+def test_what_re2_refuses_is_refused(pattern: str, reason: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="Invalid pattern") as caught:
+        compile_re2(pattern)
+    assert caught.match(reason)
+
+
+@pytest.mark.parametrize("pattern", [r"\C", "(?U)a", r"\p{Greek}"])
+def test_what_python_lacks_is_named(pattern: str) -> None:
+    with pytest.raises(errors.UnimplementedError):
+        compile_re2(pattern)
+
+
+def replace(call: Callable[..., Any], text: str, pattern: str, rewrite: str) -> str:
+    value = string_array([text.encode()])
+    out: bytes = call("StaticRegexReplace", value, pattern=pattern, rewrite=rewrite)[0]
+    return out.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "rewrite", "expected"),
+    [
+        ("baaac", "a*", "x", "xbxcx"),
+        ("hello", "(l)(o)?", r"<\1\2>", "he<l><lo>"),
+        ("abc", "b", r"\0\0", "abbc"),
+        ("abc", "b", r"\\", "a\\c"),
+        ("abc", "b", r"\3", "abc"),
+        ("abc", "", "-", "-a-b-c-"),
+    ],
+)
+def test_replacements(
+    call: Callable[..., Any], text: str, pattern: str, rewrite: str, expected: str
+) -> None:
+    assert replace(call, text, pattern, rewrite) == expected
+
+
+def test_the_pattern_must_be_a_scalar(call: Callable[..., Any]) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="must be scalar"):
+        call("RegexFullMatch", string_array([b"a"]), string_array([b"a"]))
+
+
+def test_a_scalar_stays_a_scalar(call: Callable[..., Any]) -> None:
+    value = np.array(b"ab", object)
+    assert call("StaticRegexFullMatch", value, pattern="ab").shape == ()
+    assert call("StaticRegexReplace", value, pattern="b", rewrite="c").item() == b"ac"
