@@ -1,0 +1,1 @@
+"""Run the same cases in TensorFlow and in graphmill, in turns, and compare (see __main__.py)."""

@@ -1,0 +1,75 @@
+"""Time the steps of a case once they have settled."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING, Any
+
+from benchmark.statistics import median, percentile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MIN_STEPS, MAX_STEPS = 5, 100_000
+WINDOW_SECONDS = 0.25
+STEADY_WITHIN = 0.1
+ALIKE = 3
+
+
+def measure(
+    step: Callable[..., Any],
+    feeds: Sequence[Sequence[Any]],
+    seconds: float,
+    settle_seconds: float,
+) -> dict[str, Any]:
+    """Let step times settle, for at most `settle_seconds`; then time steps for `seconds`."""
+    begun = time.perf_counter()
+    is_settled = settle(step, feeds, settle_seconds)
+    settled_after = time.perf_counter() - begun
+    gc.collect()
+    times = timed_steps(step, feeds, seconds)
+    return {
+        "median_s": median(times),
+        "p95_s": percentile(times, 95),
+        "steps": len(times),
+        "is_settled": is_settled,
+        "settled_after_s": settled_after,
+    }
+
+
+def settle(step: Callable[..., Any], feeds: Sequence[Sequence[Any]], limit: float) -> bool:
+    """Run steps until the medians of three windows agree; return whether they came to that.
+
+    A runtime that compiles in the background is slow, then disturbed, then fast: two windows alike
+    may both lie before the swap, so half of the limit is waited for in any case.
+    """
+    end = time.perf_counter() + limit
+    earliest = end - limit / 2
+    medians: list[float] = []
+    while True:
+        medians.append(median(timed_steps(step, feeds, min(WINDOW_SECONDS, limit / 4))))
+        now = time.perf_counter()
+        last = medians[-ALIKE:]
+        agrees = len(last) == ALIKE and max(last) <= min(last) * (1 + STEADY_WITHIN)
+        if now >= end or (agrees and now >= earliest):
+            return agrees
+
+
+def timed_steps(
+    step: Callable[..., Any], feeds: Sequence[Sequence[Any]], seconds: float
+) -> list[float]:
+    """Return the times of steps that follow each other for some seconds, and at least a few."""
+    clock = time.perf_counter
+    times: list[float] = []
+    end = clock() + seconds
+    count = len(feeds)
+    while len(times) < MAX_STEPS:
+        fed = feeds[len(times) % count]
+        start = clock()
+        step(*fed)
+        now = clock()
+        times.append(now - start)
+        if now >= end and len(times) >= MIN_STEPS:
+            break
+    return times

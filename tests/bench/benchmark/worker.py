@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Run one case in one system, in this process alone; print one line of JSON with what was measured.
+
+The only argument is a job in JSON: `system`, `folder`, `phase` ("cold" or "warm"), `config`,
+`started_ns` (the monotonic clock when the process was asked for), `seconds`, `settle_seconds`.
+What counts for the cold start is imported late, and as little as there is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+RESULT = "benchmark result: "
+
+
+def main() -> int:
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    job = json.loads(sys.argv[1])
+    system = importlib.import_module(f"benchmark.{job['system']}_system")
+    with tempfile.TemporaryDirectory() as scratch:
+        measured = (cold if job["phase"] == "cold" else warm)(job, system, Path(scratch))
+    print(RESULT + json.dumps(measured), flush=True)
+    return 0
+
+
+def cold(job: dict[str, Any], system: Any, scratch: Path) -> dict[str, Any]:
+    """From the start of the process to its first result, and the memory that took."""
+    from benchmark.case_folder import CaseFolder
+
+    case = CaseFolder(Path(job["folder"]), scratch)
+    runner = system.Runner(case, job["config"])
+    results = runner.step(*case.feeds(0))
+    seconds = (time.monotonic_ns() - job["started_ns"]) / 1e9
+    memory = peak_memory()
+    error, problem = case.check(results, 0)
+    runner.close()
+    return {"cold_s": seconds, "memory_mb": memory, "error": error, "problem": problem}
+
+
+def warm(job: dict[str, Any], system: Any, scratch: Path) -> dict[str, Any]:
+    """The first run in a process that has run something else, and the steady state."""
+    from benchmark.case_folder import CaseFolder
+    from benchmark.steady import measure
+
+    system.warm_up()
+    folder = Path(job["folder"])
+    CaseFolder(folder, scratch).expected(0)  # the archive is in the file cache, for both systems
+    start = time.perf_counter()
+    case = CaseFolder(folder, scratch)
+    runner = system.Runner(case, job["config"])
+    results = runner.step(*case.feeds(0))
+    first = time.perf_counter() - start
+    checks = [case.check(results, 0)]
+    checks += [case.check(runner.step(*case.feeds(step)), step) for step in range(1, case.steps)]
+    error = max(error for error, _ in checks)
+    problem = next((problem for _, problem in checks if problem), "")
+    measured = {"first_s": first, "error": error, "problem": problem, "versions": system.versions()}
+    if not problem:
+        feeds = [case.feeds(batch) for batch in range(case.batches)]
+        measured |= measure(runner.step, feeds, job["seconds"], job["settle_seconds"])
+        measured |= late_check(case, runner.step)
+        measured["tier"] = runner.tier()
+    runner.close()
+    return measured
+
+
+def late_check(case: Any, step: Any) -> dict[str, Any]:
+    """Compare again once the steady state is reached, when another tier may serve.
+
+    A graph with state rightly gives other results by then; where TensorFlow's still are the first
+    ones, ours must be.
+    """
+    checks = [
+        case.check(step(*case.feeds(number)), number)
+        for number in range(min(case.steps, case.batches))
+    ]
+    return {
+        "late_error": max(error for error, _ in checks),
+        "late_problem": next((problem for _, problem in checks if problem), ""),
+    }
+
+
+def peak_memory() -> float:
+    """Return the largest resident memory of this process so far, in MB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # not getrusage: that counts what the parent was before it began this one
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 1024
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
