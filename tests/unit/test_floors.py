@@ -26,10 +26,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("graph",),
     ("runtime",),
     ("plugin",),
+    ("backprop",),
     ("lowering",),
     ("session",),
     ("distributed",),
-    ("saved", "saved_model", "cli", "__init__", "__main__"),
+    ("saved", "saved_model", "train", "cli", "explain", "spi", "__init__", "__main__"),
 )
 FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 

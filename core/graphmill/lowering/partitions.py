@@ -120,6 +120,8 @@ class PartitionMaker:
         functions = self._functions_of(device)
         kernels = KernelFactory(self._options.host, device, functions, op_segment=op_segment)
         kernels.choose_all(graph)
-        params = LocalExecutorParams(device, kernels.create, function_library=functions)
+        params = LocalExecutorParams(
+            device, kernels.create, function_library=functions, config=self._options.config
+        )
         executor = self._executor_factory.new_executor(params, graph)
         return PerPartition(graph, device, functions, executor)

@@ -12,6 +12,7 @@ from graphmill import errors
 from graphmill.plugin import discovery, hookspecs
 from graphmill.plugin.markers import HOOK_PREFIX, PROJECT
 from graphmill.plugin.records import PluginRecord
+from graphmill.plugin.spi_version import spi_problem, spi_problem_of_source
 from graphmill.plugin.version_check import unmet_requirement
 from graphmill.registry import PluginConflictError, PluginError
 
@@ -143,7 +144,8 @@ class PluginManager:
         try:
             plugin = candidate.load()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as in call_each
-            self.refuse(record, "failed", f"importing it raised {_one_line(error)}", error)
+            reason = f"importing it raised {_one_line(error)}"
+            self.refuse(record, "failed", spi_problem_of_source(candidate.module) or reason, error)
             return
         self._register(record, plugin)
 
@@ -158,6 +160,9 @@ class PluginManager:
             self.refuse(record, "conflict", reason)
             return
         self._loaded[_key(record)] = record
+        if problem := spi_problem(plugin):
+            self.refuse(record, "failed", problem)
+            return
         try:
             self._hooks.register(plugin, name=_key(record))
         except pluggy.PluginValidationError as error:

@@ -36,10 +36,15 @@ def unmet_requirement(requirements: Iterable[str], name: str, version: str) -> s
         match = _REQUIREMENT.fullmatch(requirement)
         if match is None or match[3] or normalized(match[1]) != normalized(name):
             continue
-        clauses = match[2].strip()
-        if not all(_is_met(clause, _parse(release[1])) for clause in clauses.split(",")):
-            return clauses
+        if unmet_clauses(match[2], release[1]):
+            return match[2].strip()
     return ""
+
+
+def unmet_clauses(clauses: str, version: str) -> list[str]:
+    """Return those of some clauses (">=1.0,<2") that a release number does not meet."""
+    have = _parse(version)
+    return [clause for clause in clauses.split(",") if not _is_met(clause, have)]
 
 
 def normalized(name: str) -> str:

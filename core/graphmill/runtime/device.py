@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.graph.graph import Graph
+    from graphmill.runtime.allocator import Allocator
     from graphmill.runtime.kernel import OpKernel
     from graphmill.typing import ArrayNamespace, Value
 
@@ -100,6 +101,14 @@ class Device(ABC):
     @abstractmethod
     def to_host(self, value: Value) -> Value:
         """Return a value of this device as NumPy array or scalar; waits until it is computed."""
+
+    def allocator(self, *, on_host: bool = False) -> Allocator | None:
+        """Return who gives out the device's memory, or host memory that it can reach (row P2).
+
+        None, the default, says that the array library of its kernels sees to that.
+        """
+        del on_host
+        return None
 
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
         """Return what executors call to compute a node; asked once for each kernel that is made.

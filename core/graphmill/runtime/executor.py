@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.step_runner import StepRunner
@@ -38,6 +38,7 @@ class LocalExecutorParams:
         delete_kernel: gives a kernel back when the executor is dropped, or None.
         function_library: the `FunctionLibraryRuntime`, or None.
         session_metadata: name and version of the session, for logs, or None.
+        config: the session's `ConfigProto`, or None.
     """
 
     device: Device
@@ -45,6 +46,7 @@ class LocalExecutorParams:
     delete_kernel: Callable[[OpKernel], None] | None = None
     function_library: Any = None
     session_metadata: Any = None
+    config: Any = None
 
 
 class ExecutorArgs:
@@ -61,6 +63,9 @@ class ExecutorArgs:
         own_cancellation: the step's own manager, None until it is asked for.
         stats_collector: collects node statistics; None if nobody asked.
         call_depth: how many function calls around.
+        num_awaited: how many kernels of this run (of all its partitions, but not of functions that
+            it calls) run elsewhere or wait; executors keep count, in the driving thread.
+        receiving: how many of these are receives, by who waits for them; `StuckWatch` reads both.
     """
 
     __slots__ = (
@@ -69,8 +74,10 @@ class ExecutorArgs:
         "call_frame",
         "collective_executor",
         "deadline",
+        "num_awaited",
         "own_cancellation",
         "parent_cancellation",
+        "receiving",
         "rendezvous",
         "runner",
         "session_handle",
@@ -116,6 +123,8 @@ class ExecutorArgs:
         self.start_time = start_time
         self.deadline = deadline
         self.call_depth = 0
+        self.num_awaited = 0
+        self.receiving: dict[Receiver, int] = {}
         self._root = self
         self.own_cancellation: CancellationManager | None = None
 
@@ -157,7 +166,22 @@ class ExecutorArgs:
         made.call_frame = call_frame
         made.call_depth = self.call_depth + 1
         made.sync_on_finish = False
+        made.num_awaited = 0
+        made.receiving = {}
         return made
+
+
+class Receiver(Protocol):
+    """An executor's run, as one that waits for receives."""
+
+    @property
+    def device_name(self) -> str:
+        """Name of the device of the partition."""
+        ...
+
+    def story(self) -> str:
+        """Say what each of its nodes waits for."""
+        ...
 
 
 class Executor(ABC):

@@ -1,0 +1,48 @@
+"""What a session's configuration says to one plugin.
+
+`ConfigProto` has no field for plugins of others, but a list of named parameter maps, which
+TensorFlow's own plugins use too: `graph_options.rewrite_options.custom_optimizers`. A plugin reads
+the entry of its name:
+
+    config.graph_options.rewrite_options.custom_optimizers.add(name="memory_budget")
+        .parameter_map["bytes"].i = 1 << 30
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmill.errors import InvalidArgumentError
+
+_KINDS = {"i": int, "f": float, "b": bool, "s": bytes}
+
+
+def plugin_settings(config: Any, name: str) -> dict[str, Any]:
+    """Return the settings of a plugin in a session's configuration; empty if there are none.
+
+    Args:
+        config: a `ConfigProto`, or None.
+        name: the plugin's name.
+
+    Raises:
+        InvalidArgumentError: a setting is no number, truth value or text.
+    """
+    if config is None:
+        return {}
+    settings: dict[str, Any] = {}
+    for entry in config.graph_options.rewrite_options.custom_optimizers:
+        if entry.name == name:
+            settings.update((key, _value(name, key, v)) for key, v in entry.parameter_map.items())
+    return settings
+
+
+def _value(plugin: str, key: str, value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    if kind not in _KINDS:
+        raise InvalidArgumentError(
+            f"the setting {key!r} of {plugin} must be a number, a truth value or a text, not "
+            f"{kind or 'empty'}",
+            plugin=plugin,
+        )
+    found = getattr(value, kind)
+    return found.decode("utf-8") if isinstance(found, bytes) else found

@@ -1,0 +1,52 @@
+"""The version of the plugin interface, and which versions a plugin module says it works with."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from pathlib import Path
+from typing import Final
+
+from graphmill.plugin.version_check import unmet_clauses
+
+VERSION: Final = (1, 0)
+"""The version of `graphmill.spi`: (incompatible changes, additions)."""
+RANGE_ATTRIBUTE: Final = "GRAPHMILL_SPI"
+
+
+def spi_problem(plugin: object) -> str:
+    """Return what is wrong with the versions that a plugin says it works with, or ""."""
+    return _problem(getattr(plugin, RANGE_ATTRIBUTE, None))
+
+
+def spi_problem_of_source(module: str) -> str:
+    """Return what `spi_problem` would of a module that could not be imported, from its source.
+
+    A plugin of another version fails wherever it meets the first name that is not there; what it
+    declares tells its user more. "" where the source declares nothing or cannot be read.
+    """
+    try:
+        spec = importlib.util.find_spec(module.partition(":")[0].partition(".")[0])
+        text = Path(spec.origin).read_text("utf-8") if spec and spec.origin else ""
+        statements = ast.parse(text).body
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return ""
+    for statement in statements:
+        if (
+            isinstance(statement, ast.Assign)
+            and isinstance(statement.value, ast.Constant)
+            and any(isinstance(t, ast.Name) and t.id == RANGE_ATTRIBUTE for t in statement.targets)
+        ):
+            return _problem(statement.value.value)
+    return ""
+
+
+def _problem(declared: object) -> str:
+    if declared is None:
+        return ""
+    if not isinstance(declared, str):
+        return f"its {RANGE_ATTRIBUTE} is {declared!r}, expected a text such as '>=1.0,<2'"
+    number = ".".join(map(str, VERSION))
+    if not unmet_clauses(declared, number):
+        return ""
+    return f"it needs graphmill.spi {declared}, this is {number}"
