@@ -9,12 +9,19 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import InvalidArgumentError, OpError, ResourceExhaustedError
+from graphmill.errors import (
+    CancelledError,
+    InvalidArgumentError,
+    OpError,
+    ResourceExhaustedError,
+)
 from graphmill.graph.function_body import FunctionBody, instantiate_function
 from graphmill.runtime.call_frame import CallFrame
+from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorBarrier
 from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.step_runner import StepRunner
+from graphmill.runtime.stuck import StuckWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +64,9 @@ class FunctionLibraryRuntime:
     """The functions of one session on one device.
 
     Threads: `_lock` guards the handles; a handle's lock guards the making of its executor.
+
+    Attributes:
+        closing: cancelled when the session closes, for what calls functions between steps.
     """
 
     def __init__(
@@ -74,6 +84,7 @@ class FunctionLibraryRuntime:
         self._peer = peer
         self._lock = threading.Lock()
         self._handles: dict[tuple[str, frozenset[tuple[str, Any]]], FunctionHandle] = {}
+        self.closing = CancellationManager()
 
     @property
     def device(self) -> Device:
@@ -110,7 +121,7 @@ class FunctionLibraryRuntime:
             InvalidArgumentError: its body is malformed, or an attr that it needs is missing.
         """
         library = self._full_graph.library
-        declared = {attr.name for attr in library.signature(name).attrs}
+        declared = library.attr_names(name)
         given = {key: value for key, value in (attrs or {}).items() if key in declared}
         key = (name, frozenset(given.items()))
         with self._lock:
@@ -193,7 +204,8 @@ class FunctionLibraryRuntime:
         return partitions, CallFrame(args, len(body.ret_types))
 
     def close(self) -> None:
-        """Drop all instantiated functions."""
+        """Drop all instantiated functions; stop who calls them between steps."""
+        self.closing.start_cancel(CancelledError("Session has been closed."))
         with self._lock:
             handles = list(self._handles.values())
             self._handles.clear()
@@ -219,7 +231,14 @@ def _start(
         partitions[0].executor.run_async(args, done)
         return
     args.rendezvous = IntraProcessRendezvous()
-    barrier = ExecutorBarrier(len(partitions), args, done)
+    watch = StuckWatch(args)
+
+    def all_done(error: OpError | None) -> None:
+        watch.stop()
+        done(error)
+
+    watch.start()
+    barrier = ExecutorBarrier(len(partitions), args, all_done)
     for item in partitions:
         item.executor.run_async(args, barrier.partition_done)
 

@@ -254,6 +254,11 @@ class IntraProcessRendezvous(Rendezvous):
         """How many values and receivers wait."""
         return len(self._table)
 
+    def awaited_keys(self) -> list[str]:
+        """Return the keys for which somebody waits."""
+        with self._lock:
+            return [key for key, entry in self._table.items() if type(entry) is _Waiting]
+
     def _watch_cancellation(
         self, key: str, waiting: _Waiting, cancellation: CancellationManager
     ) -> None:

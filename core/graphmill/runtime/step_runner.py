@@ -25,13 +25,15 @@ class StepRunner:
     Attributes:
         pool: where expensive kernels may be run; None to run them in the driving thread.
         owner: identity of the driving thread.
+        watches: what is called each time before the driving thread waits; may post.
     """
 
-    __slots__ = ("_posted", "owner", "pool")
+    __slots__ = ("_posted", "owner", "pool", "watches")
 
     def __init__(self, pool: ThreadPool | None = None) -> None:
         self.pool = pool
         self.owner = get_ident()
+        self.watches: list[Callable[[], None]] = []
         self._posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def post(self, action: Callable[[], None]) -> None:
@@ -52,4 +54,7 @@ class StepRunner:
         """Call what is posted, waiting for more, until `is_done` says so after a call."""
         self.owner = get_ident()
         while not is_done():
+            if self.watches and self._posted.empty():
+                for watch in tuple(self.watches):
+                    watch()
             self._posted.get()()

@@ -57,13 +57,20 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
     expected = dtype.as_numpy_dtype
     known = shape is not None and -1 not in shape
     ndarray = np.ndarray
+    takes_scalars = shape is None or not shape
+    # Kernels work several times faster on NumPy scalars than on arrays without dimensions.
+    scalar_type = None if expected.hasobject or not takes_scalars else expected.type
 
     def convert(value: Any) -> Value:
+        if type(value) is scalar_type:
+            return value
         if (
             type(value) is ndarray
             and value.dtype is expected
             and (not known or value.shape == shape)
         ):
+            if scalar_type is not None and not value.ndim:
+                return value[()]
             if known or shape is None:
                 return value.view()
             array = value
@@ -74,6 +81,8 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
                 f"Cannot feed value of shape {array.shape} for tensor '{name}', which has shape "
                 f"'{_shape_text(shape)}'"
             )
+        if scalar_type is not None and not array.ndim:
+            return array[()]
         return array.view() if array is value else array
 
     return convert

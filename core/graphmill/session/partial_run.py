@@ -22,6 +22,7 @@ from graphmill.runtime.rendezvous import HOST, IntraProcessRendezvous, Rendezvou
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
+from graphmill.runtime.stuck import StuckWatch
 from graphmill.session.options import as_message, give_back
 from graphmill.session.step_ids import next_step_id
 
@@ -68,6 +69,7 @@ class RunState:
             step_container=StepContainer(step_id),
         )
         self._barrier = ExecutorBarrier(len(executors.items), self._args)
+        self._watch = StuckWatch(self._args)
 
     @property
     def is_done(self) -> bool:
@@ -123,10 +125,11 @@ class RunState:
                 self._rendezvous.send(self._key(name), HOST, value)
             received = self._receive(fetches)
             runner = self._args.runner
-            runner.run_until(lambda: len(received) == len(fetches) or self.is_done)
-            runner.run_posted()
-            if not (self.pending_feeds or self.pending_fetches) and not self.is_done:
-                runner.run_until(lambda: self.is_done)
+            with self._watch:
+                runner.run_until(lambda: len(received) == len(fetches) or self.is_done)
+                runner.run_posted()
+                if not (self.pending_feeds or self.pending_fetches) and not self.is_done:
+                    runner.run_until(lambda: self.is_done)
         if self._barrier.error is not None:
             raise self._barrier.error
         return self._results(fetches, received)
@@ -153,6 +156,7 @@ class RunState:
 
         def receiver(name: str) -> Callable[[Value, bool, BaseException | None], None]:
             def done(value: Value, is_dead: bool, error: BaseException | None) -> None:
+                self._watch.num_clients -= 1
                 if error is None:
                     post(lambda: received.__setitem__(name, (value, is_dead)))
 
@@ -160,6 +164,7 @@ class RunState:
 
         for name in fetches:
             self.pending_fetches.discard(name)
+            self._watch.num_clients += 1
             self._rendezvous.recv_async(self._key(name), HOST, receiver(name))
         return received
 

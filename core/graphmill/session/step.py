@@ -25,6 +25,7 @@ from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
+from graphmill.runtime.stuck import StuckWatch
 from graphmill.session.cost_model import cost_graph
 from graphmill.session.options import as_message, give_back
 from graphmill.session.step_ids import next_step_id
@@ -150,7 +151,8 @@ def _run_partitions(executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
     barrier = ExecutorBarrier(len(executors.items), args)
     for item in executors.items:
         item.executor.run_async(args, barrier.partition_done)
-    args.runner.run_until(lambda: barrier.is_done)
+    with StuckWatch(args):
+        args.runner.run_until(lambda: barrier.is_done)
     if barrier.error is not None:
         raise barrier.error
 

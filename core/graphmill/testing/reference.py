@@ -1,8 +1,8 @@
 """Evaluate a GraphDef naively: the oracle that executors are held against.
 
 One node after the other in a topological order, on NumPy, with nothing shared with any executor,
-import code or pruning: what an executor answers otherwise, it has to explain. Frames (`Enter`,
-`Exit`) and dead tensors are not evaluated; function calls are not either.
+import code or pruning: what an executor answers otherwise, it has to explain. Loops, branches and
+dead tensors are evaluated on demand (`reference_frames`). Function calls are not evaluated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
+from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.ops.attr_value import attrs_from_proto
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.device import Device, DeviceAttributes
@@ -19,6 +19,8 @@ from graphmill.runtime.executor import ExecutorArgs
 from graphmill.runtime.kernel import OpKernel, OpKernelConstruction, bind
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.variables import Ref
+from graphmill.testing.reference_frames import BACK, CONTROL_FLOW, FramesReference
+from graphmill.testing.reference_frames import split_tensor as _split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,13 +28,6 @@ if TYPE_CHECKING:
     from graphmill.ops.op_def import OpDef
     from graphmill.plugin.host import Host
     from graphmill.typing import ArrayNamespace, Value
-
-_CONTROL_FLOW = frozenset(
-    (
-        *("Switch", "Merge", "Enter", "Exit", "NextIteration"),
-        *("RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"),
-    )
-)
 
 
 class ReferenceSession:
@@ -53,16 +48,24 @@ class ReferenceSession:
     def run(self, fetches: Iterable[str], feeds: Mapping[str, Any] | None = None) -> list[Any]:
         """Evaluate tensors ("node:0") or run nodes ("node", for one without outputs: gives None).
 
+        Gives `DEAD` for a tensor that is dead.
+
         Raises:
-            NotFoundError: if a name stands for nothing.
-            UnimplementedError: if a node is control flow.
+            InvalidArgumentError: a cycle is no loop.
+            NotFoundError: a name stands for nothing.
         """
         self._step += 1
         wanted = [_split(name) for name in fetches]
         values = {_split(name): np.asarray(value) for name, value in (feeds or {}).items()}
         fed = {node for node, _ in values}
-        for name in self._order([node for node, _ in wanted], fed):
-            for index, value in enumerate(self._compute(name, values)):
+        order = self._order([node for node, _ in wanted], fed)
+        if any(self._nodes[name].op in CONTROL_FLOW for name in order):
+            frames = FramesReference(self._nodes, order, values, self._run_kernel)
+            return [_read(frames.value(*key)) for key in wanted]
+        for name in order:
+            sources = [_split(text) for text in self._nodes[name].input if text[0] != "^"]
+            outputs = self._run_kernel(name, [values[source] for source in sources])
+            for index, value in enumerate(outputs):
                 values.setdefault((name, index), value)
         return [_read(values.get(key)) for key in wanted]
 
@@ -71,8 +74,9 @@ class ReferenceSession:
         order: list[str] = []
         state: dict[str, int] = {}
         stack = list(reversed(wanted))
-        while stack:
-            name = stack.pop()
+        ends_of_loops: list[str] = []
+        while stack or ends_of_loops:
+            name = (stack or ends_of_loops).pop()
             if state.get(name) == 2 or name in fed:
                 continue
             if state.get(name) == 1:
@@ -82,9 +86,12 @@ class ReferenceSession:
             state[name] = 1
             stack.append(name)
             for source in self._inputs(name):
-                if state.get(source) == 1:
+                if source in self._nodes and self._nodes[source].op in BACK:
+                    ends_of_loops.append(source)
+                elif state.get(source) == 1:
                     raise InvalidArgumentError(f"The graph has a cycle through {source!r}")
-                stack.append(source)
+                else:
+                    stack.append(source)
         return order
 
     def _inputs(self, name: str) -> list[str]:
@@ -92,13 +99,12 @@ class ReferenceSession:
             raise NotFoundError(f"The graph has no node {name!r}")
         return [_split(text.removeprefix("^"))[0] for text in self._nodes[name].input]
 
-    def _compute(self, name: str, values: Mapping[tuple[str, int], Any]) -> list[Any]:
+    def _run_kernel(self, name: str, given: Sequence[Any]) -> list[Any]:
         kernel, op_def, attrs = self._kernel(name)
-        sources = [_split(text) for text in self._nodes[name].input if not text.startswith("^")]
         expects_ref = [dtype.is_ref for dtype in op_def.input_types(attrs)]
         inputs = [
-            values[source] if is_ref else _read(values[source])
-            for source, is_ref in zip(sources, expects_ref, strict=True)
+            value if is_ref else _read(value)
+            for value, is_ref in zip(given, expects_ref, strict=True)
         ]
         if kernel.definition.stateful:
             inputs.insert(0, OpKernelContext(ExecutorArgs(self._step, CallFrame((), 0)), kernel))
@@ -114,8 +120,6 @@ class ReferenceSession:
         return found
 
     def _make_kernel(self, node: Any) -> tuple[OpKernel, OpDef, dict[str, Any]]:
-        if node.op in _CONTROL_FLOW:
-            raise UnimplementedError("The reference evaluator knows no frames", node=node.name)
         op_def = self._host.ops.get(node.op)
         attrs = op_def.with_defaults(attrs_from_proto(node.attr))
         choice = self._host.kernels.find(op_def, attrs, "CPU", ("numpy",))
@@ -137,11 +141,6 @@ class _NumPyDevice(Device):
 
     def to_host(self, value: Value) -> Value:
         return value
-
-
-def _split(text: str) -> tuple[str, int]:
-    name, _, index = text.partition(":")
-    return name, int(index or 0)
 
 
 def _read(value: Any) -> Any:

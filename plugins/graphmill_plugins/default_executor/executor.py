@@ -5,12 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.runtime.executor import Executor, ExecutorFactory
+from graphmill.runtime.validation import is_validation_on
 from graphmill_plugins.default_executor.executor_state import ExecutorState
 from graphmill_plugins.default_executor.graph_view import GraphView
+from graphmill_plugins.default_executor.propagator import Propagator, SimplePropagator
+from graphmill_plugins.default_executor.validating import (
+    ValidatingPropagator,
+    ValidatingSimplePropagator,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.graph.graph import Graph
     from graphmill.runtime.executor import DoneCallback, ExecutorArgs, LocalExecutorParams
+    from graphmill_plugins.default_executor.propagator import Ready
 
 
 class DefaultExecutor(Executor):
@@ -22,14 +31,29 @@ class DefaultExecutor(Executor):
         params: device and kernels.
         graph: the partition.
         uses_pool: whether expensive kernels may run in the step's thread pool.
+        new_queue: makes the queue of ready nodes of a run; a list, whose last node is next, is the
+            fastest, and each node finds its inputs still in the processor's cache.
+        validates: whether to check the invariants of the run after each node.
     """
 
     def __init__(
-        self, params: LocalExecutorParams, graph: Graph, *, uses_pool: bool = True
+        self,
+        params: LocalExecutorParams,
+        graph: Graph,
+        *,
+        uses_pool: bool = True,
+        new_queue: Callable[[], Ready] = list,
+        validates: bool = False,
     ) -> None:
         self.params = params
         self.uses_pool = uses_pool
+        self.new_queue = new_queue
         self.view = GraphView(graph, params.create_kernel)
+        self.propagator_type: type[Propagator | SimplePropagator]
+        if self.view.has_control_flow:
+            self.propagator_type = ValidatingPropagator if validates else Propagator
+        else:
+            self.propagator_type = ValidatingSimplePropagator if validates else SimplePropagator
 
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
         """Start a run, and go on until it is done or must wait."""
@@ -54,7 +78,7 @@ class DefaultExecutorFactory(ExecutorFactory):
             InvalidArgumentError: the graph's frames are badly nested.
             OpError: a kernel refused its node.
         """
-        return DefaultExecutor(params, graph)
+        return DefaultExecutor(params, graph, validates=is_validation_on())
 
 
 class InlineExecutorFactory(ExecutorFactory):
@@ -66,4 +90,4 @@ class InlineExecutorFactory(ExecutorFactory):
 
     def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
         """Return an executor of `graph`; raises what `DefaultExecutorFactory` does."""
-        return DefaultExecutor(params, graph, uses_pool=False)
+        return DefaultExecutor(params, graph, uses_pool=False, validates=is_validation_on())

@@ -16,14 +16,13 @@ from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled, 
 from graphmill.runtime.kernel_io import check_output, check_outputs, read_refs
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.step_stats import NodeStats, describe_outputs, now, thread_id
-from graphmill_plugins.default_executor.propagator import Propagator, SimplePropagator
 
 if TYPE_CHECKING:
     from graphmill.runtime.executor import DoneCallback, ExecutorArgs
     from graphmill.runtime.step_stats import StepStatsCollector
     from graphmill_plugins.default_executor.executor import DefaultExecutor
     from graphmill_plugins.default_executor.graph_view import NodeItem
-    from graphmill_plugins.default_executor.propagator import Ready
+    from graphmill_plugins.default_executor.propagator import Propagator, Ready, SimplePropagator
 
 _WAITING: Final = object()  # what a call gives whose outcome is handed on elsewhere
 _WORTH_A_THREAD_NS: Final = 100_000  # handing a kernel over and back costs about a third of that
@@ -53,15 +52,21 @@ class ExecutorState:
         self.args = args
         self._executor = executor
         self._done = done
-        view = executor.view
-        self._propagator: SimplePropagator | Propagator = (
-            Propagator(view) if view.has_control_flow else SimplePropagator(view)
-        )
-        self._ready: Ready = []
+        self._propagator: SimplePropagator | Propagator = executor.propagator_type(executor.view)
+        self._ready: Ready = executor.new_queue()
         self._outstanding = 0
         self._error: OpError | None = None
         self._called: object = None  # the token of the asynchronous call that is being made
         self._outcome: tuple[Any, BaseException | None] | None = None
+
+    @property
+    def device_name(self) -> str:
+        """Name of the device of the partition."""
+        return self._executor.params.device.name
+
+    def story(self) -> str:
+        """Say what each node that has not run waits for."""
+        return self._propagator.story()
 
     def start(self) -> None:
         """Run the graph until it is done, or all that is left waits for something outside."""
@@ -95,9 +100,9 @@ class ExecutorState:
                     return step_cancelled(self.args.cancel_reason())
                 item, iteration, is_dead = ready.pop()
                 inputs = iteration.inputs
-                start, stop = item.input_start, item.input_stop
-                taken = inputs[start:stop]
-                inputs[start:stop] = item.cleared
+                place = item.inputs
+                taken = inputs[place]
+                inputs[place] = item.cleared
                 if is_dead:
                     if not item.is_transfer:
                         node_done(item, iteration, True, item.dead_outputs, ready)
@@ -122,9 +127,11 @@ class ExecutorState:
                         check_output(item.kernel, 0, result, dtype)  # type: ignore[arg-type]
                     output_done(item, iteration, result, ready)
                 else:
-                    if item.num_outputs:
+                    if not item.num_outputs:
+                        result = ()
+                    elif not item.forwards:
                         check_outputs(item.kernel, item.output_dtypes, result)  # type: ignore[arg-type]
-                    node_done(item, iteration, False, result if item.num_outputs else (), ready)
+                    node_done(item, iteration, False, result, ready)
                 result = None
         except Exception as error:  # noqa: BLE001 - the border to plugins' code: all becomes typed
             return self._error_at(item, iteration, error)  # type: ignore[arg-type]
@@ -169,7 +176,7 @@ class ExecutorState:
             result = self._call_traced(item, taken)
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY
             return result
-        self._outstanding += 1
+        self._note_waiting(item)
         post = self.args.runner.post
 
         def task() -> None:
@@ -211,7 +218,7 @@ class ExecutorState:
         finally:
             self._called = outer
         if self._outcome is None:
-            self._outstanding += 1
+            self._note_waiting(item)
             return _WAITING
         (outputs, error), self._outcome = self._outcome, None
         if error is not None:
@@ -221,10 +228,22 @@ class ExecutorState:
             return _WAITING
         return outputs
 
+    def _note_waiting(self, item: NodeItem) -> None:
+        """Note that the run waits for a kernel, whose outcome will be posted."""
+        self._outstanding += 1
+        args = self.args
+        args.num_awaited += 1
+        if item.is_transfer:
+            args.receiving[self] = args.receiving.get(self, 0) + 1
+
     def _posted(
         self, item: NodeItem, iteration: Any, outputs: Any, error: BaseException | None
     ) -> None:
         """Take the outcome of a kernel that ran elsewhere, and go on."""
+        args = self.args
+        args.num_awaited -= 1
+        if item.is_transfer:
+            args.receiving[self] -= 1
         if error is None and self._error is None:
             given = (outputs,) if item.num_outputs == 1 else outputs
             try:
@@ -289,8 +308,8 @@ class ExecutorState:
         """Return the error of a run in which nothing is ready and nodes still wait."""
         return InternalError(
             "the step is stuck: nothing is ready, and these nodes wait for inputs that will not "
-            f"come:\n{self._propagator.story()}",
-            device=self._executor.params.device.name,
+            f"come:\n{self.story()}",
+            device=self.device_name,
         )
 
     def _error_at(self, item: NodeItem, iteration: Any, error: BaseException) -> OpError:

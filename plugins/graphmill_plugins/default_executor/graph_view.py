@@ -54,6 +54,7 @@ class NodeItem:
         kernel: its bound kernel; None for arguments and results, which need none.
         compute: the kernel's call.
         input_start, input_stop: its inputs in the flat array of its frame's input entries.
+        inputs: the same as a slice, made once because each node of each run needs it.
         cleared: what its input entries are set to once they are taken.
         num_inputs: how many data inputs it has.
         pending: what it waits for; see `IterationState.pending`.
@@ -61,6 +62,7 @@ class NodeItem:
         dead_outputs: what a dead node gives.
         output_dtype: the NumPy dtype of its sole output if that is an array, else None.
         output_dtypes: the same for each of several outputs.
+        forwards: whether its outputs are its inputs, whose number and dtypes need no check.
         first_edges: (input entry, consumer) for each edge out of output 0.
         output_edges: the same for all outputs, by output.
         control_edges: the consumers of its control edges.
@@ -80,11 +82,13 @@ class NodeItem:
         "cost_ns",
         "dead_outputs",
         "first_edges",
+        "forwards",
         "id",
         "id_in_frame",
         "index",
         "input_start",
         "input_stop",
+        "inputs",
         "is_arg",
         "is_async",
         "is_constant",
@@ -133,12 +137,18 @@ class NodeItem:
         self.compute: Callable[..., Any] | None = None
         self.takes_context = self.is_async = self.is_expensive = False
         self.cost_ns = 0
-        self.is_plain = False
-        self.id_in_frame = self.input_start = self.input_stop = 0
+        self.is_plain = self.forwards = False
+        self.id_in_frame = 0
+        self.place_inputs(0)
         self.child_frame: FrameView | None = None
         self.first_edges: tuple[tuple[int, NodeItem], ...] = ()
         self.output_edges: tuple[tuple[tuple[int, NodeItem], ...], ...] = ()
         self.control_edges: tuple[NodeItem, ...] = ()
+
+    def place_inputs(self, start: int) -> None:
+        """Say where its inputs begin in the flat array of its frame's input entries."""
+        self.input_start, self.input_stop = start, start + self.num_inputs
+        self.inputs = slice(self.input_start, self.input_stop)
 
     def set_kernel(self, kernel: OpKernel) -> None:
         """Give the node its kernel."""
@@ -148,6 +158,9 @@ class NodeItem:
         self.is_async = kernel.definition.async_
         self.is_expensive = kernel.definition.expensive
         self.is_plain = not (self.takes_context or self.ref_inputs or self.is_expensive)
+        owner = kernel.owner
+        is_builtin = owner is None or getattr(owner, "is_builtin", False)
+        self.forwards = is_builtin and self.node.op in _FORWARDING_OPS
 
     def __repr__(self) -> str:
         return f"<NodeItem {self.id} {self.node.name!r}>"
@@ -189,9 +202,8 @@ class FrameView:
         self.total_inputs = 0
         for index, item in enumerate(self.items):
             item.id_in_frame = index
-            item.input_start = self.total_inputs
-            self.total_inputs += item.num_inputs
-            item.input_stop = self.total_inputs
+            item.place_inputs(self.total_inputs)
+            self.total_inputs = item.input_stop
         self.initial_inputs: list[Any] = [None] * self.total_inputs
         self.initial_pending = [item.pending for item in self.items]
         self.no_dead = [0] * len(self.items)
@@ -275,6 +287,9 @@ def _is_control_flow(node: Node) -> bool:
         return NEVER_DEAD_ATTR not in node.attrs
     return _kind(node) != PLAIN or node.op in _DEADNESS_OPS
 
+
+# Ops of several outputs whose own kernels hand on what was checked where it was made.
+_FORWARDING_OPS: Final = MERGE_OPS | {"Switch", "RefSwitch"}
 
 # Ops that make outputs dead, or care whether an input is.
 _DEADNESS_OPS: Final = MERGE_OPS | {"Switch", "RefSwitch", "_SwitchN", "ControlTrigger"}

@@ -332,9 +332,7 @@ def _activate(
                 is_ready, consumer_is_dead = not left, dead[index] > 0
             if is_ready:
                 started += 1
-                ready.append(
-                    (consumer, target, consumer_is_dead and not consumer.is_control_trigger)
-                )
+                ready.append((consumer, target, consumer_is_dead))
     for consumer in item.control_edges:
         if _control_edge_done(consumer, is_dead, target):
             started += 1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphmill import errors
+from graphmill.runtime.dead import DEAD
 from graphmill.testing.inputs import Input
 from graphmill.testing.op_graph import GraphMaker
 from graphmill.testing.program import parse_node
@@ -64,10 +65,18 @@ def test_a_deep_graph_needs_no_recursion(graphmill_host):
     assert session.run(["n4999:0"], feeds) == [1]
 
 
-def test_control_flow_is_refused(graphmill_host):
-    session, feeds = made(graphmill_host, "c = Less(x, x)", "s = Switch(x, c)", x=1)
-    with pytest.raises(errors.UnimplementedError):
-        session.run(["s:0"], feeds)
+def test_control_flow_gives_what_is_dead(graphmill_host):
+    session, feeds = made(
+        graphmill_host,
+        "c = Less(x, x)",
+        "s = Switch(x, c)",
+        "n = Neg(s:1)",
+        "w = Identity(x, after=[n])",
+        "m = Merge([n, s:0])",
+        x=1,
+    )
+    fetches = ["s:0", "s:1", "n:0", "w:0", "m:0", "m:1"]
+    assert session.run(fetches, feeds) == [1, DEAD, DEAD, DEAD, 1, 1]
 
 
 def test_unknown_names_and_cycles_are_refused(graphmill_host):

@@ -67,14 +67,19 @@ def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int
     return outputs
 
 
-@kernel("Merge", "RefMerge", host_memory=("value_index",))
-def merge(xp: ArrayNamespace, inputs: list[Any]) -> tuple[Any, Value]:
+@kernel("Merge", "RefMerge", host_memory=("value_index",), make=True)
+def merge(xp: ArrayNamespace, N: int) -> Any:
     """Give the input that arrived, and which it is."""
     del xp
-    for index, value in enumerate(inputs):
-        if value is not None:
-            return value, np.int32(index)
-    raise errors.InternalError("a Merge was run before any of its inputs arrived")
+    positions = tuple(map(np.int32, range(N)))
+
+    def give(inputs: list[Any]) -> tuple[Any, Value]:
+        for position, value in zip(positions, inputs, strict=True):
+            if value is not None:
+                return value, position
+        raise errors.InternalError("a Merge was run before any of its inputs arrived")
+
+    return give
 
 
 @kernel("RefSelect", host=True)

@@ -1,0 +1,79 @@
+"""`StuckWatch`: notices that the partitions of a step wait for each other and nothing will come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from graphmill.errors import InternalError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from graphmill.runtime.executor import ExecutorArgs
+    from graphmill.runtime.rendezvous import IntraProcessRendezvous
+
+
+class StuckWatch:
+    """Watches a rendezvous at whose every end is a partition of one run, or the run's client.
+
+    Such a run is stuck if its driving thread would wait while each thing that the run waits for is
+    a receive that has not come: what would send it is not ready, and will not become so. A kernel
+    that runs elsewhere, or waits for a queue, is none of these, and then nobody can tell.
+
+    Used as a context manager around the driving of a step; `start` and `stop` do the same.
+
+    Args:
+        args: the run's; its `rendezvous` is the one.
+
+    Attributes:
+        num_clients: how many receives of the client are among those that wait.
+    """
+
+    __slots__ = ("_args", "num_clients")
+
+    def __init__(self, args: ExecutorArgs) -> None:
+        self._args = args
+        self.num_clients = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._args.runner.watches.append(self._check)
+
+    def stop(self) -> None:
+        """End watching; a second call does nothing."""
+        watches = self._args.runner.watches
+        if self._check in watches:
+            watches.remove(self._check)
+
+    def _check(self) -> None:
+        args = self._args
+        rendezvous: IntraProcessRendezvous = args.rendezvous
+        count = sum(args.receiving.values())
+        if not count or count != args.num_awaited:
+            return
+        keys = rendezvous.awaited_keys()
+        # One that has come, but is not posted yet, is not in the table any more.
+        if len(keys) == count + self.num_clients:
+            rendezvous.start_abort(InternalError(self._story(keys)))
+
+    def _story(self, keys: list[str]) -> str:
+        lines = [
+            "the step is stuck: nothing is ready, and what these receives wait for will not come:"
+        ]
+        for key in sorted(keys):
+            source, _, target, edge, iteration = key.split(";", 4)
+            lines.append(f"  {edge} from {source} to {target} in iteration {iteration}")
+        lines += [f"on {run.device_name}:\n{run.story()}" for run in self._args.receiving]
+        return "\n".join(lines)

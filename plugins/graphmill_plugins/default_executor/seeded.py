@@ -1,0 +1,78 @@
+"""An executor for tests: it takes the nodes that are ready in a random order that a seed repeats.
+
+The order in which a step runs its nodes depends on threads and on what kernels take; each order
+that respects the edges is legal. This executor draws one, in one thread, so that a test sees many
+orders and can repeat the one in which something went wrong.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from graphmill.runtime.executor import Executor, ExecutorFactory
+from graphmill_plugins.default_executor.executor import DefaultExecutor
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.runtime.executor import LocalExecutorParams
+
+
+class RandomQueue(list[Any]):
+    """Ready nodes, taken in an order that a seed draws.
+
+    Every second seed takes any of them; the others draw a rank for each node and take the first in
+    rank, so that some nodes come very late, as behind a slow kernel.
+    """
+
+    __slots__ = ("_random", "_ranks")
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._random = random.Random(seed)
+        self._ranks: dict[int, float] | None = {} if seed % 2 else None
+
+    def pop(self, index: SupportsIndex = -1) -> Any:
+        """Take one of all; `index` does not count."""
+        del index
+        chosen = self._first() if self._ranks is not None else self._any()
+        self[chosen], self[-1] = self[-1], self[chosen]
+        return super().pop()
+
+    def _any(self) -> int:
+        return int(self._random.random() * len(self))
+
+    def _first(self) -> int:
+        return min(range(len(self)), key=lambda position: self._rank(self[position][0].id))
+
+    def _rank(self, node: int) -> float:
+        ranks: dict[int, float] = self._ranks  # type: ignore[assignment]
+        found = ranks.get(node)
+        if found is None:
+            found = ranks[node] = self._random.random()
+        return found
+
+
+class SeededExecutorFactory(ExecutorFactory):
+    """Makes executors that run nodes in random orders, one after the other (rows E5, E7).
+
+    They start no thread, and check the invariants of the run after each node. Not registered by
+    itself: `host.executors.add("SEEDED", SeededExecutorFactory(7), owner="my tests")`.
+
+    Args:
+        seed: the same seed gives the same orders to the same runs; each run has another order.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seeds = itertools.count(seed)
+
+    def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
+        """Return an executor of `graph`; raises what `DefaultExecutorFactory` does."""
+        return DefaultExecutor(
+            params,
+            graph,
+            uses_pool=False,
+            new_queue=lambda: RandomQueue(next(self._seeds)),
+            validates=True,
+        )

@@ -1,0 +1,114 @@
+"""Hold every executor to the naive evaluator on many random structured graphs, and to TensorFlow.
+
+    python tools/verify_executors.py --seeds 0:100000
+    python tools/verify_executors.py --seeds 0:5000 --tensorflow
+
+CI does a few hundred of the same (tests/integration/test_structured_graphs.py). What was run with
+what result is written in docs/explanation/verification.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import _checkout  # noqa: F401 - finds graphmill in this checkout
+
+from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.plugin.host import Host
+from graphmill.plugin.markers import hookimpl
+from graphmill.runtime.dead import DEAD
+from graphmill.testing.executor_check import find_difference, reference_values
+from graphmill.testing.structured_graphs import structured_graph
+from graphmill_plugins.default_executor.seeded import SeededExecutorFactory
+
+if TYPE_CHECKING:
+    from graphmill.testing.structured_graphs import StructuredGraph
+
+CPUS = tuple(f"/device:CPU:{index}" for index in range(3))
+
+
+class Seeded:
+    """Registers the executor that takes ready nodes in random orders."""
+
+    @hookimpl
+    def graphmill_register_executors(self, executors: Any) -> None:
+        """Register it."""
+        executors.add("SEEDED", SeededExecutorFactory(0))
+
+
+def main() -> int:
+    """Check the seeds; return how many graphs were wrong, at most 100."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0:1000", help="FIRST:LAST, the last not included")
+    parser.add_argument("--executors", default="DEFAULT,INLINE,SEEDED")
+    parser.add_argument("--orders", type=int, default=2, help="random orders of each graph")
+    parser.add_argument("--spread", type=int, default=4, help="each nth graph on three devices too")
+    parser.add_argument("--tensorflow", action="store_true", help="compare with TensorFlow only")
+    arguments = parser.parse_args()
+    first, last = map(int, arguments.seeds.split(":"))
+    host = Host(plugins=[Seeded()])
+    start, wrong, dead, steps = time.monotonic(), 0, 0, 0
+    for seed in range(first, last):
+        made = structured_graph(seed, host.ops)
+        wanted = reference_values(made, host)
+        dead += sum(value is DEAD for value in wanted.values())
+        if arguments.tensorflow:
+            found = [differs_from_tensorflow(made, wanted)]
+        else:
+            found = check(seed, made, wanted, host, arguments)
+        steps += len(found)
+        for text in filter(None, found):
+            wrong += 1
+            print(text, flush=True)
+        if not (seed + 1) % 5000:
+            print(f"{seed + 1} done, {time.monotonic() - start:.0f} s, {wrong} wrong", flush=True)
+    print(
+        f"{last - first} graphs, {steps} runs, {dead} dead fetches, {wrong} wrong, "
+        f"{time.monotonic() - start:.0f} s"
+    )
+    return min(wrong, 100)
+
+
+def check(
+    seed: int, made: StructuredGraph, wanted: dict[str, Any], host: Host, arguments: Any
+) -> list[str]:
+    """Return what is wrong in each executor, and on three devices now and then."""
+    found = []
+    for executor in arguments.executors.split(","):
+        times = arguments.orders if executor == "SEEDED" else 1
+        found += [find_difference(made, wanted, host, executor) for _ in range(times)]
+    if not seed % arguments.spread:
+        spread = structured_graph(seed, host.ops, devices=CPUS)
+        values = reference_values(spread, host)
+        found += [
+            find_difference(spread, values, host, executor, len(CPUS))
+            for executor in arguments.executors.split(",")
+        ]
+    return found
+
+
+def differs_from_tensorflow(made: StructuredGraph, wanted: dict[str, Any]) -> str:
+    """Return where TensorFlow gives something else than the naive evaluator, or nothing."""
+    import tensorflow as tf
+
+    from graphmill.testing.tensorflow_oracle import session_config
+
+    content = graph_to_graph_def(made.graph).SerializeToString()
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(tf.compat.v1.GraphDef.FromString(content), name="")
+    with tf.compat.v1.Session(graph=graph, config=session_config()) as session:
+        for name, value in wanted.items():
+            try:
+                found = session.run(name, made.feeds)
+            except tf.errors.InvalidArgumentError as error:
+                found = DEAD if "Retval[0] does not have value" in str(error) else error
+            if found is not value and (DEAD in (found, value) or found != value):
+                return f"{made.name}: {name} is {found!r} in TensorFlow, not {value!r}"
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
