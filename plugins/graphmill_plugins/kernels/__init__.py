@@ -78,7 +78,15 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "parsing": ("parsing.number",),
     "random": ("random.stateful", "random.stateless"),
-    "sparse": ("sparse.dense",),
+    "sparse": (
+        "sparse.arithmetic",
+        "sparse.cross",
+        "sparse.dense",
+        "sparse.layout",
+        "sparse.matmul",
+        "sparse.serialize",
+        "sparse.sets",
+    ),
     "state": ("state.ref", "state.resource", "state.scatter"),
     "string": (
         "string.basic",

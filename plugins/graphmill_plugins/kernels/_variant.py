@@ -47,3 +47,25 @@ def mapped(function: Callable[..., Any], *tensors: Value) -> Value:
     for index in np.ndindex(result.shape):
         result[index] = function(*(tensor[index] for tensor in tensors))
     return result
+
+
+class TensorVariant:
+    """Hold a tensor in a variant."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Value) -> None:
+        self.tensor = tensor
+
+    def __repr__(self) -> str:
+        return f"a tensor of shape {list(self.tensor.shape)}"
+
+    def zeros_like(self, xp: ArrayNamespace) -> TensorVariant:
+        """Return zeros of the same shape."""
+        return TensorVariant(xp.zeros_like(self.tensor))
+
+    def add(self, xp: ArrayNamespace, other: Any) -> TensorVariant:
+        """Return the sum of both tensors."""
+        if not isinstance(other, TensorVariant):
+            raise InvalidArgumentError(f"a tensor cannot be added to {other!r}")
+        return TensorVariant(xp.add(self.tensor, other.tensor))

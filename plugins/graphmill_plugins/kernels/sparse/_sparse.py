@@ -1,0 +1,112 @@
+"""What the kernels of sparse tensors share: checks of the three parts, order, flat positions.
+
+A sparse tensor travels as three tensors: `indices` (count, rank), `values` (count), `shape` (rank).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import Value
+
+_MOST = 2**63 - 1
+
+
+def check_parts(indices: Value, values: Value, shape: Value, name: str = "") -> tuple[int, ...]:
+    """Check that three tensors are the parts of one sparse tensor, and return its sizes.
+
+    Semantics: tensorflow/core/util/sparse/sparse_tensor.cc, kernels/sparse_utils.cc.
+
+    Raises:
+        InvalidArgumentError: ranks or counts do not fit, a size is negative, or the number of
+            elements does not fit in 64 bits.
+    """
+    of = f" of {name}" if name else ""
+    if indices.ndim != 2:
+        raise InvalidArgumentError(
+            f"Sparse indices{of} must be rank 2, got shape {shape_text(indices.shape)}"
+        )
+    if values.ndim != 1:
+        raise InvalidArgumentError(
+            f"Sparse values{of} must be rank 1, got shape {shape_text(values.shape)}"
+        )
+    if shape.ndim != 1:
+        raise InvalidArgumentError(
+            f"Sparse shape{of} must be rank 1, got shape {shape_text(shape.shape)}"
+        )
+    if len(indices) != len(values):
+        raise InvalidArgumentError(
+            f"Number of rows in indices{of} is {len(indices)}, which does not match the "
+            f"{len(values)} elements of values"
+        )
+    if indices.shape[1] != len(shape):
+        raise InvalidArgumentError(
+            f"Number of columns in indices{of} is {indices.shape[1]}, which does not match the "
+            f"{len(shape)} elements of shape"
+        )
+    return checked_sizes(shape, f"shape{of}")
+
+
+def checked_sizes(shape: Value, what: str = "shape") -> tuple[int, ...]:
+    """Return the sizes of a dense shape.
+
+    Raises:
+        InvalidArgumentError: one is negative, or their product does not fit in 64 bits.
+    """
+    sizes = tuple(shape.tolist())
+    if min(sizes, default=0) < 0:
+        raise InvalidArgumentError(f"{what} {shape_text(sizes)} has a negative size {min(sizes)}")
+    if math.prod(sizes) > _MOST:
+        raise InvalidArgumentError(f"{what} {list(sizes)} has more elements than 64 bits can count")
+    return sizes
+
+
+def check_bounds(indices: Value, sizes: tuple[int, ...], what: str = "indices") -> None:
+    """Check that every row of indices lies within the sizes.
+
+    Raises:
+        InvalidArgumentError: naming the first row that does not.
+    """
+    outside = ((indices < 0) | (indices >= np.array(sizes, np.int64))).any(axis=1)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise InvalidArgumentError(
+            f"{what}[{row}] = {shape_text_of(indices[row])} is out of bounds: need 0 <= index < "
+            f"{shape_text(sizes)}"
+        )
+
+
+def shape_text_of(row: Value) -> str:
+    """Return a row of indices as TensorFlow prints it."""
+    return "[" + ",".join(map(str, row.tolist())) + "]"
+
+
+def flat_positions(indices: Value, sizes: tuple[int, ...]) -> Any:
+    """Return the position of each row in the dense tensor, counted row by row."""
+    strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    return indices.astype(np.int64) @ np.array(strides, np.int64)
+
+
+def from_positions(flat: Value, sizes: tuple[int, ...]) -> Any:
+    """Return the indices (count, rank) of positions in the dense tensor."""
+    out = np.empty((len(flat), len(sizes)), np.int64)
+    rest = flat
+    for axis in range(len(sizes) - 1, 0, -1):
+        rest, out[:, axis] = np.divmod(rest, max(sizes[axis], 1))
+    if sizes:
+        out[:, 0] = rest
+    return out
+
+
+def order_of(indices: Value) -> Any:
+    """Return the stable order that sorts rows of indices, first column first."""
+    if indices.shape[1] == 0:
+        return np.arange(len(indices))
+    return np.lexsort(indices.T[::-1])

@@ -1,0 +1,321 @@
+"""Sums, products, reductions and softmax of sparse tensors.
+
+Semantics: tensorflow/core/kernels/sparse_add_op.cc, sparse_add_grad_op.cc,
+sparse_tensor_dense_add_op.cc, sparse_dense_binary_op_shared.cc, sparse_sparse_binary_op_shared.cc,
+sparse_reduce_op.cc, sparse_softmax_op.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill_plugins.kernels._support import in_float32, shape_text
+from graphmill_plugins.kernels.math.segment import combine_sorted
+from graphmill_plugins.kernels.sparse._sparse import (
+    check_bounds,
+    check_parts,
+    flat_positions,
+    from_positions,
+    order_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_REAL = {"T": dtypes.REAL}
+_NUMBERS = {"T": dtypes.NUMERIC}
+_SUMMED = {
+    "T": (
+        *(dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128),
+        *(dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64),
+    )
+}
+
+
+def _both(
+    a: tuple[Value, Value, Value], b: tuple[Value, Value, Value]
+) -> tuple[tuple[int, ...], Any, Any]:
+    """Check two sparse tensors of one shape; return its sizes, and the flat positions of both."""
+    sizes = check_parts(*a, "a")
+    others = check_parts(*b, "b")
+    if sizes != others:
+        raise InvalidArgumentError(
+            f"Operands' shapes do not match: got {list(sizes)} and {list(others)}"
+        )
+    check_bounds(a[0], sizes, "a_indices")
+    check_bounds(b[0], sizes, "b_indices")
+    return sizes, flat_positions(a[0], sizes), flat_positions(b[0], sizes)
+
+
+@kernel("SparseAdd", types=_SUMMED, host=True)
+def sparse_add(
+    _xp: ArrayNamespace,
+    a_indices: Value,
+    a_values: Value,
+    a_shape: Value,
+    b_indices: Value,
+    b_values: Value,
+    b_shape: Value,
+    thresh: Value,
+) -> tuple[Value, Value, Value]:
+    """Add two sparse tensors; where both have an element, a sum below the threshold is left out."""
+    if np.ndim(thresh):
+        raise InvalidArgumentError(
+            f"The magnitude threshold must be a scalar: got shape {shape_text(np.shape(thresh))}"
+        )
+    sizes, first, second = _both((a_indices, a_values, a_shape), (b_indices, b_values, b_shape))
+    positions, values = _merged_sums((first, a_values), (second, b_values), thresh)
+    return from_positions(positions, sizes), values, a_shape
+
+
+def _merged_sums(a: tuple[Any, Value], b: tuple[Any, Value], least: Any) -> tuple[Any, Any]:
+    """Merge two ascending runs of positions with values; where both have one, add."""
+    first, second = a[0], b[0]
+    order = np.argsort(np.concatenate([first, second]), kind="stable")
+    positions, values = np.concatenate([first, second])[order], np.concatenate([a[1], b[1]])[order]
+    is_second = order >= len(first)
+    pair = np.flatnonzero((positions[1:] == positions[:-1]) & is_second[1:] & ~is_second[:-1])
+    sums = values[pair] + values[pair + 1]
+    values[pair] = sums
+    kept = np.ones(len(positions), np.bool_)
+    kept[pair + 1] = False
+    kept[pair] = np.abs(sums) >= least
+    return positions[kept], values[kept]
+
+
+@kernel("SparseAddGrad", types=_SUMMED, host=True)
+def sparse_add_grad(
+    _xp: ArrayNamespace, grad: Value, a_indices: Value, b_indices: Value, sum_indices: Value
+) -> tuple[Value, Value]:
+    """Return the gradients of both operands' values: that of the sum where it has the element."""
+    if grad.ndim != 1 or any(part.ndim != 2 for part in (a_indices, b_indices, sum_indices)):
+        raise InvalidArgumentError(
+            "The gradient must be a vector and the indices matrices, got shapes "
+            f"{[list(part.shape) for part in (grad, a_indices, b_indices, sum_indices)]}"
+        )
+    if len({part.shape[1] for part in (a_indices, b_indices, sum_indices)}) > 1:
+        raise InvalidArgumentError("The densified operands should have the same rank")
+    if len(grad) != len(sum_indices):
+        raise InvalidArgumentError(
+            f"# elements of backprop_val_grad ({len(grad)}) and rows of sum_indices "
+            f"({len(sum_indices)}) do not match"
+        )
+    places = {tuple(row): place for place, row in enumerate(sum_indices.tolist())}
+    zero = len(grad)
+    padded = np.concatenate([grad, np.zeros(1, grad.dtype)])
+    return tuple(  # type: ignore[return-value]
+        padded[[places.get(tuple(row), zero) for row in part.tolist()]]
+        for part in (a_indices, b_indices)
+    )
+
+
+@kernel("SparseTensorDenseAdd", types=_NUMBERS, host=True)
+def sparse_tensor_dense_add(
+    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, dense: Value
+) -> Value:
+    """Add a sparse tensor to a dense one of the same shape."""
+    sizes = check_parts(indices, values, shape)
+    if dense.shape != sizes:
+        raise InvalidArgumentError(
+            f"Dimensions do not match: a sparse tensor of shape {list(sizes)} and a dense one of "
+            f"{list(dense.shape)}"
+        )
+    check_bounds(indices, sizes)
+    out = dense.copy()
+    np.add.at(out, tuple(indices.T), values)
+    return out
+
+
+def _with_dense(ufunc: Any) -> Callable[..., Value]:
+    def apply(
+        xp: ArrayNamespace, indices: Value, values: Value, shape: Value, dense: Value
+    ) -> Value:
+        del xp
+        sizes = check_parts(indices, values, shape)
+        _check_broadcast(dense.shape, sizes)
+        check_bounds(indices, sizes)
+        lead = len(sizes) - dense.ndim
+        places = tuple(
+            indices[:, axis] if sizes[axis] == dense.shape[axis - lead] else 0
+            for axis in range(lead, len(sizes))
+        )
+        picked = dense[places] if places else dense
+        if ufunc is np.divide:
+            if np.any(picked == 0):
+                raise InvalidArgumentError("cannot divide by zero, but the dense tensor has a zero")
+            if values.dtype.kind in "iu":
+                return _integer_quotient(values, picked)
+        return in_float32(values.dtype, ufunc)(values, np.broadcast_to(picked, values.shape))
+
+    return apply
+
+
+def _integer_quotient(values: Value, divisor: Value) -> Value:
+    """Divide integers as C++ does, towards zero."""
+    quotient = np.floor_divide(values, divisor)
+    if values.dtype.kind == "u":
+        return quotient
+    is_below = (quotient < 0) & (quotient * divisor != values)
+    return quotient + is_below.astype(values.dtype)
+
+
+def _check_broadcast(dense: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    """Check that a dense side spreads over the sparse one.
+
+    Raises:
+        InvalidArgumentError: it does not.
+    """
+    lead = len(sizes) - len(dense)
+    fits = lead >= 0 and all(a in (1, b) for a, b in zip(dense, sizes[lead:], strict=True))
+    if not fits:
+        raise InvalidArgumentError(
+            "SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: "
+            f"{shape_text(sizes)} vs. {shape_text(dense)}"
+        )
+
+
+WITH_DENSE = KernelTable(
+    KernelDef(ops=(op,), function=_with_dense(ufunc), types=dict(_REAL), host=True)
+    for op, ufunc in (
+        ("SparseDenseCwiseAdd", np.add),
+        ("SparseDenseCwiseMul", np.multiply),
+        ("SparseDenseCwiseDiv", np.divide),
+    )
+)
+
+
+def _extreme(ufunc: Any) -> Callable[..., tuple[Value, Value]]:
+    def apply(
+        xp: ArrayNamespace,
+        a_indices: Value,
+        a_values: Value,
+        a_shape: Value,
+        b_indices: Value,
+        b_values: Value,
+        b_shape: Value,
+    ) -> tuple[Value, Value]:
+        del xp
+        sizes, first, second = _both((a_indices, a_values, a_shape), (b_indices, b_values, b_shape))
+        positions = np.union1d(first, second)
+        sides = []
+        for flat, values in ((first, a_values), (second, b_values)):
+            side = np.zeros(len(positions), values.dtype)
+            side[np.searchsorted(positions, flat)] = values
+            sides.append(side)
+        return from_positions(positions, sizes), ufunc(*sides)
+
+    return apply
+
+
+EXTREMES = KernelTable(
+    KernelDef(ops=(op,), function=_extreme(ufunc), types=dict(_REAL), host=True)
+    for op, ufunc in (("SparseSparseMaximum", np.maximum), ("SparseSparseMinimum", np.minimum))
+)
+
+
+def _reduced_axes(axes: Value, rank: int) -> list[int]:
+    if axes.ndim > 1:
+        raise InvalidArgumentError(
+            f"reduction_axes must be a scalar or vector, got shape {shape_text(axes.shape)}"
+        )
+    given = axes.reshape(-1).tolist()
+    for axis in given:
+        if not -rank <= axis < rank:
+            raise InvalidArgumentError(
+                f"Invalid reduction dimension {axis}, for input with {rank} dimensions."
+            )
+    return sorted({axis % rank for axis in given})
+
+
+def _reduced(
+    ufunc: Any, indices: Value, values: Value, shape: Value, axes: Value, keep_dims: bool
+) -> tuple[Any, Any, tuple[int, ...]]:
+    """Return the positions that have elements, their values, and the shape of the result."""
+    sizes = check_parts(indices, values, shape)
+    reduced = _reduced_axes(axes, len(sizes))
+    check_bounds(indices, sizes)
+    kept = [axis for axis in range(len(sizes)) if axis not in reduced]
+    kept_sizes = tuple(sizes[axis] for axis in kept)
+    flat = flat_positions(indices[:, kept], kept_sizes)
+    order = np.argsort(flat, kind="stable")
+    places, ids = np.unique(flat[order], return_inverse=True)
+    combined = combine_sorted(ufunc, values[order], ids, len(places), 0).astype(values.dtype)
+    if not keep_dims:
+        return places, combined, kept_sizes
+    out = tuple(size if axis in kept else 1 for axis, size in enumerate(sizes))
+    return places, combined, out
+
+
+def _reduce(ufunc: Any) -> Callable[..., Value]:
+    def reduce(
+        xp: ArrayNamespace,
+        indices: Value,
+        values: Value,
+        shape: Value,
+        axes: Value,
+        keep_dims: bool,
+    ) -> Value:
+        del xp
+        places, combined, out_shape = _reduced(ufunc, indices, values, shape, axes, keep_dims)
+        out = np.zeros(math.prod(out_shape), values.dtype)
+        out[places] = combined
+        return out.reshape(out_shape)
+
+    return reduce
+
+
+def _reduce_sparse(ufunc: Any) -> Callable[..., tuple[Value, Value, Value]]:
+    def reduce(
+        xp: ArrayNamespace,
+        indices: Value,
+        values: Value,
+        shape: Value,
+        axes: Value,
+        keep_dims: bool,
+    ) -> tuple[Value, Value, Value]:
+        del xp
+        places, combined, out_shape = _reduced(ufunc, indices, values, shape, axes, keep_dims)
+        return from_positions(places, out_shape), combined, np.array(out_shape, np.int64)
+
+    return reduce
+
+
+REDUCTIONS = KernelTable(
+    KernelDef(ops=(op,), function=make(ufunc), types=dict(types), host=True)
+    for op, make, ufunc, types in (
+        ("SparseReduceSum", _reduce, np.add, _NUMBERS),
+        ("SparseReduceMax", _reduce, np.maximum, _REAL),
+        ("SparseReduceSumSparse", _reduce_sparse, np.add, _NUMBERS),
+        ("SparseReduceMaxSparse", _reduce_sparse, np.maximum, _REAL),
+    )
+)
+
+
+@kernel("SparseSoftmax", types={"T": (dtypes.float16, dtypes.float32, dtypes.float64)}, host=True)
+def sparse_softmax(_xp: ArrayNamespace, indices: Value, values: Value, shape: Value) -> Value:
+    """Return the softmax along the last axis, over the elements that are there."""
+    sizes = check_parts(indices, values, shape)
+    if len(sizes) < 2:
+        raise InvalidArgumentError(f"Input should have rank >= 2, but got: {len(sizes)}")
+    check_bounds(indices, sizes)
+    if not len(values):
+        return values
+    order = order_of(indices)
+    rows = flat_positions(indices[:, :-1], sizes[:-1])[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    lengths = np.diff(first, append=len(rows))
+    sorted_values = values[order]
+    peak = np.repeat(np.maximum.reduceat(sorted_values, first), lengths)
+    exponentials = np.exp(sorted_values - peak)
+    totals = np.repeat(np.add.reduceat(exponentials, first, dtype=exponentials.dtype), lengths)
+    out = np.empty_like(values)
+    out[order] = exponentials / totals
+    return out

@@ -1,0 +1,180 @@
+"""SparseCross and SparseCrossV2: features of several columns combined, row by row.
+
+Semantics: tensorflow/core/kernels/sparse_cross_op.cc. Hashes are FarmHash's Fingerprint64,
+combined by `FingerprintCat64` of tensorflow/core/platform/fingerprint.h.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels._support import object_array, shape_text
+from graphmill_plugins.kernels.string.hash import fingerprint64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_MASK = (1 << 64) - 1
+_MULTIPLIER = 0xC6A4A7935BD1E995
+_LARGEST = (1 << 63) - 1
+
+Column = list[list[Any]]
+"""The features of each row of one input: `bytes` or `int`."""
+
+
+def joined_hashes(first: int, second: int) -> int:
+    """Combine two 64-bit hashes, as TensorFlow's `FingerprintCat64`."""
+    mixed = second * _MULTIPLIER & _MASK
+    mixed = (mixed ^ mixed >> 47) * _MULTIPLIER & _MASK
+    result = (first ^ _MULTIPLIER ^ mixed) * _MULTIPLIER & _MASK
+    result = (result ^ result >> 47) * _MULTIPLIER & _MASK
+    return result ^ result >> 47
+
+
+def bucket(hashed: int, num_buckets: int) -> int:
+    """Return the bucket of a hash; without buckets a number that is not negative."""
+    return hashed % (num_buckets or _LARGEST)
+
+
+def feature_text(feature: Any) -> bytes:
+    """Return a feature as text."""
+    return feature if isinstance(feature, bytes) else b"%d" % feature
+
+
+def feature_hash(feature: Any) -> int:
+    """Return the hash of a text; a number is its own."""
+    return fingerprint64(feature) if isinstance(feature, bytes) else feature & _MASK
+
+
+def crossed_hash(features: Iterable[Any], start: int, num_buckets: int) -> int:
+    """Return the bucket of several features' hashes combined behind `start`."""
+    return bucket(reduce(joined_hashes, map(feature_hash, features), start & _MASK), num_buckets)
+
+
+def sparse_column(indices: Value, values: Value, shape: Value, name: str) -> Column:
+    """Return the features of each row of a sparse matrix, in the order of its elements.
+
+    Raises:
+        InvalidArgumentError: it is no matrix, or its parts do not fit.
+    """
+    if indices.ndim != 2 or indices.shape[1] != 2:
+        raise InvalidArgumentError(
+            f"Expected D2 of the indices of {name} to be 2, got shape {shape_text(indices.shape)}"
+        )
+    if values.ndim != 1 or len(values) != len(indices):
+        raise InvalidArgumentError(
+            f"Expected the values of {name} to be a vector of {len(indices)} elements, got shape "
+            f"{shape_text(values.shape)}"
+        )
+    if shape.shape != (2,):
+        raise InvalidArgumentError(
+            f"Expected the shape of {name} to have 2 elements, got {shape_text(shape.shape)}"
+        )
+    count = int(shape[0])
+    rows: Column = [[] for _ in range(max(count, 0))]
+    for row, value in zip(indices[:, 0].tolist(), values.tolist(), strict=True):
+        if 0 <= row < count:  # TensorFlow passes over the others
+            rows[row].append(value)
+    return rows
+
+
+def dense_column(tensor: Value, place: int) -> Column:
+    """Return the features of each row of a matrix.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    if tensor.ndim != 2:
+        raise InvalidArgumentError(
+            f"Dense inputs should be a matrix but received shape {shape_text(tensor.shape)} at "
+            f"position {place}"
+        )
+    rows: Column = tensor.tolist()
+    return rows
+
+
+def check_rows(columns: Sequence[Column]) -> int:
+    """Return the number of rows, which all columns must share.
+
+    Raises:
+        InvalidArgumentError: they do not.
+    """
+    counts = [len(column) for column in columns]
+    if len(set(counts)) > 1:
+        raise InvalidArgumentError(f"Expected batch size {counts[0]} in all inputs, got {counts}")
+    return counts[0] if counts else 0
+
+
+def _columns(
+    indices: list[Value], values: list[Value], shapes: list[Value], dense: list[Value]
+) -> list[Column]:
+    columns = [
+        sparse_column(*parts, f"input {place}")
+        for place, parts in enumerate(zip(indices, values, shapes, strict=True))
+    ]
+    columns += [dense_column(tensor, place) for place, tensor in enumerate(dense)]
+    if not columns:
+        raise InvalidArgumentError("there is nothing to cross: give at least one input")
+    return columns
+
+
+def _crossed(
+    columns: list[Column], combine: Callable[[tuple[Any, ...]], Any]
+) -> tuple[Value, list[Any], Value]:
+    count = check_rows(columns)
+    lengths: list[int] = []
+    out: list[Any] = []
+    for row in range(count):
+        before = len(out)
+        out += map(combine, itertools.product(*(column[row] for column in columns)))
+        lengths.append(len(out) - before)
+    indices = np.empty((len(out), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(count), lengths)
+    starts = np.cumsum([0, *lengths[:-1]]) if lengths else np.zeros(0, np.int64)
+    indices[:, 1] = np.arange(len(out)) - np.repeat(starts, lengths)
+    return indices, out, np.array([count, max(lengths, default=0)], np.int64)
+
+
+@kernel("SparseCross", host=True)
+def sparse_cross(
+    _xp: ArrayNamespace,
+    indices: list[Value],
+    values: list[Value],
+    shapes: list[Value],
+    dense_inputs: list[Value],
+    hashed_output: bool,
+    num_buckets: int,
+    hash_key: int,
+) -> tuple[Value, Value, Value]:
+    """Cross columns to joined texts, or to hashes that start with `hash_key`."""
+    columns = _columns(indices, values, shapes, dense_inputs)
+    if not hashed_output:
+        places, texts, shape = _crossed(columns, lambda row: b"_X_".join(map(feature_text, row)))
+        return places, string_array(texts), shape
+    places, hashes, shape = _crossed(columns, lambda row: crossed_hash(row, hash_key, num_buckets))
+    return places, np.array(hashes, np.int64), shape
+
+
+@kernel("SparseCrossV2", host=True)
+def sparse_cross_v2(
+    _xp: ArrayNamespace,
+    indices: list[Value],
+    values: list[Value],
+    shapes: list[Value],
+    dense_inputs: list[Value],
+    sep: Value,
+) -> tuple[Value, Value, Value]:
+    """Cross columns to texts joined by the separator."""
+    columns = _columns(indices, values, shapes, dense_inputs)
+    separator: bytes = object_array(sep)[()]
+    places, texts, shape = _crossed(columns, lambda row: separator.join(map(feature_text, row)))
+    return places, string_array(texts), shape

@@ -1,0 +1,298 @@
+"""Sparse tensors put in order, reshaped, joined, cut up, and given values in empty rows.
+
+Semantics: tensorflow/core/kernels/sparse_reorder_op.cc, reshape_util.cc, sparse_concat_op.cc,
+sparse_split_op.cc, sparse_slice_op.cc, sparse_slice_grad_op.cc, sparse_fill_empty_rows_op.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import checked_axis, object_array, shape_text
+from graphmill_plugins.kernels.sparse._sparse import (
+    check_bounds,
+    check_parts,
+    checked_sizes,
+    flat_positions,
+    from_positions,
+    order_of,
+)
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("SparseReorder", host=True)
+def sparse_reorder(
+    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value
+) -> tuple[Value, Value]:
+    """Put the elements in the order of their indices; of equal ones the order is kept."""
+    check_bounds(indices, check_parts(indices, values, shape))
+    order = order_of(indices)
+    return indices[order], values[order]
+
+
+def _reshaped_sizes(old: tuple[int, ...], wanted: list[int]) -> tuple[int, ...]:
+    """Return the new sizes, with the one that is -1 worked out.
+
+    Raises:
+        InvalidArgumentError: two are -1, one is less, or the numbers of elements differ.
+    """
+    unknown = [axis for axis, size in enumerate(wanted) if size == -1]
+    if len(unknown) > 1:
+        raise InvalidArgumentError(
+            f"only one output dimension may be -1, not both {unknown[0]} and {unknown[1]}"
+        )
+    if any(size < -1 for size in wanted):
+        raise InvalidArgumentError(f"size {min(wanted)} must be non-negative, not {wanted}")
+    total = math.prod(old)
+    sizes = list(wanted)
+    if unknown:
+        known = math.prod(size for size in wanted if size != -1)
+        if known <= 0:
+            raise InvalidArgumentError(
+                "reshape cannot infer the missing input size for an empty tensor unless all "
+                "specified input sizes are non-zero"
+            )
+        if total % known:
+            raise InvalidArgumentError(
+                f"Input to reshape is a SparseTensor with {total} dense values, but the requested "
+                f"shape requires a multiple of {known}. input_shape={list(old)} "
+                f"output_shape={wanted}"
+            )
+        sizes[unknown[0]] = total // known
+    if math.prod(sizes) != total:
+        raise InvalidArgumentError(
+            f"Input to reshape is a tensor with {total} dense values, but the requested shape has "
+            f"{math.prod(sizes)}. input_shape={list(old)} output_shape={sizes}"
+        )
+    return tuple(sizes)
+
+
+@kernel("SparseReshape", host=True)
+def sparse_reshape(
+    _xp: ArrayNamespace, indices: Value, shape: Value, new_shape: Value
+) -> tuple[Value, Value]:
+    """Give each element the index that it has in a tensor of another shape."""
+    if indices.ndim != 2 or shape.ndim != 1 or new_shape.ndim != 1:
+        raise InvalidArgumentError(
+            "Input indices should be a matrix, input shape and new shape vectors, got shapes "
+            f"{shape_text(indices.shape)}, {shape_text(shape.shape)}, {shape_text(new_shape.shape)}"
+        )
+    if indices.shape[1] != len(shape):
+        raise InvalidArgumentError(
+            f"Input tensor rank must match input shape length, got {indices.shape[1]} and "
+            f"{len(shape)}"
+        )
+    old = checked_sizes(shape, "input shape")
+    if not all(old) and len(indices):
+        raise InvalidArgumentError(f"Input shape {shape_text(old)} has no room for elements")
+    sizes = _reshaped_sizes(old, new_shape.tolist())
+    out_shape = np.array(sizes, np.int64)
+    if old == sizes:
+        return indices, out_shape
+    check_bounds(indices, old)
+    return from_positions(flat_positions(indices, old), sizes), out_shape
+
+
+@kernel("SparseConcat", host=True)
+def sparse_concat(
+    _xp: ArrayNamespace,
+    indices: list[Value],
+    values: list[Value],
+    shapes: list[Value],
+    concat_dim: int,
+) -> tuple[Value, Value, Value]:
+    """Join sparse tensors along an axis."""
+    sizes = [check_parts(*parts) for parts in zip(indices, values, shapes, strict=True)]
+    rank = len(sizes[0])
+    axis = checked_axis(concat_dim, rank, "concat_dim")
+    for place, other in enumerate(sizes):
+        if len(other) != rank:
+            raise InvalidArgumentError(
+                f"Ranks of all input tensors must match: expected {rank} but got {len(other)} at "
+                f"position {place}"
+            )
+        fits = all(
+            a == b for d, (a, b) in enumerate(zip(other, sizes[0], strict=True)) if d != axis
+        )
+        if not fits:
+            raise InvalidArgumentError(
+                f"Input shapes must match except in axis {axis}: expected {list(sizes[0])}, got "
+                f"{list(other)} at position {place}"
+            )
+    for part, size in zip(indices, sizes, strict=True):
+        check_bounds(part, size)
+    starts = np.cumsum([0, *(size[axis] for size in sizes)])
+    moved = [part.copy() for part in indices]
+    for part, start in zip(moved, starts[:-1].tolist(), strict=True):
+        part[:, axis] += start
+    joined, elements = np.concatenate(moved), np.concatenate(values)
+    order = order_of(joined)
+    out_shape = shapes[0].copy()
+    out_shape[axis] = starts[-1]
+    return joined[order], elements[order], out_shape
+
+
+@kernel("SparseSplit", host=True)
+def sparse_split(
+    _xp: ArrayNamespace,
+    split_dim: Value,
+    indices: Value,
+    values: Value,
+    shape: Value,
+    num_split: int,
+) -> tuple[list[Value], list[Value], list[Value]]:
+    """Cut a sparse tensor into `num_split` parts; the first ones are longer by one if need be."""
+    sizes = check_parts(indices, values, shape)
+    if split_dim.size != 1:
+        raise InvalidArgumentError(
+            f"split_dim must be a scalar, got shape {shape_text(split_dim.shape)}"
+        )
+    axis = checked_axis(int(split_dim.reshape(-1)[0]), len(sizes), "split_dim")
+    size = sizes[axis]
+    if not 1 <= num_split <= size:
+        raise InvalidArgumentError(
+            f"Input num_split should be between 1 and the splitting dimension size ({size}), got "
+            f"{num_split}"
+        )
+    check_bounds(indices, sizes)
+    least, longer = divmod(size, num_split)
+    lengths = [least + (part < longer) for part in range(num_split)]
+    starts = np.cumsum([0, *lengths])
+    owner = np.searchsorted(starts, indices[:, axis], side="right") - 1
+    parts: tuple[list[Value], list[Value], list[Value]] = ([], [], [])
+    for part, length in enumerate(lengths):
+        chosen = owner == part
+        moved, part_shape = indices[chosen], shape.copy()
+        moved[:, axis] -= starts[part]
+        part_shape[axis] = length
+        for out, value in zip(parts, (moved, values[chosen], part_shape), strict=True):
+            out.append(value)
+    return parts
+
+
+@kernel("SparseSlice", host=True)
+def sparse_slice(
+    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, start: Value, size: Value
+) -> tuple[Value, Value, Value]:
+    """Return the elements within a window, with indices counted from its corner."""
+    sizes = check_parts(indices, values, shape)
+    for name, vector in (("start", start), ("size", size)):
+        if vector.shape != shape.shape:
+            raise InvalidArgumentError(
+                f"Expected {name} to be a vector of length {len(sizes)}, got shape "
+                f"{shape_text(vector.shape)}"
+            )
+    if (start < 0).any() or (size < 0).any():
+        raise InvalidArgumentError(
+            f"start and size must be non-negative, got {start.tolist()} and {size.tolist()}"
+        )
+    # Without wrapping around for a size near the largest integer.
+    length = np.maximum(np.minimum(size, shape - np.minimum(start, shape)), 0)
+    inside = ((indices >= start) & (indices - start < length)).all(axis=1)
+    return indices[inside] - start, values[inside], length
+
+
+@kernel("SparseSliceGrad", host=True)
+def sparse_slice_grad(
+    _xp: ArrayNamespace, grad: Value, indices: Value, start: Value, output_indices: Value
+) -> Value:
+    """Return the gradient of the values of a slice's input: zero for what was outside."""
+    if grad.ndim != 1 or indices.ndim != 2 or output_indices.ndim != 2 or start.ndim != 1:
+        raise InvalidArgumentError(
+            "expected a vector of gradients, two matrices of indices and a vector start, got "
+            f"shapes {shape_text(grad.shape)}, {shape_text(indices.shape)}, "
+            f"{shape_text(output_indices.shape)}, {shape_text(start.shape)}"
+        )
+    if indices.shape[1] != output_indices.shape[1] or indices.shape[1] != len(start):
+        raise InvalidArgumentError(
+            "The input and output should have the same ndims: got "
+            f"{indices.shape[1]} and {output_indices.shape[1]}, start has {len(start)}"
+        )
+    if len(output_indices) > len(indices) or len(grad) != len(output_indices):
+        raise InvalidArgumentError(
+            f"# rows of output_indices ({len(output_indices)}) must be those of the gradient "
+            f"({len(grad)}) and no more than those of input_indices ({len(indices)})"
+        )
+    out = np.zeros(len(indices), grad.dtype)
+    places = {tuple(row): place for place, row in enumerate((output_indices + start).tolist())}
+    for row, index in enumerate(indices.tolist()):
+        place = places.get(tuple(index))
+        if place is not None:
+            out[row] = grad[place]
+    return out
+
+
+@kernel("SparseFillEmptyRows", host=True)
+def sparse_fill_empty_rows(
+    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, default_value: Value
+) -> tuple[Value, Value, Value, Value]:
+    """Give each row without elements one, the default at its first column.
+
+    Also returns which rows were empty and where each element of the input went.
+    """
+    sizes = check_parts(indices, values, shape)
+    default_value = object_array(default_value) if values.dtype.kind == "O" else default_value
+    if default_value.ndim:
+        raise InvalidArgumentError(
+            f"default_value must be a scalar, saw: {shape_text(default_value.shape)}"
+        )
+    if not sizes:
+        raise InvalidArgumentError("Dense shape cannot be empty.")
+    count = sizes[0]
+    rows = indices[:, 0]
+    outside = np.flatnonzero((rows < 0) | (rows >= count))
+    if outside.size:
+        place = int(outside[0])
+        raise InvalidArgumentError(
+            f"indices({place}, 0) is invalid: {rows[place]} is not in [0, {count})"
+        )
+    empty = np.ones(count, np.bool_)
+    empty[rows] = False
+    order, reverse = _with_empty_rows(rows, empty)
+    added = np.zeros((int(empty.sum()), indices.shape[1]), np.int64)
+    added[:, 0] = np.flatnonzero(empty)
+    filled = np.empty(len(added), values.dtype)
+    filled[...] = default_value
+    all_indices = np.concatenate([indices, added])[order]
+    return all_indices, np.concatenate([values, filled])[order], empty, reverse
+
+
+def _with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any]:
+    """Return the order that puts elements and those added for empty rows by rows, and its inverse.
+
+    Both keep the elements of a row in the order in which they came.
+    """
+    order = np.argsort(np.concatenate([rows, np.flatnonzero(empty)]), kind="stable")
+    inverse = np.empty(len(order), np.int64)
+    inverse[order] = np.arange(len(order))
+    return order, inverse[: len(rows)]
+
+
+@kernel("SparseFillEmptyRowsGrad", "RaggedFillEmptyRowsGrad", host=True)
+def fill_empty_rows_grad(
+    _xp: ArrayNamespace, reverse_index_map: Value, grad_values: Value
+) -> tuple[Value, Value]:
+    """Return the gradients of the values and of the default."""
+    if reverse_index_map.ndim != 1 or grad_values.ndim != 1:
+        raise InvalidArgumentError(
+            "reverse_index_map and grad_values must be vectors, saw: "
+            f"{shape_text(reverse_index_map.shape)} and {shape_text(grad_values.shape)}"
+        )
+    count = len(grad_values)
+    outside = (reverse_index_map < 0) | (reverse_index_map >= count)
+    if outside.any():
+        raise InvalidArgumentError(
+            f"Elements in reverse index must be in [0, {count}) but got "
+            f"{reverse_index_map[outside][0]}"
+        )
+    default = np.ones(count, np.bool_)
+    default[reverse_index_map] = False
+    total = grad_values[default].sum(dtype=grad_values.dtype)
+    return grad_values[reverse_index_map], total

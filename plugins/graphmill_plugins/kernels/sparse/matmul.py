@@ -1,0 +1,79 @@
+"""SparseTensorDenseMatMul: a sparse matrix times a dense one, traced as well.
+
+Semantics: tensorflow/core/kernels/sparse_tensor_dense_matmul_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import is_narrow, shape_text
+from graphmill_plugins.kernels.math.segment import combine
+from graphmill_plugins.kernels.sparse._sparse import check_bounds, checked_sizes
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_TYPES = {"T": (*dtypes.FLOATING, *dtypes.COMPLEX, dtypes.int32)}
+
+
+def _check(indices: Value, values: Value, shape: Value, b: Value) -> tuple[int, int]:
+    """Return the sizes of the sparse matrix.
+
+    Raises:
+        InvalidArgumentError: the operands are no matrices, or parts do not fit.
+    """
+    if b.ndim != 2:
+        raise InvalidArgumentError(f"Tensor 'b' is not a matrix: {shape_text(b.shape)}")
+    if shape.shape != (2,):
+        raise InvalidArgumentError(
+            f"Tensor 'a_shape' must have 2 elements, got shape {shape_text(shape.shape)}"
+        )
+    if values.ndim != 1 or indices.shape != (len(values), 2):
+        raise InvalidArgumentError(
+            "Tensor 'a_indices' must be a matrix with 2 columns and a row for each element of the "
+            f"vector 'a_values', got {shape_text(indices.shape)} and {shape_text(values.shape)}"
+        )
+    rows, columns = checked_sizes(shape, "a_shape")
+    return rows, columns
+
+
+@kernel("SparseTensorDenseMatMul", types=_TYPES, static=("a_shape",), expensive=True)
+def sparse_tensor_dense_matmul(
+    xp: ArrayNamespace,
+    indices: Value,
+    values: Value,
+    shape: Value,
+    b: Value,
+    adjoint_a: bool,
+    adjoint_b: bool,
+) -> Value:
+    """Multiply a sparse matrix by a dense one; either may be conjugated and transposed.
+
+    Raises:
+        InvalidArgumentError: shapes do not fit; on the host also an index that is out of range.
+    """
+    sizes = _check(indices, values, shape, b)
+    if xp is np:
+        check_bounds(indices, sizes, "a_indices")
+    if adjoint_a:
+        sizes, indices, values = sizes[::-1], indices[:, ::-1], xp.conj(values)
+    if adjoint_b:
+        b = xp.conj(b).T
+    if b.shape[0] != sizes[1]:
+        raise InvalidArgumentError(
+            f"Cannot multiply A and B because inner dimension does not match: {sizes[1]} vs. "
+            f"{b.shape[0]}.  Did you forget a transpose?"
+        )
+    summed = np.dtype(np.float32) if is_narrow(values.dtype) else values.dtype
+    products = values.astype(summed)[:, None] * b.astype(summed)[indices[:, 1]]
+    rows = indices[:, 0]
+    if xp is np:
+        return combine(np.add, products, rows, sizes[0], 0).astype(values.dtype)
+    result = xp.zeros((sizes[0], b.shape[1]), summed)
+    return result.at[rows].add(products).astype(values.dtype)

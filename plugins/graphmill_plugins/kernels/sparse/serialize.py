@@ -1,0 +1,283 @@
+"""Sparse tensors as strings or variants, kept in a map of the resources, and put together again.
+
+Semantics: tensorflow/core/kernels/serialize_sparse_op.cc, deserialize_sparse_string_op.cc,
+deserialize_sparse_variant_op.cc, sparse_tensors_map_ops.cc.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from graphmill import dtypes, proto
+from graphmill.errors import InvalidArgumentError
+from graphmill.ops.tensor_proto import tensor_proto_to_numpy
+from graphmill.proto.wire import write_varint
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._variant import TensorVariant
+from graphmill_plugins.kernels.sparse._sparse import check_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import ArrayNamespace, Value
+
+Parts = tuple[Any, Any, Any]
+"""Indices, values, shape."""
+
+
+def _encoder(out_type: np.dtype[Any]) -> Callable[[Value], Any]:
+    if dtypes.as_dtype(out_type) is dtypes.variant:
+        return TensorVariant
+    return _message
+
+
+def _message(tensor: Value) -> bytes:
+    """Return a tensor as a message with all its content in `tensor_content`."""
+    dtype = dtypes.as_dtype(tensor.dtype)
+    message = proto.TensorProto()
+    message.dtype = dtype.enum  # type: ignore[assignment]
+    for size in tensor.shape:
+        message.tensor_shape.dim.add(size=size)
+    message.tensor_content = (
+        _string_content(tensor)
+        if dtype is dtypes.string
+        else np.ascontiguousarray(tensor).tobytes()
+    )
+    return message.SerializeToString()
+
+
+def _string_content(tensor: Value) -> bytes:
+    """Return all lengths as varints, then all strings."""
+    items = tensor.reshape(-1).tolist()
+    return b"".join([write_varint(len(item)) for item in items] + items)
+
+
+def _decoded(item: Any) -> Any:
+    """Return the tensor in a variant or serialized message.
+
+    Raises:
+        InvalidArgumentError: there is none.
+    """
+    if isinstance(item, TensorVariant):
+        return item.tensor
+    message = proto.TensorProto()
+    try:
+        if not isinstance(item, bytes):
+            raise ValueError(f"a variant that holds {item!r}")
+        message.ParseFromString(item)
+        return tensor_proto_to_numpy(message)
+    except (ValueError, DecodeError) as error:
+        raise InvalidArgumentError(f"Could not parse serialized_sparse: {error}") from error
+
+
+def _rows(indices: Value, values: Value, shape: Value) -> list[Parts]:
+    """Return each row of a sparse tensor as one of a rank less.
+
+    Raises:
+        InvalidArgumentError: the rank is below 2, or a row is out of range or order.
+    """
+    sizes = check_parts(indices, values, shape)
+    if len(sizes) < 2:
+        raise InvalidArgumentError(
+            f"Rank of input SparseTensor should be > 1, but saw rank: {len(sizes)}"
+        )
+    numbers = indices[:, 0]
+    if ((numbers < 0) | (numbers >= sizes[0])).any():
+        raise InvalidArgumentError(
+            f"Received unexpected row index: expected values in [0, {sizes[0]}), got "
+            f"{numbers.min()} to {numbers.max()}"
+        )
+    if (np.diff(numbers) < 0).any():
+        raise InvalidArgumentError("indices are out of order; sort them by SparseReorder")
+    bounds = np.searchsorted(numbers, np.arange(sizes[0] + 1)).tolist()
+    return [
+        (indices[start:stop, 1:], values[start:stop], shape[1:])
+        for start, stop in itertools.pairwise(bounds)
+    ]
+
+
+@kernel("SerializeSparse", host=True)
+def serialize_sparse(
+    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, out_type: np.dtype[Any]
+) -> Value:
+    """Return the three parts of a sparse tensor as messages, or as variants."""
+    check_parts(indices, values, shape)
+    out = np.empty(3, out_type)
+    out[:] = list(map(_encoder(out_type), (indices, values, shape)))
+    return out
+
+
+@kernel("SerializeManySparse", host=True)
+def serialize_many_sparse(
+    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, out_type: np.dtype[Any]
+) -> Value:
+    """Return each row of a sparse tensor as the messages of one of a rank less."""
+    rows = _rows(indices, values, shape)
+    encode = _encoder(out_type)
+    out = np.empty((len(rows), 3), out_type)
+    for row, parts in enumerate(rows):
+        out[row] = list(map(encode, parts))
+    return out
+
+
+def _check_decoded(parts: Parts, dtype: np.dtype[Any], place: int) -> None:
+    indices, values, shape = parts
+    if indices.dtype != np.int64 or shape.dtype != np.int64:
+        raise InvalidArgumentError(f"indices and shape of element {place} must be int64")
+    if dtypes.as_dtype(values.dtype) is not dtypes.as_dtype(dtype):
+        raise InvalidArgumentError(
+            f"Requested SparseTensor of type {dtypes.as_dtype(dtype).name} but "
+            f"SparseTensor[{place}].values.dtype() == {dtypes.as_dtype(values.dtype).name}"
+        )
+    check_parts(indices, values, shape, f"element {place}")
+
+
+def _stacked(elements: Sequence[Parts], outer: tuple[int, ...], dtype: np.dtype[Any]) -> Parts:
+    """Put sparse tensors together along new first axes `outer`; sizes are the largest ones."""
+    for place, parts in enumerate(elements):
+        _check_decoded(parts, dtype, place)
+    if not elements:
+        raise InvalidArgumentError(
+            f"Input should have non-zero elements but saw shape {shape_text((*outer, 3))}"
+        )
+    rank = len(elements[0][2])
+    for place, (_, _, shape) in enumerate(elements):
+        if len(shape) != rank:
+            raise InvalidArgumentError(
+                f"Inconsistent rank across SparseTensors: rank prior to SparseTensor[{place}] "
+                f"was: {rank} but rank of SparseTensor[{place}] is: {len(shape)}"
+            )
+    indices = [
+        np.concatenate([np.tile(np.array(place, np.int64), (len(part), 1)), part], axis=1)
+        for place, (part, _, _) in zip(np.ndindex(outer), elements, strict=True)
+    ]
+    sizes = np.max([shape for _, _, shape in elements], axis=0)
+    return (
+        np.concatenate(indices),
+        np.concatenate([values for _, values, _ in elements]),
+        np.concatenate([np.array(outer, np.int64), sizes]),
+    )
+
+
+@kernel("DeserializeSparse", host=True)
+def deserialize_sparse(
+    _xp: ArrayNamespace, serialized_sparse: Value, dtype: np.dtype[Any]
+) -> Parts:
+    """Read sparse tensors; those of a batch are put together along new first axes."""
+    if np.ndim(serialized_sparse) < 1 or serialized_sparse.shape[-1] != 3:
+        raise InvalidArgumentError(
+            "Serialized sparse should have non-zero rank and 3 as the last dimension, got shape "
+            f"{shape_text(np.shape(serialized_sparse))}"
+        )
+    outer = serialized_sparse.shape[:-1]
+    return _stacked(_triples(serialized_sparse), outer, dtype)
+
+
+def _triples(serialized: Value) -> list[Parts]:
+    return [tuple(map(_decoded, row)) for row in serialized.reshape(-1, 3).tolist()]
+
+
+@kernel("DeserializeManySparse", host=True)
+def deserialize_many_sparse(
+    _xp: ArrayNamespace, serialized_sparse: Value, dtype: np.dtype[Any]
+) -> Parts:
+    """Read a batch of sparse tensors as one with a new first axis."""
+    if serialized_sparse.ndim != 2 or serialized_sparse.shape[1] != 3:
+        raise InvalidArgumentError(
+            "Serialized sparse should be a matrix with 3 columns, got shape "
+            f"{shape_text(serialized_sparse.shape)}"
+        )
+    return _stacked(_triples(serialized_sparse), (len(serialized_sparse),), dtype)
+
+
+class SparseTensorsMap:
+    """Keep sparse tensors under numbers until they are taken.
+
+    Threads: `_lock` guards the content.
+    """
+
+    def __init__(self) -> None:
+        self._content: dict[int, Parts] = {}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+
+    def add(self, parts: Parts) -> int:
+        """Keep one and return its number."""
+        with self._lock:
+            number = next(self._numbers)
+            self._content[number] = parts
+        return number
+
+    def take(self, numbers: list[int]) -> list[Parts]:
+        """Return those of the numbers, and forget them.
+
+        Raises:
+            InvalidArgumentError: one is not kept.
+        """
+        with self._lock:
+            for number in numbers:
+                if number not in self._content:
+                    raise InvalidArgumentError(
+                        f"Unable to find SparseTensor: {number} in map of {len(self._content)}"
+                    )
+            return [self._content.pop(number) for number in numbers]
+
+
+class _MapKernel:
+    """Find the map of a node: that of `shared_name`, else of the node's own name."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._container = construction.attr("container")
+        self._name = construction.attr("shared_name") or construction.node_name
+        self._dtype = construction.attr("dtype" if construction.op.startswith("Take") else "T")
+
+    def _map(self, ctx: OpKernelContext) -> SparseTensorsMap:
+        found: SparseTensorsMap = ctx.resources.lookup_or_create(
+            self._container, self._name, SparseTensorsMap, SparseTensorsMap
+        )
+        return found
+
+
+@kernel("AddSparseToTensorsMap", stateful=True, host=True, effects=("state",))
+class AddSparseToTensorsMap(_MapKernel):
+    """Keep a sparse tensor and return its number."""
+
+    def __call__(self, ctx: OpKernelContext, indices: Value, values: Value, shape: Value) -> Value:
+        """Return the number."""
+        check_parts(indices, values, shape)
+        return np.int64(self._map(ctx).add((indices, values, shape)))
+
+
+@kernel("AddManySparseToTensorsMap", stateful=True, host=True, effects=("state",))
+class AddManySparseToTensorsMap(_MapKernel):
+    """Keep each row of a sparse tensor and return the numbers."""
+
+    def __call__(self, ctx: OpKernelContext, indices: Value, values: Value, shape: Value) -> Value:
+        """Return the numbers."""
+        kept, rows = self._map(ctx), _rows(indices, values, shape)
+        numbers = np.empty(len(rows), np.int64)
+        # Rows without elements are numbered last, as in TensorFlow.
+        for row in sorted(range(len(rows)), key=lambda row: not len(rows[row][1])):
+            numbers[row] = kept.add(rows[row])
+        return numbers
+
+
+@kernel("TakeManySparseFromTensorsMap", stateful=True, host=True, effects=("state",))
+class TakeManySparseFromTensorsMap(_MapKernel):
+    """Take sparse tensors out of a map and put them together along a new first axis."""
+
+    def __call__(self, ctx: OpKernelContext, handles: Value) -> Parts:
+        """Return the parts of the sparse tensor."""
+        if handles.ndim != 1:
+            raise InvalidArgumentError(
+                f"sparse_handles should be a vector but received shape {shape_text(handles.shape)}"
+            )
+        return _stacked(self._map(ctx).take(handles.tolist()), (len(handles),), self._dtype)
