@@ -28,7 +28,13 @@ HEAD = """\
 """
 REGISTRARS = {
     name: getattr(registrars, name)
-    for name in ("OpRegistrar", "KernelRegistrar", "Registrar", "PassRegistrar")
+    for name in (
+        "OpRegistrar",
+        "KernelRegistrar",
+        "GradientRegistrar",
+        "Registrar",
+        "PassRegistrar",
+    )
 }
 FIELDS = ("When", "How often", "May change", "Threads")
 

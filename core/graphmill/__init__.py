@@ -14,7 +14,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphmill import dtypes, errors, ops, saved_model
+    from graphmill import dtypes, errors, ops, saved_model, train
+    from graphmill.backprop.gradients import gradients
+    from graphmill.backprop.indexed_slices import IndexedSlices
     from graphmill.dtypes import DType, as_dtype
     from graphmill.graph.assertion import Assert
     from graphmill.graph.builder import Graph
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from graphmill.ops.control_flow import no_op
     from graphmill.ops.define import op
     from graphmill.ops.op_functions import op_function
+    from graphmill.plugin.gradient_declaration import gradient, not_differentiable
     from graphmill.plugin.host import Host, default_host
     from graphmill.plugin.markers import hookimpl
     from graphmill.proto import (
@@ -52,6 +55,7 @@ __all__ = [
     "Graph",
     "GraphDef",
     "Host",
+    "IndexedSlices",
     "MetaGraphDef",
     "NodeDef",
     "RunMetadata",
@@ -64,21 +68,25 @@ __all__ = [
     "default_host",
     "dtypes",
     "errors",
+    "gradient",
+    "gradients",
     "group",
     "hookimpl",
     "kernel",
     "no_op",
+    "not_differentiable",
     "op",
     "op_function",
     "ops",
     "reset",
     "saved_model",
     "switch_case",
+    "train",
     "while_loop",
     "with_dependencies",
 ]
 
-_MODULES = {"dtypes", "errors", "ops", "saved_model"}
+_MODULES = {"dtypes", "errors", "ops", "saved_model", "train"}
 _HOMES = {
     "Assert": "graphmill.graph.assertion",
     "CallableOptions": "graphmill.proto",
@@ -87,6 +95,7 @@ _HOMES = {
     "Graph": "graphmill.graph.builder",
     "GraphDef": "graphmill.proto",
     "Host": "graphmill.plugin.host",
+    "IndexedSlices": "graphmill.backprop.indexed_slices",
     "MetaGraphDef": "graphmill.proto",
     "NodeDef": "graphmill.proto",
     "RunMetadata": "graphmill.proto",
@@ -97,10 +106,13 @@ _HOMES = {
     "case": "graphmill.graph.case",
     "cond": "graphmill.graph.cond",
     "default_host": "graphmill.plugin.host",
+    "gradient": "graphmill.plugin.gradient_declaration",
+    "gradients": "graphmill.backprop.gradients",
     "group": "graphmill.graph.dependencies",
     "hookimpl": "graphmill.plugin.markers",
     "kernel": "graphmill.runtime.kernel",
     "no_op": "graphmill.ops.control_flow",
+    "not_differentiable": "graphmill.plugin.gradient_declaration",
     "op": "graphmill.ops.define",
     "op_function": "graphmill.ops.op_functions",
     "reset": "graphmill.session.session",

@@ -24,7 +24,6 @@ from graphmill.plugin.spi_version import VERSION
 
 if TYPE_CHECKING:
     from graphmill import dtypes, errors
-    from graphmill.backprop.declaration import gradient
     from graphmill.graph.algorithms import topological_order
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import CONTROL_SLOT, Edge, Node
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from graphmill.ops.define import op
     from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
     from graphmill.ops.op_functions import op_function
+    from graphmill.plugin.gradient_declaration import gradient
     from graphmill.plugin.host import Host
     from graphmill.plugin.markers import hookimpl
     from graphmill.plugin.pass_registry import PHASES
@@ -132,7 +132,6 @@ __all__ = [
 
 _MODULES = {"dtypes", "errors"}
 _HOMES = {
-    "graphmill.backprop.declaration": ("gradient",),
     "graphmill.graph.algorithms": ("topological_order",),
     "graphmill.graph.graph": ("Graph",),
     "graphmill.graph.node": ("CONTROL_SLOT", "Edge", "Node"),
@@ -140,6 +139,7 @@ _HOMES = {
     "graphmill.ops.define": ("op",),
     "graphmill.ops.op_def": ("ArgDef", "AttrDef", "OpDef"),
     "graphmill.ops.op_functions": ("op_function",),
+    "graphmill.plugin.gradient_declaration": ("gradient",),
     "graphmill.plugin.host": ("Host",),
     "graphmill.plugin.markers": ("hookimpl",),
     "graphmill.plugin.pass_registry": ("PHASES",),

@@ -45,6 +45,7 @@ EFFECTS: dict[str, Callable[[Host], bool]] = {
     "graphmill_register_kernels": lambda host: (
         host.plugins[0].registered["kernels"] == ["Downstream>Twice"]
     ),
+    "graphmill_register_gradients": lambda host: host.gradients.ops() == ["Downstream>Twice"],
     "graphmill_register_devices": lambda host: host.devices.priority("NPU") == 150,
     "graphmill_register_executors": lambda host: "COUNTING" in host.executors,
     "graphmill_register_passes": lambda host: (

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graphmill.errors import OpError
     from graphmill.plugin.host import Host
     from graphmill.plugin.registrars import (
+        GradientRegistrar,
         KernelRegistrar,
         OpRegistrar,
         PassRegistrar,
@@ -75,10 +76,34 @@ def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
 
 
 @hookspec
+def graphmill_register_gradients(gradients: GradientRegistrar) -> None:
+    """Register how the gradients of ops are built, for ops of any plugin or of TensorFlow.
+
+    When: after all plugins have registered kernels.
+    How often: once for each host.
+    May change: `gradients`, by `add` for functions at hand, or by `add_family` for modules that are
+        imported when an op of a family is first differentiated. A plugin's function wins over a
+        built-in one.
+    Threads: the one that assembles the host. Gradient modules are imported later, by the thread
+        that needs them.
+
+    Example::
+
+        @graphmill.gradient("Downstream>Twice")
+        def twice_gradient(op, dy):
+            return dy * 2
+
+        @graphmill.hookimpl
+        def graphmill_register_gradients(gradients):
+            gradients.add(twice_gradient)
+    """
+
+
+@hookspec
 def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
     """Register device types, each with the factory of its devices.
 
-    When: after all plugins have registered kernels.
+    When: after all plugins have registered gradients.
     How often: once for each host.
     May change: `devices`, by `add`. Of two factories of one type the one with the higher priority
         is used.

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 
 from graphmill import errors
 from graphmill.ops.op_registry import OpRegistry
+from graphmill.plugin.gradient_registry import GradientRegistry
 from graphmill.plugin.live_sessions import LiveSessions
 from graphmill.plugin.manager import PluginManager, call_with
 from graphmill.plugin.pass_registry import PassRegistry
-from graphmill.plugin.registrars import KernelRegistrar, OpRegistrar, PassRegistrar, Registrar
+from graphmill.plugin.registrars import (
+    GradientRegistrar,
+    KernelRegistrar,
+    OpRegistrar,
+    PassRegistrar,
+    Registrar,
+)
 from graphmill.plugin.step_observers import Observer, StepObservers
 from graphmill.registry import Registry, instance_of
 from graphmill.runtime.device import DeviceFactory
@@ -39,6 +46,7 @@ class Host:
     Attributes:
         ops: the ops.
         kernels: the kernels.
+        gradients: how the gradients of ops are built.
         devices: device factories by device type.
         executors: executor factories by executor type.
         passes: graph passes by name.
@@ -67,6 +75,7 @@ class Host:
         self.debug_callbacks: dict[str, Callable[[WatchedTensor], object]] = {}
         self.ops = OpRegistry(failures=failures)
         self.kernels = KernelRegistry()
+        self.gradients = GradientRegistry()
         self.devices: Registry[DeviceFactory] = Registry(
             "device",
             hook="graphmill_register_devices",
@@ -106,6 +115,7 @@ class Host:
         registrars: dict[str, Callable[..., object]] = {
             "ops": partial(OpRegistrar, "ops", self.ops),
             "kernels": partial(KernelRegistrar, "kernels", self.kernels),
+            "gradients": partial(GradientRegistrar, "gradients", self.gradients),
             "devices": partial(Registrar, "devices", self.devices),
             "executors": partial(Registrar, "executors", self.executors),
             "passes": partial(PassRegistrar, "passes", self.passes),
@@ -145,6 +155,7 @@ class Host:
     def _withdraw(self, owner: Provenance) -> None:
         self.ops.withdraw(owner)
         self.kernels.withdraw(owner)
+        self.gradients.withdraw(owner)
         for registry in (self.devices, self.executors, self.passes, self.transports, self.commands):
             registry.withdraw(owner)
 

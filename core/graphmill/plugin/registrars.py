@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphmill.ops.op_registry import OpRegistry
+    from graphmill.plugin.gradient_registry import GradientRegistry
     from graphmill.plugin.pass_registry import Pass, PassRegistry
     from graphmill.plugin.records import PluginRecord
     from graphmill.registry import Provenance, Registry
@@ -198,3 +199,35 @@ class KernelRegistrar(_Registrar):
         self._registry.add_family(family, *modules, backend=backend, owner=self.owner)
         suffix = f" [{backend}]" if backend else ""
         self._file(*(f"family {family}: {module}{suffix}" for module in modules))
+
+
+class GradientRegistrar(_Registrar):
+    """Register gradients of ops: at once, or as modules that are imported on first use."""
+
+    def __init__(
+        self,
+        kind: str,
+        registry: GradientRegistry,
+        record: PluginRecord,
+        conflicts: list[PluginConflictError],
+    ) -> None:
+        super().__init__(kind, record, conflicts)
+        self._registry = registry
+
+    def add(self, gradients: object) -> None:
+        """Register a function decorated with `@gradient`, a `GradientTable`, or a module.
+
+        Raises:
+            InvalidArgumentError: it declares no gradient.
+        """
+        try:
+            names = self._registry.add(gradients, owner=self.owner)
+        except PluginConflictError as conflict:
+            self._conflicts.append(conflict)
+        else:
+            self._file(*names)
+
+    def add_family(self, family: str, *modules: str) -> None:
+        """Register modules by name, imported when an op of the family is first differentiated."""
+        self._registry.add_family(family, *modules, owner=self.owner)
+        self._file(*(f"family {family}: {module}" for module in modules))

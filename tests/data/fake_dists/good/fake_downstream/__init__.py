@@ -23,6 +23,18 @@ def graphmill_register_kernels(kernels):
     kernels.add_module("fake_downstream.kernels", ops=["Downstream>MulAdd3"])
 
 
+@graphmill.gradient("Downstream>MulAdd3")
+def mul_add_3_gradient(op, dy):
+    x, y, _ = op.inputs
+    scale = op.get_attr("scale")
+    return [dy * y * scale, dy * x * scale, dy * scale]
+
+
+@graphmill.hookimpl
+def graphmill_register_gradients(gradients):
+    gradients.add(mul_add_3_gradient)
+
+
 @graphmill.hookimpl
 def graphmill_register_devices(devices):
     devices.add("NPU", "fake_downstream.device:NpuFactory", priority=150)

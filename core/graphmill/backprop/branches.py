@@ -1,0 +1,56 @@
+"""The gradient of a conditional: a `Merge` is split by its predicate, a `Switch` is merged.
+
+Semantics: _MergeGrad and _SwitchGrad of tensorflow/python/ops/control_flow_grad.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.backprop.indexed_slices import dense
+from graphmill.errors import UnimplementedError
+from graphmill.graph.tensor import Tensor
+from graphmill.ops import control_flow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.backprop.indexed_slices import Gradient
+
+
+def branch_gradient(
+    op: ForwardOp, grads: Sequence[Gradient | None], wanted: Sequence[bool]
+) -> list[Tensor | None]:
+    """Return the gradients of the inputs of a `Switch` or `Merge` of a conditional."""
+    if op.type.endswith("Merge"):
+        return _merge_gradient(op, grads)
+    if not wanted[0]:
+        return [None, None]
+    return [_switch_gradient(op, grads), None]
+
+
+def _merge_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> list[Tensor | None]:
+    given = grads[0]
+    if given is None:
+        return [None] * len(op.inputs)
+    found = [op.branches(tensor)[-1:] for tensor in op.inputs]
+    if len(found) != 2 or not all(found) or found[0][0][0] != found[1][0][0]:
+        raise UnimplementedError(
+            f"Merge of {len(op.inputs)} inputs is not that of one conditional, so it has no "
+            "gradient",
+            node=op.name,
+            op=op.type,
+        )
+    predicate = Tensor(*found[0][0][0])
+    parts = control_flow.switch(dense(given), predicate)
+    return [parts[branch[0][1]] for branch in found]
+
+
+def _switch_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> Tensor:
+    parts = {branch: dense(part) for branch, part in enumerate(grads) if part is not None}
+    given = next(iter(parts.values()))
+    for missing in {0, 1} - set(parts):
+        zeros = op.zeros(op.inputs[0], given.dtype.base_dtype)
+        parts[missing] = control_flow.switch(zeros, op.inputs[1])[missing]
+    return control_flow.merge([parts[0], parts[1]]).output

@@ -1,0 +1,126 @@
+"""`ForwardOp`: an op as its gradient function sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.backprop.structure import is_trainable
+from graphmill.errors import UnimplementedError
+from graphmill.graph.frames import ENTER_OPS
+from graphmill.graph.tensor import Tensor
+from graphmill.ops import array, state
+
+if TYPE_CHECKING:
+    from graphmill.backprop.structure import Branch
+    from graphmill.backprop.walk import Walk
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.node import Node
+
+
+class ForwardOp:
+    """A node whose gradient is built.
+
+    Attributes:
+        node: the node.
+        inputs: its input tensors, in order, lists unfolded.
+        outputs: its output tensors.
+        source: name of this call of `gradients`, the `source` of gradient TensorArrays.
+    """
+
+    __slots__ = ("_walk", "inputs", "node", "outputs", "source")
+
+    def __init__(self, node: Node, walk: Walk) -> None:
+        self.node = node
+        self.inputs = [Tensor(src, index) for src, index in node.inputs]
+        self.outputs = [Tensor(node, index) for index in range(node.num_outputs)]
+        self.source = walk.name
+        self._walk = walk
+
+    @property
+    def type(self) -> str:
+        """Name of the op."""
+        return self.node.op
+
+    @property
+    def name(self) -> str:
+        """Name of the node."""
+        return self.node.name
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, to which the gradients are added."""
+        return self._walk.graph
+
+    def get_attr(self, name: str) -> Any:
+        """Return an attr in canonical form.
+
+        Raises:
+            InvalidArgumentError: it has no attr of that name.
+        """
+        return self.node.get_attr(name)
+
+    def shape(self, tensor: Tensor) -> Tensor:
+        """Return the shape of an input or output.
+
+        Within a loop the shape is taken in the forward pass, so that nothing larger is kept.
+        """
+        return self._walk.shape(tensor)
+
+    def zeros(self, tensor: Tensor, dtype: Any = None) -> Tensor:
+        """Return zeros of the shape of an input or output, and of its type if none is given."""
+        return self._walk.zeros(tensor, dtype)
+
+    def branches(self, tensor: Tensor) -> tuple[Branch, ...]:
+        """Return the branches of conditionals that a tensor is in, the outermost first."""
+        return self._walk.structure.branches((tensor.op, tensor.value_index))
+
+    @property
+    def walk(self) -> Walk:
+        """The call of `gradients` that this is a part of."""
+        return self._walk
+
+    def __repr__(self) -> str:
+        return f"<ForwardOp {self.name!r} op={self.type}>"
+
+
+class ShapesOfForward:
+    """Shapes and zeros of tensors of the forward pass, for one call of `gradients`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._in_loops: dict[Tensor, Tensor] = {}
+
+    def shape(self, tensor: Tensor) -> Tensor:
+        """Return a tensor's shape; that of a variable, for a handle."""
+        tensor = without_enter(tensor)
+        flow = self.graph.control_flow
+        home = flow.home_of(tensor.op)
+        current = flow.current
+        if home is None or home.loop is None or (current is not None and current.is_within(home)):
+            return _shape(tensor)
+        if tensor not in self._in_loops:
+            with self.graph.control_dependencies(None), flow.entered(home):
+                self._in_loops[tensor] = _shape(tensor)
+        return self._in_loops[tensor]
+
+    def zeros(self, tensor: Tensor, dtype: Any = None) -> Tensor:
+        """Return zeros like a tensor, of another type if one is given."""
+        wanted = tensor.dtype.base_dtype if dtype is None else dtype
+        if wanted.name == "variant":
+            return array.zeros_like(tensor)
+        if not is_trainable(wanted) or wanted.name == "resource":
+            raise UnimplementedError(f"{tensor.name!r} is {wanted.name}: it has no zeros")
+        return array.fill(self.shape(tensor), self.graph.constant(0, wanted))
+
+
+def without_enter(tensor: Tensor) -> Tensor:
+    """Return what an invariant of a loop is outside of it; another tensor as it is."""
+    while tensor.op.op in ENTER_OPS and tensor.op.attrs["is_constant"]:
+        tensor = Tensor(*tensor.op.inputs[0])
+    return tensor
+
+
+def _shape(tensor: Tensor) -> Tensor:
+    if tensor.dtype.base_dtype.name == "resource":
+        return state.variable_shape(tensor)
+    return array.shape(tensor)

@@ -1,0 +1,175 @@
+"""The gradient of a function of a graph's library, as another function of it.
+
+It takes the function's arguments and the gradients of its trainable results, and returns those of
+the arguments that are asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill.backprop.indexed_slices import dense
+from graphmill.backprop.structure import is_trainable
+from graphmill.errors import UnimplementedError
+from graphmill.graph.builder import Graph
+from graphmill.graph.function_body import instantiate_function
+from graphmill.graph.function_def import function_def
+from graphmill.graph.tensor import Tensor
+from graphmill.ops import array, state
+from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.effects import effects_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.backprop.walk import Walk
+    from graphmill.dtypes import DType
+    from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.node import Node
+
+_ATTRS = ("f", "then_branch", "else_branch", "cond", "body")
+
+
+def functions_of(op: ForwardOp) -> list[FuncAttr]:
+    """Return the functions that a node calls."""
+    node = op.node
+    if node.op in node.graph.library:
+        return [FuncAttr(node.op, {k: v for k, v in node.attrs.items() if not k.startswith("_")})]
+    if "branches" in node.attrs:
+        return list(node.attrs["branches"])
+    return [node.attrs[name] for name in _ATTRS if name in node.attrs]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionGradient:
+    """Gradient functions that can stand for each other: of one function, or of all branches.
+
+    Attributes:
+        names: their names in the library, one for each function.
+        places: which arguments they return the gradients of.
+        types: element types of these gradients.
+        count: how many arguments there are.
+    """
+
+    names: list[str]
+    places: list[int]
+    types: list[DType]
+    count: int
+
+    @classmethod
+    def build(
+        cls, op: ForwardOp, functions: Sequence[FuncAttr], wanted: Sequence[bool]
+    ) -> FunctionGradient:
+        """Add the gradients of functions to the library.
+
+        Args:
+            op: the node that calls them.
+            functions: the functions, all of the same arguments and results.
+            wanted: which arguments' gradients are asked for.
+        """
+        bodies = [_Differentiated(op.walk, function, wanted) for function in functions]
+        found: dict[int, DType] = {}
+        for body in bodies:
+            for place, value in body.found.items():
+                found.setdefault(place, value.dtype.base_dtype)
+        places = sorted(found)
+        types = [found[place] for place in places]
+        names = [body.finish(found) for body in bodies]
+        return cls(names, places, types, len(wanted))
+
+    def spread(self, results: Sequence[Tensor]) -> list[Any]:
+        """Return the results of a call of one as the gradients of all arguments."""
+        spread: list[Any] = [None] * self.count
+        for place, value in zip(self.places, results, strict=True):
+            spread[place] = value
+        return spread
+
+
+class _Differentiated:
+    """The body of a function with its gradients added."""
+
+    def __init__(self, walk: Walk, function: FuncAttr, wanted: Sequence[bool]) -> None:
+        from graphmill.backprop.walk import Walk as NewWalk
+
+        self._outer = walk.graph
+        self._name = function.name
+        body = instantiate_function(
+            function.name, function.attrs, walk.graph.library, walk.host.ops
+        )
+        _check_repeatable(body)
+        self._graph = Graph(walk.graph.ops)
+        self._graph.library = walk.graph.library
+        copies = _copied(self._graph, body)
+        self.args = _by_index(copies, "_Arg")
+        rets = _by_index(copies, "_Retval")
+        with self._graph.as_default(), self._graph.control_flow.unchecked():
+            self._grads: list[Node] = []
+            ends: dict[tuple[Node, int], list[Any]] = {}
+            for ret in rets:
+                source = ret.inputs[0]
+                dtype = ret.input_types[0].base_dtype
+                if is_trainable(dtype) and dtype.name != "resource":
+                    given = self._graph.placeholder(dtype, name="grad")
+                    self._grads.append(given.op)
+                    ends.setdefault(source, []).append(given)
+            inner = NewWalk(self._graph, walk.host, walk.name, (), walk.colocate)
+            targets = [
+                (arg, 0) for arg, is_wanted in zip(self.args, wanted, strict=True) if is_wanted
+            ]
+            results = iter(inner.back(ends, targets))
+            self.found: dict[int, Tensor] = {}
+            for place, is_wanted in enumerate(wanted):
+                value = next(results) if is_wanted else None
+                if value is not None:
+                    self.found[place] = dense(value)
+
+    def finish(self, wanted: dict[int, DType]) -> str:
+        """Add the gradient to the library, zeros for what only other branches find."""
+        results = []
+        with self._graph.as_default():
+            for place in sorted(wanted):
+                value = self.found.get(place)
+                if value is None:
+                    value = _zeros(Tensor(self.args[place]), wanted[place])
+                results.append((value.op, value.value_index))
+        name = f"{self._name}_gradient_{len(self._outer.library)}"
+        made = function_def(name, self._graph, [*self.args, *self._grads], results)
+        self._outer.library.add(made)
+        return name
+
+
+def _zeros(tensor: Tensor, dtype: DType) -> Tensor:
+    if dtype.name == "variant":
+        return array.zeros_like(tensor)
+    is_handle = tensor.dtype.base_dtype.name == "resource"
+    shape = state.variable_shape(tensor) if is_handle else array.shape(tensor)
+    return array.fill(shape, tensor.graph.constant(0, dtype))
+
+
+def _check_repeatable(body: FunctionBody) -> None:
+    for node in body.graph:
+        if "rng" in effects_of(node.op_def):
+            raise UnimplementedError(
+                f"the gradient of function {body.name!r} runs its body again, and this op would "
+                "give other random numbers; use a stateless random op, or build the body without "
+                "a function",
+                node=node.name,
+                op=node.op,
+            )
+
+
+def _copied(graph: Graph, body: FunctionBody) -> list[Node]:
+    copies = graph.copy_nodes(body.graph.nodes)
+    for node, copy in copies.items():
+        for edge in node.in_edges:
+            graph.add_edge(copies[edge.src], edge.src_output, copy, edge.dst_input)
+        for edge in node.control_in_edges:
+            if edge.src in copies:
+                graph.add_control_edge(copies[edge.src], copy)
+    return list(copies.values())
+
+
+def _by_index(nodes: Sequence[Node], op: str) -> list[Node]:
+    return sorted((n for n in nodes if n.op == op), key=lambda node: node.attrs["index"])

@@ -1,0 +1,79 @@
+"""The gradient of an op without a gradient function: `SymbolicGradient` of a function of it.
+
+Its kernel differentiates the op's own kernel by JAX, so the op must have one that can be traced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.backprop.indexed_slices import dense
+from graphmill.errors import OpError
+from graphmill.graph.builder import Graph
+from graphmill.graph.function_def import function_def
+from graphmill.ops import array, functional
+from graphmill.ops.attr_types import FuncAttr
+from graphmill.plugin.gradient_registry import NoGradientError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.backprop.indexed_slices import Gradient
+    from graphmill.graph.node import Node
+    from graphmill.plugin.host import Host
+
+
+def generic_gradient(
+    op: ForwardOp, grads: Sequence[Gradient | None], wanted: Sequence[bool]
+) -> list[Any]:
+    """Return the gradients of an op's inputs by differentiating its kernel.
+
+    Raises:
+        NoGradientError: no kernel of the op can be traced.
+    """
+    node = op.node
+    if not _is_traceable(node, op.walk.host):
+        near = op.walk.host.gradients.near(node.op)
+        raise NoGradientError(
+            f"No gradient defined for operation '{node.name}' (op type: {node.op}): no gradient "
+            f"function is registered, and no kernel of it can be traced{near}; register one with "
+            "graphmill_register_gradients, or stop the gradient with stop_gradients",
+            node=node.name,
+            op=node.op,
+        )
+    name = _function_of(op)
+    given = [
+        array.zeros_like(output) if value is None else dense(value)
+        for output, value in zip(op.outputs, grads, strict=True)
+    ]
+    found = functional.symbolic_gradient(
+        [*op.inputs, *given], Tout=[t.dtype.base_dtype for t in op.inputs], f=FuncAttr(name, {})
+    )
+    return [value if use else None for value, use in zip(found, wanted, strict=True)]
+
+
+def _is_traceable(node: Node, host: Host) -> bool:
+    if node.op not in host.ops or node.op_def.is_stateful:
+        return False
+    try:
+        choice = host.kernels.find(node.op_def, node.attrs, "XLA_CPU", ("jax",))
+    except OpError:
+        return False
+    return choice.definition.is_traceable
+
+
+def _function_of(op: ForwardOp) -> str:
+    """Add a function that is the op alone to the graph's library; return its name."""
+    body = Graph(op.graph.ops)
+    args = [
+        body.create_op("Placeholder", (), {"dtype": tensor.dtype.base_dtype})
+        for tensor in op.inputs
+    ]
+    inputs = [body.outputs_of(arg)[0] for arg in args]
+    attrs = {key: value for key, value in op.node.attrs.items() if not key.startswith("_")}
+    made = body.create_op(op.node.op_def, inputs, attrs)
+    name = f"__{op.type}_{len(op.graph.library)}"
+    results = [(made, index) for index in range(made.num_outputs)]
+    op.graph.library.add(function_def(name, body, args, results))
+    return name

@@ -1,0 +1,167 @@
+"""`gradients`: add the gradients of some tensors by others to their graph.
+
+    dy_dx, dy_dw = graphmill.gradients(loss, [x, w])
+
+Semantics: tf.compat.v1.gradients, tensorflow/python/ops/gradients_impl.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.backprop.indexed_slices import IndexedSlices
+from graphmill.backprop.loops import restore_contexts
+from graphmill.backprop.structure import is_trainable
+from graphmill.backprop.walk import Walk
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.graph_of import graph_of
+from graphmill.graph.tensor import Tensor
+from graphmill.ops import array
+from graphmill.plugin.host import default_host
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.backprop.indexed_slices import Gradient
+    from graphmill.backprop.structure import Output
+    from graphmill.graph.builder import Graph
+    from graphmill.plugin.host import Host
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    *,
+    stop_gradients: Any = None,
+    colocate_gradients_with_ops: bool = False,
+    unconnected_gradients: str = "none",
+    host: Host | None = None,
+) -> list[Gradient | None]:
+    """Add nodes that compute the derivatives of the sum of `ys` by each of `xs`.
+
+    They go through loops and conditionals, calls of functions, tensor arrays and lists. For an op
+    that has no gradient function its kernel is differentiated by JAX, when the graph runs.
+
+    Args:
+        ys: a tensor or a list of tensors.
+        xs: the tensors to derive by: placeholders, constants, variables' handles or references,
+            anything on the way, or objects with an attribute `handle` (`graphmill.Variable`).
+        grad_ys: the gradients at `ys`, one for each; None for ones.
+        name: name of the scope of what is added.
+        stop_gradients: tensors that count as constants.
+        colocate_gradients_with_ops: whether gradients are placed where their ops are.
+        unconnected_gradients: "none", or "zero" to get zeros instead of None.
+        host: whose gradient functions are used; by default the default host.
+
+    Returns:
+        For each of `xs` its gradient: a tensor, `IndexedSlices` if only rows of it are read, or
+        None if no y depends on it.
+
+    Raises:
+        NoGradientError: an op on the way has no gradient (it is a LookupError too).
+        InvalidArgumentError: `ys` are of no type that has gradients, `grad_ys` do not fit, or
+            tensors are of several graphs.
+        UnimplementedError: a loop, conditional or function on the way has a form without gradient.
+    """
+    if unconnected_gradients not in ("none", "zero"):
+        raise InvalidArgumentError(
+            f"unconnected_gradients is {unconnected_gradients!r}, expected 'none' or 'zero'"
+        )
+    ends, sources = _tensors(ys), _tensors(xs)
+    graph = graph_of(*ends, *sources)
+    given = [None] * len(ends) if grad_ys is None else _as_list(grad_ys)
+    if len(given) != len(ends):
+        raise InvalidArgumentError(f"{len(given)} grad_ys were given for {len(ends)} ys")
+    stops = {_key(tensor) for tensor in _tensors(stop_gradients or [])}
+    with graph.as_default(), graph.name_scope(name) as scope, graph.control_flow.unchecked():
+        walk = Walk(
+            graph, host or default_host(), scope.rstrip("/"), stops, colocate_gradients_with_ops
+        )
+        restore_contexts(walk)
+        first: dict[Output, list[Gradient]] = {}
+        for number, (end, grad) in enumerate(zip(ends, given, strict=True)):
+            first.setdefault(_key(end), []).append(_first(graph, end, grad, f"grad_ys_{number}"))
+        found = _by_sources(walk, first, sources)
+        if unconnected_gradients == "zero":
+            found = [
+                walk.zeros(tensor) if value is None else value
+                for tensor, value in zip(sources, found, strict=True)
+            ]
+    return found
+
+
+def _by_sources(
+    walk: Walk, first: dict[Output, list[Gradient]], sources: Sequence[Tensor]
+) -> list[Gradient | None]:
+    """Go back; a source outside of the loop that `ys` are in comes in by constant `Enter`s."""
+    from graphmill.backprop.indexed_slices import total
+
+    aliases = [_aliases(walk, next(iter(first), None), source) for source in sources]
+    flat = [alias for group in aliases for alias in group]
+    found = dict(zip(flat, walk.back(first, flat), strict=True))
+    results: list[Gradient | None] = []
+    for group in aliases:
+        parts = [part for alias in group if (part := found[alias]) is not None]
+        results.append(total(parts) if parts else None)
+    return results
+
+
+def _aliases(walk: Walk, end: Output | None, source: Tensor) -> list[Output]:
+    key = _key(source)
+    path = walk.structure.frame_of(end) if end is not None else ()
+    if walk.structure.frame_of(key) == path:
+        return [key]
+    found: list[Output] = []
+    for enter in walk.structure.loop(path).invariants if path else ():
+        origin = Tensor(enter)
+        while origin.op.op in ("Enter", "RefEnter") and origin != source:
+            origin = Tensor(*origin.op.inputs[0])
+        if origin == source:
+            found.append((enter, 0))
+    if found or not walk.structure.frame_of(key):
+        return found
+    raise InvalidArgumentError(
+        f"{source.name!r} is in a loop that the ys are not in; ask for the gradient inside of the "
+        "loop, or by what comes into it"
+    )
+
+
+def _first(graph: Graph, end: Tensor, grad: Any, name: str) -> Gradient:
+    """Return the gradient that a y begins with."""
+    dtype = end.dtype.base_dtype
+    if not is_trainable(dtype) or dtype.name == "resource":
+        raise InvalidArgumentError(
+            f"{end.name!r} is {dtype.name}, which has no gradient; expected floating or complex",
+            node=end.op.name,
+            op=end.op.op,
+        )
+    if grad is not None:
+        return grad if isinstance(grad, IndexedSlices) else graph.convert(grad, dtype, name)
+    if dtype.is_complex:
+        raise InvalidArgumentError(
+            f"{end.name!r} is {dtype.name}; the gradient of a complex tensor must be given in "
+            "grad_ys",
+            node=end.op.name,
+            op=end.op.op,
+        )
+    return array.fill(array.shape(end), graph.constant(1, dtype), name=name)
+
+
+def _tensors(given: Any) -> list[Tensor]:
+    tensors = [getattr(item, "handle", item) for item in _as_list(given)]
+    for item in tensors:
+        if not isinstance(item, Tensor):
+            raise InvalidArgumentError(
+                f"{item!r} is no tensor of a graph, expected one, or a variable"
+            )
+    return tensors
+
+
+def _as_list(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def _key(tensor: Tensor) -> Output:
+    return (tensor.op, tensor.value_index)

@@ -1,0 +1,74 @@
+"""`IndexedSlices`: the gradient of a tensor of which only some rows were read.
+
+Semantics: tf.IndexedSlices of tensorflow/python/framework/indexed_slices.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphmill.ops import array, math
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSlices:
+    """Rows of a tensor that is zero elsewhere; rows of equal indices add up.
+
+    Attributes:
+        values: the rows, along the first axis.
+        indices: which row each of them is.
+        dense_shape: shape of the tensor.
+    """
+
+    values: Tensor
+    indices: Tensor
+    dense_shape: Tensor
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the rows."""
+        return self.values.dtype
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that they stand in."""
+        return self.values.graph
+
+    def to_tensor(self) -> Tensor:
+        """Return the whole tensor."""
+        count = array.strided_slice(self.dense_shape, [0], [1], [1], shrink_axis_mask=1)
+        return math.unsorted_segment_sum(self.values, self.indices, count)
+
+
+if TYPE_CHECKING:
+    Gradient = Tensor | IndexedSlices
+
+
+def dense(gradient: Gradient) -> Tensor:
+    """Return a gradient as a tensor."""
+    return gradient.to_tensor() if isinstance(gradient, IndexedSlices) else gradient
+
+
+def total(gradients: Sequence[Gradient]) -> Gradient:
+    """Return the sum of gradients of one tensor; rows stay rows if all are rows."""
+    if len(gradients) == 1:
+        return gradients[0]
+    slices = [item for item in gradients if isinstance(item, IndexedSlices)]
+    if len(slices) < len(gradients):
+        return math.add_n([dense(item) for item in gradients])
+    indices = [item.indices for item in slices]
+    if len({index.dtype for index in indices}) > 1:
+        indices = [math.cast(index, DstT="int64") for index in indices]
+    return IndexedSlices(
+        array.concat_v2([item.values for item in slices], 0),
+        array.concat_v2(indices, 0),
+        slices[0].dense_shape,
+    )

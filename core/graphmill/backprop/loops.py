@@ -1,0 +1,350 @@
+"""The gradient of a loop: a second loop that runs as often, backwards.
+
+What the body's gradients need of the forward pass is kept in tensor lists: each is a further
+variable of the forward loop that every iteration pushes to, and of the backward loop that every
+iteration pops from. Lists are values, so they nest, and the loops stay free of state.
+
+Semantics: WhileContext and ControlFlowState of tensorflow/python/ops/control_flow_state.py, which
+keeps the values on stacks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.backprop.indexed_slices import dense
+from graphmill.backprop.structure import is_trainable
+from graphmill.errors import InternalError
+from graphmill.graph.cond_context import switch
+from graphmill.graph.tensor import Tensor
+from graphmill.graph.while_context import WhileContext, is_invariant
+from graphmill.ops import array, control_flow, math, tensor_list
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphmill.backprop.indexed_slices import Gradient
+    from graphmill.backprop.structure import Branch, Loop, LoopVariable, Output
+    from graphmill.backprop.walk import Walk
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.control_flow_context import ControlFlowContext
+
+_ANY_SHAPE = -1
+
+
+class _Variable:
+    """A variable that is added to a loop by hand: `inside` is given, `close` takes the next."""
+
+    def __init__(self, context: WhileContext, goes_on: Tensor, initial: Tensor) -> None:
+        self._graph = context.graph
+        outer = context.outer
+        around = initial if outer is None else outer.capture(initial)
+        enter = context.enter_variable(around)
+        with self._graph.control_flow.entered(context):
+            self._merge = control_flow.merge([enter, enter]).output
+            when_false, when_true = switch(self._merge, goes_on)
+            self.inside = array.identity(when_true)
+        self.context = context
+        self._when_false = when_false
+
+    def close(self, following: Tensor) -> None:
+        """Give the value of the next iteration."""
+        with self._graph.control_flow.entered(self.context):
+            back = control_flow.next_iteration(following)
+        self._graph.replace_input(self._merge.op, 1, back.op, back.value_index)
+
+    def exit(self) -> Tensor:
+        """Return the last value, outside of the loop."""
+        with self._graph.control_flow.entered(self.context):
+            return control_flow.exit(self._when_false)
+
+
+class ForwardLoop:
+    """A loop that counts its iterations and keeps values of them, for its gradient."""
+
+    def __init__(self, walk: Walk, loop: Loop) -> None:
+        self.graph = walk.graph
+        self.structure = walk.structure
+        home = self.graph.control_flow.context_of(loop.goes_on)
+        if not isinstance(home, WhileContext):
+            raise InternalError("the context of a loop is not known", node=loop.goes_on.name)
+        self.context: WhileContext = home
+        self._goes_on = Tensor(loop.goes_on)
+        self._depth = len(self.structure.branches((loop.goes_on, 0)))
+        self._histories: dict[Tensor, Tensor] = {}
+
+    def count(self) -> Tensor:
+        """Count the iterations; return their number, outside of the loop."""
+        with self.graph.control_dependencies(None):
+            counter = self._variable(0, "count")
+            with self.graph.control_flow.entered(self.context):
+                following = counter.inside + 1
+            counter.close(following)
+            return counter.exit()
+
+    def history(self, tensor: Tensor) -> Tensor:
+        """Return the list of a tensor's values in all iterations, outside of the loop."""
+        if tensor not in self._histories:
+            with self.graph.control_dependencies(None):
+                self._histories[tensor] = self._kept(tensor)
+        return self._histories[tensor]
+
+    def branches(self, tensor: Tensor) -> tuple[Branch, ...]:
+        """Return the branches within the loop's body that a tensor is in, outermost first."""
+        return self.structure.branches((tensor.op, tensor.value_index))[self._depth :]
+
+    def _kept(self, tensor: Tensor) -> Tensor:
+        flow = self.graph.control_flow
+        with flow.entered(self.context):
+            live = self._live(tensor)
+        with flow.entered(self.context.outer):
+            empty = _empty_list(live.dtype.base_dtype)
+        kept = self._variable(empty, "history")
+        with flow.entered(self.context):
+            pushed = tensor_list.tensor_list_push_back(kept.inside, live)
+        kept.close(pushed)
+        return kept.exit()
+
+    def _variable(self, initial: Any, name: str) -> _Variable:
+        with self.graph.control_flow.entered(self.context.outer):
+            first = self.graph.convert(initial, name=name)
+        return _Variable(self.context, self._goes_on, first)
+
+    def _live(self, tensor: Tensor) -> Tensor:
+        """Return a tensor that is there in every iteration; anything, if its branch is not taken.
+
+        So each iteration pushes one element, and a gradient in that branch finds its own.
+        """
+        for predicate, branch in reversed(self.branches(tensor)):
+            other = switch(self._blank(tensor), Tensor(*predicate))[1 - branch]
+            tensor = control_flow.merge([other, tensor]).output
+        return tensor
+
+    def _blank(self, tensor: Tensor) -> Tensor:
+        dtype = tensor.dtype.base_dtype
+        if dtype.name == "variant":
+            return _empty_list("float32")
+        value = {"s": b"", "b": False}.get(dtype.kind, 0)
+        return self.graph.constant(value, dtype)
+
+
+class BackwardContext(WhileContext):
+    """A backward loop: what it uses of the forward loop's body is popped from a list."""
+
+    def __init__(self, graph: Graph, forward: ForwardLoop) -> None:
+        super().__init__(graph, forward.context.parallel_iterations)
+        self._forward = forward
+        self.goes_on: Tensor | None = None
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        """Return what stands for a tensor inside."""
+        if self.holds(tensor) or tensor in self._brought_in:
+            return super().capture(tensor)
+        if not self._is_of_forward(tensor):
+            return super().capture(tensor)
+        if is_invariant(tensor):
+            self._brought_in[tensor] = self.capture(_source_of(tensor))
+        elif tensor.op.op == "Const":
+            self._brought_in[tensor] = self.capture(self._copied(tensor))
+        else:
+            self._brought_in[tensor] = self._popped(tensor)
+        return self._brought_in[tensor]
+
+    def variable(self, initial: Tensor) -> _Variable:
+        """Add a variable."""
+        if self.goes_on is None:
+            raise InternalError(f"{self} has no condition yet")
+        return _Variable(self, self.goes_on, initial)
+
+    def _is_of_forward(self, tensor: Tensor) -> bool:
+        home = self.graph.control_flow.home_of(tensor.op)
+        return home is not None and home.is_within(self._forward.context)
+
+    def _copied(self, tensor: Tensor) -> Tensor:
+        with self.graph.control_dependencies(None):
+            return Tensor(self.graph.create_op("Const", (), tensor.op.attrs))
+
+    def _popped(self, tensor: Tensor) -> Tensor:
+        history = self._forward.history(tensor)
+        with self.graph.control_dependencies(None):
+            rest = self.variable(history)
+            with self.graph.control_flow.entered(self):
+                popped = tensor_list.tensor_list_pop_back(
+                    rest.inside, _ANY_SHAPE, element_dtype=tensor.dtype.base_dtype
+                )
+            rest.close(popped.output_handle)
+        return self._as_live(tensor, popped.tensor)
+
+    def _as_live(self, tensor: Tensor, popped: Tensor) -> Tensor:
+        """Make what was popped as dead as it was: alive only if its branches are taken."""
+        for predicate, branch in self._forward.branches(tensor):
+            taken = self.capture(Tensor(*predicate))
+            with self.graph.control_dependencies(None), self.graph.control_flow.entered(self):
+                popped = switch(popped, taken)[branch]
+        return popped
+
+
+def _source_of(tensor: Tensor) -> Tensor:
+    """Return what the constant `Enter` that makes a tensor was given."""
+    return Tensor(*tensor.op.inputs[0])
+
+
+class LoopGradient:
+    """Builds the backward loop of one loop."""
+
+    def __init__(self, walk: Walk, loop: Loop) -> None:
+        self._walk = walk
+        self._loop = loop
+        self._graph = walk.graph
+
+    def build(
+        self, given: Mapping[Output, Gradient | None], reached: set[Output]
+    ) -> list[tuple[Output, Tensor]]:
+        """Return the gradients of what the loop reads from outside, given those of its exits."""
+        loop, walk = self._loop, self._walk
+        active = self._active(given)
+        if not active:
+            return []
+        forward = ForwardLoop(walk, loop)
+        with self._graph.name_scope("while_grad"):
+            count = forward.count()
+            firsts = [self._first(variable, given) for variable in active]
+            context = BackwardContext(self._graph, forward)
+            counter = self._begin(context, count)
+            variables = [context.variable(first) for first in firsts]
+            invariants = [
+                enter
+                for enter in loop.invariants
+                if (enter, 0) in loop.dependent and is_trainable(enter.output_types[0])
+            ]
+            with self._graph.control_flow.entered(context):
+                ends: dict[Output, list[Gradient]] = {}
+                for variable, held in zip(active, variables, strict=True):
+                    ends.setdefault(variable.result, []).append(held.inside)
+                targets = [variable.inside for variable in active]
+                targets += [(enter, 0) for enter in invariants]
+                found = walk.back(ends, targets)
+                counter.close(counter.inside - 1)
+            self._close(variables, found)
+            sums = self._sums(context, invariants, found[len(active) :])
+        results = [
+            (variable.initial, held.exit())
+            for variable, held in zip(active, variables, strict=True)
+            if variable.initial in reached
+        ]
+        return results + sums
+
+    def _active(self, given: Mapping[Output, Gradient | None]) -> list[LoopVariable]:
+        """Return the variables through which gradients flow back to what is asked for."""
+        loop = self._loop
+        found = {v.inside for v in loop.variables if v.exit and given.get((v.exit, 0)) is not None}
+        while True:
+            ends = [v.result for v in loop.variables if v.inside in found]
+            further = self._walk.needed_inside(ends) - found
+            if not further:
+                break
+            found |= further
+        return [
+            v
+            for v in loop.variables
+            if v.inside in found
+            and v.inside in loop.dependent
+            and is_trainable(v.switch.output_types[1])
+        ]
+
+    def _first(self, variable: LoopVariable, given: Mapping[Output, Gradient | None]) -> Tensor:
+        """Return the gradient of a variable's last value; zeros if nothing uses it."""
+        exit_ = variable.exit
+        known = given.get((exit_, 0)) if exit_ is not None else None
+        if known is not None:
+            return dense(known)
+        if exit_ is None:
+            flow = self._graph.control_flow
+            home = flow.context_of(variable.switch)
+            with self._graph.control_dependencies(None), flow.entered(home):
+                exit_ = control_flow.exit(Tensor(variable.switch, 0)).op
+        return self._walk.zeros(Tensor(exit_))
+
+    def _begin(self, context: BackwardContext, count: Tensor) -> _Variable:
+        graph = self._graph
+        outer = context.outer
+        around = count if outer is None else outer.capture(count)
+        with graph.control_flow.entered(context):
+            enter = context.enter_variable(around)
+            merge = control_flow.merge([enter, enter]).output
+            context.pivot = merge
+            context.goes_on = control_flow.loop_cond(merge > 0)
+            counter = _Counter(context, merge, context.goes_on)
+            context.pivot = counter.inside
+        return counter
+
+    def _close(self, variables: list[_Variable], found: list[Gradient | None]) -> None:
+        for held, value in zip(variables, found, strict=False):
+            with self._graph.control_flow.entered(held.context):
+                following = array.zeros_like(held.inside) if value is None else dense(value)
+            held.close(following)
+
+    def _sums(
+        self, context: BackwardContext, invariants: list[Any], found: list[Gradient | None]
+    ) -> list[tuple[Output, Tensor]]:
+        """Add up the gradients of invariants over all iterations."""
+        flow = self._graph.control_flow
+        sums: list[tuple[Output, Tensor]] = []
+        for enter, value in zip(invariants, found, strict=True):
+            if value is None:
+                continue
+            with flow.entered(context):
+                tensor = dense(value)
+            source = Tensor(*enter.inputs[0])
+            with flow.entered(context.outer):
+                zeros = self._walk.zeros(source, tensor.dtype.base_dtype)
+            held = context.variable(zeros)
+            with flow.entered(context):
+                following = math.add_n([held.inside, tensor])
+            held.close(following)
+            sums.append((enter.inputs[0], held.exit()))
+        return sums
+
+
+class _Counter(_Variable):
+    """The variable that a backward loop's condition looks at: how many iterations are left."""
+
+    def __init__(self, context: WhileContext, merge: Tensor, goes_on: Tensor) -> None:
+        self._graph = context.graph
+        self.context = context
+        self._merge = merge
+        self._when_false, when_true = switch(merge, goes_on)
+        self.inside = array.identity(when_true)
+
+
+def _empty_list(dtype: Any) -> Tensor:
+    made: Tensor = tensor_list.empty_tensor_list(_ANY_SHAPE, -1, element_dtype=dtype)
+    return made
+
+
+def restore_contexts(walk: Walk) -> None:
+    """Give the loops of an imported graph the contexts that they had when they were built."""
+    flow = walk.graph.control_flow
+    known: dict[Any, ControlFlowContext] = {}
+    for path in walk.structure.paths:
+        loop = walk.structure.loop(path)
+        context = flow.context_of(loop.goes_on)
+        if context is None:
+            context = _restored(walk, loop, known.get(path[:-1]))
+        known[path] = context
+
+
+def _restored(walk: Walk, loop: Loop, outer: ControlFlowContext | None) -> WhileContext:
+    graph = walk.graph
+    with graph.control_dependencies(None), graph.control_flow.entered(outer):
+        enter = (loop.invariants + [v.enter for v in loop.variables])[0]
+        context = WhileContext(graph, enter.attrs["parallel_iterations"])
+    context.name = loop.path[-1]
+    flow = graph.control_flow
+    for node in walk.structure.members(loop.path) + walk.structure.enters(loop.path):
+        flow.put(node, context)
+    with graph.control_dependencies(None):
+        pivot = array.identity(Tensor(loop.variables[0].switch, 1))
+    flow.put(pivot.op, context)
+    context.pivot = pivot
+    return context

@@ -1,0 +1,189 @@
+"""The gradient of `While` over functions: a second `While` that runs as often, backwards.
+
+A copy of the forward loop keeps the variables of each iteration in lists; the backward loop takes
+them out again and calls the gradient of the body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill import dtypes
+from graphmill.backprop.function_gradient import FunctionGradient
+from graphmill.backprop.structure import is_trainable
+from graphmill.graph.builder import Graph
+from graphmill.graph.function_body import instantiate_function
+from graphmill.graph.function_def import function_def
+from graphmill.ops import array, functional, math, tensor_list
+from graphmill.ops.attr_types import FuncAttr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.dtypes import DType
+    from graphmill.graph.tensor import Tensor
+
+_ANY_SHAPE = -1
+
+
+def while_gradient(
+    op: ForwardOp, grads: Sequence[Tensor | None], wanted: Sequence[bool]
+) -> list[Any]:
+    """Return the gradients of the first values of a loop's variables."""
+    return _WhileGradient(op).build(grads, wanted)
+
+
+@dataclass(slots=True)
+class _Part:
+    """What a function of the loop is being made of: its graph and its arguments."""
+
+    graph: Graph
+    args: list[Tensor]
+
+
+class _WhileGradient:
+    def __init__(self, op: ForwardOp) -> None:
+        self._op = op
+        self._graph = op.graph
+        self._types: list[DType] = [tensor.dtype.base_dtype for tensor in op.inputs]
+        self._cond: FuncAttr = op.node.attrs["cond"]
+        self._body: FuncAttr = op.node.attrs["body"]
+        body = instantiate_function(
+            self._body.name, self._body.attrs, self._graph.library, op.walk.host.ops
+        )
+        rets = sorted((n for n in body.graph if n.op == "_Retval"), key=lambda n: n.attrs["index"])
+        self._is_invariant = [
+            ret.inputs[0][0].op == "_Arg" and ret.inputs[0][0].attrs["index"] == place
+            for place, ret in enumerate(rets)
+        ]
+
+    def build(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> list[Any]:
+        """Return the gradients of all inputs; None where there is none."""
+        op, count = self._op, len(self._types)
+        smooth = [is_trainable(dtype) for dtype in self._types]
+        gradient = FunctionGradient.build(op, [self._body], smooth)
+        # A variable that the body's gradient does not reach gets zeros, which add nothing.
+        sums = [p for p in gradient.places if self._is_invariant[p]]
+        flows = [
+            p
+            for p in range(count)
+            if smooth[p] and not self._is_invariant[p] and self._types[p] is not dtypes.resource
+        ]
+        kept = [p for p in range(count) if not self._is_invariant[p]]
+        steps, histories = self._forward(kept)
+        types = dict(zip(gradient.places, gradient.types, strict=True))
+        firsts = [op.zeros(op.outputs[p]) if (value := grads[p]) is None else value for p in flows]
+        firsts += [op.zeros(op.inputs[p], types[p]) for p in sums]
+        fixed = [p for p in range(count) if self._is_invariant[p]]
+        results = self._backward(gradient, kept, fixed, flows, sums, [steps, *histories, *firsts])
+        found: list[Any] = [None] * count
+        for place, value in zip([*flows, *sums], results, strict=True):
+            found[place] = value
+        for place in fixed:  # what comes out of the loop as it went in
+            direct = grads[place]
+            if direct is not None:
+                known = found[place]
+                found[place] = direct if known is None else math.add_n([known, direct])
+        return [value if use else None for value, use in zip(found, wanted, strict=True)]
+
+    def _forward(self, kept: list[int]) -> tuple[Tensor, list[Tensor]]:
+        """Run the loop again; return the number of iterations and the lists of variables."""
+        op, count = self._op, len(self._types)
+        lists = [
+            tensor_list.empty_tensor_list(_ANY_SHAPE, -1, element_dtype=self._types[p])
+            for p in kept
+        ]
+        inputs = [self._graph.constant(0), *op.inputs, *lists]
+        types = [tensor.dtype.base_dtype for tensor in inputs]
+
+        def cond(part: _Part) -> list[Tensor]:
+            return _call(self._cond, part.args[1 : 1 + count], [dtypes.bool])
+
+        def body(part: _Part) -> list[Tensor]:
+            values = part.args[1 : 1 + count]
+            pushed = [
+                tensor_list.tensor_list_push_back(held, values[p])
+                for p, held in zip(kept, part.args[1 + count :], strict=True)
+            ]
+            return [part.args[0] + 1, *_call(self._body, values, self._types), *pushed]
+
+        results = functional.while_(
+            inputs,
+            cond=self._function("cond_kept", types, cond),
+            body=self._function("body_kept", types, body),
+        )
+        return results[0], results[1 + count :]
+
+    def _backward(
+        self,
+        gradient: FunctionGradient,
+        kept: list[int],
+        fixed: list[int],
+        flows: list[int],
+        sums: list[int],
+        variables: list[Tensor],
+    ) -> list[Tensor]:
+        op = self._op
+        inputs = [*variables, *(op.inputs[p] for p in fixed)]
+        types = [tensor.dtype.base_dtype for tensor in inputs]
+        ends = [1, 1 + len(kept), 1 + len(kept) + len(flows)]
+        ends.append(ends[-1] + len(sums))
+
+        def cond(part: _Part) -> list[Tensor]:
+            return [part.args[0] > 0]
+
+        def body(part: _Part) -> list[Tensor]:
+            values: dict[int, Tensor] = dict(zip(fixed, part.args[ends[3] :], strict=True))
+            rests = []
+            for p, held in zip(kept, part.args[ends[0] : ends[1]], strict=True):
+                popped = tensor_list.tensor_list_pop_back(
+                    held, _ANY_SHAPE, element_dtype=self._types[p]
+                )
+                values[p] = popped.tensor
+                rests.append(popped.output_handle)
+            given = dict(zip(flows, part.args[ends[1] : ends[2]], strict=True))
+            args = [values[p] for p in range(len(self._types))]
+            args += [
+                given[p] if p in given else array.zeros_like(values[p])
+                for p, dtype in enumerate(self._types)
+                if is_trainable(dtype) and dtype is not dtypes.resource
+            ]
+            found = gradient.spread(_call(FuncAttr(gradient.names[0], {}), args, gradient.types))
+            following = [
+                array.zeros_like(given[p]) if found[p] is None else found[p] for p in flows
+            ]
+            added = [
+                math.add_n([held, found[p]])
+                for p, held in zip(sums, part.args[ends[2] : ends[3]], strict=True)
+            ]
+            return [part.args[0] - 1, *rests, *following, *added, *part.args[ends[3] :]]
+
+        results: list[Tensor] = functional.while_(
+            inputs,
+            cond=self._function("cond_gradient", types, cond),
+            body=self._function("body_gradient", types, body),
+        )
+        return results[ends[1] : ends[3]]
+
+    def _function(
+        self, suffix: str, types: Sequence[DType], build: Callable[[_Part], list[Tensor]]
+    ) -> FuncAttr:
+        """Add a function to the library that a Python function builds."""
+        graph = Graph(self._graph.ops)
+        graph.library = self._graph.library
+        with graph.as_default():
+            args = [graph.placeholder(dtype, name="arg") for dtype in types]
+            results = build(_Part(graph, args))
+        name = f"{self._body.name}_{suffix}_{len(self._graph.library)}"
+        made = function_def(
+            name, graph, [arg.op for arg in args], [(r.op, r.value_index) for r in results]
+        )
+        self._graph.library.add(made)
+        return FuncAttr(name, {})
+
+
+def _call(function: FuncAttr, args: Sequence[Tensor], types: Sequence[DType]) -> list[Tensor]:
+    found: list[Tensor] = functional.stateful_partitioned_call(args, Tout=list(types), f=function)
+    return found

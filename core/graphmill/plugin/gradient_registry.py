@@ -1,0 +1,127 @@
+"""The gradient functions of a host, by op."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from typing import TYPE_CHECKING
+
+from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.plugin.gradient_declaration import GradientDef, gradients_of
+from graphmill.registry import PluginConflictError, Provenance
+
+if TYPE_CHECKING:
+    from graphmill.ops.op_def import OpDef
+
+
+class NoGradientError(NotFoundError, LookupError):
+    """An op on the way of a gradient has no gradient function, and none can be made."""
+
+
+class _Registration:
+    __slots__ = ("definition", "owner")
+
+    def __init__(self, definition: GradientDef, owner: object) -> None:
+        self.definition = definition
+        self.owner = owner
+
+    @property
+    def is_builtin(self) -> bool:
+        return isinstance(self.owner, Provenance) and self.owner.is_builtin
+
+
+class GradientRegistry:
+    """Gradient functions by op; a family's module is imported when one of its ops is asked for.
+
+    A plugin's function wins over a built-in one; two plugins with one op conflict.
+
+    Threads: `_lock` guards the tables; modules are imported outside it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_op: dict[str, list[_Registration]] = {}
+        self._modules: dict[str, list[tuple[str, object]]] = {}
+        self._loaded: set[tuple[str, object]] = set()
+
+    def add(self, gradients: object, owner: object = None) -> list[str]:
+        """Register what a decorated function, a `GradientTable` or a module declares.
+
+        Returns:
+            The names of the ops.
+
+        Raises:
+            InvalidArgumentError: it declares no gradient.
+            PluginConflictError: another plugin has registered one of the ops.
+        """
+        declared = gradients_of(gradients)
+        if not declared:
+            raise InvalidArgumentError(
+                f"{gradients!r} declares no gradient; decorate the function with "
+                "@graphmill.gradient"
+            )
+        with self._lock:
+            for definition in declared:
+                self._add(_Registration(definition, owner))
+        return [op for definition in declared for op in definition.ops]
+
+    def add_family(self, family: str, *modules: str, owner: object = None) -> None:
+        """Register modules, by name, that are imported when an op of `family` is looked up."""
+        with self._lock:
+            self._modules.setdefault(family, []).extend((module, owner) for module in modules)
+
+    def withdraw(self, owner: object) -> None:
+        """Remove all that `owner` registered, as if it had never been there."""
+        with self._lock:
+            for known in self._by_op.values():
+                known[:] = [entry for entry in known if entry.owner != owner]
+            for modules in self._modules.values():
+                modules[:] = [entry for entry in modules if entry[1] != owner]
+
+    def find(self, op_def: OpDef) -> GradientDef | None:
+        """Return the gradient of an op, or None if none is registered."""
+        self._load(op_def.family)
+        with self._lock:
+            known = self._by_op.get(op_def.name)
+            if not known:
+                return None
+            return min(known, key=lambda entry: entry.is_builtin).definition
+
+    def ops(self) -> list[str]:
+        """Return the names of all ops that have a gradient; imports every registered module."""
+        for family in list(self._modules):
+            self._load(family)
+        with self._lock:
+            return sorted(op for op, known in self._by_op.items() if known)
+
+    def near(self, op: str) -> str:
+        """Return a hint at ops of similar names that do have a gradient."""
+        return suggest(op, self._by_op)
+
+    def _load(self, family: str) -> None:
+        with self._lock:
+            wanted = [m for m in self._modules.get(family, ()) if m not in self._loaded]
+        for entry in wanted:
+            module = importlib.import_module(entry[0])
+            with self._lock:
+                if entry in self._loaded:
+                    continue
+                self._loaded.add(entry)
+                for definition in gradients_of(module):
+                    self._add(_Registration(definition, entry[1]))
+
+    def _add(self, registration: _Registration) -> None:
+        for op in registration.definition.ops:
+            known = self._by_op.setdefault(op, [])
+            for other in known:
+                if other.is_builtin == registration.is_builtin and other.owner is not None:
+                    raise PluginConflictError(
+                        f"the gradient of op {op} is registered by both {other.owner} and "
+                        f"{registration.owner}",
+                        owners=tuple(
+                            owner
+                            for owner in (other.owner, registration.owner)
+                            if isinstance(owner, Provenance)
+                        ),
+                    )
+            known.append(registration)

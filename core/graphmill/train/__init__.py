@@ -1,0 +1,1 @@
+"""Train: optimizers, variables and checkpoints, as builders of graphs."""

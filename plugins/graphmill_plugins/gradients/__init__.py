@@ -1,0 +1,40 @@
+"""How the gradients of TensorFlow's ops are built, by family.
+
+A family's module is imported when the first op of the family is differentiated. An op that none
+names is differentiated by JAX, if its kernel can be traced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.markers import hookimpl
+
+if TYPE_CHECKING:
+    from graphmill.plugin.registrars import GradientRegistrar
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "array": ("array_index", "array_shape", "constants"),
+    "control_flow": ("control_flow",),
+    "data_flow": ("data_flow", "constants"),
+    "image": ("image",),
+    "linalg": ("linalg",),
+    "logging": ("constants",),
+    "lookup": ("constants",),
+    "math": ("math_binary", "math_reduction", "math_segment", "math_unary", "constants"),
+    "nn": ("nn_conv", "nn_loss", "nn_norm", "nn_pool", "nn_activation"),
+    "random": ("random",),
+    "sparse": ("sparse",),
+    "state": ("state",),
+    "string": ("constants",),
+    "tensor_array": ("tensor_array",),
+    "tensor_list": ("tensor_list",),
+}
+"""Modules of this package for each family of ops."""
+
+
+@hookimpl
+def graphmill_register_gradients(gradients: GradientRegistrar) -> None:
+    """Register the modules of each family."""
+    for family, modules in _MODULES.items():
+        gradients.add_family(family, *(f"{__name__}.{module}" for module in modules))

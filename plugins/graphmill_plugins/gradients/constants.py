@@ -1,0 +1,25 @@
+"""Ops through which no gradient flows, whatever their types.
+
+Semantics: the `NotDifferentiable` of tensorflow/python/ops/*_grad.py. Ops whose outputs have no
+trainable type need no entry.
+"""
+
+from __future__ import annotations
+
+from graphmill.plugin.gradient_declaration import not_differentiable
+
+none = not_differentiable(
+    # array
+    "BroadcastGradientArgs", "Const", "EditDistance", "Empty", "GuaranteeConst",
+    "InvertPermutation", "ListDiff", "OneHot", "OnesLike", "Placeholder", "PlaceholderV2",
+    "Rank", "Shape", "ShapeN",
+    "Size", "StopGradient", "Where", "ZerosLike", "FakeParam",
+    # math
+    "ArgMax", "ArgMin", "Bincount", "Ceil", "DenseBincount", "Digitize", "Floor", "FloorDiv",
+    "HistogramFixedWidth", "LinSpace", "NextAfter", "RaggedBincount", "Range", "Rint", "Round",
+    "Sign",
+    # others
+    "DecodeRaw", "InitializeTable", "InitializeTableFromTextFile", "LookupTableFind",
+    "LookupTableFindV2", "LookupTableInsert", "LookupTableSize", "HashTable", "Assert",
+    "HistogramSummary", "ImageSummary", "ScalarSummary", "Timestamp", "StringToNumber",
+)  # fmt: skip

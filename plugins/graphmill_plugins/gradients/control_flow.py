@@ -1,0 +1,22 @@
+"""Gradients of ops of control flow that are no loop and no conditional.
+
+Loops and conditionals themselves are gone through by `graphmill.backprop`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.backprop.indexed_slices import Gradient
+
+none = not_differentiable("LoopCond", "NoOp", "ControlTrigger")
+
+
+@gradient("NextIteration", "RefNextIteration", "Enter", "RefEnter", "Exit", "RefExit")
+def same(_op: ForwardOp, dy: Gradient) -> Gradient:
+    """Return the same."""
+    return dy

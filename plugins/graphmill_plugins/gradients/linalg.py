@@ -1,0 +1,95 @@
+"""Gradients of decompositions and solvers. Semantics: tensorflow/python/ops/linalg_grad.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.ops import array, linalg, math
+from graphmill.plugin.gradient_declaration import gradient
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.graph.tensor import Tensor
+
+
+def _times(a: Tensor, b: Tensor, *, adjoint: str = "") -> Tensor:
+    return math.batch_mat_mul_v2(a, b, adj_x="a" in adjoint, adj_y="b" in adjoint)
+
+
+@gradient("MatrixInverse", "BatchMatrixInverse")
+def matrix_inverse(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Return -A⁻ᴴ dy A⁻ᴴ."""
+    inverse = op.outputs[0]
+    if op.get_attr("adjoint"):
+        return -_times(_times(inverse, dy, adjoint="b"), inverse)
+    return -_times(inverse, _times(dy, inverse, adjoint="b"), adjoint="a")
+
+
+@gradient("MatrixDeterminant", "BatchMatrixDeterminant")
+def matrix_determinant(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Return dy |A| A⁻ᴴ."""
+    inverse = linalg.matrix_inverse(op.inputs[0], adjoint=True)
+    scale = dy * op.outputs[0]
+    return array.expand_dims(array.expand_dims(scale, -1), -1) * inverse
+
+
+@gradient("LogMatrixDeterminant")
+def log_matrix_determinant(op: ForwardOp, _sign: Any, dy: Tensor | None) -> Tensor | None:
+    """Return dy A⁻ᴴ."""
+    if dy is None:
+        return None
+    inverse = linalg.matrix_inverse(op.inputs[0], adjoint=True)
+    return array.expand_dims(array.expand_dims(dy, -1), -1) * inverse
+
+
+@gradient("MatrixSolve", "BatchMatrixSolve")
+def matrix_solve(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Solve with the adjoint."""
+    adjoint = op.get_attr("adjoint")
+    by_right = linalg.matrix_solve(op.inputs[0], dy, adjoint=not adjoint)
+    x = op.outputs[0]
+    by_left = -_times(x, by_right, adjoint="b") if adjoint else -_times(by_right, x, adjoint="b")
+    return [by_left, by_right]
+
+
+@gradient("MatrixTriangularSolve", "BatchMatrixTriangularSolve")
+def matrix_triangular_solve(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Solve with the adjoint; keep the triangle."""
+    a, b = op.inputs
+    adjoint, lower = op.get_attr("adjoint"), op.get_attr("lower")
+    by_b = linalg.matrix_triangular_solve(a, dy, lower=lower, adjoint=not adjoint)
+    x = op.outputs[0]
+    by_a = -_times(x, by_b, adjoint="b") if adjoint else -_times(by_b, x, adjoint="b")
+    by_a = array.matrix_band_part(by_a, -1, 0) if lower else array.matrix_band_part(by_a, 0, -1)
+    found = []
+    for tensor, value, own in ((a, by_a, op.shape(a)), (b, by_b, op.shape(b))):
+        del tensor
+        axes = array.broadcast_gradient_args(own[:-2], array.shape(value)[:-2]).r0
+        found.append(array.reshape(math.sum(value, axes), own))
+    return found
+
+
+@gradient("Cholesky", "BatchCholesky")
+def cholesky(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Differentiate A = L Lᴴ."""
+    low = op.outputs[0]
+    count = op.shape(low)[-1]
+    batch = op.shape(low)[:-2]
+    ones = array.fill(
+        array.concat_v2([batch, array.expand_dims(count, 0)], 0),
+        op.graph.constant(1, low.dtype.base_dtype),
+    )
+    inverse = linalg.matrix_triangular_solve(low, array.matrix_diag(ones))
+    middle = _times(low, dy, adjoint="a")
+    half = array.matrix_diag_part(middle) * 0.5
+    middle = array.matrix_band_part(array.matrix_set_diag(middle, half), -1, 0)
+    found = _times(_times(inverse, middle, adjoint="a"), inverse)
+    turned = math.conj(_swapped(found)) if found.dtype.is_complex else _swapped(found)
+    return (found + turned) * 0.5
+
+
+def _swapped(tensor: Tensor) -> Tensor:
+    """Swap the last two axes."""
+    rank = array.rank(tensor)
+    order = array.concat_v2([math.range(0, rank - 2, 1), array.pack([rank - 1, rank - 2])], 0)
+    return array.transpose(tensor, order)

@@ -1,0 +1,210 @@
+"""Gradients of elementwise functions of one tensor.
+
+Semantics: tensorflow/python/ops/math_grad.py. Every entry returns the factor of the incoming
+gradient, or the gradient itself.
+"""
+
+from __future__ import annotations
+
+import math as numbers
+from typing import TYPE_CHECKING
+
+from graphmill.dtypes import as_dtype
+from graphmill.ops import array, math
+from graphmill.plugin.gradient_declaration import GradientTable, gradient
+from graphmill_plugins.gradients._support import as_dense, conj, const
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.backprop.indexed_slices import Gradient
+    from graphmill.graph.tensor import Tensor
+
+    Factor = Callable[[Tensor], Tensor]
+
+_TWO_OVER_ROOT_PI = 2 / numbers.sqrt(numbers.pi)
+
+
+def _square(x: Tensor) -> Tensor:
+    return math.square(x)
+
+
+_OF_INPUT: dict[str, Factor] = {
+    "Square": lambda x: x * 2,
+    "Log": math.reciprocal,
+    "Log1p": lambda x: math.reciprocal(x + 1),
+    "Sin": math.cos,
+    "Cos": lambda x: -math.sin(x),
+    "Tan": lambda x: math.square(math.reciprocal(math.cos(x))),
+    "Sinh": math.cosh,
+    "Cosh": math.sinh,
+    "Asin": lambda x: math.rsqrt(1 - _square(x)),
+    "Acos": lambda x: -math.rsqrt(1 - _square(x)),
+    "Atan": lambda x: math.reciprocal(_square(x) + 1),
+    "Asinh": lambda x: math.reciprocal(math.sqrt(_square(x) + 1)),
+    "Atanh": lambda x: math.reciprocal(1 - _square(x)),
+    "Erf": lambda x: math.exp(-_square(x)) * _TWO_OVER_ROOT_PI,
+    "Erfc": lambda x: math.exp(-_square(x)) * -_TWO_OVER_ROOT_PI,
+    "Lgamma": math.digamma,
+    "Digamma": lambda x: math.polygamma(const(x, 1), x),
+    "Abs": math.sign,
+}
+"""The derivative as a function of the input; its conjugate is used."""
+
+_OF_OUTPUT: dict[str, Factor] = {
+    "Exp": lambda y: y,
+    "Expm1": lambda y: y + 1,
+    "Acosh": lambda y: math.reciprocal(math.sinh(y)),
+    "Erfinv": lambda y: math.exp(_square(y)) * (numbers.sqrt(numbers.pi) / 2),
+    "Ndtri": lambda y: math.exp(_square(y) / 2) * numbers.sqrt(2 * numbers.pi),
+}
+"""The derivative as a function of the output."""
+
+_BY_OP: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "Tanh": math.tanh_grad,
+    "Sigmoid": math.sigmoid_grad,
+    "Sqrt": math.sqrt_grad,
+    "Rsqrt": math.rsqrt_grad,
+    "Reciprocal": math.reciprocal_grad,
+    "Inv": math.reciprocal_grad,
+}
+"""Ops of the output and its gradient."""
+
+table = GradientTable()
+
+
+def _of_input(factor: Factor) -> Callable[[ForwardOp, Gradient], Tensor]:
+    return lambda op, dy: as_dense(dy) * conj(factor(op.inputs[0]))
+
+
+def _of_output(factor: Factor) -> Callable[[ForwardOp, Gradient], Tensor]:
+    return lambda op, dy: as_dense(dy) * conj(factor(op.outputs[0]))
+
+
+def _by_op(build: Callable[[Tensor, Tensor], Tensor]) -> Callable[[ForwardOp, Gradient], Tensor]:
+    return lambda op, dy: build(op.outputs[0], as_dense(dy))
+
+
+for _name, _factor in _OF_INPUT.items():
+    table.add(_name, function=_of_input(_factor))
+for _name, _factor in _OF_OUTPUT.items():
+    table.add(_name, function=_of_output(_factor))
+for _name, _build in _BY_OP.items():
+    table.add(_name, function=_by_op(_build))
+
+
+@gradient("Neg")
+def neg(_op: ForwardOp, dy: Gradient) -> Tensor:
+    """Return -dy."""
+    return -as_dense(dy)
+
+
+@gradient("Conj")
+def conj_gradient(_op: ForwardOp, dy: Tensor) -> Tensor:
+    """Return the conjugate."""
+    return math.conj(as_dense(dy))
+
+
+@gradient("TanhGrad")
+def tanh_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Differentiate g (1 - y²)."""
+    y, given = conj(op.inputs[0]), conj(op.inputs[1])
+    return [dy * -2 * given * y, math.tanh_grad(y, dy)]
+
+
+@gradient("SigmoidGrad")
+def sigmoid_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Differentiate g y (1 - y)."""
+    y, given = conj(op.inputs[0]), conj(op.inputs[1])
+    scaled = dy * given
+    return [scaled - 2 * scaled * y, math.sigmoid_grad(y, dy)]
+
+
+@gradient("SqrtGrad")
+def sqrt_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Differentiate g / (2 y)."""
+    y, out = op.inputs[0], op.outputs[0]
+    scaled = dy / y
+    return [-conj(scaled) * out, scaled * const(dy, 0.5)]
+
+
+@gradient("RsqrtGrad")
+def rsqrt_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Differentiate -g y³ / 2."""
+    y, given = conj(op.inputs[0]), conj(op.inputs[1])
+    return [dy * given * const(dy, -1.5) * math.square(y), math.rsqrt_grad(y, dy)]
+
+
+@gradient("ReciprocalGrad", "InvGrad")
+def reciprocal_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Differentiate -g y²."""
+    y, given = conj(op.inputs[0]), conj(op.inputs[1])
+    return [dy * -2 * given * y, math.reciprocal_grad(y, dy)]
+
+
+@gradient("Cast")
+def cast(op: ForwardOp, dy: Tensor) -> Tensor | None:
+    """Cast back, between types that have gradients."""
+    source = op.inputs[0].dtype.base_dtype
+    if not (source.is_floating or source.is_complex):
+        return None
+    given = as_dense(dy)
+    if given.dtype.base_dtype.is_complex and not source.is_complex:
+        part = as_dtype("float64" if given.dtype.base_dtype.size == 16 else "float32")
+        given = math.real(given, Tout=part)
+    return math.cast(given, DstT=source)
+
+
+@gradient("Bitcast")
+def bitcast(op: ForwardOp, dy: Tensor) -> None:
+    """Return none: bits have no derivative."""
+    del op, dy
+
+
+def _complex_of(real: Tensor) -> str:
+    return "complex64" if real.dtype.base_dtype.name == "float32" else "complex128"
+
+
+@gradient("Real")
+def real(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Return the gradient as the real part."""
+    return math.complex(dy, array.zeros_like(dy), Tout=op.inputs[0].dtype.base_dtype)
+
+
+@gradient("Imag")
+def imag(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Return the gradient as TensorFlow does: turned by i, of a real `dy`."""
+    return math.complex(array.zeros_like(dy), dy, Tout=op.inputs[0].dtype.base_dtype)
+
+
+@gradient("Complex")
+def complex_(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Return real and imaginary part."""
+    kind = op.inputs[0].dtype.base_dtype
+    return [math.real(dy, Tout=kind), math.imag(dy, Tout=kind)]
+
+
+@gradient("ComplexAbs")
+def complex_abs(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Return dy x / |x|."""
+    kind = op.inputs[0].dtype.base_dtype
+    given = math.complex(dy, array.zeros_like(dy), Tout=kind)
+    size = math.complex(op.outputs[0], array.zeros_like(op.outputs[0]), Tout=kind)
+    return math.div_no_nan(given * op.inputs[0], size)
+
+
+@gradient("Angle")
+def angle(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Return -dy / (Im x + i Re x)."""
+    kind, x = op.inputs[0].dtype.base_dtype, op.inputs[0]
+    part = dy.dtype.base_dtype
+    turned = math.complex(math.imag(x, Tout=part), math.real(x, Tout=part), Tout=kind)
+    given = math.complex(dy, array.zeros_like(dy), Tout=kind)
+    return -given * math.reciprocal(turned)
+
+
+@gradient("IsFinite", "IsInf", "IsNan")
+def none(op: ForwardOp, dy: Tensor) -> None:
+    """Return none: a truth value has no derivative."""
+    del op, dy

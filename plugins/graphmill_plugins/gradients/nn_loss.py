@@ -1,0 +1,80 @@
+"""Gradients of softmax, losses and the like. Semantics: tensorflow/python/ops/nn_grad.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.ops import array, math, nn
+from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill_plugins.gradients._support import as_dense
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.graph.tensor import Tensor
+
+none = not_differentiable("InTopK", "InTopKV2", "NthElement")
+
+
+def _last_sum(tensor: Tensor) -> Tensor:
+    return math.sum(tensor, -1, keep_dims=True)
+
+
+@gradient("Softmax")
+def softmax(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Return (dy - sum(dy y)) y."""
+    y = op.outputs[0]
+    return (dy - _last_sum(dy * y)) * y
+
+
+@gradient("LogSoftmax")
+def log_softmax(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Return dy - sum(dy) softmax."""
+    return dy - _last_sum(dy) * math.exp(op.outputs[0])
+
+
+@gradient("SoftmaxCrossEntropyWithLogits")
+def softmax_cross_entropy(op: ForwardOp, dy: Tensor | None, second: Tensor | None) -> list[Any]:
+    """Scale the gradient that the op computed; `second` is there for second derivatives."""
+    logits, by_logits = op.inputs[0], op.outputs[1]
+    found = op.zeros(by_logits) if dy is None else array.expand_dims(as_dense(dy), -1) * by_logits
+    if second is not None:
+        probability = nn.softmax(logits)
+        found += (second - _last_sum(second * probability)) * probability
+    by_labels = None
+    if dy is not None:
+        by_labels = array.expand_dims(as_dense(dy), -1) * -nn.log_softmax(logits)
+    shapes = [op.shape(tensor) for tensor in op.inputs]
+    axes = array.broadcast_gradient_args(*shapes)
+    parts = [found, by_labels]
+    return [
+        None if part is None else array.reshape(math.sum(part, along), shape)
+        for part, along, shape in zip(parts, axes, shapes, strict=True)
+    ]
+
+
+@gradient("SparseSoftmaxCrossEntropyWithLogits")
+def sparse_softmax_cross_entropy(
+    op: ForwardOp, dy: Tensor | None, second: Tensor | None
+) -> list[Any]:
+    """Scale the gradient that the op computed."""
+    by_logits = op.outputs[1]
+    found = op.zeros(by_logits) if dy is None else array.expand_dims(as_dense(dy), -1) * by_logits
+    if second is not None:
+        probability = nn.softmax(op.inputs[0])
+        found += (second - _last_sum(second * probability)) * probability
+    return [found, None]
+
+
+@gradient("L2Loss")
+def l2_loss(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Return the input, scaled."""
+    return op.inputs[0] * as_dense(dy)
+
+
+@gradient("CTCLoss", "CTCLossV2")
+def ctc_loss(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
+    """Scale the gradient that the op computed."""
+    rest = [None] * (len(op.inputs) - 1)
+    if dy is None:
+        return [None, *rest]
+    return [op.outputs[1] * array.expand_dims(dy, -1), *rest]

@@ -1,0 +1,78 @@
+"""Gradients of pooling. Semantics: tensorflow/python/ops/nn_grad.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.ops import nn
+from graphmill.plugin.gradient_declaration import gradient
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.graph.tensor import Tensor
+
+
+def _options(op: ForwardOp, *names: str) -> dict[str, Any]:
+    return {name: op.get_attr(name) for name in names}
+
+
+@gradient("MaxPool")
+def max_pool(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Give each gradient to the element that was the largest."""
+    names = ("ksize", "strides", "padding", "explicit_paddings", "data_format")
+    return nn.max_pool_grad(op.inputs[0], op.outputs[0], dy, **_options(op, *names))
+
+
+@gradient("MaxPoolV2")
+def max_pool_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Give each gradient to the element that was the largest."""
+    options = _options(op, "padding", "data_format")
+    sizes = op.inputs[1:]
+    return [nn.max_pool_grad_v2(op.inputs[0], op.outputs[0], dy, *sizes, **options), None, None]
+
+
+@gradient("MaxPoolWithArgmax")
+def max_pool_with_argmax(op: ForwardOp, dy: Tensor | None, _: Any) -> Tensor | None:
+    """Give each gradient to the element that was the largest."""
+    if dy is None:
+        return None
+    names = ("ksize", "strides", "padding", "include_batch_in_index")
+    options = _options(op, *names)
+    return nn.max_pool_grad_with_argmax(op.inputs[0], dy, op.outputs[1], **options)
+
+
+@gradient("MaxPoolGrad")
+def max_pool_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Take the gradients of the largest elements."""
+    options = _options(op, "ksize", "strides", "padding", "data_format")
+    x, y = op.inputs[:2]
+    found = nn.max_pool_grad_grad(x, y, dy, **options)
+    return [op.zeros(x), op.zeros(y), found]
+
+
+@gradient("AvgPool")
+def avg_pool(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Share among the elements of the window."""
+    options = _options(op, "ksize", "strides", "padding", "data_format")
+    return nn.avg_pool_grad(op.shape(op.inputs[0]), dy, **options)
+
+
+@gradient("AvgPoolGrad")
+def avg_pool_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Take means."""
+    options = _options(op, "ksize", "strides", "padding", "data_format")
+    return [None, nn.avg_pool(dy, **options)]
+
+
+@gradient("AvgPool3D")
+def avg_pool3d(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Share among the elements of the window."""
+    options = _options(op, "ksize", "strides", "padding", "data_format")
+    return nn.avg_pool3d_grad(op.shape(op.inputs[0]), dy, **options)
+
+
+@gradient("MaxPool3D")
+def max_pool3d(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Give each gradient to the element that was the largest."""
+    options = _options(op, "ksize", "strides", "padding", "data_format")
+    return nn.max_pool3d_grad(op.inputs[0], op.outputs[0], dy, **options)

@@ -1,0 +1,49 @@
+"""Gradients of reading variables.
+
+Semantics: tensorflow/python/ops/resource_variable_ops.py, state_grad.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.backprop.indexed_slices import IndexedSlices
+from graphmill.ops import array, math
+from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill_plugins.gradients._support import as_dense
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.backprop.indexed_slices import Gradient
+
+none = not_differentiable(
+    "VarHandleOp", "Variable", "VariableV2", "Assign", "AssignAdd", "AssignSub", "ScatterAdd",
+    "ScatterSub", "ScatterMul", "ScatterDiv", "ScatterUpdate", "ScatterNdAdd", "ScatterNdSub",
+    "ScatterNdUpdate", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
+    "TemporaryVariable", "DestroyTemporaryVariable", "VariableShape", "VarIsInitializedOp",
+    "IsVariableInitialized", "CountUpTo",
+)  # fmt: skip
+
+
+@gradient("ReadVariableOp")
+def read_variable(_op: ForwardOp, dy: Gradient) -> Gradient:
+    """Return the same, as the gradient of the handle."""
+    return dy
+
+
+@gradient("ResourceGather")
+def resource_gather(op: ForwardOp, dy: Gradient) -> list[Any]:
+    """Return the rows that were read."""
+    shape = op.shape(op.inputs[0])
+    indices = array.reshape(op.inputs[1], [-1])
+    values = array.reshape(as_dense(dy), array.concat_v2([array.size(indices)[None], shape[1:]], 0))
+    return [IndexedSlices(values, indices, shape), None]
+
+
+@gradient("ResourceGatherNd")
+def resource_gather_nd(op: ForwardOp, dy: Gradient) -> list[Any]:
+    """Add what was read to zeros."""
+    indices = op.inputs[1]
+    shape = op.shape(op.inputs[0])
+    shape = math.cast(shape, DstT=indices.dtype.base_dtype)
+    return [array.scatter_nd(indices, as_dense(dy), shape), None]

@@ -1,0 +1,83 @@
+"""Gradients of tensor arrays: reads become writes of a gradient array, and the other way round.
+
+The flow carries the gradient: it says that all parts have arrived.
+Semantics: tensorflow/python/ops/tensor_array_grad.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.ops import tensor_array
+from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill_plugins.gradients._support import as_dense
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.graph.tensor import Tensor
+
+none = not_differentiable(
+    "TensorArray", "TensorArrayV2", "TensorArrayV3", "TensorArrayGrad", "TensorArrayGradV2",
+    "TensorArrayGradV3", "TensorArraySize", "TensorArraySizeV2", "TensorArraySizeV3",
+    "TensorArrayClose", "TensorArrayCloseV2", "TensorArrayCloseV3", "TensorArrayGradWithShape",
+)  # fmt: skip
+
+
+def _gradient_array(op: ForwardOp, flow: Tensor) -> tuple[Tensor, Tensor]:
+    """Return handle and flow of the array of gradients of this call of `gradients`."""
+    made = tensor_array.tensor_array_grad_v3(op.inputs[0], flow, source=op.source)
+    return made.grad_handle, made.flow_out
+
+
+@gradient("TensorArrayReadV3")
+def read(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Write."""
+    _, index, flow = op.inputs
+    handle, ready = _gradient_array(op, flow)
+    return [None, None, tensor_array.tensor_array_write_v3(handle, index, as_dense(dy), ready)]
+
+
+@gradient("TensorArrayWriteV3")
+def write(op: ForwardOp, flow: Tensor) -> list[Any]:
+    """Read."""
+    _, index, value, _ = op.inputs
+    handle, ready = _gradient_array(op, flow)
+    found = tensor_array.tensor_array_read_v3(handle, index, ready, dtype=value.dtype.base_dtype)
+    return [None, None, found, flow]
+
+
+@gradient("TensorArrayGatherV3")
+def gather(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Scatter."""
+    _, indices, flow = op.inputs
+    handle, ready = _gradient_array(op, flow)
+    return [None, None, tensor_array.tensor_array_scatter_v3(handle, indices, as_dense(dy), ready)]
+
+
+@gradient("TensorArrayScatterV3")
+def scatter(op: ForwardOp, flow: Tensor) -> list[Any]:
+    """Gather."""
+    _, indices, value, _ = op.inputs
+    handle, ready = _gradient_array(op, flow)
+    kind = value.dtype.base_dtype
+    found = tensor_array.tensor_array_gather_v3(handle, indices, ready, dtype=kind)
+    return [None, None, found, flow]
+
+
+@gradient("TensorArrayConcatV3")
+def concat(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
+    """Split."""
+    if dy is None:
+        return [None, None]
+    handle, ready = _gradient_array(op, op.inputs[1])
+    lengths = op.outputs[1]
+    return [None, tensor_array.tensor_array_split_v3(handle, as_dense(dy), lengths, ready)]
+
+
+@gradient("TensorArraySplitV3")
+def split(op: ForwardOp, flow: Tensor) -> list[Any]:
+    """Concatenate."""
+    kind = op.inputs[1].dtype.base_dtype
+    handle, ready = _gradient_array(op, flow)
+    found = tensor_array.tensor_array_concat_v3(handle, ready, dtype=kind).value
+    return [None, found, None, flow]

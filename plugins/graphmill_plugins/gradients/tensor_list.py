@@ -1,0 +1,123 @@
+"""Gradients of tensor lists, which are lists. Semantics: tensorflow/python/ops/list_ops.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.ops import array, tensor_list
+from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.graph.tensor import Tensor
+
+none = not_differentiable(
+    "EmptyTensorList", "TensorListReserve", "TensorListLength", "TensorListElementShape"
+)
+_ANY_SHAPE = -1
+
+
+def _kind(op: ForwardOp) -> Any:
+    return op.get_attr("element_dtype")
+
+
+@gradient("TensorListPushBack")
+def push_back(op: ForwardOp, dlist: Tensor) -> list[Any]:
+    """Pop."""
+    shape = op.shape(op.inputs[1]) if _kind(op).name != "variant" else _ANY_SHAPE
+    popped = tensor_list.tensor_list_pop_back(dlist, shape, element_dtype=_kind(op))
+    return [popped.output_handle, popped.tensor]
+
+
+@gradient("TensorListPopBack")
+def pop_back(op: ForwardOp, dlist: Tensor | None, delement: Tensor | None) -> list[Any]:
+    """Push."""
+    if dlist is None:
+        dlist = array.zeros_like(op.outputs[0])
+    if delement is None:
+        delement = op.zeros(op.outputs[1])
+    return [tensor_list.tensor_list_push_back(dlist, delement), None]
+
+
+@gradient("TensorListStack")
+def stack(_op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Take apart."""
+    shape = array.shape(dy)[1:]
+    return [tensor_list.tensor_list_from_tensor(dy, shape), None]
+
+
+@gradient("TensorListFromTensor")
+def from_tensor(op: ForwardOp, dlist: Tensor) -> list[Any]:
+    """Stack."""
+    shape = op.shape(op.inputs[0])[1:]
+    found = tensor_list.tensor_list_stack(dlist, shape, element_dtype=_kind(op))
+    return [found, None]
+
+
+@gradient("TensorListGetItem")
+def get_item(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Set in a list of nothing, whose unset elements count as zeros."""
+    source, index = op.inputs[:2]
+    count = tensor_list.tensor_list_length(source)
+    shape = tensor_list.tensor_list_element_shape(source, shape_type="int32")
+    blank = tensor_list.tensor_list_reserve(shape, count, element_dtype=_kind(op))
+    return [tensor_list.tensor_list_set_item(blank, index, dy), None, None]
+
+
+@gradient("TensorListSetItem")
+def set_item(op: ForwardOp, dlist: Tensor) -> list[Any]:
+    """Get; what was replaced gets zeros."""
+    _, index, item = op.inputs
+    zeros = op.zeros(item)
+    found = tensor_list.tensor_list_get_item(dlist, index, op.shape(item), element_dtype=_kind(op))
+    return [tensor_list.tensor_list_set_item(dlist, index, zeros), None, found]
+
+
+@gradient("TensorListResize")
+def resize(op: ForwardOp, dlist: Tensor) -> list[Any]:
+    """Resize back."""
+    count = tensor_list.tensor_list_length(op.inputs[0])
+    return [tensor_list.tensor_list_resize(dlist, count), None]
+
+
+@gradient("TensorListGather")
+def gather(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Scatter."""
+    count = tensor_list.tensor_list_length(op.inputs[0])
+    shape = array.shape(dy)[1:]
+    return [tensor_list.tensor_list_scatter_v2(dy, op.inputs[1], shape, count), None, None]
+
+
+@gradient("TensorListScatter", "TensorListScatterV2")
+def scatter(op: ForwardOp, dlist: Tensor) -> list[Any]:
+    """Gather."""
+    tensor, indices = op.inputs[:2]
+    shape = op.shape(tensor)[1:]
+    found = tensor_list.tensor_list_gather(dlist, indices, shape, element_dtype=_kind(op))
+    return [found, *[None] * (len(op.inputs) - 1)]
+
+
+@gradient("TensorListConcat", "TensorListConcatV2")
+def concat(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
+    """Split."""
+    rest = [None] * (len(op.inputs) - 1)
+    if dy is None:
+        return [None, *rest]
+    shape = array.concat_v2([op.graph.constant([-1]), array.shape(dy)[1:]], 0)
+    return [tensor_list.tensor_list_split(dy, shape, op.outputs[1]), *rest]
+
+
+@gradient("TensorListSplit")
+def split(op: ForwardOp, dlist: Tensor) -> list[Any]:
+    """Concatenate."""
+    tensor, _, lengths = op.inputs
+    shape = array.concat_v2([op.graph.constant([-1]), op.shape(tensor)[1:]], 0)
+    found = tensor_list.tensor_list_concat_v2(dlist, shape, lengths, element_dtype=_kind(op))
+    return [found.tensor, None, None]
+
+
+@gradient("TensorListPushBackBatch")
+def push_back_batch(op: ForwardOp, dlists: Tensor) -> list[Any]:
+    """Return none: a batch of lists has no gradient, in TensorFlow either."""
+    del dlists
+    return [None] * len(op.inputs)
