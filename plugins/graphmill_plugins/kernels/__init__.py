@@ -41,6 +41,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "data_flow.stack",
         "data_flow.session_tensor",
     ),
+    "dataset": (
+        "dataset.functions",
+        "dataset.iterators",
+        "dataset.sources",
+        "dataset.transforms",
+    ),
     "functional": ("functional.gradient", "functional.ops"),
     "image": ("image.boxes", "image.codec", "image.color", "image.resize"),
     "io": ("io.checkpoint", "io.file"),
@@ -77,6 +83,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "nn.pool_grad",
     ),
     "parsing": ("parsing.number",),
+    "ragged": ("ragged.cross", "ragged.ops", "ragged.to_tensor", "ragged.variant"),
     "random": ("random.stateful", "random.stateless"),
     "sparse": (
         "sparse.arithmetic",
@@ -100,6 +107,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tensor_array": ("tensor_array.many", "tensor_array.ops"),
     "tensor_list": ("tensor_list.join", "tensor_list.ops"),
     "training": ("training.ops",),
+    "variant": ("dataset.optional",),
 }
 """Modules of this package for each family of ops: NumPy kernels and general ones."""
 

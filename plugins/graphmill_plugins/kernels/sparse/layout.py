@@ -275,7 +275,7 @@ def _with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any]:
     return order, inverse[: len(rows)]
 
 
-@kernel("SparseFillEmptyRowsGrad", "RaggedFillEmptyRowsGrad", host=True)
+@kernel("SparseFillEmptyRowsGrad", host=True)
 def fill_empty_rows_grad(
     _xp: ArrayNamespace, reverse_index_map: Value, grad_values: Value
 ) -> tuple[Value, Value]:

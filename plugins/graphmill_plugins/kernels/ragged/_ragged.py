@@ -1,0 +1,84 @@
+"""What the kernels of ragged tensors share: checks of splits, rows by number, ragged variants.
+
+A ragged tensor travels as its row splits, outermost first, and its dense values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def check_splits(splits: Value, count: int, what: str = "splits") -> None:
+    """Check row splits of `count` values.
+
+    Raises:
+        InvalidArgumentError: they are no vector, do not begin at 0, descend, or end elsewhere.
+    """
+    if splits.ndim != 1 or splits.size == 0:
+        raise InvalidArgumentError(
+            f"{what} must be a vector of at least one element, got shape {shape_text(splits.shape)}"
+        )
+    if splits[0] != 0:
+        raise InvalidArgumentError(f"{what} must start with 0, not {splits[0]}")
+    if (splits[1:] < splits[:-1]).any():
+        raise InvalidArgumentError(f"{what} must not descend, got {splits.tolist()}")
+    if splits[-1] != count:
+        raise InvalidArgumentError(
+            f"{what} must end with the number of values, got {splits[-1]} instead of {count}"
+        )
+
+
+def check_nested(nested: Sequence[Value], values: Value) -> None:
+    """Check all splits of a ragged tensor; see `check_splits`."""
+    if nested and not values.ndim:
+        raise InvalidArgumentError("the values of a ragged tensor may not be a scalar")
+    counts = [*(len(splits) - 1 for splits in nested[1:]), *values.shape[:1]]
+    for level, (splits, count) in enumerate(zip(nested, counts, strict=False)):
+        check_splits(splits, count, f"row splits of level {level}")
+
+
+def spans(starts: Any, lengths: Any) -> Any:
+    """Return all numbers from each start on, as many as its length, one after the other."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def splits_of(lengths: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the splits of rows of these lengths."""
+    out = np.zeros(len(lengths) + 1, dtype)
+    np.cumsum(lengths, out=out[1:])
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RaggedVariant:
+    """Hold a ragged tensor in a variant."""
+
+    nested_splits: tuple[Any, ...]
+    values: Any
+
+    def zeros_like(self, xp: ArrayNamespace) -> RaggedVariant:
+        """Return zeros with the same splits."""
+        return RaggedVariant(self.nested_splits, xp.zeros_like(self.values))
+
+    def add(self, xp: ArrayNamespace, other: Any) -> RaggedVariant:
+        """Return the sum of two ragged tensors with the same splits."""
+        same = isinstance(other, RaggedVariant) and all(
+            np.array_equal(a, b)
+            for a, b in zip(self.nested_splits, other.nested_splits, strict=False)
+        )
+        if not same:
+            raise InvalidArgumentError("ragged tensors are added only if their splits are equal")
+        return RaggedVariant(self.nested_splits, xp.add(self.values, other.values))

@@ -1,0 +1,85 @@
+"""RaggedCross: features of ragged, sparse and dense columns combined, row by row.
+
+Semantics: tensorflow/core/kernels/ragged_cross_op.cc.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels.ragged._ragged import check_splits, splits_of
+from graphmill_plugins.kernels.sparse.cross import (
+    check_rows,
+    crossed_hash,
+    dense_column,
+    feature_text,
+    sparse_column,
+)
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+    from graphmill_plugins.kernels.sparse.cross import Column
+
+
+def _ragged_column(values: Value, splits: Value) -> Column:
+    check_splits(splits, len(values))
+    items, bounds = values.tolist(), splits.tolist()
+    return [items[start:stop] for start, stop in itertools.pairwise(bounds)]
+
+
+@kernel("RaggedCross", host=True)
+def ragged_cross(
+    _xp: ArrayNamespace,
+    ragged_values: list[Value],
+    ragged_row_splits: list[Value],
+    sparse_indices: list[Value],
+    sparse_values: list[Value],
+    sparse_shape: list[Value],
+    dense_inputs: list[Value],
+    input_order: str,
+    hashed_output: bool,
+    num_buckets: int,
+    hash_key: int,
+    out_row_splits_type: np.dtype[Any],
+) -> tuple[Value, Value]:
+    """Cross columns in the given order (R, S, D) to joined texts, or to hashes."""
+    kinds = {
+        "R": iter(
+            [_ragged_column(*pair) for pair in zip(ragged_values, ragged_row_splits, strict=True)]
+        ),
+        "S": iter(
+            [
+                sparse_column(*parts, f"sparse input {place}")
+                for place, parts in enumerate(
+                    zip(sparse_indices, sparse_values, sparse_shape, strict=True)
+                )
+            ]
+        ),
+        "D": iter([dense_column(tensor, place) for place, tensor in enumerate(dense_inputs)]),
+    }
+    total = len(ragged_values) + len(sparse_values) + len(dense_inputs)
+    if len(input_order) != total or set(input_order) - kinds.keys():
+        raise InvalidArgumentError(
+            f"input_order {input_order!r} must name each of the {total} inputs by R, S or D"
+        )
+    columns = [next(kinds[kind], None) for kind in input_order]
+    rows = [column for column in columns if column is not None]
+    if len(rows) != total or not rows:
+        raise InvalidArgumentError(f"input_order {input_order!r} does not fit the inputs")
+    out: list[Any] = []
+    lengths = []
+    for row in range(check_rows(rows)):
+        crossed = list(itertools.product(*(column[row] for column in rows)))
+        lengths.append(len(crossed))
+        out += crossed
+    splits = splits_of(lengths, out_row_splits_type)
+    if hashed_output:
+        hashes = [crossed_hash(features, hash_key, num_buckets) for features in out]
+        return np.array(hashes, np.int64), splits
+    return string_array([b"_X_".join(map(feature_text, features)) for features in out]), splits

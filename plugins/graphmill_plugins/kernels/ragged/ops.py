@@ -1,0 +1,197 @@
+"""Ranges, gathering, ragged tensors as dense and sparse ones, empty rows filled.
+
+Semantics: tensorflow/core/kernels/ragged_range_op.cc, ragged_gather_op.cc,
+ragged_tensor_to_sparse_kernel.cc, ragged_fill_empty_rows_op.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import object_array, shape_text
+from graphmill_plugins.kernels.ragged._ragged import check_nested, spans, splits_of
+from graphmill_plugins.kernels.sparse.layout import fill_empty_rows_grad
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_RANGE_TYPES = {"T": (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)}
+_MOST = 2**40
+
+
+def _lengths(starts: Any, limits: Any, deltas: Any) -> list[int]:
+    """Return how many numbers each range has, exact for the largest integers."""
+    lengths = []
+    for start, limit, delta in zip(starts.tolist(), limits.tolist(), deltas.tolist(), strict=True):
+        if delta == 0:
+            raise InvalidArgumentError("Requires delta != 0")
+        if (delta > 0) == (start < limit) and start != limit:
+            span = abs(limit - start)
+            exact = isinstance(span, int)
+            size = -(-span // abs(delta)) if exact else span / abs(delta)
+            if not size < _MOST:
+                raise InvalidArgumentError(
+                    f"the range from {start} to {limit} by {delta} has {size} elements; "
+                    f"expected fewer than {_MOST}"
+                )
+            lengths.append(math.ceil(size))
+        else:
+            lengths.append(0)
+    return lengths
+
+
+@kernel("RaggedRange", types=_RANGE_TYPES, host=True)
+def ragged_range(
+    _xp: ArrayNamespace, starts: Value, limits: Value, deltas: Value, Tsplits: np.dtype[Any]
+) -> tuple[Value, Value]:
+    """Return the rows start, start + delta, … below limit, with their splits.
+
+    Raises:
+        InvalidArgumentError: inputs are neither scalars nor vectors of one length, a delta is 0, or
+            the splits do not fit in their type.
+        ResourceExhaustedError: there are too many elements.
+    """
+    given = {"starts": starts, "limits": limits, "deltas": deltas}
+    for name, value in given.items():
+        if value.ndim > 1:
+            raise InvalidArgumentError(f"{name} must be a scalar or vector, got rank {value.ndim}")
+    sizes = {value.shape[0] for value in given.values() if value.ndim}
+    if len(sizes) > 1:
+        raise InvalidArgumentError(
+            f"starts, limits, and deltas must have the same shape, got lengths {sorted(sizes)}"
+        )
+    count = sizes.pop() if sizes else 1
+    first, last, step = (np.broadcast_to(value, (count,)) for value in given.values())
+    lengths = _lengths(first, last, step)
+    if sum(lengths) > np.iinfo(Tsplits).max:
+        raise InvalidArgumentError(
+            f"the ranges have {sum(lengths)} elements, which {Tsplits} splits cannot count"
+        )
+    if sum(lengths) >= _MOST:
+        raise ResourceExhaustedError(f"the ranges have {sum(lengths)} elements")
+    return splits_of(lengths, Tsplits), _filled(first, step, np.array(lengths, np.int64))
+
+
+def _filled(first: Any, step: Any, lengths: Any) -> Any:
+    """Return all ranges one after the other; floats are added up as TensorFlow does."""
+    if first.dtype.kind == "i":
+        places = spans(np.zeros(len(lengths), np.int64), lengths).astype(first.dtype)
+        return np.repeat(first, lengths) + places * np.repeat(step, lengths)
+    rows = []
+    for start, delta, length in zip(first, step, lengths.tolist(), strict=True):
+        row = np.full(length, delta, first.dtype)
+        row[:1] = start
+        rows.append(np.add.accumulate(row, dtype=first.dtype))
+    return np.concatenate(rows) if rows else first[:0]
+
+
+@kernel("RaggedGather", host=True)
+def ragged_gather(
+    _xp: ArrayNamespace,
+    params_nested_splits: list[Value],
+    params_dense_values: Value,
+    indices: Value,
+    Tsplits: np.dtype[Any],
+) -> tuple[list[Value], Value]:
+    """Return the rows of a ragged tensor that indices of any shape name."""
+    check_nested(params_nested_splits, params_dense_values)
+    rows = len(params_nested_splits[0]) - 1
+    flat = indices.reshape(-1).astype(np.int64)
+    outside = np.flatnonzero((flat < 0) | (flat >= rows))
+    if outside.size:
+        place = ",".join(map(str, np.unravel_index(outside[0], indices.shape)))
+        raise InvalidArgumentError(f"indices[{place}] = {flat[outside[0]]} is not in [0, {rows})")
+    out = [
+        (np.arange(math.prod(indices.shape[:axis]) + 1) * indices.shape[axis]).astype(Tsplits)
+        for axis in range(1, indices.ndim)
+    ]
+    for splits in params_nested_splits:
+        lengths = splits[flat + 1] - splits[flat]
+        out.append(splits_of(lengths, Tsplits))
+        flat = spans(splits[flat], lengths)
+    # The splits of a scalar index are those within its row.
+    return (out if indices.ndim else out[1:]), params_dense_values[flat]
+
+
+@kernel("RaggedTensorToSparse", host=True)
+def ragged_tensor_to_sparse(
+    _xp: ArrayNamespace, rt_nested_splits: list[Value], rt_dense_values: Value
+) -> tuple[Value, Value, Value]:
+    """Return a ragged tensor as a sparse one with every value an element."""
+    check_nested(rt_nested_splits, rt_dense_values)
+    count = rt_dense_values.shape[0]
+    columns: list[Any] = []
+    sizes = [len(rt_nested_splits[0]) - 1]
+    for level, splits in enumerate(rt_nested_splits):
+        lengths = np.diff(splits)
+        sizes.append(int(lengths.max(initial=0)))
+        row = np.repeat(np.arange(len(lengths)), lengths)
+        if level == 0:
+            columns.append(row)
+        columns = [column[row] if level else column for column in columns]
+        columns.append(np.arange(len(row)) - splits[row])
+    inner = rt_dense_values.shape[1:]
+    outer = np.stack(columns, axis=1).astype(np.int64).reshape(count, len(columns))
+    within = (
+        np.stack(np.unravel_index(np.arange(math.prod(inner)), inner), axis=1)
+        if inner
+        else (np.zeros((1, 0), np.int64))
+    )
+    indices = np.concatenate(
+        [np.repeat(outer, len(within), axis=0), np.tile(within, (count, 1))], axis=1
+    ).astype(np.int64)
+    return indices, rt_dense_values.reshape(-1), np.array([*sizes, *inner], np.int64)
+
+
+@kernel("RaggedFillEmptyRows", host=True)
+def ragged_fill_empty_rows(
+    _xp: ArrayNamespace, value_rowids: Value, values: Value, nrows: Value, default_value: Value
+) -> tuple[Value, Value, Value, Value]:
+    """Give each row without values one, the default.
+
+    Also returns which rows were empty and where each value of the input went.
+    """
+    default = object_array(default_value) if values.dtype.kind == "O" else default_value
+    if np.ndim(nrows) or np.ndim(default):
+        raise InvalidArgumentError(
+            f"nrows and default_value must be scalars, saw: {shape_text(np.shape(nrows))} and "
+            f"{shape_text(np.shape(default))}"
+        )
+    if value_rowids.ndim != 1 or values.shape != value_rowids.shape:
+        raise InvalidArgumentError(
+            "value_rowids and values must be vectors of one length, saw: "
+            f"{shape_text(value_rowids.shape)} and {shape_text(values.shape)}"
+        )
+    count = int(nrows)
+    if count < 0 or (not count and len(values)):
+        raise InvalidArgumentError(f"Received value_rowids for {count} rows: must be empty")
+    outside = (value_rowids < 0) | (value_rowids >= count)
+    if outside.any():
+        place = int(np.argmax(outside))
+        raise InvalidArgumentError(
+            f"value_rowids({place}) is invalid: {value_rowids[place]} is not in [0, {count})"
+        )
+    empty = np.ones(count, np.bool_)
+    empty[value_rowids] = False
+    added = np.flatnonzero(empty)
+    filled = np.empty(len(added), values.dtype)
+    filled[...] = default
+    rows = np.concatenate([value_rowids, added]).astype(np.int64)
+    order = np.argsort(rows, kind="stable")
+    inverse = np.empty(len(order), np.int64)
+    inverse[order] = np.arange(len(order))
+    return rows[order], np.concatenate([values, filled])[order], empty, inverse[: len(values)]
+
+
+@kernel("RaggedFillEmptyRowsGrad", host=True)
+def ragged_fill_empty_rows_grad(
+    xp: ArrayNamespace, reverse_index_map: Value, grad_values: Value
+) -> tuple[Value, Value]:
+    """Return the gradients of the values and of the default."""
+    return fill_empty_rows_grad(xp, reverse_index_map, grad_values)

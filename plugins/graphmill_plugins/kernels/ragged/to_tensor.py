@@ -1,0 +1,150 @@
+"""RaggedTensorToTensor: ragged values in a dense tensor, cut off or filled up.
+
+Semantics: tensorflow/core/kernels/ragged_tensor_to_tensor_op.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import object_array, shape_text
+from graphmill_plugins.kernels.ragged._ragged import check_splits
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def _row_ids(kind: str, tensor: Value) -> Any:
+    """Return for each item of a level the row it is in."""
+    if kind == "VALUE_ROWIDS":
+        if tensor.ndim != 1 or (np.diff(tensor) < 0).any() or (tensor < 0).any():
+            raise InvalidArgumentError("value_rowids must be a vector that does not descend")
+        return tensor.astype(np.int64)
+    check_splits(tensor, int(tensor[-1]) if tensor.ndim == 1 and tensor.size else 0)
+    return np.repeat(np.arange(len(tensor) - 1), np.diff(tensor))
+
+
+def _levels(kinds: tuple[str, ...], tensors: list[Value]) -> tuple[int, list[Any]]:
+    """Return the number of rows, and for each ragged level the rows of its items.
+
+    Raises:
+        InvalidArgumentError: the kinds are unknown or in the wrong order, or a row is missing.
+    """
+    if len(kinds) != len(tensors):
+        raise InvalidArgumentError(
+            f"there are {len(tensors)} row partition tensors but {len(kinds)} types"
+        )
+    for place, kind in enumerate(kinds):
+        allowed = ("ROW_SPLITS", "VALUE_ROWIDS") if place else ("FIRST_DIM_SIZE", "ROW_SPLITS")
+        if kind not in allowed:
+            raise InvalidArgumentError(
+                f"row_partition_types[{place}] = {kind!r}; expected one of {list(allowed)}"
+            )
+    if kinds[0] == "FIRST_DIM_SIZE":
+        if tensors[0].ndim:
+            raise InvalidArgumentError("the size of the first dimension must be a scalar")
+        rows = int(tensors[0])
+        kinds, tensors = kinds[1:], tensors[1:]
+    else:
+        rows = len(tensors[0]) - 1
+    levels = [_row_ids(kind, tensor) for kind, tensor in zip(kinds, tensors, strict=True)]
+    above = rows
+    for kind, tensor, ids in zip(kinds, tensors, levels, strict=True):
+        if len(ids) and ids[-1] >= above:
+            raise InvalidArgumentError(f"row {ids[-1]} does not exist: there are {above}")
+        if kind == "ROW_SPLITS" and len(tensor) - 1 != above:
+            raise InvalidArgumentError(
+                f"row splits are of {len(tensor) - 1} rows, but there are {above}"
+            )
+        above = len(ids)
+    return rows, levels
+
+
+def _positions(ids: Any) -> Any:
+    """Return each item's position in its row; `ids` ascend."""
+    first = np.searchsorted(ids, ids, side="left")
+    return np.arange(len(ids)) - first
+
+
+def _output_shape(
+    shape: Value, rows: int, widths: list[int], inner: tuple[int, ...]
+) -> tuple[int, ...]:
+    found = [rows, *widths, *inner]
+    if not shape.ndim:
+        if int(shape) != -1:
+            raise InvalidArgumentError("a scalar shape must be -1, for unknown")
+        return tuple(found)
+    given = shape.tolist()
+    if any(size < -1 for size in given):
+        raise InvalidArgumentError(f"shape {given} has a size below -1")
+    if len(given) != len(found):
+        raise InvalidArgumentError(
+            f"shape {given} has {len(given)} dimensions, the ragged tensor {len(found)}"
+        )
+    ragged = 1 + len(widths)
+    for wanted, size in zip(given[ragged:], found[ragged:], strict=True):
+        if wanted not in (-1, size):
+            raise InvalidArgumentError(
+                f"Inconsistent dimensions: shape is {given} and values have {list(inner)}"
+            )
+    return tuple(size if wanted < 0 else wanted for wanted, size in zip(given, found, strict=True))
+
+
+@kernel("RaggedTensorToTensor", host=True)
+def ragged_tensor_to_tensor(
+    _xp: ArrayNamespace,
+    shape: Value,
+    values: Value,
+    default_value: Value,
+    row_partition_tensors: list[Value],
+    row_partition_types: tuple[str, ...],
+) -> Value:
+    """Return a dense tensor of the default with the ragged values at the beginning of its rows."""
+    if not values.ndim:
+        raise InvalidArgumentError("values may not be a scalar")
+    rows, levels = _levels(row_partition_types, row_partition_tensors)
+    if not levels:
+        raise InvalidArgumentError("at least one row partition besides the first size is needed")
+    if len(levels[-1]) != values.shape[0]:
+        raise InvalidArgumentError(
+            f"the last row partition has {len(levels[-1])} items, but there are "
+            f"{values.shape[0]} values"
+        )
+    columns = [_positions(ids) for ids in levels]
+    widths = [int(column.max(initial=-1)) + 1 for column in columns]
+    inner = values.shape[1:]
+    sizes = _output_shape(np.asarray(shape), rows, widths, inner)
+    out = _blank(sizes, default_value, values.dtype, inner)
+    places = [levels[-1], columns[-1]]
+    for ids, column in zip(levels[-2::-1], columns[-2::-1], strict=True):
+        row = places[0]
+        places = [ids[row], column[row], *places[1:]]
+    kept = np.logical_and.reduce(
+        [place < size for place, size in zip(places, sizes, strict=False)], axis=0
+    )
+    out[tuple(place[kept] for place in places)] = values[kept]
+    return out
+
+
+def _blank(
+    sizes: tuple[int, ...], default: Value, dtype: np.dtype[Any], inner: tuple[int, ...]
+) -> Any:
+    """Return a tensor full of the default, which spreads over one value's shape."""
+    default = object_array(default) if dtype.kind == "O" else np.asarray(default)
+    lead = len(inner) - default.ndim
+    fits = lead >= 0 and all(a in (1, b) for a, b in zip(default.shape, inner[lead:], strict=True))
+    if not fits:
+        raise InvalidArgumentError(
+            f"default_value of shape {shape_text(default.shape)} does not spread over values of "
+            f"shape {shape_text(inner)}"
+        )
+    if math.prod(sizes) > np.iinfo(np.int64).max:
+        raise InvalidArgumentError(f"a tensor of shape {list(sizes)} is too large")
+    out = np.empty(sizes, dtype)
+    out[...] = default
+    return out

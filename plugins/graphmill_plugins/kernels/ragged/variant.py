@@ -1,0 +1,164 @@
+"""Ragged tensors in variants, batched and unbatched.
+
+Semantics: tensorflow/core/kernels/ragged_tensor_to_variant_op.cc,
+ragged_tensor_from_variant_op.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._elements import rows as rows_of
+from graphmill_plugins.kernels.ragged._ragged import RaggedVariant, check_nested, splits_of
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def _row(nested: list[Value], values: Value, number: int) -> RaggedVariant:
+    """Return one row of a ragged tensor as a ragged tensor of a rank less."""
+    start, stop = int(nested[0][number]), int(nested[0][number + 1])
+    inner = []
+    for splits in nested[1:]:
+        part = splits[start : stop + 1]
+        start, stop = int(part[0]), int(part[-1])
+        inner.append(part - part[0])
+    return RaggedVariant(tuple(inner), values[start:stop])
+
+
+@kernel("RaggedTensorToVariant", host=True)
+def ragged_tensor_to_variant(
+    _xp: ArrayNamespace, rt_nested_splits: list[Value], rt_dense_values: Value, batched_input: bool
+) -> Value:
+    """Return a ragged tensor in a variant, or each of its rows in one."""
+    check_nested(rt_nested_splits, rt_dense_values)
+    if not batched_input:
+        return RaggedVariant(tuple(rt_nested_splits), rt_dense_values)
+    if rt_nested_splits:
+        count = len(rt_nested_splits[0]) - 1
+        made = [_row(rt_nested_splits, rt_dense_values, number) for number in range(count)]
+    else:
+        if not rt_dense_values.ndim:
+            raise InvalidArgumentError("a scalar has no rows to put in variants")
+        dtype = dtypes.as_dtype(rt_dense_values.dtype)
+        made = [RaggedVariant((), row) for row in rows_of(rt_dense_values, dtype)]
+    out = np.empty(len(made), object)
+    out[:] = made
+    return out
+
+
+def _components(
+    encoded: Value, ragged_rank: int, Tvalues: np.dtype[Any], Tsplits: np.dtype[Any]
+) -> list[RaggedVariant]:
+    """Return the ragged tensors in variants.
+
+    Raises:
+        InvalidArgumentError: one holds something else, of another rank or type.
+    """
+    flat = encoded.reshape(-1).tolist() if isinstance(encoded, np.ndarray) else [encoded]
+    for place, component in enumerate(flat):
+        if not isinstance(component, RaggedVariant):
+            raise InvalidArgumentError(
+                f"Input Variant element at index {place} doesn't hold a RaggedTensorVariant"
+            )
+        if len(component.nested_splits) != ragged_rank:
+            raise InvalidArgumentError(
+                f"Encoded input RaggedTensorVariant has ragged_rank="
+                f"{len(component.nested_splits)}. Expected ragged_rank={ragged_rank}."
+            )
+        found = dtypes.as_dtype(component.values.dtype)
+        if found is not dtypes.as_dtype(Tvalues):
+            raise InvalidArgumentError(
+                f"Expected values Tensor dtype: {dtypes.as_dtype(Tvalues).name}, found: "
+                f"{found.name}"
+            )
+        if any(splits.dtype != Tsplits for splits in component.nested_splits):
+            raise InvalidArgumentError(f"Expected row_splits Tensor dtype: {Tsplits}")
+    return flat
+
+
+@kernel("RaggedTensorFromVariant", host=True)
+def ragged_tensor_from_variant(
+    _xp: ArrayNamespace,
+    encoded_ragged: Value,
+    input_ragged_rank: int,
+    output_ragged_rank: int,
+    Tvalues: np.dtype[Any],
+    Tsplits: np.dtype[Any],
+) -> tuple[list[Value], Value]:
+    """Return the ragged tensors in variants put together, the variants' axes outermost."""
+    axes = encoded_ragged.ndim if isinstance(encoded_ragged, np.ndarray) else 0
+    rank = output_ragged_rank - axes if input_ragged_rank == -1 else input_ragged_rank
+    if rank < 0 or output_ragged_rank != axes + rank:
+        raise InvalidArgumentError(
+            "output_ragged_rank must be equal to input_ragged_rank + encoded_ragged.dims(); "
+            f"output_ragged_rank: {output_ragged_rank}, input_ragged_rank: {input_ragged_rank}, "
+            f"encoded_ragged.dims(): {axes}"
+        )
+    components = _components(encoded_ragged, rank, Tvalues, Tsplits)
+    if not axes:
+        return list(components[0].nested_splits), components[0].values
+    return _together(components, encoded_ragged.shape, rank, Tvalues, Tsplits)
+
+
+def _together(
+    components: list[RaggedVariant],
+    outer: tuple[int, ...],
+    rank: int,
+    Tvalues: np.dtype[Any],
+    Tsplits: np.dtype[Any],
+) -> tuple[list[Value], Value]:
+    nested = [
+        (np.arange(math.prod(outer[:axis]) + 1) * outer[axis]).astype(Tsplits)
+        for axis in range(1, len(outer))
+    ]
+    for level in range(rank + 1):
+        if level == 0:
+            lengths = [
+                len(one.nested_splits[0]) - 1 if rank else _first_size(one.values)
+                for one in components
+            ]
+        else:
+            parts = [np.diff(one.nested_splits[level - 1]) for one in components]
+            lengths = np.concatenate(parts).tolist() if parts else []
+        nested.append(splits_of(lengths, Tsplits))
+    if not components:
+        return nested, np.zeros(0, Tvalues)
+    if len({one.values.shape[1:] for one in components}) > 1:
+        raise InvalidArgumentError("all values must have the same shape besides the first size")
+    return nested, np.concatenate([one.values for one in components])
+
+
+def _first_size(values: Value) -> int:
+    if not values.ndim:
+        raise InvalidArgumentError("Cannot unbatch: the values of a ragged tensor are a scalar")
+    return int(values.shape[0])
+
+
+@kernel("RaggedTensorToVariantGradient", host=True)
+def ragged_tensor_to_variant_gradient(
+    _xp: ArrayNamespace,
+    encoded_ragged_grad: Value,
+    row_splits: Value,
+    dense_values_shape: Value,
+    Tvalues: np.dtype[Any],
+) -> Value:
+    """Return the gradient of the dense values from those of the variants that they went into."""
+    shape = tuple(dense_values_shape.tolist())
+    if not isinstance(encoded_ragged_grad, np.ndarray):
+        return encoded_ragged_grad.values.reshape(shape)
+    lengths = np.diff(row_splits) if row_splits.size else np.ones(encoded_ragged_grad.size, int)
+    parts = []
+    for one, length in zip(encoded_ragged_grad.reshape(-1).tolist(), lengths.tolist(), strict=True):
+        if isinstance(one, RaggedVariant):
+            parts.append(one.values.reshape(-1))
+        else:  # nothing flowed back through this row
+            parts.append(np.zeros(length * math.prod(shape[1:]), Tvalues))
+    flat = np.concatenate(parts) if parts else np.zeros(0, Tvalues)
+    return flat.reshape(shape)
