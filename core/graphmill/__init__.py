@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from graphmill.graph.dependencies import tuple as tuple  # noqa: A004 - TensorFlow's name
     from graphmill.graph.switch_case import switch_case
     from graphmill.graph.tensor import Tensor
+    from graphmill.graph.variable import (
+        Variable,
+        global_variables,
+        global_variables_initializer,
+        trainable_variables,
+        variables_initializer,
+    )
     from graphmill.graph.while_loop import while_loop
     from graphmill.ops.control_flow import no_op
     from graphmill.ops.define import op
@@ -62,12 +69,15 @@ __all__ = [
     "RunOptions",
     "Session",
     "Tensor",
+    "Variable",
     "as_dtype",
     "case",
     "cond",
     "default_host",
     "dtypes",
     "errors",
+    "global_variables",
+    "global_variables_initializer",
     "gradient",
     "gradients",
     "group",
@@ -82,6 +92,8 @@ __all__ = [
     "saved_model",
     "switch_case",
     "train",
+    "trainable_variables",
+    "variables_initializer",
     "while_loop",
     "with_dependencies",
 ]
@@ -102,10 +114,13 @@ _HOMES = {
     "RunOptions": "graphmill.proto",
     "Session": "graphmill.session.session",
     "Tensor": "graphmill.graph.tensor",
+    "Variable": "graphmill.graph.variable",
     "as_dtype": "graphmill.dtypes",
     "case": "graphmill.graph.case",
     "cond": "graphmill.graph.cond",
     "default_host": "graphmill.plugin.host",
+    "global_variables": "graphmill.graph.variable",
+    "global_variables_initializer": "graphmill.graph.variable",
     "gradient": "graphmill.plugin.gradient_declaration",
     "gradients": "graphmill.backprop.gradients",
     "group": "graphmill.graph.dependencies",
@@ -117,7 +132,9 @@ _HOMES = {
     "op_function": "graphmill.ops.op_functions",
     "reset": "graphmill.session.session",
     "switch_case": "graphmill.graph.switch_case",
+    "trainable_variables": "graphmill.graph.variable",
     "tuple": "graphmill.graph.dependencies",
+    "variables_initializer": "graphmill.graph.variable",
     "while_loop": "graphmill.graph.while_loop",
     "with_dependencies": "graphmill.graph.dependencies",
 }

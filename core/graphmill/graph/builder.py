@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from graphmill import proto
     from graphmill.graph.device_scopes import DeviceSpec
+    from graphmill.graph.variable import Variable
     from graphmill.ops.arguments import DTypeLike, ShapeLike
 
 __all__ = ["Graph", "Tensor"]
@@ -54,6 +55,7 @@ class Graph(ir.Graph):
     Attributes:
         ops: where the definitions of ops are looked up by name.
         control_flow: the loops and conditionals that are being built, and what is in them.
+        variables: the variables that were made in it, in order.
     """
 
     def __init__(self, ops: OpRegistry | None = None) -> None:
@@ -68,6 +70,7 @@ class Graph(ir.Graph):
         self.control_flow = ControlFlowScopes(self._controls)
         self._colocation: list[Node] = []
         self.ops = OpRegistry() if ops is None else ops
+        self.variables: list[Variable] = []
         super().__init__()
 
     @classmethod

@@ -136,7 +136,7 @@ def latest_checkpoint(folder: Path, state_file: str = STATE_FILE) -> str | None:
     Raises:
         DataLossError: the state file is damaged.
     """
-    state = _read_state(files.join(files.as_path(folder), state_file))
+    state = read_state(files.join(files.as_path(folder), state_file))
     if state is None or not state.model_checkpoint_path:
         return None
     prefix = files.join(files.as_path(folder), state.model_checkpoint_path)
@@ -158,7 +158,7 @@ def save_checkpoint(prefix: Path, tensors: Mapping[str, Any], num_shards: int = 
             writer.add(name, values)
 
 
-def _read_state(path: str) -> Any:
+def read_state(path: str) -> Any:
     """Return the message in a state file, or None if there is no such file."""
     from google.protobuf import text_format
 

@@ -1,1 +1,79 @@
-"""Train: optimizers, variables and checkpoints, as builders of graphs."""
+"""Train: optimizers as builders of graphs, the global step, averages, checkpoints.
+
+    loss = ...
+    step = graphmill.train.AdamOptimizer(0.01).minimize(loss)
+    saver = graphmill.train.Saver()
+
+The names, the variables' names and the files are those of `tf.compat.v1.train`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphmill.saved.checkpoint import latest_checkpoint, list_variables, load_checkpoint
+    from graphmill.train.global_step import (
+        create_global_step,
+        get_global_step,
+        get_or_create_global_step,
+    )
+    from graphmill.train.moving_average import ExponentialMovingAverage
+    from graphmill.train.optimizer import Optimizer
+    from graphmill.train.optimizers import (
+        AdadeltaOptimizer,
+        AdagradOptimizer,
+        AdamOptimizer,
+        FtrlOptimizer,
+        GradientDescentOptimizer,
+        MomentumOptimizer,
+        RMSPropOptimizer,
+    )
+    from graphmill.train.saver import Saver, get_checkpoint_state
+
+__all__ = [
+    "AdadeltaOptimizer",
+    "AdagradOptimizer",
+    "AdamOptimizer",
+    "ExponentialMovingAverage",
+    "FtrlOptimizer",
+    "GradientDescentOptimizer",
+    "MomentumOptimizer",
+    "Optimizer",
+    "RMSPropOptimizer",
+    "Saver",
+    "create_global_step",
+    "get_checkpoint_state",
+    "get_global_step",
+    "get_or_create_global_step",
+    "latest_checkpoint",
+    "list_variables",
+    "load_checkpoint",
+]
+
+_HOMES = {
+    "graphmill.saved.checkpoint": ("latest_checkpoint", "list_variables", "load_checkpoint"),
+    "graphmill.train.global_step": (
+        "create_global_step",
+        "get_global_step",
+        "get_or_create_global_step",
+    ),
+    "graphmill.train.moving_average": ("ExponentialMovingAverage",),
+    "graphmill.train.optimizer": ("Optimizer",),
+    "graphmill.train.optimizers": tuple(name for name in __all__ if name.endswith("Optimizer")),
+    "graphmill.train.saver": ("Saver", "get_checkpoint_state"),
+}
+_HOME_OF = {name: home for home, names in reversed(_HOMES.items()) for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'graphmill.train' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,184 @@
+"""`Variable`: a tensor that keeps its value from step to step, with what initialises it.
+
+    w = graphmill.Variable([[1.0, 2.0]], name="w")
+    session.run(graphmill.global_variables_initializer())
+
+Semantics: tf.compat.v1.Variable, tensorflow/python/ops/variables.py and
+resource_variable_ops.py. The nodes have the names that TensorFlow gives them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.dependencies import group
+from graphmill.graph.graph_of import graph_of
+from graphmill.graph.tensor import Tensor
+from graphmill.ops import array, state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from graphmill.dtypes import DType
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.node import Node
+    from graphmill.ops.arguments import DTypeLike, ShapeLike
+
+
+class Variable(Tensor):
+    """A variable; as a tensor it is the value that it has when the step reads it.
+
+    Attributes:
+        handle: the resource handle, or the reference of a variable that is no resource.
+        initializer: the node that sets the initial value.
+        initial_value: the initial value, as a tensor.
+        trainable: whether optimizers change it.
+        is_resource: whether it is a resource variable.
+        variable_name: its name without the output number, by which checkpoints know it.
+        static_shape: its shape, None if it is not known.
+    """
+
+    __slots__ = (
+        "handle",
+        "initial_value",
+        "initializer",
+        "is_resource",
+        "static_shape",
+        "trainable",
+        "variable_name",
+    )
+
+    def __init__(
+        self,
+        initial_value: Any,
+        trainable: bool = True,
+        name: str | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        shape: ShapeLike = None,
+        use_resource: bool = True,
+    ) -> None:
+        """Add a variable to the graph of its initial value, or to the default graph.
+
+        Args:
+            initial_value: a value or tensor, or a function without arguments that makes one.
+            trainable: whether optimizers change it unless told otherwise.
+            name: its name, by default `Variable`.
+            dtype: its element type, by default that of the initial value.
+            shape: its shape, for an initial value whose shape is known only when the graph runs.
+            use_resource: whether it is a resource variable, or one that is passed by reference.
+
+        Raises:
+            InvalidArgumentError: the initial value is no tensor.
+        """
+        graph = graph_of() if callable(initial_value) else graph_of(initial_value)
+        with (
+            graph.as_default(),
+            graph.control_dependencies(None),
+            graph.name_scope(name or "Variable") as scope,
+        ):
+            self.variable_name = scope.rstrip("/")
+            made = initial_value() if callable(initial_value) else initial_value
+            self.initial_value = graph.convert(made, dtype, name="initial_value")
+            self.static_shape = _known_shape(self.initial_value, shape)
+            self.trainable = trainable
+            self.is_resource = use_resource
+            build = _resource_variable if use_resource else _ref_variable
+            self.handle, self.initializer, read = build(self, scope)
+        super().__init__(read.op, read.value_index)
+        graph.variables.append(self)
+
+    @property
+    def value_dtype(self) -> DType:
+        """Element type of its value."""
+        return self.initial_value.dtype.base_dtype
+
+    def read_value(self) -> Tensor:
+        """Read it anew: after what the control dependencies around say."""
+        if self.is_resource:
+            return state.read_variable_op(self.handle, dtype=self.value_dtype)
+        return array.identity(self.handle)
+
+    def assign(self, value: Any) -> Tensor:
+        """Set it; return the new value."""
+        return self._changed(value, state.assign_variable_op, state.assign)
+
+    def assign_add(self, delta: Any) -> Tensor:
+        """Add to it; return the new value."""
+        return self._changed(delta, state.assign_add_variable_op, state.assign_add)
+
+    def assign_sub(self, delta: Any) -> Tensor:
+        """Subtract from it; return the new value."""
+        return self._changed(delta, state.assign_sub_variable_op, state.assign_sub)
+
+    def is_initialized(self) -> Tensor:
+        """Return whether it has a value."""
+        if self.is_resource:
+            return state.var_is_initialized_op(self.handle)
+        return state.is_variable_initialized(self.handle)
+
+    def _changed(
+        self, value: Any, by_handle: Callable[..., Any], by_ref: Callable[..., Any]
+    ) -> Tensor:
+        value = self.graph.convert(value, self.value_dtype)
+        if not self.is_resource:
+            changed: Tensor = by_ref(self.handle, value)
+            return changed
+        with self.graph.control_dependencies([by_handle(self.handle, value)]):
+            return self.read_value()
+
+    def __repr__(self) -> str:
+        return f"<Variable {self.variable_name!r} dtype={self.value_dtype.name}>"
+
+
+def global_variables(graph: Graph | None = None) -> list[Variable]:
+    """Return all variables of a graph, by default the default graph, in order."""
+    return list((graph or graph_of()).variables)
+
+
+def trainable_variables(graph: Graph | None = None) -> list[Variable]:
+    """Return the variables of a graph that optimizers change."""
+    return [variable for variable in global_variables(graph) if variable.trainable]
+
+
+def variables_initializer(variables: Iterable[Variable], name: str = "init") -> Node:
+    """Return a node that sets the initial values of variables."""
+    return group(*(variable.initializer for variable in variables), name=name)
+
+
+def global_variables_initializer(graph: Graph | None = None) -> Node:
+    """Return a node that sets the initial values of all variables of a graph."""
+    graph = graph or graph_of()
+    with graph.as_default():
+        return variables_initializer(graph.variables)
+
+
+def _known_shape(initial: Tensor, shape: ShapeLike) -> tuple[int, ...] | None:
+    if initial.op.op == "Const":
+        found: tuple[int, ...] = initial.op.attrs["value"].numpy().shape
+        return found
+    if shape is None:
+        return None
+    sizes = tuple(-1 if size is None else size for size in shape)
+    if min(sizes, default=0) < 0:
+        raise InvalidArgumentError(f"the shape {sizes} of a variable is not fully known")
+    return sizes
+
+
+def _resource_variable(variable: Variable, scope: str) -> tuple[Tensor, Node, Tensor]:
+    name, dtype = variable.variable_name, variable.value_dtype
+    handle = state.var_handle_op(
+        dtype=dtype, shape=variable.static_shape, shared_name=name, name=scope
+    )
+    initializer = state.assign_variable_op(handle, variable.initial_value, name="Assign")
+    read = state.read_variable_op(handle, dtype=dtype, name="Read/ReadVariableOp")
+    return handle, initializer, read
+
+
+def _ref_variable(variable: Variable, scope: str) -> tuple[Tensor, Node, Tensor]:
+    ref = state.variable_v2(shape=variable.static_shape, dtype=variable.value_dtype, name=scope)
+    initial = variable.initial_value
+    known = variable.static_shape is not None
+    assigned: Tensor = state.assign(ref, initial, validate_shape=known, name="Assign")
+    return ref, assigned.op, array.identity(ref, name="read")

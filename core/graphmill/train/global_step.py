@@ -1,0 +1,43 @@
+"""The global step: a variable that counts the training steps of a graph.
+
+Semantics: tensorflow/python/training/training_util.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.errors import AlreadyExistsError
+from graphmill.graph.graph_of import graph_of
+from graphmill.graph.variable import Variable
+
+if TYPE_CHECKING:
+    from graphmill.graph.builder import Graph
+
+_NAME = "global_step"
+
+
+def get_global_step(graph: Graph | None = None) -> Variable | None:
+    """Return the global step of a graph, by default the default graph; None if it has none."""
+    found = (variable for variable in (graph or graph_of()).variables)
+    return next((v for v in found if v.variable_name == _NAME), None)
+
+
+def create_global_step(graph: Graph | None = None) -> Variable:
+    """Add the global step: an int64 variable of zero.
+
+    Raises:
+        AlreadyExistsError: there is one already.
+    """
+    graph = graph or graph_of()
+    if get_global_step(graph) is not None:
+        raise AlreadyExistsError('"global_step" already exists.')
+    with graph.as_default(), graph.name_scope(None):
+        return Variable(0, trainable=False, name=_NAME, dtype="int64")
+
+
+def get_or_create_global_step(graph: Graph | None = None) -> Variable:
+    """Return the global step of a graph; add it if there is none."""
+    graph = graph or graph_of()
+    found = get_global_step(graph)
+    return create_global_step(graph) if found is None else found

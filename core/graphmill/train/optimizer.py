@@ -1,0 +1,248 @@
+"""`Optimizer`: from a loss to a node that updates variables.
+
+Semantics: tensorflow/python/training/optimizer.py. An optimizer says which op updates a variable,
+which further variables (slots) it keeps for each, and what its numbers are; this module builds the
+graph: gradients, slots, one update for each variable, and the global step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from graphmill.backprop.gradients import gradients
+from graphmill.backprop.indexed_slices import IndexedSlices
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.dependencies import group
+from graphmill.graph.graph_of import graph_of
+from graphmill.graph.variable import Variable, trainable_variables
+from graphmill.ops import array, math
+from graphmill.ops.op_functions import add_op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from graphmill.backprop.indexed_slices import Gradient
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.node import Node
+    from graphmill.graph.tensor import Tensor
+
+    Pair = tuple[Gradient | None, Variable]
+
+
+class Optimizer:
+    """Base of optimizers.
+
+    Attributes:
+        update_op: name of the update without "Resource", "Sparse" and "Apply": `Momentum`.
+    """
+
+    update_op: ClassVar[str]
+    _slots: ClassVar[dict[str, str]] = {}
+    """Names of the slots by the input of the op that they are."""
+
+    def __init__(self, name: str, use_locking: bool, **numbers: Any) -> None:
+        """Take the numbers by the names of the op's inputs: values, tensors or functions."""
+        self.name = name
+        self.use_locking = use_locking
+        self._numbers = numbers
+        self._made: dict[tuple[Variable, str], Variable] = {}
+        self._tensors: dict[tuple[Graph, str, Any], Tensor] = {}
+
+    def minimize(
+        self,
+        loss: Tensor,
+        global_step: Variable | None = None,
+        var_list: Sequence[Variable] | None = None,
+        name: str | None = None,
+        *,
+        grad_loss: Tensor | None = None,
+        colocate_gradients_with_ops: bool = False,
+    ) -> Node:
+        """Return a node that updates the variables once, and adds one to the global step.
+
+        Args:
+            loss: what is to become small.
+            global_step: an integer variable that counts the updates.
+            var_list: the variables, by default all that are trainable.
+            name: name of the node, by default the optimizer's.
+            grad_loss: the gradient at the loss, by default one.
+            colocate_gradients_with_ops: whether gradients are placed where their ops are.
+
+        Raises:
+            InvalidArgumentError: the loss depends on none of the variables.
+        """
+        pairs = self.compute_gradients(
+            loss,
+            var_list,
+            grad_loss=grad_loss,
+            colocate_gradients_with_ops=colocate_gradients_with_ops,
+        )
+        if all(gradient is None for gradient, _ in pairs):
+            names = ", ".join(variable.variable_name for _, variable in pairs) or "none"
+            raise InvalidArgumentError(
+                f"No gradients provided for any variable: loss {loss.name!r} depends on none of "
+                f"the variables ({names})"
+            )
+        return self.apply_gradients(pairs, global_step, name)
+
+    def compute_gradients(
+        self,
+        loss: Tensor,
+        var_list: Sequence[Variable] | None = None,
+        *,
+        grad_loss: Tensor | None = None,
+        colocate_gradients_with_ops: bool = False,
+    ) -> list[Pair]:
+        """Return the gradient of the loss by each variable, with the variable."""
+        chosen = trainable_variables(loss.graph) if var_list is None else list(var_list)
+        if not chosen:
+            raise InvalidArgumentError("No variables to optimize: the graph has no trainable ones")
+        found = gradients(
+            loss,
+            chosen,
+            grad_loss,
+            colocate_gradients_with_ops=colocate_gradients_with_ops,
+        )
+        return list(zip(found, chosen, strict=True))
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[Pair],
+        global_step: Variable | None = None,
+        name: str | None = None,
+    ) -> Node:
+        """Return a node that updates variables by their gradients; those without one stay.
+
+        Raises:
+            InvalidArgumentError: there is no gradient at all.
+        """
+        pairs = [(grad, variable) for grad, variable in grads_and_vars if grad is not None]
+        if not pairs:
+            raise InvalidArgumentError("No gradients provided for any variable")
+        graph = graph_of(pairs[0][1])
+        with graph.as_default():
+            for _, variable in pairs:
+                self._create_slots(variable)
+            self._prepare(graph)
+            with graph.name_scope(name or self.name) as scope:
+                updates = [self._updated(grad, variable) for grad, variable in pairs]
+                return self._finished(updates, global_step, scope)
+
+    def get_slot_names(self) -> list[str]:
+        """Return the names of the slots."""
+        return sorted({slot for _, slot in self._made})
+
+    def get_slot(self, variable: Variable, name: str) -> Variable | None:
+        """Return what is kept for a variable under a name, None if there is nothing."""
+        return self._made.get((variable, name))
+
+    def variables(self) -> list[Variable]:
+        """Return the variables that the optimizer has made."""
+        return list(self._made.values())
+
+    # What an optimizer may say.
+
+    def _create_slots(self, variable: Variable) -> None:
+        for slot in self._slots.values():
+            self._slot(variable, slot, lambda: array.zeros_like(variable.initial_value))
+
+    def _prepare(self, graph: Graph) -> None:
+        """Make what all updates share."""
+        del graph
+
+    def _inputs(self, variable: Variable) -> dict[str, Any]:
+        """Return the inputs of the update but the variable, its slots and the gradient."""
+        return {
+            name: self._number(variable.graph, name, variable.value_dtype) for name in self._numbers
+        }
+
+    def _attrs(self) -> dict[str, Any]:
+        """Return attrs of the update."""
+        return {}
+
+    def _sparse(self, slices: IndexedSlices, variable: Variable) -> Node:
+        """Update the rows of a variable; rows of equal indices have been added up."""
+        return self._update("Sparse", variable, grad=slices.values, indices=slices.indices)
+
+    def _finished(self, updates: list[Node], global_step: Variable | None, scope: str) -> Node:
+        if global_step is None:
+            return group(*updates, name=scope)
+        graph: Any = global_step.graph
+        with graph.control_dependencies([group(*updates, name="update")]):
+            one = graph.constant(1, global_step.value_dtype, name="value")
+            return _added(global_step, one, scope)
+
+    # How it is built.
+
+    def _slot(self, variable: Variable, name: str, initial: Callable[[], Any]) -> Variable:
+        key = (variable, name)
+        if key not in self._made:
+            graph: Any = variable.graph
+            with graph.control_dependencies(None), graph.name_scope(None):
+                self._made[key] = Variable(
+                    initial,
+                    trainable=False,
+                    name=f"{variable.variable_name}/{self.name}",
+                    dtype=variable.value_dtype,
+                    shape=variable.static_shape,
+                    use_resource=variable.is_resource,
+                )
+        return self._made[key]
+
+    def _number(self, graph: Any, name: str, dtype: Any) -> Tensor:
+        key = (graph, name, dtype)
+        if key not in self._tensors:
+            value = self._numbers[name]
+            with graph.control_dependencies(None), graph.name_scope(None):
+                value = value() if callable(value) else value
+                made = graph.convert(value, name=f"{self.name}/{name}")
+                if made.dtype.base_dtype is not dtype:
+                    made = math.cast(made, DstT=dtype)
+            self._tensors[key] = made
+        return self._tensors[key]
+
+    def _updated(self, grad: Gradient, variable: Variable) -> Node:
+        graph: Any = variable.graph
+        name = f"update_{variable.variable_name.replace('/', '_')}"
+        with graph.name_scope(name), graph.colocate_with(variable.handle):
+            if isinstance(grad, IndexedSlices):
+                return self._sparse(_deduplicated(grad), variable)
+            return self._dense(grad, variable)
+
+    def _dense(self, grad: Tensor, variable: Variable) -> Node:
+        return self._update("", variable, grad=grad)
+
+    def _update(self, kind: str, variable: Variable, **given: Any) -> Node:
+        """Add the op that updates a variable."""
+        prefix = "Resource" if variable.is_resource else ""
+        op_def = _op(variable.graph, f"{prefix}{kind}Apply{self.update_op}")
+        known = {**self._inputs(variable), **given, "var": variable.handle}
+        known["delta"] = given["grad"]
+        for place, slot in self._slots.items():
+            known[place] = self._made[variable, slot].handle
+        inputs = [known[arg.name] for arg in op_def.input_args]
+        attrs = {**self._attrs(), "use_locking": self.use_locking}
+        made = add_op(op_def, inputs, attrs)
+        node: Node = made if variable.is_resource else made.op
+        return node
+
+
+def _op(graph: Any, name: str) -> Any:
+    return graph.ops.get(name)
+
+
+def _added(variable: Variable, value: Tensor, name: str) -> Node:
+    from graphmill.ops import state
+
+    if variable.is_resource:
+        node: Node = state.assign_add_variable_op(variable.handle, value, name=name)
+        return node
+    return state.assign_add(variable.handle, value, name=name).op
+
+
+def _deduplicated(slices: IndexedSlices) -> IndexedSlices:
+    """Add up the rows of equal indices, so that each is updated once."""
+    found = array.unique(slices.indices)
+    count = array.shape(found.y)[0]
+    values = math.unsorted_segment_sum(slices.values, found.idx, count)
+    return IndexedSlices(values, found.y, slices.dense_shape)

@@ -1,0 +1,260 @@
+"""The usual optimizers. Semantics: tensorflow/python/training/*.py, one file for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from graphmill.graph.variable import Variable
+from graphmill.ops import array, math, state
+from graphmill.train.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from graphmill.backprop.indexed_slices import IndexedSlices
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.node import Node
+
+
+class GradientDescentOptimizer(Optimizer):
+    """Steps against the gradient."""
+
+    update_op = "GradientDescent"
+
+    def __init__(
+        self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent"
+    ) -> None:
+        """Set the length of a step."""
+        super().__init__(name, use_locking, alpha=learning_rate)
+
+    def _sparse(self, slices: IndexedSlices, variable: Variable) -> Node:
+        rate = self._number(variable.graph, "alpha", variable.value_dtype)
+        step = -slices.values * rate
+        if variable.is_resource:
+            node: Node = state.resource_scatter_add(variable.handle, slices.indices, step)
+            return node
+        return state.scatter_add(variable.handle, slices.indices, step).op
+
+
+class MomentumOptimizer(Optimizer):
+    """Steps against the running sum of gradients."""
+
+    update_op = "Momentum"
+    _slots: ClassVar = {"accum": "momentum"}
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        momentum: Any,
+        use_locking: bool = False,
+        name: str = "Momentum",
+        use_nesterov: bool = False,
+    ) -> None:
+        """Set the length of a step and how much of the last one is kept."""
+        super().__init__(name, use_locking, lr=learning_rate, momentum=momentum)
+        self._use_nesterov = use_nesterov
+
+    def _attrs(self) -> dict[str, Any]:
+        return {"use_nesterov": self._use_nesterov}
+
+
+class AdagradOptimizer(Optimizer):
+    """Divides by the root of the sum of squared gradients."""
+
+    update_op = "Adagrad"
+    _slots: ClassVar = {"accum": "accumulator"}
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        use_locking: bool = False,
+        name: str = "Adagrad",
+    ) -> None:
+        """Set the length of a step and what the sum begins with."""
+        super().__init__(name, use_locking, lr=learning_rate)
+        self._initial = initial_accumulator_value
+
+    def _create_slots(self, variable: Variable) -> None:
+        self._slot(variable, "accumulator", lambda: _filled(variable, self._initial))
+
+
+class AdadeltaOptimizer(Optimizer):
+    """Scales by the ratio of running updates to running gradients."""
+
+    update_op = "Adadelta"
+    _slots: ClassVar = {"accum": "accum", "accum_update": "accum_update"}
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: Any = 0.95,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adadelta",
+    ) -> None:
+        """Set the length of a step, the decay and what keeps roots from zero."""
+        super().__init__(name, use_locking, lr=learning_rate, rho=rho, epsilon=epsilon)
+
+
+class RMSPropOptimizer(Optimizer):
+    """Divides by the root of the running mean of squares, or of the running variance."""
+
+    update_op = "RMSProp"
+    _slots: ClassVar = {"ms": "rms", "mom": "momentum", "mg": "mg"}
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        decay: Any = 0.9,
+        momentum: Any = 0.0,
+        epsilon: Any = 1e-10,
+        use_locking: bool = False,
+        centered: bool = False,
+        name: str = "RMSProp",
+    ) -> None:
+        """Set the length of a step, the decay, the momentum and what is added to the mean."""
+        super().__init__(
+            name, use_locking, lr=learning_rate, rho=decay, momentum=momentum, epsilon=epsilon
+        )
+        self._is_centered = centered
+        if centered:
+            self.update_op = "CenteredRMSProp"  # type: ignore[misc]
+        else:
+            self._slots = {"ms": "rms", "mom": "momentum"}  # type: ignore[misc]
+
+    def _create_slots(self, variable: Variable) -> None:
+        self._slot(variable, "rms", lambda: _filled(variable, 1))
+        for slot in ("mg", "momentum") if self._is_centered else ("momentum",):
+            self._slot(variable, slot, lambda: array.zeros_like(variable.initial_value))
+
+
+class FtrlOptimizer(Optimizer):
+    """Follows the regularised leader."""
+
+    update_op = "Ftrl"
+    _slots: ClassVar = {"accum": "accum", "linear": "linear"}
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        learning_rate_power: Any = -0.5,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: Any = 0.0,
+        l2_regularization_strength: Any = 0.0,
+        use_locking: bool = False,
+        name: str = "Ftrl",
+        l2_shrinkage_regularization_strength: Any = 0.0,
+    ) -> None:
+        """Set the length of a step and how it falls, and the penalties."""
+        numbers = {
+            "lr": learning_rate,
+            "lr_power": learning_rate_power,
+            "l1": l1_regularization_strength,
+            "l2": l2_regularization_strength,
+        }
+        if l2_shrinkage_regularization_strength:
+            numbers["l2_shrinkage"] = l2_shrinkage_regularization_strength
+            self.update_op = "FtrlV2"  # type: ignore[misc]
+        super().__init__(name, use_locking, **numbers)
+        self._initial = initial_accumulator_value
+
+    def _create_slots(self, variable: Variable) -> None:
+        self._slot(variable, "accum", lambda: _filled(variable, self._initial))
+        self._slot(variable, "linear", lambda: array.zeros_like(variable.initial_value))
+
+
+class AdamOptimizer(Optimizer):
+    """Steps along the first moment over the root of the second."""
+
+    update_op = "Adam"
+    _slots: ClassVar = {"m": "m", "v": "v"}
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adam",
+    ) -> None:
+        """Set the length of a step, the decay of both moments and what keeps roots from zero."""
+        super().__init__(
+            name, use_locking, lr=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon
+        )
+        self._powers: dict[tuple[Any, str], Variable] = {}
+
+    def variables(self) -> list[Variable]:
+        """Return the variables that the optimizer has made: powers of the decays, and slots."""
+        return [*self._powers.values(), *super().variables()]
+
+    def _create_slots(self, variable: Variable) -> None:
+        graph: Any = variable.graph
+        for name in ("beta1", "beta2"):
+            if (graph, name) not in self._powers:
+                self._powers[graph, name] = self._power(variable, name)
+        super()._create_slots(variable)
+
+    def _power(self, variable: Variable, name: str) -> Variable:
+        graph: Any = variable.graph
+        value = self._numbers[name]
+        with graph.control_dependencies(None), graph.name_scope(None):
+            return Variable(
+                value() if callable(value) else value,
+                trainable=False,
+                name=f"{name}_power",
+                dtype=variable.value_dtype,
+                use_resource=variable.is_resource,
+            )
+
+    def _inputs(self, variable: Variable) -> dict[str, Any]:
+        found = super()._inputs(variable)
+        for name in ("beta1", "beta2"):
+            power = self._powers[variable.graph, name]
+            found[f"{name}_power"] = (
+                power
+                if power.value_dtype is variable.value_dtype
+                else math.cast(power, DstT=variable.value_dtype)
+            )
+        return found
+
+    def _sparse(self, slices: IndexedSlices, variable: Variable) -> Node:
+        """Decay all rows of the moments, add to those that the gradient has, step along all."""
+        known = self._inputs(variable)
+        graph: Any = variable.graph
+        rate = known["lr"] * math.sqrt(1 - known["beta2_power"]) / (1 - known["beta1_power"])
+        values, indices = slices.values, slices.indices
+        moments = []
+        for slot, decay, part in (
+            ("m", known["beta1"], values),
+            ("v", known["beta2"], math.square(values)),
+        ):
+            held = self._made[variable, slot]
+            decayed = held.assign(held.read_value() * decay)
+            with graph.control_dependencies([decayed]):
+                added = _scatter_add(held, indices, part * (1 - decay))
+            with graph.control_dependencies([added]):
+                moments.append(held.read_value())
+        step = rate * moments[0] / (math.sqrt(moments[1]) + known["epsilon"])
+        return variable.assign_sub(step).op
+
+    def _finished(self, updates: list[Node], global_step: Variable | None, scope: str) -> Node:
+        graph: Any = updates[0].graph
+        with graph.control_dependencies(updates):
+            powers = []
+            for name in ("beta1", "beta2"):
+                power = self._powers[graph, name]
+                decay = self._number(graph, name, power.value_dtype)
+                powers.append(power.assign(power * decay).op)
+        return super()._finished([*updates, *powers], global_step, scope)
+
+
+def _scatter_add(variable: Variable, indices: Any, values: Any) -> Any:
+    if variable.is_resource:
+        return state.resource_scatter_add(variable.handle, indices, values)
+    return state.scatter_add(variable.handle, indices, values)
+
+
+def _filled(variable: Variable, value: float) -> Any:
+    initial = variable.initial_value
+    graph: Graph = variable.graph
+    return array.fill(array.shape(initial), graph.constant(value, variable.value_dtype))

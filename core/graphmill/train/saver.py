@@ -1,0 +1,278 @@
+"""`Saver`: save the variables of a graph to checkpoints, and restore them.
+
+Semantics: tensorflow/python/training/saver.py, checkpoint_management.py. The nodes, their names,
+and the files are TensorFlow's: a `.meta` file holds the graph with what TensorFlow needs to go on.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from graphmill import errors, files, proto
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.dependencies import group, with_dependencies
+from graphmill.graph.graph_of import graph_of
+from graphmill.ops import array, io, state
+from graphmill.saved.bundle_format import index_path
+from graphmill.saved.checkpoint import STATE_FILE, read_state
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.node import Node
+    from graphmill.graph.tensor import Tensor
+    from graphmill.graph.variable import Variable
+    from graphmill.session.session import Session
+
+    Path = str | os.PathLike[str]
+
+
+class Saver:
+    """Saves and restores variables.
+
+    Attributes:
+        last_checkpoints: the checkpoints that are kept, the oldest first.
+    """
+
+    def __init__(
+        self,
+        var_list: Sequence[Variable] | Mapping[str, Variable] | None = None,
+        max_to_keep: int | None = 5,
+        keep_checkpoint_every_n_hours: float = 10000.0,
+        name: str = "save",
+        *,
+        graph: Graph | None = None,
+    ) -> None:
+        """Add the nodes that save and restore to a graph.
+
+        Args:
+            var_list: the variables, or variables by the names that they have in checkpoints; by
+                default all of the graph.
+            max_to_keep: how many checkpoints are kept; 0 or None for all.
+            keep_checkpoint_every_n_hours: one in so many hours is kept for good.
+            name: name of the scope of the nodes.
+            graph: the graph, by default that of the variables, or else the default graph.
+
+        Raises:
+            InvalidArgumentError: there are no variables, or two of one name.
+        """
+        named = _named(var_list, graph)
+        self._graph: Any = next(iter(named.values())).graph
+        self._max_to_keep = max_to_keep or 0
+        self._hours = keep_checkpoint_every_n_hours
+        self._next_to_keep = time.time() + keep_checkpoint_every_n_hours * 3600
+        self._kept: list[tuple[str, float]] = []
+        target = self._graph
+        with target.as_default(), target.control_dependencies(None), target.name_scope(name):
+            self._filename, self._save, self._restore = _add_nodes(target, named)
+
+    @property
+    def last_checkpoints(self) -> list[str]:
+        """The checkpoints that are kept, the oldest first."""
+        return [path for path, _ in self._kept]
+
+    def save(
+        self,
+        sess: Session,
+        save_path: Path,
+        global_step: Any = None,
+        latest_filename: str = STATE_FILE,
+        *,
+        write_meta_graph: bool = True,
+        write_state: bool = True,
+    ) -> str:
+        """Save the variables; drop the oldest checkpoint if there are too many.
+
+        Args:
+            sess: the session whose variables are saved.
+            save_path: prefix of the files.
+            global_step: a number for the end of the prefix: an int, or a variable.
+            latest_filename: name of the file that says which checkpoint is the latest.
+            write_meta_graph: whether the graph is written too, as `PREFIX.meta`.
+            write_state: whether that file is written and old checkpoints are dropped.
+
+        Returns:
+            The prefix of the checkpoint.
+
+        Raises:
+            FailedPreconditionError, NotFoundError: a variable has no value.
+            OpError: the files cannot be written.
+        """
+        path = files.as_path(save_path)
+        if global_step is not None:
+            step = global_step if isinstance(global_step, int) else int(sess.run(global_step))
+            path = f"{path}-{step}"
+        files.make_dirs(files.parent(path) or ".")
+        sess.run(self._save, {self._filename: path.encode()})
+        if write_meta_graph:
+            files.write(f"{path}.meta", self.export_meta_graph().SerializeToString())
+        if write_state:
+            self._note(path, latest_filename)
+        return path
+
+    def restore(self, sess: Session, save_path: Path) -> None:
+        """Set the variables to what a checkpoint says; they need no initialisation then.
+
+        Raises:
+            InvalidArgumentError: there is no checkpoint of that prefix, or a shape does not fit.
+            NotFoundError: the checkpoint lacks a variable.
+        """
+        path = files.as_path(save_path)
+        if not files.exists(index_path(path)) and not files.exists(path):
+            raise InvalidArgumentError(
+                f"The passed save_path is not a valid checkpoint: {path}; there is no "
+                f"{index_path(path)}"
+            )
+        sess.run(self._restore, {self._filename: path.encode()})
+
+    def as_saver_def(self) -> Any:
+        """Return the names of the saver's nodes as a `SaverDef` message."""
+        return proto.SaverDef(
+            filename_tensor_name=self._filename.name,
+            save_tensor_name=self._save.name,
+            restore_op_name=self._restore.name,
+            max_to_keep=self._max_to_keep,
+            keep_checkpoint_every_n_hours=self._hours,
+            version=proto.SaverDef.V2,
+        )
+
+    def export_meta_graph(self) -> Any:
+        """Return graph, variables and saver as a `MetaGraphDef` message."""
+        message = proto.MetaGraphDef(
+            graph_def=self._graph.as_graph_def(), saver_def=self.as_saver_def()
+        )
+        used = sorted({node.op for node in self._graph.nodes})
+        for op in used:
+            if op in self._graph.ops:
+                message.meta_info_def.stripped_op_list.op.append(self._graph.ops.get(op).to_proto())
+        for variable in self._graph.variables:
+            content = variable_def(variable).SerializeToString()
+            message.collection_def["variables"].bytes_list.value.append(content)
+            if variable.trainable:
+                trainable = message.collection_def["trainable_variables"].bytes_list
+                trainable.value.append(content)
+        return message
+
+    def _note(self, path: str, latest_filename: str) -> None:
+        """Write which checkpoints there are; drop what is too much."""
+        self._kept = [entry for entry in self._kept if entry[0] != path]
+        self._kept.append((path, time.time()))
+        dropped = []
+        if self._max_to_keep:
+            while len(self._kept) > self._max_to_keep:
+                oldest, saved = self._kept.pop(0)
+                if saved > self._next_to_keep:
+                    self._next_to_keep += self._hours * 3600
+                else:
+                    dropped.append(oldest)
+        _write_state(path, self._kept, latest_filename)
+        for oldest in dropped:
+            _remove(oldest)
+
+
+def get_checkpoint_state(folder: Path, latest_filename: str = STATE_FILE) -> Any:
+    """Return the `CheckpointState` of a folder with full paths, None if there is none.
+
+    Raises:
+        DataLossError: the file is damaged.
+    """
+    base = files.as_path(folder)
+    message = read_state(files.join(base, latest_filename))
+    if message is None:
+        return None
+    message.model_checkpoint_path = files.join(base, message.model_checkpoint_path)
+    paths = [files.join(base, path) for path in message.all_model_checkpoint_paths]
+    del message.all_model_checkpoint_paths[:]
+    message.all_model_checkpoint_paths.extend(paths)
+    return message
+
+
+def variable_def(variable: Variable) -> Any:
+    """Return what TensorFlow needs to know of a variable as a `VariableDef` message."""
+    return proto.VariableDef(
+        variable_name=variable.handle.name,
+        initial_value_name=variable.initial_value.name,
+        initializer_name=variable.initializer.name,
+        snapshot_name=variable.name,
+        is_resource=variable.is_resource,
+        trainable=variable.trainable,
+    )
+
+
+def _named(var_list: Any, graph: Graph | None) -> dict[str, Variable]:
+    if var_list is None:
+        var_list = (graph or graph_of()).variables
+    if hasattr(var_list, "items"):
+        named = dict(var_list)
+    else:
+        named = {}
+        for variable in var_list:
+            if variable.variable_name in named:
+                raise InvalidArgumentError(
+                    f"two variables are named {variable.variable_name!r}; give them names in a dict"
+                )
+            named[variable.variable_name] = variable
+    if not named:
+        raise InvalidArgumentError("No variables to save")
+    return dict(sorted(named.items()))
+
+
+def _add_nodes(graph: Any, named: dict[str, Variable]) -> tuple[Tensor, Tensor, Node]:
+    filename = array.placeholder_with_default(
+        graph.constant(b"model", name="filename/input"), shape=(), name="filename"
+    )
+    filename = array.placeholder_with_default(filename, shape=(), name="Const")
+    names, slices = list(named), [""] * len(named)
+    with graph.name_scope("SaveV2"):
+        values = [variable.read_value() for variable in named.values()]
+    saved = io.save_v2(filename, names, slices, values, name="SaveV2")
+    done = with_dependencies([saved], filename, name="control_dependency")
+    dtypes = [variable.value_dtype for variable in named.values()]
+    restored = io.restore_v2(filename, names, slices, dtypes=dtypes, name="RestoreV2")
+    assigned = [
+        _assign(variable, value) for variable, value in zip(named.values(), restored, strict=True)
+    ]
+    return filename, done, group(*assigned, name="restore_all")
+
+
+def _assign(variable: Variable, value: Tensor) -> Node:
+    if variable.is_resource:
+        node: Node = state.assign_variable_op(
+            variable.handle,
+            array.identity(value),
+            validate_shape=variable.static_shape is not None,
+        )
+        return node
+    known = variable.static_shape is not None
+    return state.assign(variable.handle, value, validate_shape=known, name="Assign").op
+
+
+def _write_state(path: str, kept: list[tuple[str, float]], latest_filename: str) -> None:
+    from google.protobuf import text_format
+
+    folder = files.parent(path)
+
+    def spelled(prefix: str) -> str:
+        is_beside = folder and files.parent(prefix) == folder
+        is_absolute = prefix.startswith("/") or files.is_url(prefix)
+        return prefix[len(folder) :].lstrip("/") if is_beside and not is_absolute else prefix
+
+    message = proto.CheckpointState(
+        model_checkpoint_path=spelled(path),
+        all_model_checkpoint_paths=[spelled(prefix) for prefix, _ in kept],
+    )
+    text = text_format.MessageToString(message)
+    files.write(files.join(folder, latest_filename), text.encode())
+
+
+def _remove(prefix: str) -> None:
+    """Remove the files of a checkpoint, as far as they are there."""
+    found = [index_path(prefix), f"{prefix}.meta", *files.matching(f"{prefix}.data-?????-of-?????")]
+    for path in found:
+        try:
+            files.remove(path)
+        except errors.NotFoundError:
+            continue
