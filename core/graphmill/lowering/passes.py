@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import FailedPreconditionError, InternalError, OpError
+from graphmill.lowering.verify import PassVerifier
+from graphmill.runtime.validation import is_validation_on
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
@@ -54,17 +56,24 @@ def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> No
 def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
     """Run the passes of a phase, each changing `graph` in place.
 
+    With `GRAPHMILL_VALIDATE=1` the graph is checked around each pass (`lowering/verify.py`).
+
     Raises:
         OpError: a pass raised it.
-        InternalError: a pass raised anything else; names pass and plugin.
+        InternalError: a pass raised anything else, or left a graph that is not sound; names pass
+            and plugin.
     """
     disabled = os.environ.get(DISABLE_VARIABLE, "").split(",")
+    validates = is_validation_on()
     for name, graph_pass in options.host.passes.in_phase(phase):
         if name in disabled or name in options.forbidden:
             continue
         owner = options.host.passes.provenance(name)
+        verifier = PassVerifier(graph, f"{name!r} of {owner} ({phase})") if validates else None
         try:
             graph_pass(graph, options)
+            if verifier is not None:
+                verifier.check()
         except OpError as error:
             error.locate(plugin=owner.plugin)
             raise
