@@ -6,7 +6,6 @@ Codes and class names are TensorFlow's (`tensorflow/python/framework/errors_impl
 
 from __future__ import annotations
 
-import difflib
 import heapq
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -250,6 +249,8 @@ def error_class(code: int) -> type[OpError]:
 
 def suggest(name: str, candidates: Iterable[str], count: int = 3) -> str:
     """Return "; did you mean 'a' or 'b'?" for near matches of `name`, else an empty string."""
+    import difflib  # here: most programs make no such mistake
+
     pool = list(candidates)
     folded = {candidate.lower(): candidate for candidate in reversed(pool)}
     wanted = name.lower()

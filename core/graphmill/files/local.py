@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 import threading
 import weakref
@@ -131,4 +130,6 @@ class LocalWriter(Writer):
 
 
 def _beside(path: Path) -> Path:
+    import secrets  # here: what only reads should not wait for it
+
     return path.with_name(f"{path.name}.tempstate{secrets.randbits(64)}")

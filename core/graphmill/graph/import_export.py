@@ -5,7 +5,6 @@ Semantics: `tensorflow/core/common_runtime/graph_constructor.cc` (ConvertGraphDe
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     LargeTensors = Mapping[tuple[str, str, str], Any]
 
-_log = logging.getLogger("graphmill.graph")
 # IsValidNodeName of node_def_util.cc; a node whose name broke it could not be fetched.
 _NODE_NAME: Final = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_./-]*(>[A-Za-z0-9.][A-Za-z0-9_./-]*)*")
 
@@ -171,7 +169,9 @@ def check_node_attrs(op_def: OpDef, attrs: Mapping[str, Any], node_name: str) ->
         unknown = [n for n in attrs if not (n.startswith("_") or op_def.has_attr(n))]
         if unknown:
             known = {name: value for name, value in attrs.items() if name not in unknown}
-            _log.warning(
+            import logging  # here: most graphs have none, and need not wait for the module
+
+            logging.getLogger("graphmill.graph").warning(
                 "node %r: op %s does not know the attrs %s, which have no effect (perhaps a newer "
                 "version of TensorFlow wrote them)",
                 node_name,

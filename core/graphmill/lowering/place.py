@@ -8,7 +8,6 @@ and what only looks at a shape to its input.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +19,7 @@ from graphmill.lowering.colocation import ColocationGroups, merge_requests
 from graphmill.lowering.kernel_factory import BOUNDARY_OPS
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Iterable, Iterator, Sequence
 
     from graphmill.graph.graph import Graph
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _METADATA_OPS: Final = frozenset({"Shape", "ShapeN", "Size", "Rank", "_Retval"})
 _NONE, _THROUGH_HOST, _NATIVE = 0, 1, 2  # how well a device runs a node
 _ANY: Final = DeviceName()
-_log = logging.getLogger("graphmill.placement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def _place_on_one(graph: Graph, options: PlacementOptions) -> None:
             known.add(node.device)
         node.assigned_device = device.name
         if options.log:
-            _log.info("%s: (%s): %s", node.name, node.op, device.name)
+            _log().info("%s: (%s): %s", node.name, node.op, device.name)
 
 
 class _Placer:
@@ -301,7 +300,7 @@ class _Placer:
         reason = self.group_of[node].reason
         record = PlacementRecord(node.name, node.op, node.device, node.assigned_device, reason)
         if self.options.log:
-            _log.info("%s", record)
+            _log().info("%s", record)
         return record
 
     def _conflict(self, group: _Group, node: Node) -> InvalidArgumentError:
@@ -367,3 +366,9 @@ def _no_such_device(node: Node, devices: DeviceMgr, request: str = "") -> Invali
         node=node.name,
         op=node.op,
     )
+
+
+def _log() -> logging.Logger:
+    import logging  # here: few sessions log placement, and none should wait for the module
+
+    return logging.getLogger("graphmill.placement")

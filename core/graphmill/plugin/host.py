@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -170,9 +169,28 @@ class Host:
         return StepObservers(started, finished) if started or finished else None
 
 
-_default_lock = threading.Lock()  # guards _default and _default_builder, never held in plugin code
-_default: Future[Host] | None = None
-_default_builder = 0
+class _Assembly:
+    """The default host in the making. (A Future would do; its module takes longer than this.)"""
+
+    def __init__(self) -> None:
+        self.builder = threading.get_ident()
+        self.done = threading.Event()
+        self.host: Host
+        self.error: BaseException | None = None
+
+    @property
+    def is_made_by_this_thread(self) -> bool:
+        return not self.done.is_set() and self.builder == threading.get_ident()
+
+    def result(self) -> Host:
+        self.done.wait()
+        if self.error is not None:
+            raise self.error
+        return self.host
+
+
+_default_lock = threading.Lock()  # guards _default, never held in plugin code
+_default: _Assembly | None = None
 
 
 def default_host() -> Host:
@@ -184,28 +202,29 @@ def default_host() -> Host:
     Raises:
         FailedPreconditionError: a plugin asks for it while it is being assembled.
     """
-    global _default, _default_builder
+    global _default
     with _default_lock:
-        future, is_ours = _default, _default is None
-        if future is None:
-            future = _default = Future()
-            _default_builder = threading.get_ident()
+        assembly, is_ours = _default, _default is None
+        if assembly is None:
+            assembly = _default = _Assembly()
     if is_ours:
-        _assemble_default(future)
-    elif not future.done() and _default_builder == threading.get_ident():
+        _assemble_default(assembly)
+    elif assembly.is_made_by_this_thread:
         raise errors.FailedPreconditionError(
             "default_host() was called by a plugin while the default host is being assembled; use "
             "what the hook is given, or implement graphmill_configure(host)"
         )
-    return future.result()
+    return assembly.result()
 
 
-def _assemble_default(future: Future[Host]) -> None:
+def _assemble_default(assembly: _Assembly) -> None:
     global _default
     try:
-        future.set_result(Host())
+        assembly.host = Host()
     except BaseException as error:
         with _default_lock:
             _default = None
-        future.set_exception(error)
+        assembly.error = error
         raise
+    finally:
+        assembly.done.set()

@@ -6,7 +6,6 @@ test of None. An observer that raises is logged, noted in its plugin's record, a
 
 from __future__ import annotations
 
-import logging
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from graphmill.errors import OpError
     from graphmill.plugin.records import PluginRecord
     from graphmill.proto.config_pb2 import RunMetadata
-
-_log = logging.getLogger("graphmill.plugin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +100,9 @@ class StepObservers:
             self._finished = tuple(other for other in self._finished if other is not observer)
         observer.record.error = f"step observer switched off: {type(error).__name__}: {error}"
         observer.record.exception = error
-        _log.exception("step observer of %s raised; it is switched off", observer.record.owner)
+        import logging  # here: a session should not wait for the module
+
+        log = logging.getLogger("graphmill.plugin")
+        log.error(
+            "step observer of %s raised; it is switched off", observer.record.owner, exc_info=error
+        )

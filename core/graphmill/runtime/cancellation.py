@@ -5,7 +5,6 @@ Semantics: `tensorflow/core/framework/cancellation.h`.
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.errors import OpError
-
-_log = logging.getLogger("graphmill.runtime")
 
 
 class CancellationManager:
@@ -67,9 +64,12 @@ class CancellationManager:
         for callback in callbacks:
             try:
                 callback()
-            except Exception:  # noqa: BLE001 - it is code of plugins
+            except Exception:  # it is code of plugins
                 # Others wait to be told too; what a kernel's callback gets wrong is its own affair.
-                _log.exception("a callback raised at cancellation")
+                import logging  # here: a session should not wait for the module
+
+                log = logging.getLogger("graphmill.runtime")
+                log.exception("a callback raised at cancellation")
 
     def close(self) -> None:
         """Detach from the parent, so that a long-lived parent does not keep finished children."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
 from typing import TYPE_CHECKING
 
 import pytest
@@ -149,6 +150,6 @@ def test_no_metadata_file_is_parsed_as_an_email(
     def parse(self: object) -> None:
         raise AssertionError("a metadata file is parsed")
 
-    monkeypatch.setattr(discovery.metadata.Distribution, "metadata", property(parse))
+    monkeypatch.setattr(metadata.Distribution, "metadata", property(parse))
     use_dists("good")
     assert [c.name for c in found("graphmill-downstream")] == ["downstream"]
