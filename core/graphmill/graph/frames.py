@@ -121,6 +121,24 @@ def output_frame(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
     return path[:-1] if node.op in EXIT_OPS else path
 
 
+def loop_of_output(node: Node) -> str | None:
+    """Return the name of the innermost frame that a node's outputs are in; None for none.
+
+    One path backwards tells, so that this is cheap and no other part of the graph matters.
+    """
+    left = 0  # frames that the path has gone into, through their exits
+    current: Node | None = node
+    while current is not None:
+        if current.op in EXIT_OPS:
+            left += 1
+        elif current.op in ENTER_OPS:
+            if not left:
+                return frame_name(current)
+            left -= 1
+        current = next((e.src for e in _inputs(current) if not is_back_edge(e)), None)
+    return None
+
+
 def frame_name(enter: Node) -> str:
     """Return the name of the frame that an `Enter` leads into."""
     name: bytes = enter.attrs["frame_name"]

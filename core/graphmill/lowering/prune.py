@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
-from graphmill.graph.algorithms import ancestors
+from graphmill.graph.algorithms import NEXT_ITERATION_OPS, ancestors
+from graphmill.graph.frames import loop_of_output
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
@@ -127,6 +128,9 @@ class _Rewriter:
     def rewrite(self, fetched: Sequence[tuple[Node, int]], wanted: Sequence[Node]) -> ClientGraph:
         needed = self._needed(fetched, wanted)
         _refuse_boundaries(needed)
+        _refuse_feeds_in_loops(self.fed)
+        if any(node.op in NEXT_ITERATION_OPS for node in needed):
+            _refuse_fetches_in_loops(tensor for tensor in fetched if tensor not in self.feed_index)
         self.copies = self.graph.copy_nodes(needed)
         self.args = [self._add_arg(index) for index in range(len(self.fed))]
         for node in needed:
@@ -231,6 +235,35 @@ def _refuse_boundaries(needed: Iterable[Node]) -> None:
             raise InvalidArgumentError(
                 f"node {node.name!r} (op {node.op}) is an end of a function's graph, which a "
                 "session's graph cannot have: feed an _Arg's tensor, fetch what a _Retval reads",
+                node=node.name,
+                op=node.op,
+            )
+
+
+def _refuse_feeds_in_loops(fed: Iterable[tuple[Node, int]]) -> None:
+    for node, output in fed:
+        loop = loop_of_output(node)
+        if loop is not None:
+            raise InvalidArgumentError(
+                f"Tensor {node.name}:{output} may not be fed: it is in the loop {loop!r}, where it "
+                "has another value in each iteration. Feed what goes into the loop",
+                node=node.name,
+                op=node.op,
+            )
+
+
+def _refuse_fetches_in_loops(fetched: Iterable[tuple[Node, int]]) -> None:
+    """Raise for a tensor of a loop that goes round.
+
+    Where nothing goes round, because no more of the loop is needed, TensorFlow gives the value.
+    """
+    for node, output in fetched:
+        loop = loop_of_output(node)
+        if loop is not None:
+            raise InvalidArgumentError(
+                f"Operation {node.name} has been marked as not fetchable: {node.name}:{output} is "
+                f"in the loop {loop!r}, where it has another value in each iteration. Fetch what "
+                "comes out of the loop, or collect the values in a TensorArray",
                 node=node.name,
                 op=node.op,
             )

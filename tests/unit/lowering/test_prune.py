@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,9 @@ from graphmill.lowering.prune import ClientEnd, build_client_graph
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.testing.graphs import RandomGraph, graphs
 from graphmill.testing.messages import const_def, graph_def, node_def
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
 
 OPS = OpRegistry()
 FULL = graph_from_graph_def(
@@ -233,3 +237,45 @@ def test_s4_a_constant_may_be_fed() -> None:
         graph_def(const_def("c", 1.0), node_def("y", "Neg", "c", T="float32")), OPS
     )
     assert names(client(["c:0"], ["y:0"], full=full)) == {"_arg_c_0_0", "y", "_retval_y_0_0"}
+
+
+def loop_graph() -> Graph:
+    """`exit` counts from `x` to 3 through the loop `count`."""
+    frame = {"frame_name": b"count", "parallel_iterations": 10}
+    message = graph_def(
+        node_def("x", "Placeholder", dtype="float32"),
+        const_def("three", np.float32(3)),
+        node_def("enter", "Enter", "x", T="float32", **frame),
+        node_def("limit", "Enter", "three", T="float32", is_constant=True, **frame),
+        node_def("merge", "Merge", "enter", "next", T="float32", N=2),
+        node_def("less", "Less", "merge", "limit", T="float32"),
+        node_def("cond", "LoopCond", "less"),
+        node_def("switch", "Switch", "merge", "cond", T="float32"),
+        node_def("body", "Neg", "switch:1", T="float32"),
+        node_def("next", "NextIteration", "body", T="float32"),
+        node_def("exit", "Exit", "switch", T="float32"),
+        node_def("after", "Neg", "exit", T="float32"),
+    )
+    return graph_from_graph_def(message, OPS)
+
+
+@pytest.mark.parametrize("name", ["merge", "less", "switch", "body", "next"])
+def test_s6_a_tensor_of_a_loop_is_not_fetched(name: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="marked as not fetchable") as caught:
+        build_client_graph(loop_graph(), OPS, ["x:0"], [f"{name}:0"], [])
+    assert "in the loop 'count'" in caught.value.message
+    assert caught.value.node == name
+
+
+@pytest.mark.parametrize("name", ["enter", "limit", "merge", "less", "cond", "body", "next"])
+def test_s6_a_tensor_of_a_loop_is_not_fed(name: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=f"{name}:0 may not be fed") as caught:
+        build_client_graph(loop_graph(), OPS, ["x:0", f"{name}:0"], ["after:0"], [])
+    assert caught.value.node == name
+
+
+def test_s6_what_goes_into_a_loop_and_out_of_it_is_fed_and_fetched() -> None:
+    graph = loop_graph()
+    for feed, fetch in [("x:0", "exit:0"), ("exit:0", "after:0"), ("x:0", "enter:0")]:
+        assert build_client_graph(graph, OPS, [feed], [fetch], []).fetch_types
+    assert build_client_graph(graph, OPS, ["x:0"], [], ["body"]).graph.has_node("body")
