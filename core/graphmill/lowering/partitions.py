@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graphmill.errors import NotFoundError
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
 from graphmill.lowering.partition import partition
@@ -114,14 +115,38 @@ class PartitionMaker:
                 run_passes(phase, part, options)
             device.maybe_rewrite_graph(part)
             ensure_memory_types(part, device, memory)
-        return [self._make(part, device, op_segment) for device, part in parts]
+        factories = [
+            KernelFactory(options.host, device, self._functions_of(device), op_segment=op_segment)
+            for device, _ in parts
+        ]
+        _choose_kernels(factories, [part for _, part in parts])
+        return [
+            self._make(part, device, kernels)
+            for (device, part), kernels in zip(parts, factories, strict=True)
+        ]
 
-    def _make(self, graph: Graph, device: Device, op_segment: bool) -> PerPartition:
+    def _make(self, graph: Graph, device: Device, kernels: KernelFactory) -> PerPartition:
         functions = self._functions_of(device)
-        kernels = KernelFactory(self._options.host, device, functions, op_segment=op_segment)
-        kernels.choose_all(graph)
         params = LocalExecutorParams(
             device, kernels.create, function_library=functions, config=self._options.config
         )
         executor = self._executor_factory.new_executor(params, graph)
         return PerPartition(graph, device, functions, executor)
+
+
+def _choose_kernels(factories: Sequence[KernelFactory], graphs: Sequence[Graph]) -> None:
+    """Look up the kernels of all partitions.
+
+    Raises:
+        NotFoundError: some nodes have none; tells all of them, on all devices.
+    """
+    failures = []
+    for factory, graph in zip(factories, graphs, strict=True):
+        try:
+            factory.choose_all(graph)
+        except NotFoundError as error:
+            failures.append(error)
+    if failures:
+        first = failures[0]
+        first.message = "\n".join(error.message for error in failures)
+        raise first

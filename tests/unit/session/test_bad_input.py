@@ -236,6 +236,30 @@ def test_all_ops_without_a_kernel_are_told_at_once_for_the_pruned_graph_only(
         assert session.run("b:0", {"b:0": 1.0}) == 1
 
 
+def test_g3_ops_without_a_kernel_are_told_for_all_devices_at_once(make_host: Any) -> None:
+    from graphmill.ops.op_def import ArgDef, OpDef
+
+    class Plugin:
+        @graphmill.hookimpl
+        def graphmill_register_ops(self, ops: Any) -> None:
+            for name in ("Alpha", "Beta"):
+                x, y = ArgDef("x", dtypes.float32), ArgDef("y", dtypes.float32)
+                ops.add(OpDef(f"No>{name}", (x,), (y,)))
+
+    message = graph_def(
+        X,
+        node_def("a", "No>Alpha", "x", device="/device:CPU:0"),
+        node_def("b", "No>Beta", "a", device="/device:CPU:1"),
+    )
+    config = proto.ConfigProto(device_count={"CPU": 2})
+    with graphmill.Session(graph=message, config=config, host=make_host(Plugin())) as session:
+        with pytest.raises(errors.NotFoundError) as caught:
+            session.run("b:0", {"x:0": 1.0})
+        for text in ("No>Alpha (node a)", "No>Beta (node b)", "CPU:0", "CPU:1"):
+            assert text in caught.value.message
+        assert session.run("b:0", {"b:0": 1.0}) == 1
+
+
 def test_a_kernel_that_cannot_be_made_for_a_node_is_a_typed_error(make_host: Any) -> None:
     class Plugin:
         error: Exception = KeyError("oops")
