@@ -57,6 +57,25 @@ def test_e1_an_unknown_executor_type_lists_what_there_is() -> None:
         graphmill.Session(config=config("DEFAULTT"))
 
 
+@pytest.mark.parametrize("executor_type", [*EVERYTHING, "SINGLE_THREADED_EXECUTOR"])
+def test_e12_every_executor_records_its_nodes(executor_type) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2], name="x")
+        ops.array.unpack(ops.math.neg(x, name="neg"), num=2, name="parts")
+    full = {"trace_level": graphmill.RunOptions.FULL_TRACE}
+    metadata = graphmill.RunMetadata()
+    with graphmill.Session(graph=graph, config=config(executor_type)) as session:
+        session.run(["parts:0", "parts:1"], {"x:0": [1, 2]}, options=full, run_metadata=metadata)
+    (device,) = metadata.step_stats.dev_stats
+    assert device.device.endswith("CPU:0")
+    stats = {node.node_name: node for node in device.node_stats}
+    assert {"neg", "parts"} <= set(stats)
+    assert [len(stats[name].output) for name in ("neg", "parts")] == [1, 2]
+    assert stats["neg"].output[0].tensor_description.shape.dim[0].size == 2
+    assert stats["neg"].all_end_rel_nanos > 0
+
+
 def test_e4_the_memory_of_a_loop_does_not_grow_with_its_trips() -> None:
     def peak(trips: int) -> int:
         tracemalloc.start()

@@ -19,6 +19,7 @@ from graphmill.runtime.kernel_io import (
     refs_to_read,
 )
 from graphmill.runtime.op_kernel_context import OpKernelContext
+from graphmill.runtime.step_stats import NodeStats, describe_outputs, now, thread_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.runtime.executor import DoneCallback, ExecutorArgs, LocalExecutorParams
     from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.step_stats import StepStatsCollector
 
 _ARG: Final = "_Arg"
 _RETVAL: Final = "_Retval"
@@ -132,6 +134,7 @@ class SingleThreadedExecutor(Executor):
         for argument in self.args:
             slots[argument.output] = args.call_frame.get_arg(argument.index)
         cancellation = args.parent_cancellation
+        is_traced = args.stats_collector is not None
         instruction: Instruction | None = None
         try:
             for instruction in self.body:
@@ -140,7 +143,7 @@ class SingleThreadedExecutor(Executor):
                 inputs = [slots[slot] for slot in instruction.inputs]
                 for slot in instruction.dies:
                     slots[slot] = None
-                if instruction.is_simple:
+                if instruction.is_simple and not is_traced:
                     result = instruction.compute(*inputs)  # type: ignore[misc]
                     dtype = instruction.output_dtypes[0]
                     if dtype is not None and getattr(result, "dtype", None) is not dtype:
@@ -186,10 +189,13 @@ class SingleThreadedExecutor(Executor):
             return
         if kernel.definition.stateful:
             inputs.insert(0, OpKernelContext(args, kernel))
+        started = now() if args.stats_collector is not None else 0
         if kernel.definition.async_:
             result = _wait(kernel, inputs, args)
         else:
             result = kernel.compute(*inputs)
+        if args.stats_collector is not None:
+            self._record(instruction.node, started, result, args.stats_collector)
         start, count = instruction.output, instruction.num_outputs
         given = (result,) if count == 1 else result
         check_outputs(kernel, instruction.output_dtypes, given)
@@ -197,6 +203,11 @@ class SingleThreadedExecutor(Executor):
             slots[start] = result
         elif count:
             slots[start : start + count] = result
+
+    def _record(self, node: Node, started: int, result: Any, collector: StepStatsCollector) -> None:
+        times = (thread_id(), started, started, now())
+        outputs = describe_outputs(result, node.num_outputs)
+        collector.record(self.params.device.name, NodeStats(node.name, node.op, *times, outputs))
 
 
 class SingleThreadedExecutorFactory(ExecutorFactory):

@@ -326,6 +326,41 @@ def test_e10_a_function_may_run_on_several_devices() -> None:
         assert session.run("y:0", {"x:0": 3}) == 3
 
 
+@pytest.mark.parametrize("executor_type", ["DEFAULT", "INLINE", "SINGLE_THREADED_EXECUTOR"])
+@pytest.mark.parametrize("target", ["/cpu:0", "/cpu:1"])
+def test_e10_a_remote_call_runs_on_the_device_that_its_input_names(
+    target: str, executor_type: str
+) -> None:
+    """The call node is on the first device; where its function ran, its statistics tell."""
+    call = node_def(
+        "call",
+        "RemoteCall",
+        *("target", "x"),
+        device="/cpu:0",
+        Tin=["int32"],
+        Tout=["int32"],
+        f=FuncAttr("negative"),
+    )
+    function = unary("negative", "inside:y:0", node_def("inside", "Neg", "n", T="int32"))
+    where = node_def("target", "Placeholder", dtype="string", device="/cpu:0")
+    message = graph_def(X, where, call, functions=[function])
+    config = {**TWO_CPUS, "experimental": {"executor_type": executor_type}}
+    metadata = graphmill.RunMetadata()
+    with graphmill.Session(graph=message, config=config) as session:
+        full = {"trace_level": graphmill.RunOptions.FULL_TRACE}
+        feeds = {"x:0": 3, "target:0": target}
+        assert session.run("call:0", feeds, options=full, run_metadata=metadata) == -3
+        with pytest.raises(errors.InvalidArgumentError, match="has no device '/cpu:7'"):
+            session.run("call:0", {"x:0": 3, "target:0": "/cpu:7"})
+    ran_on = {
+        device.device[-5:].lower()
+        for device in metadata.step_stats.dev_stats
+        for node in device.node_stats
+        if node.node_name == "inside"
+    }
+    assert ran_on == {target[1:]}
+
+
 def test_e10_each_device_has_its_runtime(runtime: Any) -> None:
     assert runtime.on_device("/cpu:0") is runtime
     assert runtime.device.device_type == "CPU"
