@@ -7,6 +7,7 @@ scalars (bytes or integers), values NumPy arrays of the table's value shape.
 from __future__ import annotations
 
 import threading
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class LookupTable:
         return shape
 
     def _rows(self, values: Value, shape: tuple[int, ...]) -> Any:
-        """Return `values` as (number of keys, value shape …).
+        """Return `values` as (number of keys, value shape …), scalars as Python's.
 
         Raises:
             InvalidArgumentError: wrong dtype, or not one value for each key.
@@ -85,6 +86,9 @@ class LookupTable:
                 f"Expected shape {list(shape + self.value_shape)} for values, got "
                 f"{list(values.shape)}"
             )
+        if not self.value_shape:
+            flat: list[Any] = values.ravel().tolist()
+            return flat
         return values.reshape(-1, *self.value_shape)
 
     def find(self, keys: Value, default: Value) -> Value:
@@ -99,10 +103,15 @@ class LookupTable:
         self.check_ready()
         if not self.is_mutable:
             default = default.reshape(-1)[:1]  # a fixed table looks at the first alone
+        get = self._entries.get
+        if not self.value_shape:
+            defaults = default.ravel().tolist()
+            each = repeat(defaults[0]) if len(defaults) == 1 else defaults
+            found = np.fromiter(map(get, flat, each), self.value_dtype.as_numpy_dtype, len(flat))
+            return found.reshape(shape)
         out = np.empty(shape, self.value_dtype.as_numpy_dtype)
         out[...] = default
         rows = out.reshape(-1, *self.value_shape)
-        get = self._entries.get
         missing = object()
         for place, key in enumerate(flat):
             value = get(key, missing)

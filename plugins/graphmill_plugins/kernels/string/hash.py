@@ -15,6 +15,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import map_numbers
+from graphmill_plugins.kernels.string._fingerprint import FEW, fingerprints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,7 +213,10 @@ def _buckets(function: Callable[[bytes], int], value: Value, count: int) -> Valu
 def string_to_hash_bucket_fast(xp: ArrayNamespace, value: Value, num_buckets: int) -> Value:
     """Return Fingerprint64 modulo `num_buckets`."""
     del xp
-    return _buckets(fingerprint64, value, num_buckets)
+    if value.size <= FEW:
+        return _buckets(fingerprint64, value, num_buckets)
+    hashes = fingerprints(value.ravel().tolist(), fingerprint64)
+    return (hashes % np.uint64(num_buckets)).astype(np.int64).reshape(value.shape)
 
 
 @kernel("StringToHashBucket", host=True)

@@ -5,6 +5,7 @@ Semantics: tensorflow/core/kernels/regex_full_match_op.cc, regex_replace_op.cc.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from graphmill import errors
@@ -13,7 +14,6 @@ from graphmill_plugins.kernels._strings import decode, encode, map_numbers, map_
 from graphmill_plugins.kernels.string._re2 import compile_re2
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable
 
     from graphmill.typing import ArrayNamespace, Value
@@ -93,9 +93,16 @@ def _replace_all(text: str, pattern: re.Pattern[str], rewrite: _Rewrite) -> str:
     return "".join(out)
 
 
+# What surely never matches the empty string: a class, once or more, or words.
+_NEVER_EMPTY = re.compile(r"(?:\[(?:[^\]\\]|\\\w)+\]|\\[dDsSwW])\+?|[\w ]+")
+
+
 def _replacer(pattern: str, rewrite: str, replace_global: bool) -> Callable[[bytes], bytes]:
     compiled = compile_re2(pattern)
     new = _Rewrite(rewrite)
+    if replace_global and "\\" not in rewrite and _NEVER_EMPTY.fullmatch(pattern):
+        substitute = compiled.sub
+        return lambda item: encode(substitute(rewrite, decode(item)))
     if new.highest > compiled.groups or not (new.is_valid or replace_global):
         return lambda item: item
 

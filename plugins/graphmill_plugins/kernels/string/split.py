@@ -5,6 +5,7 @@ Semantics: tensorflow/core/kernels/string_split_op.cc, string_ngrams_op.cc.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,13 +24,15 @@ _SPACE = b" \t\n\v\f\r"
 
 def _sparse(rows: Sequence[Sequence[bytes]]) -> tuple[Value, Value, Value]:
     """Return ragged rows as the indices, values and dense shape of a sparse tensor."""
-    values = [item for row in rows for item in row]
-    indices = [(number, column) for number, row in enumerate(rows) for column in range(len(row))]
-    width = max(map(len, rows), default=0)
+    values = list(chain.from_iterable(rows))
+    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+    indices = np.empty((len(values), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(rows)), sizes)
+    indices[:, 1] = np.arange(len(values)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return (
-        np.array(indices, np.int64).reshape(-1, 2),
+        indices,
         string_array(values),
-        np.array([len(rows), width], np.int64),
+        np.array([len(rows), sizes.max(initial=0)], np.int64),
     )
 
 
@@ -65,7 +68,7 @@ def string_split(
             pieces = _split_any(item, delimiters)
         else:
             pieces = [item[place : place + 1] for place in range(len(item))]
-        rows.append([piece for piece in pieces if piece] if skip_empty else pieces)
+        rows.append(list(filter(None, pieces)) if skip_empty else pieces)
     return _sparse(rows)
 
 
