@@ -1,4 +1,4 @@
-"""pytest fixtures; pytest finds this module through the entry point that graphmill installs.
+"""pytest fixtures and options; pytest finds this module through graphmill's entry point.
 
 It is imported in every pytest run of an environment that has graphmill, so it imports nothing of
 graphmill's by itself.
@@ -17,6 +17,82 @@ if TYPE_CHECKING:
     from graphmill.testing.case import Case
     from graphmill.testing.hosts import Runner
 
+_LEVELS: Any = pytest.StashKey[Any]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the conformance suites."""
+    group = parser.getgroup("graphmill", "conformance of graphmill plugins")
+    group.addoption(
+        "--graphmill-device",
+        metavar="DEVICE",
+        default="",
+        help="the device that the suites test: a type (NPU) or a name (/device:NPU:0)",
+    )
+    group.addoption(
+        "--graphmill-executor",
+        metavar="TYPE",
+        default=None,
+        help="the executor_type that the suites test",
+    )
+    group.addoption(
+        "--graphmill-every",
+        metavar="N",
+        type=int,
+        default=1,
+        help="ask only every Nth op case, for a quick look",
+    )
+    group.addoption(
+        "--graphmill-levels",
+        metavar="FILE",
+        nargs="?",
+        const="-",
+        default=None,
+        help="report which ops and rows were reached: at the end of the run, or as JSON in FILE",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect results for the report, if it is wanted."""
+    if config.getoption("--graphmill-levels") is not None:
+        from graphmill.testing.levels import Levels
+
+        levels = config.stash[_LEVELS] = Levels()
+        config.pluginmanager.register(levels, "graphmill_levels")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Note suite, rows and op of each test of a suite, for the report."""
+    for item in items:
+        suite = getattr(getattr(item, "cls", None), "graphmill_suite", "")
+        if suite:
+            function = getattr(item, "function", None)
+            case = getattr(item, "callspec", None) and item.callspec.params.get("case")  # type: ignore[attr-defined]
+            item.user_properties.append(
+                (
+                    "graphmill",
+                    {
+                        "suite": suite,
+                        "rows": list(getattr(function, "__graphmill_rows__", ())),
+                        "op": getattr(case, "op", ""),
+                    },
+                )
+            )
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the report of levels, or write it."""
+    levels = config.stash.get(_LEVELS, None)
+    if levels is None:
+        return
+    target = config.getoption("--graphmill-levels")
+    if target == "-":
+        terminalreporter.section("graphmill conformance")
+        for line in levels.lines():
+            terminalreporter.write_line(line)
+    else:
+        levels.write(target)
+
 
 @pytest.fixture(scope="session")
 def graphmill_host() -> Host:
@@ -24,6 +100,13 @@ def graphmill_host() -> Host:
     from graphmill.plugin.host import default_host
 
     return default_host()
+
+
+@pytest.fixture(scope="session")
+def graphmill_device(request: pytest.FixtureRequest) -> str:
+    """Give the name of the device that `--graphmill-device` asks for; "" if it is not given."""
+    given: str = request.config.getoption("--graphmill-device")
+    return given if not given or "/" in given or ":" in given else f"/device:{given}:0"
 
 
 @pytest.fixture

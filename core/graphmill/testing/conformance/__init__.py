@@ -2,10 +2,29 @@
 
 For a device that is called NPU:
 
-    class TestNpuKernels(graphmill.testing.conformance.KernelTests):
+    from graphmill.testing.conformance import DeviceTests, KernelTests
+
+    class TestNpu(DeviceTests):
         device = "/device:NPU:0"
+
+    class TestNpuKernels(KernelTests):
+        device = "/device:NPU:0"
+
+Or without a line of code: `pytest --pyargs graphmill.testing.suite --graphmill-device NPU`.
 """
 
+from graphmill.testing.conformance.allocator import AllocatorTests
+from graphmill.testing.conformance.device import DeviceTests
+from graphmill.testing.conformance.executor import ExecutorTests
 from graphmill.testing.conformance.kernels import KernelTests
+from graphmill.testing.conformance.passes import PassTests
+from graphmill.testing.conformance.rendezvous import RendezvousTests
 
-__all__ = ["KernelTests"]
+__all__ = [
+    "AllocatorTests",
+    "DeviceTests",
+    "ExecutorTests",
+    "KernelTests",
+    "PassTests",
+    "RendezvousTests",
+]

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from graphmill import proto
+from graphmill.graph.device_name import parse_device_name
 from graphmill.testing.case import Case, load_cases
+from graphmill.testing.conformance.rows import rows
+from graphmill.testing.device_runner import DeviceRunner
 from graphmill.testing.judge import verdict
 from graphmill.testing.runner import NotApplicableError
 from graphmill.testing.session_runner import SessionRunner
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphmill.plugin.host import Host
+    from graphmill.testing.hosts import Runner
 
 
 class KernelTests:
@@ -27,16 +32,25 @@ class KernelTests:
         device: where the op is placed, as "/device:NPU:0"; "" leaves it to placement.
         families: families of ops to ask; None for all.
         exclude: reasons by op or case id, for what the device knowingly does otherwise.
+        settings: `ConfigProto` fields that its sessions need, besides `device_count`.
+        elsewhere: whether a case that the device has no kernel for is skipped. If not, it fails.
+
+    A session has one device of the type that is tested. `--graphmill-device` names it where the
+    class does not; `--graphmill-every N` asks only every Nth case.
     """
 
+    graphmill_suite: ClassVar[str] = "KernelTests"
     device: ClassVar[str] = ""
     families: ClassVar[tuple[str, ...] | None] = None
     exclude: ClassVar[Mapping[str, str]] = {}
+    settings: ClassVar[dict[str, Any]] = {}
+    elsewhere: ClassVar[bool] = True
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """Make one test of each case."""
         if "case" in metafunc.fixturenames:
-            cases = load_cases(families=self.families)
+            every = metafunc.config.getoption("--graphmill-every")
+            cases = load_cases(families=self.families)[::every]
             metafunc.parametrize("case", cases, ids=[case.id for case in cases])
 
     @pytest.fixture
@@ -44,13 +58,25 @@ class KernelTests:
         """Give the host whose device is tested; override it to bring plugins of your own."""
         return graphmill_host
 
-    def test_op(self, case: Case, host: Host) -> None:
+    @pytest.fixture
+    def runner(self, host: Host, graphmill_device: str) -> Runner:
+        """Give what answers a case on the device."""
+        device = self.device or graphmill_device
+        if not device:
+            return SessionRunner(host)
+        parsed = parse_device_name(device)
+        count = {parsed.type or "CPU": (parsed.id or 0) + 1}
+        config = proto.ConfigProto(device_count=count, **self.settings)
+        return DeviceRunner(host, device, config, skips=self.elsewhere)
+
+    @rows("E6", "E11", "S12")
+    def test_op(self, case: Case, runner: Runner) -> None:
         """Give TensorFlow's answer to a case."""
         reason = self.exclude.get(case.id) or self.exclude.get(case.op)
         if reason:
             pytest.skip(reason)
         try:
-            message = verdict(case, SessionRunner(host, self.device).run, "session")
+            message = verdict(case, runner.run, "session")
         except NotApplicableError as why:
             pytest.skip(str(why))
         assert not message, message

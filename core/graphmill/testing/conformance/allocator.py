@@ -1,0 +1,128 @@
+"""`AllocatorTests`: who gives out memory keeps the limit and the books (rows R2, P2)."""
+
+from __future__ import annotations
+
+import random
+import threading
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from graphmill import errors
+from graphmill.testing.conformance.rows import rows
+
+if TYPE_CHECKING:
+    from graphmill.runtime.allocator import Allocator
+
+
+class AllocatorTests:
+    """Hold an allocator to its contract; override `allocator`.
+
+        class TestNpuAllocator(AllocatorTests):
+            @pytest.fixture
+            def allocator(self):
+                return NpuAllocator("NPU:0", self.limit)
+
+    Attributes:
+        limit: bytes that the allocator of the fixture gives out at one time.
+    """
+
+    graphmill_suite: ClassVar[str] = "AllocatorTests"
+    limit: ClassVar[int] = 1 << 16
+
+    @pytest.fixture
+    def allocator(self) -> Allocator:
+        """Give a fresh allocator with the limit `limit`."""
+        raise NotImplementedError("override the fixture `allocator`")
+
+    @rows("R2")
+    def test_the_books_are_kept(self, allocator: Allocator) -> None:
+        """Sizes are counted when memory is given out, and when it comes back."""
+        first, second = allocator.allocate(1000), allocator.allocate(24)
+        stats = allocator.stats()
+        assert (stats.num_allocs, stats.bytes_in_use, stats.bytes_limit) == (2, 1024, self.limit)
+        assert (stats.largest_alloc_size, stats.peak_bytes_in_use) == (1000, 1024)
+        allocator.deallocate(first)
+        assert allocator.stats().bytes_in_use == 24
+        allocator.deallocate(second)
+        stats = allocator.stats()
+        assert (stats.bytes_in_use, stats.peak_bytes_in_use) == (0, 1024)
+
+    @rows("R2", "S12")
+    def test_the_limit_holds_and_is_told(self, allocator: Allocator) -> None:
+        """What does not fit is RESOURCE_EXHAUSTED with sizes; what fits then is given."""
+        held = allocator.allocate(self.limit - 10)
+        with pytest.raises(errors.ResourceExhaustedError, match=str(self.limit)) as caught:
+            allocator.allocate(11)
+        assert str(self.limit - 10) in str(caught.value), "the message does not say what is in use"
+        small = allocator.allocate(10)
+        allocator.deallocate(small)
+        allocator.deallocate(held)
+        allocator.deallocate(allocator.allocate(self.limit))
+
+    @rows("R2")
+    def test_memory_comes_back_once(self, allocator: Allocator) -> None:
+        """Freeing twice, or what is another's, is refused and changes nothing."""
+        memory = allocator.allocate(64)
+        allocator.deallocate(memory)
+        for wrong in (memory, object()):
+            with pytest.raises(errors.FailedPreconditionError):
+                allocator.deallocate(wrong)
+        assert allocator.stats().bytes_in_use == 0
+
+    @rows("R2")
+    def test_sizes_at_the_edge(self, allocator: Allocator) -> None:
+        """No bytes are memory too; fewer are refused."""
+        empty = allocator.allocate(0)
+        allocator.deallocate(empty)
+        with pytest.raises(errors.InvalidArgumentError):
+            allocator.allocate(-1)
+
+    @rows("R2")
+    def test_pieces_do_not_overlap(self, allocator: Allocator) -> None:
+        """Each piece is memory of its own, aligned where it can be seen."""
+        pieces = [allocator.allocate(100) for _ in range(8)]
+        assert len({id(piece) for piece in pieces}) == 8
+        if all(hasattr(piece, "ctypes") for piece in pieces):
+            starts = sorted(piece.ctypes.data for piece in pieces)
+            assert not any(start % 64 for start in starts)
+            assert all(b - a >= 100 for a, b in pairwise(starts))
+        for piece in pieces:
+            allocator.deallocate(piece)
+
+    @rows("R2")
+    @pytest.mark.parametrize("seed", range(5))
+    def test_any_order_of_calls(self, allocator: Allocator, seed: int) -> None:
+        """A random sequence of calls leaves the books of a plain count."""
+        draw = random.Random(seed)
+        held: list[tuple[Any, int]] = []
+        for _ in range(200):
+            size = draw.randrange(self.limit // 4)
+            used = sum(amount for _, amount in held)
+            if held and draw.random() < 0.4:
+                memory, _ = held.pop(draw.randrange(len(held)))
+                allocator.deallocate(memory)
+            elif used + size <= self.limit:
+                held.append((allocator.allocate(size), size))
+            else:
+                with pytest.raises(errors.ResourceExhaustedError):
+                    allocator.allocate(size)
+            assert allocator.stats().bytes_in_use == sum(amount for _, amount in held)
+
+    @rows("R2")
+    def test_threads_share_the_books(self, allocator: Allocator) -> None:
+        """Nothing is lost when several threads allocate and free."""
+
+        def work() -> None:
+            for _ in range(100):
+                allocator.deallocate(allocator.allocate(16))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        stats = allocator.stats()
+        assert (stats.bytes_in_use, stats.num_allocs) == (0, 400)
+        assert stats.peak_bytes_in_use <= 64

@@ -1,0 +1,470 @@
+"""`DeviceTests`: what every device must do, whatever it computes with (row R2 and others)."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pytest
+
+from graphmill import errors, proto
+from graphmill.dtypes import as_dtype
+from graphmill.graph.builder import Graph
+from graphmill.graph.cond import cond
+from graphmill.graph.device_name import parse_device_name
+from graphmill.graph.while_loop import while_loop
+from graphmill.ops import array, math, nn, state, string
+from graphmill.session.session import Session
+from graphmill.testing.conformance.rows import rows
+from graphmill.testing.faults import Faults, with_faults
+from graphmill.testing.patience import within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphmill.graph.tensor import Tensor
+    from graphmill.plugin.host import Host
+    from graphmill.runtime.device import Device
+
+_PREFIX = "/job:localhost/replica:0/task:0"
+_DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+)
+
+
+class DeviceTests:
+    """Hold a device to what sessions expect of it.
+
+        class TestNpu(DeviceTests):
+            device = "/device:NPU:0"
+
+    Attributes:
+        device: its name; by default what `--graphmill-device` says.
+        dtypes: element types that its memory holds.
+        settings: `ConfigProto` fields that its sessions need, besides `device_count`.
+    """
+
+    graphmill_suite: ClassVar[str] = "DeviceTests"
+    device: ClassVar[str] = ""
+    dtypes: ClassVar[tuple[str, ...]] = _DTYPES
+    settings: ClassVar[dict[str, Any]] = {}
+
+    @pytest.fixture
+    def host(self, graphmill_host: Host) -> Host:
+        """Give the host whose device is tested; override it to bring plugins of your own."""
+        return graphmill_host
+
+    @pytest.fixture
+    def name(self, graphmill_device: str) -> str:
+        """Give the device's name."""
+        found = self.device or graphmill_device
+        if not found:
+            pytest.skip("no device is named: set `device`, or give --graphmill-device")
+        return found
+
+    @pytest.fixture
+    def kind(self, name: str) -> str:
+        """Give the device's type."""
+        return parse_device_name(name).type or ""
+
+    @pytest.fixture
+    def config(self, name: str, kind: str) -> Any:
+        """Give the configuration of sessions that have the device, and one more of its type."""
+        index = parse_device_name(name).id or 0
+        return proto.ConfigProto(device_count={kind: index + 1, "CPU": 1}, **self.settings)
+
+    @pytest.fixture
+    def made(self, host: Host, name: str, kind: str, config: Any) -> Iterator[Device]:
+        """Give a device that no session owns."""
+        devices = host.devices.get(kind).create_devices(config, _PREFIX)
+        wanted = parse_device_name(name)
+        fitting = [d for d in devices if wanted.matches(parse_device_name(d.name))]
+        assert fitting, f"the factory made {[d.name for d in devices]}, which is not {name}"
+        yield fitting[0]
+        for device in devices:
+            device.close()
+
+    # ------------------------------------------------------------------ factory and attributes
+
+    @rows("S1", "R2")
+    def test_the_factory_names_its_devices(self, made: Device, kind: str) -> None:
+        """Names are `/job…/device:TYPE:N` and say the type."""
+        parsed = parse_device_name(made.name)
+        assert parsed.is_complete, made.name
+        assert parsed.type == kind == made.device_type == made.attributes.device_type
+        assert made.attributes.memory_limit >= 0
+
+    @rows("R2")
+    def test_each_start_is_another_incarnation(
+        self, made: Device, host: Host, kind: str, config: Any
+    ) -> None:
+        """The incarnation is random, new at each start."""
+        again = host.devices.get(kind).create_devices(config, _PREFIX)
+        seen = {device.attributes.incarnation for device in (made, *again)}
+        for device in again:
+            device.close()
+        assert 0 not in seen
+        assert len(seen) == 1 + len(again), "two devices, or two lives of one, look the same"
+
+    @rows("S1")
+    def test_a_session_lists_it(self, host: Host, name: str, config: Any) -> None:
+        """`list_devices` shows it."""
+        with Session(host=host, config=config) as session:
+            names = [attributes.name for attributes in session.list_devices()]
+        wanted = parse_device_name(name)
+        assert any(wanted.matches(parse_device_name(found)) for found in names), names
+        assert len(set(names)) == len(names)
+
+    @rows("R2")
+    def test_each_backend_has_a_namespace(self, made: Device) -> None:
+        """`namespace` gives array functions for each backend that the device says it runs."""
+        assert made.backends, "a device without backends runs no kernel"
+        for backend in made.backends:
+            xp = made.namespace(backend)
+            missing = [f for f in ("add", "multiply", "reshape", "matmul") if not hasattr(xp, f)]
+            assert not missing, f"the namespace of {backend} has no {', '.join(missing)}"
+
+    # ------------------------------------------------------------------------------ copies
+
+    @rows("R2")
+    def test_values_survive_the_round_trip(self, made: Device) -> None:
+        """Every element type and layout comes back bit for bit."""
+        for dtype in self.dtypes:
+            for value in _layouts(as_dtype(dtype).as_numpy_dtype):
+                back = made.to_host(made.to_device(value))
+                where = f"{dtype} {np.shape(value)}"
+                assert isinstance(back, (np.ndarray, np.generic)), f"{where}: {type(back)}"
+                assert back.dtype == value.dtype, where
+                assert back.shape == np.shape(value), where
+                assert _bits(back) == _bits(value), f"{where} is not what was put there"
+
+    @rows("R2")
+    def test_scalars_are_taken(self, made: Device) -> None:
+        """NumPy scalars, which kernels give for rank 0, are values too."""
+        back = made.to_host(made.to_device(np.float32(1.5)))
+        assert back == np.float32(1.5)
+        assert np.shape(back) == ()
+
+    @rows("R2")
+    def test_its_memory_is_its_own(self, made: Device) -> None:
+        """What the program does to an array afterwards does not reach the device."""
+        if made.is_host_memory:
+            pytest.skip("the device computes in host memory")
+        source = np.arange(64, dtype=np.float32)
+        there = made.to_device(source)
+        source[...] = -1
+        assert made.to_host(there).tolist() == list(range(64))
+
+    @rows("R2")
+    def test_what_comes_back_stays(self, made: Device) -> None:
+        """A result is not overwritten by what the device does next."""
+        first = made.to_host(made.to_device(np.full(64, 1, np.float32)))
+        made.to_host(made.to_device(np.full(64, 2, np.float32)))
+        assert set(np.asarray(first).tolist()) == {1.0}
+
+    @rows("R2")
+    def test_threads_may_copy_at_once(self, made: Device) -> None:
+        """Copies of several threads do not mix."""
+        wrong: list[int] = []
+
+        def copy(number: int) -> None:
+            for _ in range(20):
+                value = np.full(97, number, np.int64)
+                if not np.array_equal(made.to_host(made.to_device(value)), value):
+                    wrong.append(number)
+
+        threads = [threading.Thread(target=copy, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+    @rows("E8")
+    def test_sync_ends(self, made: Device) -> None:
+        """`sync` returns when what was started is done, also when nothing was."""
+        within(made.sync, "sync of an idle device")
+        there = made.to_device(np.ones(8, np.float32))
+        within(made.sync, "sync after a copy")
+        assert made.to_host(there).sum() == 8
+
+    @rows("S11")
+    def test_close_may_be_called_twice(self, made: Device) -> None:
+        """Closing frees the resources; a second time does nothing."""
+        made.close()
+        made.close()
+
+    # ---------------------------------------------------------------------------- steps
+
+    @rows("S6", "P1")
+    def test_a_graph_runs_on_it(self, host: Host, name: str, config: Any) -> None:
+        """Nodes that ask for the device run there, and give what NumPy gives."""
+        graph = Graph()
+        with graph.as_default(), graph.device(name):
+            x = graph.placeholder("float32", [None, 3], name="x")
+            y = nn.relu(x @ graph.constant(_W) + 1.0, name="y")
+        metadata = proto.RunMetadata()
+        options = proto.RunOptions(trace_level=proto.RunOptions.FULL_TRACE)
+        with Session(graph=graph, host=host, config=config) as session:
+            got = session.run(y, {x: _X}, options=options, run_metadata=metadata)
+        np.testing.assert_allclose(got, np.maximum(_X @ _W + 1, 0), rtol=1e-5)
+        assert isinstance(got, np.ndarray)
+        wanted = parse_device_name(name)
+        ran = {
+            parse_device_name(stats.device).type
+            for stats in metadata.step_stats.dev_stats
+            if any(node.node_name.startswith(("y", "add", "mat")) for node in stats.node_stats)
+        }
+        assert ran <= {wanted.type}, f"nodes that ask for {name} ran on {ran}"
+
+    @rows("P3", "R1")
+    def test_tensors_cross_to_the_cpu_and_back(self, host: Host, name: str, config: Any) -> None:
+        """A value goes host, device, host, device."""
+        graph = Graph()
+        with graph.as_default():
+            x = graph.placeholder("float32", [None], name="x")
+            with graph.device(name):
+                a = x * 2.0
+            with graph.device("/device:CPU:0"):
+                b = a + 1.0
+            with graph.device(name):
+                c = array.identity(b * b, name="c")
+        with Session(graph=graph, host=host, config=config) as session:
+            assert session.run(c, {x: [1, 2]}).tolist() == [9.0, 25.0]
+            assert session.run([a, b], {x: [3]})[1].tolist() == [7.0]
+
+    @rows("P2")
+    def test_shapes_and_strings_stay_on_the_host(self, host: Host, name: str, config: Any) -> None:
+        """Inputs that kernels want in host memory are there; strings never leave it."""
+        graph = Graph()
+        with graph.as_default():
+            x = graph.placeholder("float32", [None, None], name="x")
+            with graph.device(name):
+                flat = array.reshape(x, [-1])
+                turned = array.reshape(flat, array.reverse_v2(array.shape(x), [0]), name="turned")
+            with graph.device("/device:CPU:0"):
+                text = string.as_string(math.sum(turned, [0, 1]), precision=1)
+        with Session(graph=graph, host=host, config=config) as session:
+            shape, said = session.run([array_shape(graph, turned), text], {x: np.ones((2, 3))})
+        assert shape.tolist() == [3, 2]
+        assert said == b"6.0"
+
+    @rows("E7")
+    def test_loops_run_on_it(self, host: Host, name: str, config: Any) -> None:
+        """Control flow of version 1 works on a device from its first day."""
+        graph = Graph()
+        with graph.as_default(), graph.device(name):
+            n = graph.placeholder("int32", [], name="n")
+            x = graph.constant(1.0)
+            _, total = while_loop(
+                lambda i, _: math.less(i, n), lambda i, t: (i + 1, t * 2.0), [0, x]
+            )
+            total = array.identity(total, name="total")
+        with Session(graph=graph, host=host, config=config) as session:
+            assert session.run(total, {n: 5}) == 32.0
+            assert session.run(total, {n: 0}) == 1.0
+
+    @rows("E7", "R1")
+    def test_dead_branches_cross(self, host: Host, name: str, config: Any) -> None:
+        """A conditional whose branches are on two devices gives the one that is taken."""
+        graph = Graph()
+        with graph.as_default():
+            p = graph.placeholder("bool", [], name="p")
+            x = graph.placeholder("float32", [], name="x")
+
+            def here() -> Tensor:
+                with graph.device(name):
+                    return x * 10.0
+
+            def there() -> Tensor:
+                with graph.device("/device:CPU:0"):
+                    return x - 1.0
+
+            y = cond(p, here, there)
+        with Session(graph=graph, host=host, config=config) as session:
+            assert session.run(y, {p: True, x: 2.0}) == 20.0
+            assert session.run(y, {p: False, x: 2.0}) == 1.0
+
+    @rows("S10", "E11")
+    def test_variables_live_on_it(self, host: Host, name: str, config: Any) -> None:
+        """A variable keeps its value between steps, for its session alone."""
+        graph = Graph()
+        with graph.as_default(), graph.device(name):
+            handle = state.var_handle_op(dtype="float32", shape=(2,), shared_name="v")
+            x = graph.placeholder("float32", [2], name="x")
+            start = state.assign_variable_op(handle, x)
+            more = state.assign_add_variable_op(handle, x)
+            read = state.read_variable_op(handle, dtype="float32")
+        with (
+            Session(graph=graph, host=host, config=config) as one,
+            Session(graph=graph, host=host, config=config) as two,
+        ):
+            one.run(start, {x: [1, 2]})
+            two.run(start, {x: [5, 5]})
+            one.run(more, {x: [1, 1]})
+            assert one.run(read).tolist() == [2.0, 3.0]
+            assert two.run(read).tolist() == [5.0, 5.0]
+
+    @rows("S6")
+    def test_many_steps_at_once(self, host: Host, name: str, config: Any) -> None:
+        """Steps of several threads in one session do not mix."""
+        graph = Graph()
+        with graph.as_default(), graph.device(name):
+            x = graph.placeholder("float32", [None], name="x")
+            y = math.sum(x * x + x, [0], name="y")
+        wrong: list[float] = []
+        with Session(graph=graph, host=host, config=config) as session:
+            call = session.make_callable(y, [x])
+
+            def steps(number: int) -> None:
+                for _ in range(10):
+                    got = float(call(np.full(5, number, np.float32)))
+                    if got != 5.0 * (number * number + number):
+                        wrong.append(got)
+
+            threads = [threading.Thread(target=steps, args=(n,)) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert not wrong
+
+    # ----------------------------------------------------------------------------- errors
+
+    @rows("S12")
+    def test_an_error_names_node_and_device(self, host: Host, name: str, config: Any) -> None:
+        """What a kernel refuses is told with its place, and the session goes on."""
+        graph, x, _, y = _small(name)
+        with Session(graph=graph, host=host, config=config) as session:
+            with pytest.raises(errors.OpError) as caught:
+                session.run(y, {x: np.ones((2, 5), np.float32)})
+            assert caught.value.node == "product", str(caught.value)
+            assert str(parse_device_name(name).type) in str(caught.value.device)
+            assert session.run(y, {x: _X}).shape == (2, 2)
+
+    @rows("E8", "S12")
+    def test_a_kernel_that_breaks_is_an_error_and_no_more(
+        self, host: Host, name: str, kind: str, config: Any
+    ) -> None:
+        """A failing device fails its step, with the node's name, and works again afterwards."""
+        faults = Faults(fail_at="product")
+        graph, x, _, y = _small(name)
+        with Session(graph=graph, host=with_faults(host, kind, faults), config=config) as session:
+            with pytest.raises(errors.OpError, match="fallen off the bus") as caught:
+                within(lambda: session.run(y, {x: _X}), "a step whose kernel fails")
+            assert caught.value.node == "product"
+            faults.fail_at = None
+            assert session.run(y, {x: _X}).shape == (2, 2)
+
+    @rows("E8", "R1")
+    def test_a_broken_link_is_an_error(self, host: Host, name: str, kind: str, config: Any) -> None:
+        """A copy that fails, in or out, fails the step; the next one works."""
+        faults = Faults()
+        graph, x, _, y = _small(name)
+        with Session(graph=graph, host=with_faults(host, kind, faults), config=config) as session:
+            if session._impl.devices.matching(name)[0].is_host_memory:  # noqa: SLF001
+                pytest.skip("nothing is copied to or from the device")
+            for fault in ("fail_copy_in", "fail_copy_out"):
+                session.run(y, {x: _X})
+                setattr(faults, fault, True)
+                with pytest.raises(errors.UnavailableError, match="the link"):
+                    within(lambda: session.run(y, {x: _X}), f"a step under {fault}")
+                setattr(faults, fault, False)
+            assert session.run(y, {x: _X}).shape == (2, 2)
+
+    @rows("S12")
+    def test_out_of_memory_is_told(self, host: Host, name: str, kind: str, config: Any) -> None:
+        """Memory that is used up is RESOURCE_EXHAUSTED, and fails the step alone."""
+        faults = Faults(memory_limit=100)
+        graph, x, _, y = _small(name)
+        with Session(graph=graph, host=with_faults(host, kind, faults), config=config) as session:
+            with pytest.raises(errors.ResourceExhaustedError):
+                _run_often(session, y, {x: _X})
+            faults.memory_limit = 0
+            assert session.run(y, {x: _X}).shape == (2, 2)
+
+    @rows("S6", "R1", "E13")
+    def test_a_lost_transfer_ends_the_step(
+        self, host: Host, name: str, kind: str, config: Any
+    ) -> None:
+        """What was sent and never arrives ends the step, by its deadline at the latest."""
+        faults = Faults(lose_transfers=True)
+        graph = Graph()
+        with graph.as_default():
+            x = graph.placeholder("float32", [None], name="x")
+            with graph.device(name):
+                a = x * 2.0
+            other = "/device:CPU:0" if kind != "CPU" else "/device:CPU:1"
+            with graph.device(other):
+                y = array.identity(a + 1.0, name="y")
+        config.device_count["CPU"] = 2
+        options = proto.RunOptions(timeout_in_ms=200)
+        with Session(graph=graph, host=with_faults(host, kind, faults), config=config) as session:
+            with pytest.raises((errors.DeadlineExceededError, errors.InternalError)) as caught:
+                within(lambda: session.run(y, {x: [1]}, options=options), "a step that lost")
+            assert isinstance(caught.value, errors.DeadlineExceededError) or (
+                "stuck" in caught.value.message
+            )
+            faults.lose_transfers = False
+            assert session.run(y, {x: [1]}).tolist() == [3.0]
+
+    @rows("E5", "S11")
+    def test_a_slow_kernel_holds_its_own_step_only(
+        self, host: Host, name: str, kind: str, config: Any
+    ) -> None:
+        """While one step waits for a kernel, another one of the session runs to its end."""
+        faults = Faults(delay_at="product")
+        graph, x, relu, y = _small(name)
+        slow: list[Any] = []
+        with Session(graph=graph, host=with_faults(host, kind, faults), config=config) as session:
+            session.run(relu, {x: _X})
+            thread = threading.Thread(target=lambda: slow.append(session.run(y, {x: _X})))
+            thread.start()
+            assert faults.has_arrived.wait(30), "the slow kernel was never called"
+            try:
+                got = within(lambda: session.run(relu, {x: _X}), "a step beside a slow one", 10)
+            finally:
+                faults.let_go()
+                thread.join()
+        assert got.shape == _X.shape
+        assert slow[0].shape == (2, 2)
+
+
+_X = np.array([[1, -2, 3], [0.5, 0, -1]], np.float32)
+_W = np.array([[1, 0], [2, -1], [0.5, 4]], np.float32)
+
+
+def _small(name: str) -> tuple[Graph, Tensor, Tensor, Tensor]:
+    """Return a graph with its input and two results, one behind a node named "product"."""
+    graph = Graph()
+    with graph.as_default(), graph.device(name):
+        x = graph.placeholder("float32", name="x")
+        relu = nn.relu(x, name="relu")
+        y = math.mat_mul(x, graph.constant(_W), name="product")
+    return graph, x, relu, y
+
+
+def _run_often(session: Session, fetch: Tensor, feeds: Any) -> None:
+    for _ in range(20):
+        session.run(fetch, feeds)
+
+
+def array_shape(graph: Graph, tensor: Tensor) -> Tensor:
+    """Return the shape of a tensor as a node of its own."""
+    with graph.as_default():
+        return array.shape(tensor)
+
+
+def _layouts(dtype: Any) -> list[Any]:
+    """Return arrays of many shapes and memory layouts."""
+    whole = np.arange(24).astype(dtype).reshape(4, 6)
+    found = [whole[0, 0], whole, whole[::2], whole[:, ::-1], whole.T, whole[:0], whole.reshape(24)]
+    if np.issubdtype(dtype, np.floating):
+        found.append(np.array([np.nan, np.inf, -np.inf, -0.0], dtype))
+    return [np.asarray(value) for value in found]
+
+
+def _bits(value: Any) -> bytes:
+    return np.ascontiguousarray(value).tobytes()

@@ -1,0 +1,478 @@
+"""`ExecutorTests`: what every executor must do (rows E1, E6-E8, E11, E13, S6, S8)."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pytest
+
+from graphmill import errors, proto
+from graphmill.graph.builder import Graph
+from graphmill.graph.cond import cond
+from graphmill.graph.while_loop import while_loop
+from graphmill.ops import array, control_flow, math, state
+from graphmill.plugin.host import Host
+from graphmill.session.session import Session
+from graphmill.testing import boxed_device
+from graphmill.testing.conformance.rows import rows
+from graphmill.testing.control_flow import random_program
+from graphmill.testing.executor_probe import ProbeOps, probed
+from graphmill.testing.graphs import random_graph
+from graphmill.testing.patience import within
+from graphmill.testing.reference import ReferenceSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphmill.graph.tensor import Tensor
+    from graphmill.testing.executor_probe import ProbedFactory
+
+
+class ExecutorTests:
+    """Hold an executor to what sessions expect of it.
+
+        class TestMyExecutor(ExecutorTests):
+            executor_type = "MINE"
+
+    Each test also looks whether `done` was called once a run, after the last kernel had ended. A
+    step that hangs fails its test after half a minute.
+
+    Attributes:
+        executor_type: its name; by default what `--graphmill-executor` says.
+        runs_control_flow: whether it runs loops and conditionals of version 1. If not, it must
+            refuse a graph that has them with a reason.
+        runs_transfers: whether it runs partitions that receive from others, and partial runs.
+        seeds: how many random graphs, programs and schedules are tried.
+        settings: `ConfigProto` fields that its sessions need.
+    """
+
+    graphmill_suite: ClassVar[str] = "ExecutorTests"
+    executor_type: ClassVar[str | None] = None
+    runs_control_flow: ClassVar[bool] = True
+    runs_transfers: ClassVar[bool] = True
+    seeds: ClassVar[int] = 12
+    settings: ClassVar[dict[str, Any]] = {}
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        """Make one test of each seed."""
+        if "seed" in metafunc.fixturenames:
+            metafunc.parametrize("seed", range(self.seeds))
+
+    @pytest.fixture
+    def plugins(self) -> list[object]:
+        """Give plugins that hosts of these tests have besides those installed."""
+        return []
+
+    @pytest.fixture
+    def probe_ops(self) -> ProbeOps:
+        """Give ops that wait and fail."""
+        return ProbeOps()
+
+    @pytest.fixture
+    def name(self, request: pytest.FixtureRequest) -> str:
+        """Give the executor's name."""
+        given = request.config.getoption("--graphmill-executor")
+        found = given if self.executor_type is None else self.executor_type
+        if found is None:
+            pytest.skip("no executor is named: set `executor_type`, or give --graphmill-executor")
+        return str(found)
+
+    @pytest.fixture
+    def watched(
+        self, plugins: list[object], probe_ops: ProbeOps, name: str
+    ) -> Iterator[tuple[Host, ProbedFactory]]:
+        """Give a host whose executors are watched; what they did wrong fails the test."""
+        host, probe = probed(Host(plugins=[*plugins, probe_ops, boxed_device]), name, probe_ops)
+        yield host, probe
+        assert not probe.problems(), probe.problems()
+
+    @pytest.fixture
+    def host(self, watched: tuple[Host, ProbedFactory]) -> Host:
+        """Give the host of the tests."""
+        return watched[0]
+
+    @pytest.fixture
+    def config(self, name: str) -> Any:
+        """Give the configuration that asks for the executor."""
+        made = proto.ConfigProto(**self.settings)
+        made.experimental.executor_type = name
+        return made
+
+    # ------------------------------------------------------------------------- plain graphs
+
+    @rows("E6", "S6")
+    def test_random_graphs(self, seed: int, host: Host, config: Any) -> None:
+        """Random graphs give what the naive evaluator gives."""
+        made = random_graph(seed, host.ops)
+        wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
+        with Session(graph=made.graph_def, host=host, config=config) as session:
+            for _ in range(2):
+                fetches = list(made.fetches)
+                got = within(lambda: session.run(fetches, made.feeds), f"a step of {made.name}")  # noqa: B023
+                _check_same(made.name, fetches, wanted, got)
+
+    @rows("E5", "E6")
+    def test_kernels_may_end_in_any_order(self, seed: int, host: Host, config: Any) -> None:
+        """Asynchronous kernels that end in the order of a seed do not change the result."""
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            x = graph.placeholder("float32", [], name="x")
+            layer = [x * float(i + 1) for i in range(6)]
+            for depth in range(3):
+                later = [_probe(graph, "Later", t, seed=seed + depth) for t in layer]
+                layer = [later[i] + later[(i + 1 + depth) % 6] for i in range(6)]
+            total = math.add_n(layer, name="total")
+        with Session(graph=graph, host=host, config=config) as session:
+            got = within(lambda: session.run(total, {x: 1.0}), "a step of waiting kernels")
+        assert got == 21 * 8
+
+    @rows("E6")
+    def test_every_node_runs_once(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
+        """A node with many consumers runs once a step, and only if the step needs it."""
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            x = graph.placeholder("float32", [], name="x")
+            counted = _probe(graph, "Count", x, name="counted")
+            _probe(graph, "Count", x, name="unneeded")
+            y = counted * 2.0 + counted * counted
+        with Session(graph=graph, host=host, config=config) as session:
+            assert within(lambda: session.run(y, {x: 3.0}), "a step") == 15.0
+            session.run(y, {x: 3.0})
+        assert probe_ops.calls == {"counted": 2}
+
+    @rows("E6")
+    def test_control_edges_order_effects(self, host: Host, config: Any) -> None:
+        """A node waits for what it has control edges from; side effects without outputs run."""
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            v = state.var_handle_op(dtype="int32", shape=(), shared_name="v")
+            start = state.assign_variable_op(v, 1)
+            with graph.control_dependencies([start]):
+                added = state.assign_add_variable_op(v, 10)
+            with graph.control_dependencies([added]):
+                read = state.read_variable_op(v, dtype="int32")
+        with Session(graph=graph, host=host, config=config) as session:
+            for _ in range(3):
+                assert within(lambda: session.run(read), "a step with control edges") == 11
+
+    @rows("E6", "E11")
+    def test_references_are_read_when_they_are_wanted(self, host: Host, config: Any) -> None:
+        """Variables of TensorFlow 1: an unset one is an error, a set one keeps its value."""
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            ref = state.variable_v2(shape=(), dtype="float32", name="ref")
+            start = state.assign(ref, 2.0)
+            more = state.assign_add(ref, 3.0)
+            twice = array.identity(ref) * 2.0
+        with Session(graph=graph, host=host, config=config) as session:
+            with pytest.raises(errors.FailedPreconditionError, match="uninitialized"):
+                within(lambda: session.run(twice), "a step that reads nothing")
+            session.run(start.op)
+            assert session.run(more) == 5.0
+            assert session.run(twice) == 10.0
+
+    @rows("E6")
+    def test_a_deep_graph(self, host: Host, config: Any) -> None:
+        """Nothing depends on recursion."""
+        made = random_graph(3, host.ops, nodes=2500)
+        wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
+        with Session(graph=made.graph_def, host=host, config=config) as session:
+            fetches = list(made.fetches)
+            got = within(lambda: session.run(fetches, made.feeds), "a step of 2500 nodes")
+        _check_same(made.name, fetches, wanted, got)
+
+    @rows("S6")
+    def test_overlapping_steps(self, host: Host, config: Any) -> None:
+        """Steps of several threads over one executor do not mix."""
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            x = graph.placeholder("float32", [], name="x")
+            y = _probe(graph, "Later", x * x, seed=1) + _probe(graph, "Later", x, seed=2)
+        wrong: list[float] = []
+        with Session(graph=graph, host=host, config=config) as session:
+            call = session.make_callable(y, [x])
+
+            def steps(number: int) -> None:
+                for _ in range(10):
+                    got = float(call(np.float32(number)))
+                    if got != number * number + number:
+                        wrong.append(got)
+
+            threads = [threading.Thread(target=steps, args=(n,), daemon=True) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                within(thread.join, "overlapping steps")
+        assert not wrong
+
+    # ------------------------------------------------------------------------- control flow
+
+    @rows("E7", "E4")
+    def test_random_programs(self, seed: int, host: Host, config: Any) -> None:
+        """Nested loops, conditionals and effects give what plain Python gives."""
+        self._needs_control_flow()
+        program = random_program(seed, depth=3)
+        graph = Graph(ops=host.ops)
+        built = program.build(graph)
+        with Session(graph=graph, host=host, config=config) as session:
+            for x in (0, 5):
+                got = within(lambda: built.run(session, x), f"a step of {program.name}")  # noqa: B023
+                assert got == program.expected(x), program.name
+
+    @rows("E7")
+    def test_dead_tokens(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
+        """What hangs on a branch that is not taken does not run, however far away it is."""
+        self._needs_control_flow()
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            p = graph.placeholder("bool", [], name="p")
+            x = graph.placeholder("float32", [], name="x")
+            switch = control_flow.switch(x, p)
+            dead = _probe(graph, "Count", switch.output_false, name="when_false")
+            for _ in range(5):
+                dead = dead + 1.0
+            alive = _probe(graph, "Count", switch.output_true, name="when_true")
+            merged = control_flow.merge([dead, alive])
+            y = merged.output + 0.0
+        with Session(graph=graph, host=host, config=config) as session:
+            assert within(lambda: session.run(y, {p: True, x: 2.0}), "a dead branch") == 2.0
+            assert probe_ops.calls == {"when_true": 1}
+            index = session.run(merged.value_index, {p: False, x: 2.0})
+            assert (index, probe_ops.calls["when_false"]) == (0, 1)
+            with pytest.raises(errors.OpError, match=r"dead|not evaluated|did not return"):
+                within(lambda: session.run(dead, {p: True, x: 2.0}), "the fetch of a dead tensor")
+
+    @rows("E7")
+    def test_a_control_edge_from_a_dead_node_kills(
+        self, host: Host, config: Any, probe_ops: ProbeOps
+    ) -> None:
+        """A control edge carries deadness too; a ControlTrigger stops it."""
+        self._needs_control_flow()
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            p = graph.placeholder("bool", [], name="p")
+            x = graph.placeholder("float32", [], name="x")
+            off = array.identity(control_flow.switch(x, p).output_false)
+            with graph.control_dependencies([off]):
+                _probe(graph, "Count", x, name="after_dead")
+                trigger = graph.create_op("ControlTrigger", [])
+            with graph.control_dependencies([trigger]):
+                after = _probe(graph, "Count", x, name="after_trigger")
+        with Session(graph=graph, host=host, config=config) as session:
+            targets = [graph.node("after_dead"), after.op]
+            within(lambda: session.run(targets, {p: True, x: 1.0}), "dead control edges")
+        assert probe_ops.calls == {"after_trigger": 1}
+
+    @rows("E7")
+    @pytest.mark.parametrize("parallel", [1, 10])
+    def test_iterations_may_overlap(self, parallel: int, host: Host, config: Any) -> None:
+        """Loops whose bodies wait end right, with one iteration at a time and with ten."""
+        self._needs_control_flow()
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            n = graph.placeholder("int32", [], name="n")
+            _, total = while_loop(
+                lambda i, _: math.less(i, n),
+                lambda i, t: (i + 1, t + _probe(graph, "Later", i * i, seed=4)),
+                [0, 0],
+                parallel_iterations=parallel,
+            )
+        with Session(graph=graph, host=host, config=config) as session:
+            got = within(lambda: session.run(total, {n: 20}), "a loop that waits")
+        assert got == sum(i * i for i in range(20))
+
+    @rows("E1")
+    def test_what_it_cannot_run_is_refused(self, host: Host, config: Any) -> None:
+        """An executor without control flow says so before the step, and names a node."""
+        if self.runs_control_flow:
+            pytest.skip("it runs control flow")
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            p = graph.placeholder("bool", [], name="p")
+            y = cond(p, lambda: graph.constant(1.0), lambda: graph.constant(2.0))
+        refusals = (errors.UnimplementedError, errors.InvalidArgumentError)
+        with (
+            Session(graph=graph, host=host, config=config) as session,
+            pytest.raises(refusals) as caught,
+        ):
+            within(lambda: session.run(y, {p: True}), "a step that is refused")
+        assert caught.value.node
+
+    # ------------------------------------------------------------------ errors, cancellation
+
+    @rows("E8", "S12")
+    def test_the_first_error_is_told(self, host: Host, config: Any) -> None:
+        """An error carries node, op and device, and the session goes on."""
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            x = graph.placeholder("float32", [], name="x")
+            y = _probe(graph, "Fail", x, name="culprit") + 1.0
+            z = x * 2.0
+        with Session(graph=graph, host=host, config=config) as session:
+            with pytest.raises(errors.DataLossError, match="lost it") as caught:
+                within(lambda: session.run(y, {x: 1.0}), "a step that fails")
+            assert (caught.value.node, caught.value.op) == ("culprit", "Probe>Fail")
+            assert "CPU:0" in str(caught.value.device)
+            assert session.run(z, {x: 2.0}) == 4.0
+
+    @rows("E8", "E13")
+    def test_an_error_ends_what_waits(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
+        """The first error cancels kernels that wait; the step ends after the last of them."""
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            x = graph.placeholder("float32", [], name="x")
+            waits = [_probe(graph, "Wait", x, name=f"wait{i}") for i in range(3)]
+            fails = _probe(graph, "Fail", _probe(graph, "Later", x, seed=1), name="culprit")
+            y = math.add_n([*waits, fails])
+        if not self.runs_transfers:
+            pytest.skip("it waits for one kernel after the other")
+        with (
+            Session(graph=graph, host=host, config=config) as session,
+            pytest.raises(errors.DataLossError) as caught,
+        ):
+            within(lambda: session.run(y, {x: 1.0}), "a step with waiting kernels that fails")
+        assert caught.value.node == "culprit"
+        assert probe_ops.waiting == 0
+
+    @rows("E13", "S6")
+    def test_a_deadline_ends_a_step(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
+        """A step that waits ends at its deadline with DEADLINE_EXCEEDED; the next one works."""
+        graph, x, y, z = _waiting(host)
+        options = proto.RunOptions(timeout_in_ms=50)
+        with Session(graph=graph, host=host, config=config) as session:
+            with pytest.raises(errors.DeadlineExceededError):
+                within(lambda: session.run(y, {x: 1.0}, options=options), "a step past its time")
+            assert session.run(z, {x: 2.0}) == 4.0
+        assert probe_ops.waiting == 0
+
+    @rows("E13", "S11")
+    def test_closing_the_session_wakes_a_step(
+        self, host: Host, config: Any, probe_ops: ProbeOps
+    ) -> None:
+        """A step that waits when its session is closed ends with CANCELLED."""
+        graph, x, y, _ = _waiting(host)
+        session = Session(graph=graph, host=host, config=config)
+        outcome: list[BaseException] = []
+
+        def step() -> None:
+            try:
+                session.run(y, {x: 1.0})
+            except errors.OpError as error:
+                outcome.append(error)
+
+        thread = threading.Thread(target=step, daemon=True)
+        thread.start()
+        assert probe_ops.has_begun.wait(30)
+        within(session.close, "closing a session whose step waits")
+        within(thread.join, "a step whose session was closed")
+        assert isinstance(outcome[0], errors.CancelledError)
+
+    # ----------------------------------------------------------- transfers and partial runs
+
+    @rows("E9", "R1", "P3")
+    def test_partitions_run_together(self, seed: int, host: Host, config: Any) -> None:
+        """A random graph cut over three devices gives what the naive evaluator gives."""
+        self._needs_transfers()
+        made = random_graph(seed, host.ops)
+        wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
+        config.device_count["CPU"] = 3
+        for index, node in enumerate(made.graph_def.node):
+            node.device = f"/device:CPU:{(index * 7 + seed) % 3}"
+        with Session(graph=made.graph_def, host=host, config=config) as session:
+            fetches = list(made.fetches)
+            got = within(lambda: session.run(fetches, made.feeds), f"{made.name} on 3 devices")
+        _check_same(made.name, fetches, wanted, got)
+
+    @rows("E7", "E9", "P3")
+    def test_a_loop_crosses_devices(self, host: Host, config: Any) -> None:
+        """A loop whose body is on another device ends right, also with no trip."""
+        self._needs_transfers()
+        self._needs_control_flow()
+        config.device_count["CPU"] = 2
+        graph = Graph(ops=host.ops)
+
+        def body(i: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+            with graph.device("/device:CPU:1"):
+                doubled = t * 2.0
+            return i + 1, doubled
+
+        with graph.as_default(), graph.device("/device:CPU:0"):
+            n = graph.placeholder("int32", [], name="n")
+            _, total = while_loop(lambda i, _: math.less(i, n), body, [0, 1.0])
+        with Session(graph=graph, host=host, config=config) as session:
+            for trips in (6, 0):
+                got = within(lambda: session.run(total, {n: trips}), "a loop on two devices")  # noqa: B023
+                assert got == 2.0**trips
+
+    @rows("S8")
+    def test_partial_runs(self, host: Host, config: Any) -> None:
+        """A step that is fed piece by piece gives each result as soon as it can."""
+        self._needs_transfers()
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            a = graph.placeholder("float32", [], name="a")
+            b = graph.placeholder("float32", [], name="b")
+            first = a * 2.0
+            second = first + b
+        with Session(graph=graph, host=host, config=config) as session:
+            handles = [session.partial_run_setup([first, second], [a, b]) for _ in range(2)]
+            for offset, handle in enumerate(handles):
+                got = within(
+                    lambda: session.partial_run(handle, first, {a: 1.0 + offset}),  # noqa: B023
+                    "the first half of a partial run",
+                )
+                assert got == 2.0 * (1 + offset)
+            for offset, handle in enumerate(handles):
+                got = within(
+                    lambda: session.partial_run(handle, second, {b: 10.0}),  # noqa: B023
+                    "the second half of a partial run",
+                )
+                assert got == 2.0 * (1 + offset) + 10
+
+    @rows("E12")
+    def test_statistics_name_the_nodes(self, host: Host, config: Any) -> None:
+        """A traced step tells when each node ran."""
+        graph = Graph(ops=host.ops)
+        with graph.as_default():
+            x = graph.placeholder("float32", [], name="x")
+            y = math.mul(x, x, name="squared")
+        options = proto.RunOptions(trace_level=proto.RunOptions.FULL_TRACE)
+        metadata = proto.RunMetadata()
+        with Session(graph=graph, host=host, config=config) as session:
+            session.run(y, {x: 3.0}, options=options, run_metadata=metadata)
+        ran = {n.node_name for d in metadata.step_stats.dev_stats for n in d.node_stats}
+        if not ran:
+            pytest.skip("the executor collects no statistics")
+        assert "squared" in ran
+
+    def _needs_control_flow(self) -> None:
+        if not self.runs_control_flow:
+            pytest.skip("it runs no control flow of version 1")
+
+    def _needs_transfers(self) -> None:
+        if not self.runs_transfers:
+            pytest.skip("it receives nothing from other partitions")
+
+
+def _probe(graph: Graph, op: str, x: Tensor, name: str | None = None, **attrs: Any) -> Tensor:
+    node = graph.create_op(f"Probe>{op}", [x], attrs, name=name)
+    return graph.outputs_of(node)[0]
+
+
+def _waiting(host: Host) -> tuple[Graph, Tensor, Tensor, Tensor]:
+    """Return a graph, its input, a result that never comes, and one that does."""
+    graph = Graph(ops=host.ops)
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        y = _probe(graph, "Wait", x, name="wait") + 1.0
+        z = x * 2.0
+    return graph, x, y, z
+
+
+def _check_same(name: str, fetches: list[str], wanted: Any, got: Any) -> None:
+    for fetch, want, have in zip(fetches, wanted, got, strict=True):
+        where = f"{name}, {fetch}"
+        assert np.asarray(have).dtype == np.asarray(want).dtype, where
+        np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6, err_msg=where)

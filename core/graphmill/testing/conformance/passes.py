@@ -1,0 +1,148 @@
+"""`PassTests`: what every graph pass must leave as it is (row P4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pytest
+
+from graphmill import proto
+from graphmill.graph.builder import Graph
+from graphmill.plugin.host import Host
+from graphmill.session.session import Session
+from graphmill.testing.conformance.rows import rows
+from graphmill.testing.control_flow import random_program
+from graphmill.testing.executor_probe import ProbeOps
+from graphmill.testing.graphs import random_graph
+from graphmill.testing.passes import pass_names, without_passes
+from graphmill.testing.patience import within
+
+if TYPE_CHECKING:
+    from graphmill.graph.tensor import Tensor
+
+
+class PassTests:
+    """Hold a graph pass to the meaning of graphs.
+
+        class TestMyPass(PassTests):
+            pass_name = "fuse_everything"
+
+    Each test runs a graph with no pass at all and with this one alone, and compares.
+
+    Attributes:
+        pass_name: its name.
+        seeds: how many random graphs and programs are tried.
+        settings: `ConfigProto` fields that switch the pass on.
+    """
+
+    graphmill_suite: ClassVar[str] = "PassTests"
+    pass_name: ClassVar[str] = ""
+    seeds: ClassVar[int] = 25
+    settings: ClassVar[dict[str, Any]] = {}
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        """Make one test of each seed."""
+        if "seed" in metafunc.fixturenames:
+            metafunc.parametrize("seed", range(self.seeds))
+
+    @pytest.fixture
+    def plugins(self) -> list[object]:
+        """Give plugins that hosts of these tests have besides those installed."""
+        return []
+
+    @pytest.fixture
+    def probe_ops(self) -> ProbeOps:
+        """Give ops that count how often they run."""
+        return ProbeOps()
+
+    @pytest.fixture
+    def hosts(self, plugins: list[object], probe_ops: ProbeOps) -> tuple[Host, Host]:
+        """Give a host without passes, and one with the tested pass alone."""
+        host = Host(plugins=[*plugins, probe_ops])
+        names = pass_names(host)
+        assert self.pass_name in names, f"there is no pass {self.pass_name!r}, only {names}"
+        others = [name for name in names if name != self.pass_name]
+        return without_passes(host, names), without_passes(host, others)
+
+    @pytest.fixture
+    def config(self) -> Any:
+        """Give the configuration of the sessions."""
+        return proto.ConfigProto(**self.settings)
+
+    @rows("P4")
+    def test_random_graphs_mean_the_same(
+        self, seed: int, hosts: tuple[Host, Host], config: Any
+    ) -> None:
+        """Values, dtypes and shapes of random graphs stay, in a second step too."""
+        made = random_graph(seed, hosts[0].ops)
+        fetches = list(made.fetches)
+        wanted, got = (_run(host, config, made.graph_def, fetches, made.feeds) for host in hosts)
+        for fetch, want, have in zip(fetches * 2, wanted, got, strict=True):
+            where = f"{made.name}, {fetch}"
+            assert np.asarray(have).dtype == np.asarray(want).dtype, where
+            np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6, err_msg=where)
+
+    @rows("P4", "E7")
+    def test_random_programs_mean_the_same(
+        self, seed: int, hosts: tuple[Host, Host], config: Any
+    ) -> None:
+        """Loops, conditionals and effects stay what they were."""
+        program = random_program(seed, depth=3)
+        graph = Graph()
+        built = program.build(graph)
+        with Session(graph=graph, host=hosts[1], config=config) as session:
+            got = within(lambda: built.run(session, 3), f"a step of {program.name}")
+        assert got == program.expected(3), program.name
+
+    @rows("P4")
+    def test_effects_are_neither_lost_nor_doubled(
+        self, hosts: tuple[Host, Host], config: Any, probe_ops: ProbeOps
+    ) -> None:
+        """Stateful nodes that look alike run each, and once a step."""
+        graph = Graph(ops=hosts[1].ops)
+        with graph.as_default():
+            x = graph.constant(2.0)
+            counted = [_count(graph, x, f"count{i}") for i in range(3)]
+            y = counted[0] + counted[1]
+        with Session(graph=graph, host=hosts[1], config=config) as session:
+            for _ in range(2):
+                assert session.run(y, targets=[counted[2].op]) == 4.0
+        assert probe_ops.calls == {"count0": 2, "count1": 2, "count2": 2}
+
+    @rows("P4")
+    def test_what_nobody_needs_does_not_run(
+        self, hosts: tuple[Host, Host], config: Any, probe_ops: ProbeOps
+    ) -> None:
+        """A pass brings nothing back that the step does not ask for."""
+        graph = Graph(ops=hosts[1].ops)
+        with graph.as_default():
+            x = graph.constant(2.0)
+            _count(graph, x, "unneeded")
+            y = x * 3.0
+        with Session(graph=graph, host=hosts[1], config=config) as session:
+            assert session.run(y) == 6.0
+        assert probe_ops.calls == {}
+
+    @rows("P4", "S6")
+    def test_feeds_of_inner_tensors_count(self, hosts: tuple[Host, Host], config: Any) -> None:
+        """A tensor that is fed is not computed, also if it is a constant."""
+        graph = Graph(ops=hosts[1].ops)
+        with graph.as_default():
+            a = graph.constant(2.0, name="a")
+            b = a * 3.0
+            c = b + a
+        with Session(graph=graph, host=hosts[1], config=config) as session:
+            assert session.run(c) == 8.0
+            assert session.run(c, {a: 10.0}) == 40.0
+            assert session.run([b, c], {b: 1.0}) == [1.0, 3.0]
+
+
+def _run(host: Host, config: Any, graph: Any, fetches: list[str], feeds: Any) -> list[Any]:
+    with Session(graph=graph, host=host, config=config) as session:
+        return [value for _ in range(2) for value in session.run(fetches, feeds)]
+
+
+def _count(graph: Graph, x: Tensor, name: str) -> Tensor:
+    node = graph.create_op("Probe>Count", [x], name=name)
+    return graph.outputs_of(node)[0]

@@ -1,0 +1,176 @@
+"""`RendezvousTests`: what every rendezvous must do (row R1)."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pytest
+
+from graphmill import errors
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.rendezvous import HOST, RendezvousKey, TransferArgs
+from graphmill.testing.conformance.rows import rows
+from graphmill.testing.patience import within
+
+if TYPE_CHECKING:
+    from graphmill.runtime.rendezvous import Rendezvous
+
+_A = "/job:localhost/replica:0/task:0/device:CPU:0"
+_B = "/job:localhost/replica:0/task:0/device:CPU:1"
+
+
+class RendezvousTests:
+    """Hold a rendezvous to its contract; override `rendezvous`.
+
+    A rendezvous between processes gives one end here and overrides `receiver` with the other.
+    """
+
+    graphmill_suite: ClassVar[str] = "RendezvousTests"
+
+    @pytest.fixture
+    def rendezvous(self) -> Rendezvous:
+        """Give a fresh rendezvous, where values are sent."""
+        raise NotImplementedError("override the fixture `rendezvous`")
+
+    @pytest.fixture
+    def receiver(self, rendezvous: Rendezvous) -> Rendezvous:
+        """Give where they are received; by default the same."""
+        return rendezvous
+
+    @rows("R1")
+    def test_send_first(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
+        """A value waits for its receiver."""
+        rendezvous.send(_key("e"), HOST, np.float32(3))
+        assert within(lambda: receiver.recv(_key("e"), HOST), "a receive") == (3, False)
+
+    @rows("R1")
+    def test_receive_first(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
+        """A receiver waits for its value."""
+        got = _Receiver(receiver, _key("e"))
+        assert not got.came.is_set()
+        rendezvous.send(_key("e"), HOST, np.float32(3))
+        assert got.result() == (3, False, None)
+
+    @rows("R1", "E7")
+    def test_deadness_crosses(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
+        """A dead value is received as dead."""
+        rendezvous.send(_key("e"), HOST, None, is_dead=True)
+        assert _Receiver(receiver, _key("e")).result() == (None, True, None)
+
+    @rows("R1")
+    def test_keys_are_apart(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
+        """Edges, iterations and directions each have their own value."""
+        keys = [_key("e"), _key("f"), _key("e", "w:1"), _key("e", "w:2"), _key("e", source=_B)]
+        for number, key in enumerate(keys):
+            rendezvous.send(key, HOST, np.int32(number))
+        for number, key in reversed(list(enumerate(keys))):
+            assert within(lambda: receiver.recv(key, HOST), "a receive")[0] == number  # noqa: B023
+
+    @rows("R1")
+    def test_a_second_send_is_refused(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
+        """A key takes one value; the first is kept."""
+        rendezvous.send(_key("e"), HOST, np.int32(1))
+        with pytest.raises(errors.AbortedError):
+            rendezvous.send(_key("e"), HOST, np.int32(2))
+        assert within(lambda: receiver.recv(_key("e"), HOST), "a receive")[0] == 1
+
+    @rows("R1")
+    def test_a_second_receiver_is_refused(
+        self, rendezvous: Rendezvous, receiver: Rendezvous
+    ) -> None:
+        """Of two that wait for a key, the second is told, the first is served."""
+        first, second = _Receiver(receiver, _key("e")), _Receiver(receiver, _key("e"))
+        assert isinstance(second.result()[2], errors.AbortedError)
+        rendezvous.send(_key("e"), HOST, np.int32(1))
+        assert first.result() == (1, False, None)
+
+    @rows("R1", "E8")
+    def test_abort_wakes_everybody(self, receiver: Rendezvous) -> None:
+        """After `start_abort` all that wait and all calls get its error, marked as derived."""
+        waiting = [_Receiver(receiver, _key(name)) for name in "abc"]
+        receiver.start_abort(errors.DataLossError("first"))
+        receiver.start_abort(errors.InternalError("second"))
+        for one in [*waiting, _Receiver(receiver, _key("d"))]:
+            error: Any = one.result()[2]
+            assert isinstance(error, errors.DataLossError)
+            assert error.is_derived
+            assert "first" in error.message
+
+    @rows("R1", "E13")
+    def test_cancellation_ends_a_wait(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
+        """A receiver that is cancelled is told once; the value may still be sent."""
+        manager = CancellationManager()
+        got = _Receiver(receiver, _key("e"), TransferArgs(cancellation=manager))
+        manager.start_cancel()
+        assert isinstance(got.result()[2], errors.CancelledError)
+        rendezvous.send(_key("e"), HOST, np.int32(1))
+        assert within(lambda: receiver.recv(_key("e"), HOST), "a receive")[0] == 1
+        assert got.calls == 1
+
+    @rows("R1", "E13")
+    def test_a_wait_after_cancellation_ends_at_once(self, receiver: Rendezvous) -> None:
+        """Whoever comes too late does not wait."""
+        manager = CancellationManager()
+        manager.start_cancel()
+        got = _Receiver(receiver, _key("e"), TransferArgs(cancellation=manager))
+        assert isinstance(got.result()[2], errors.CancelledError)
+
+    @rows("R1")
+    @pytest.mark.parametrize("seed", range(3))
+    def test_threads_lose_nothing(
+        self, seed: int, rendezvous: Rendezvous, receiver: Rendezvous
+    ) -> None:
+        """Senders and receivers in random order, in several threads, pair up one to one."""
+        draw = random.Random(seed)
+        keys = [_key(f"e{number}") for number in range(120)]
+        got: list[_Receiver] = []
+
+        def send(part: list[str]) -> None:
+            for key in part:
+                rendezvous.send(key, HOST, key)
+
+        def receive(part: list[str]) -> None:
+            got.extend(_Receiver(receiver, key) for key in part)
+
+        threads = []
+        for work in (send, receive):
+            shuffled = draw.sample(keys, len(keys))
+            threads += [
+                threading.Thread(target=work, args=(shuffled[index::3],)) for index in range(3)
+            ]
+        draw.shuffle(threads)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(one.key for one in got) == sorted(keys)
+        assert all(one.result() == (one.key, False, None) for one in got)
+        assert all(one.calls == 1 for one in got)
+
+
+class _Receiver:
+    """One receive."""
+
+    def __init__(self, rendezvous: Rendezvous, key: str, args: TransferArgs = HOST) -> None:
+        self.key = key
+        self.calls = 0
+        self.came = threading.Event()
+        self._outcome: tuple[Any, bool, Any] = (None, False, None)
+        rendezvous.recv_async(key, args, self._done)
+
+    def _done(self, value: Any, is_dead: bool, error: BaseException | None) -> None:
+        self.calls += 1
+        self._outcome = (value, is_dead, error)
+        self.came.set()
+
+    def result(self) -> tuple[Any, bool, Any]:
+        assert self.came.wait(30), f"nothing came for {self.key}"
+        return self._outcome
+
+
+def _key(edge: str, frame: str = "0:0", source: str = _A) -> str:
+    target = _B if source == _A else _A
+    return str(RendezvousKey(source, 1, target, edge, frame))

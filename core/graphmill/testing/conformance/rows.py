@@ -1,0 +1,21 @@
+"""Say which rows of the runtime's specification a test shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROWS_ATTRIBUTE = "__graphmill_rows__"
+_Test = TypeVar("_Test", bound="Callable[..., Any]")
+
+
+def rows(*names: str) -> Callable[[_Test], _Test]:
+    """Declare that a test shows these rows ("R2"); the report of levels lists them."""
+
+    def declare(function: _Test) -> _Test:
+        setattr(function, ROWS_ATTRIBUTE, names)
+        return function
+
+    return declare

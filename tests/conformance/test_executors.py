@@ -1,0 +1,19 @@
+"""The built-in executors pass the suite that is shipped for others."""
+
+from __future__ import annotations
+
+from graphmill.testing.conformance import ExecutorTests
+
+
+class TestDefault(ExecutorTests):
+    executor_type = "DEFAULT"
+
+
+class TestInline(ExecutorTests):
+    executor_type = "INLINE"
+
+
+class TestSingleThreaded(ExecutorTests):
+    executor_type = "SINGLE_THREADED_EXECUTOR"
+    runs_control_flow = False
+    runs_transfers = False

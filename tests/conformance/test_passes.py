@@ -1,0 +1,25 @@
+"""The built-in passes pass the suite that is shipped for others."""
+
+from __future__ import annotations
+
+from graphmill.testing.conformance import PassTests
+
+
+class TestConstantFolding(PassTests):
+    pass_name = "constant_folding"
+    seeds = 10
+
+
+class TestCommonSubexpressions(PassTests):
+    pass_name = "common_subexpressions"
+    seeds = 10
+
+
+class TestIdentityPruning(PassTests):
+    pass_name = "identity_pruning"
+    seeds = 10
+
+
+class TestFunctionInlining(PassTests):
+    pass_name = "function_inlining"
+    seeds = 10
