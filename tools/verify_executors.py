@@ -1,6 +1,7 @@
 """Hold every executor to the naive evaluator on many random structured graphs, and to TensorFlow.
 
     python tools/verify_executors.py --seeds 0:100000
+    python tools/verify_executors.py --seeds 0:2000 --restless
     python tools/verify_executors.py --seeds 0:5000 --tensorflow
 
 CI does a few hundred of the same (tests/integration/test_structured_graphs.py). What was run with
@@ -21,7 +22,9 @@ from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.dead import DEAD
 from graphmill.testing.executor_check import find_difference, reference_values
+from graphmill.testing.restless import RestlessPlugin
 from graphmill.testing.structured_graphs import structured_graph
+from graphmill_plugins.default_executor import executor_state
 from graphmill_plugins.default_executor.seeded import SeededExecutorFactory
 
 if TYPE_CHECKING:
@@ -46,19 +49,27 @@ def main() -> int:
     parser.add_argument("--executors", default="DEFAULT,INLINE,SEEDED")
     parser.add_argument("--orders", type=int, default=2, help="random orders of each graph")
     parser.add_argument("--spread", type=int, default=4, help="each nth graph on three devices too")
+    parser.add_argument(
+        "--restless", action="store_true", help="let kernels end in threads of their own"
+    )
     parser.add_argument("--tensorflow", action="store_true", help="compare with TensorFlow only")
     arguments = parser.parse_args()
     first, last = map(int, arguments.seeds.split(":"))
-    host = Host(plugins=[Seeded()])
+    plugins: list[object] = [Seeded()]
+    if arguments.restless:
+        plugins.append(RestlessPlugin())
+        executor_state._WORTH_A_THREAD_NS = 0  # type: ignore[misc]
+    host = Host(plugins=plugins)
+    plain = Host()
     start, wrong, dead, steps = time.monotonic(), 0, 0, 0
     for seed in range(first, last):
         made = structured_graph(seed, host.ops)
-        wanted = reference_values(made, host)
+        wanted = reference_values(made, plain)
         dead += sum(value is DEAD for value in wanted.values())
         if arguments.tensorflow:
             found = [differs_from_tensorflow(made, wanted)]
         else:
-            found = check(seed, made, wanted, host, arguments)
+            found = check(seed, made, wanted, (host, plain), arguments)
         steps += len(found)
         for text in filter(None, found):
             wrong += 1
@@ -73,16 +84,21 @@ def main() -> int:
 
 
 def check(
-    seed: int, made: StructuredGraph, wanted: dict[str, Any], host: Host, arguments: Any
+    seed: int,
+    made: StructuredGraph,
+    wanted: dict[str, Any],
+    hosts: tuple[Host, Host],
+    arguments: Any,
 ) -> list[str]:
     """Return what is wrong in each executor, and on three devices now and then."""
+    host, plain = hosts
     found = []
     for executor in arguments.executors.split(","):
         times = arguments.orders if executor == "SEEDED" else 1
         found += [find_difference(made, wanted, host, executor) for _ in range(times)]
     if not seed % arguments.spread:
         spread = structured_graph(seed, host.ops, devices=CPUS)
-        values = reference_values(spread, host)
+        values = reference_values(spread, plain)
         found += [
             find_difference(spread, values, host, executor, len(CPUS))
             for executor in arguments.executors.split(",")

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+import graphmill
+from graphmill import proto
+from graphmill.graph.import_export import graph_to_graph_def
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.dead import DEAD
 from graphmill.testing.executor_check import find_difference, reference_values
+from graphmill.testing.restless import RestlessPlugin
 from graphmill.testing.structured_graphs import (
     StructuredGraph,
     structured_graph,
     structured_graphs,
 )
+from graphmill_plugins.default_executor import executor_state
 from graphmill_plugins.default_executor.seeded import SeededExecutorFactory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from graphmill.plugin.host import Host
 
@@ -84,3 +90,83 @@ def test_a_difference_is_told(host: Host) -> None:
     assert found.startswith("structured_graph(0, depth=3) in INLINE on 1 CPU: ")
     assert "not 12345" in found
     assert "is dead, but" in find_difference(made, {name: DEAD}, host, "INLINE")
+
+
+# ------------------------------------------------------------------------------- many orders, E5
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_e5_many_random_orders_of_one_graph(seed: int, host: Host) -> None:
+    """A hundred orders of each of ten graphs; the executor checks its invariants after each node.
+
+    More of them: `tools/verify_executors.py --orders`.
+    """
+    made = structured_graph(seed, host.ops)
+    wanted = alive(reference_values(made, host))
+    with open_session(made, host, "SEEDED") as session:
+        call = session.make_callable(list(wanted), list(made.feeds))
+        for _ in range(100):
+            assert call(*made.feeds.values()) == list(wanted.values())
+
+
+@pytest.fixture
+def restless_host(
+    make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Host]:
+    """Give a host whose kernels end in other threads, and go to the pool whenever they can."""
+    monkeypatch.setattr(executor_state, "_WORTH_A_THREAD_NS", 0)
+    plugin = RestlessPlugin()
+    yield make_host(plugin, Seeded())
+    plugin.close()
+
+
+@pytest.mark.parametrize("executor_type", EXECUTORS)
+def test_e5_e6_kernels_that_end_in_other_threads(executor_type: str, restless_host: Host) -> None:
+    host = restless_host
+    for seed in range(30):
+        for devices in ((), CPUS):
+            made = structured_graph(seed, host.ops, devices=devices)
+            wanted = reference_values(made, graphmill.default_host())
+            assert not find_difference(made, wanted, host, executor_type, len(CPUS))
+
+
+def test_e5_threads_run_one_session_at_once(restless_host: Host) -> None:
+    """Six threads run the steps of three sessions, each with kernels in threads of their own."""
+    host = restless_host
+    before = threading.active_count()
+    faults: list[str] = []
+
+    def work(session: graphmill.Session, made: StructuredGraph, wanted: dict[str, Any]) -> None:
+        for _ in range(40):
+            found = session.run(list(wanted), made.feeds)
+            if found != list(wanted.values()):
+                faults.append(f"{made.name}: {found}, not {wanted}")
+
+    threads, sessions = [], []
+    for seed in (3, 5, 8):
+        made = structured_graph(seed, host.ops, devices=CPUS[:2])
+        wanted = alive(reference_values(made, graphmill.default_host()))
+        sessions.append(open_session(made, host, "DEFAULT"))
+        threads += [
+            threading.Thread(target=work, args=(sessions[-1], made, wanted)) for _ in range(2)
+        ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for session in sessions:
+        session.close()
+    assert not faults
+    # The plugin's own threads, and those of the pool that the host's sessions share, may wait.
+    shared = host.thread_pools.get("", 0).num_started
+    assert threading.active_count() <= before + 2 + shared
+
+
+def alive(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not DEAD}
+
+
+def open_session(made: StructuredGraph, host: Host, executor_type: str) -> graphmill.Session:
+    config = proto.ConfigProto(device_count={"CPU": len(CPUS)})
+    config.experimental.executor_type = executor_type
+    return graphmill.Session(graph=graph_to_graph_def(made.graph), config=config, host=host)

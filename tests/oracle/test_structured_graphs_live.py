@@ -1,0 +1,35 @@
+"""TensorFlow runs random graphs of control flow as the naive evaluator does (E7).
+
+That holds the evaluator, which all executors are held to (tests/integration), to TensorFlow itself.
+Thousands more: `tools/verify_executors.py --tensorflow`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.runtime.dead import DEAD
+from graphmill.testing.executor_check import reference_values
+from graphmill.testing.structured_graphs import structured_graph
+
+pytestmark = pytest.mark.oracle
+SEEDS = 300
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_the_naive_evaluator_agrees_with_tensorflow(seed, tf, graphmill_host):
+    from graphmill.testing.tensorflow_oracle import session_config
+
+    made = structured_graph(seed, graphmill_host.ops)
+    content = graph_to_graph_def(made.graph).SerializeToString()
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(tf.compat.v1.GraphDef.FromString(content), name="")
+    with tf.compat.v1.Session(graph=graph, config=session_config()) as session:
+        for name, wanted in reference_values(made, graphmill_host).items():
+            if wanted is DEAD:
+                with pytest.raises(tf.errors.InvalidArgumentError, match="does not have value"):
+                    session.run(name, made.feeds)
+            else:
+                found = session.run(name, made.feeds)
+                assert (found, found.dtype) == (wanted, wanted.dtype), f"{made.name}, {name}"
