@@ -58,7 +58,7 @@ def main() -> int:
     plugins: list[object] = [Seeded()]
     if arguments.restless:
         plugins.append(RestlessPlugin())
-        executor_state._WORTH_A_THREAD_NS = 0  # type: ignore[misc]
+        executor_state.WORTH_A_THREAD_NS = 0
     host = Host(plugins=plugins)
     plain = Host()
     start, wrong, dead, steps = time.monotonic(), 0, 0, 0

@@ -136,7 +136,7 @@ def points(monkeypatch: pytest.MonkeyPatch) -> Points:
     monkeypatch.setattr(step, "CancellationManager", Watched)
     monkeypatch.setattr(CpuDevice, "compute_of", compute_of)
     monkeypatch.setattr(StepRunner, "__init__", begin_watched)
-    monkeypatch.setattr(executor_state, "_WORTH_A_THREAD_NS", 0)
+    monkeypatch.setattr(executor_state, "WORTH_A_THREAD_NS", 0)
     return made
 
 

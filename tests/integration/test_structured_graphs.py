@@ -114,7 +114,7 @@ def restless_host(
     make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Host]:
     """Give a host whose kernels end in other threads, and go to the pool whenever they can."""
-    monkeypatch.setattr(executor_state, "_WORTH_A_THREAD_NS", 0)
+    monkeypatch.setattr(executor_state, "WORTH_A_THREAD_NS", 0)
     plugin = RestlessPlugin()
     yield make_host(plugin, Seeded())
     plugin.close()

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from graphmill_plugins.default_executor.propagator import Propagator, Ready, SimplePropagator
 
 _WAITING: Final = object()  # what a call gives whose outcome is handed on elsewhere
-_WORTH_A_THREAD_NS: Final = 100_000  # handing a kernel over and back costs about a third of that
+WORTH_A_THREAD_NS: Final = 100_000
+"""From which cost on a kernel goes to the pool; handing it over and back takes a third of that."""
 _HISTORY: Final = 4  # a new measurement counts for a quarter in the cost estimate of a node
 
 
@@ -171,7 +172,7 @@ class ExecutorState:
     def _call_expensive(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
         """Call a kernel here, or in the pool if it takes long and there is other work meanwhile."""
         pool = self.args.runner.pool if self._executor.uses_pool else None
-        if pool is None or item.cost_ns < _WORTH_A_THREAD_NS or not self._ready:
+        if pool is None or item.cost_ns < WORTH_A_THREAD_NS or not self._ready:
             started = perf_counter_ns()
             result = self._call_traced(item, taken)
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY
