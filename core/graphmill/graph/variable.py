@@ -160,7 +160,7 @@ def _known_shape(initial: Tensor, shape: ShapeLike) -> tuple[int, ...] | None:
         return found
     if shape is None:
         return None
-    sizes = tuple(-1 if size is None else size for size in shape)
+    sizes = tuple(-1 if size is None else size for size in shape)  # type: ignore[union-attr]
     if min(sizes, default=0) < 0:
         raise InvalidArgumentError(f"the shape {sizes} of a variable is not fully known")
     return sizes

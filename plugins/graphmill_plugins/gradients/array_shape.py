@@ -113,6 +113,11 @@ def _without_none(op: ForwardOp, dys: Sequence[Gradient | None]) -> list[Tensor]
     ]
 
 
+def _concatenated(op: ForwardOp, dys: Sequence[Gradient | None], axis: Tensor) -> Tensor:
+    parts = _without_none(op, dys)
+    return parts[0] if len(parts) == 1 else array.concat_v2(parts, axis)
+
+
 def _joined(op: ForwardOp, dy: Gradient, parts: Sequence[Tensor], axis: Tensor) -> list[Any]:
     given = as_dense(dy)
     if len(parts) == 1:
@@ -139,13 +144,13 @@ def concat(op: ForwardOp, dy: Gradient) -> list[Any]:
 @gradient("Split")
 def split(op: ForwardOp, *dys: Gradient | None) -> list[Tensor | None]:
     """Join."""
-    return [None, array.concat_v2(_without_none(op, dys), op.inputs[0])]
+    return [None, _concatenated(op, dys, op.inputs[0])]
 
 
 @gradient("SplitV")
 def split_v(op: ForwardOp, *dys: Gradient | None) -> list[Tensor | None]:
     """Join."""
-    return [array.concat_v2(_without_none(op, dys), op.inputs[2]), None, None]
+    return [_concatenated(op, dys, op.inputs[2]), None, None]
 
 
 @gradient("Slice")
@@ -182,14 +187,12 @@ def strided_slice_grad(op: ForwardOp, dy: Gradient) -> list[Any]:
 
 @gradient("Pad", "PadV2")
 def pad(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Cut the padding off; it gets what it covers."""
+    """Cut the padding off."""
     given, shape = as_dense(dy), op.shape(op.inputs[0])
     starts = math.cast(op.inputs[1][:, 0], DstT="int32")
     inner = array.slice(given, starts, shape)
-    if op.type == "Pad":
-        return [inner, None]
-    axes = math.range(0, array.rank(given), 1)
-    return [inner, None, math.sum(given, axes) - math.sum(inner, axes)]
+    # The value of the padding gets none, in TensorFlow either.
+    return [inner, *[None] * (len(op.inputs) - 1)]
 
 
 @gradient("MirrorPad")
@@ -286,20 +289,15 @@ def matrix_diag(_op: ForwardOp, dy: Tensor) -> Tensor:
 
 @gradient("MatrixDiagV2")
 def matrix_diag_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Take the diagonals; the padding gets the rest."""
-    found = array.matrix_diag_part_v2(dy, op.inputs[1], const(dy, 0))
-    return [found, None, None, None, _total(dy) - _total(found)]
+    """Take the diagonals."""
+    return [array.matrix_diag_part_v2(dy, op.inputs[1], const(dy, 0)), *[None] * 4]
 
 
 @gradient("MatrixDiagV3")
 def matrix_diag_v3(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Take the diagonals; the padding gets the rest."""
-    found = array.matrix_diag_part_v3(dy, op.inputs[1], const(dy, 0), align=op.get_attr("align"))
-    return [found, None, None, None, _total(dy) - _total(found)]
-
-
-def _total(tensor: Tensor) -> Tensor:
-    return math.sum(tensor, math.range(0, array.rank(tensor), 1))
+    """Take the diagonals."""
+    align = op.get_attr("align")
+    return [array.matrix_diag_part_v3(dy, op.inputs[1], const(dy, 0), align=align), *[None] * 4]
 
 
 @gradient("MatrixDiagPart")

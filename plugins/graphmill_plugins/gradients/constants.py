@@ -16,8 +16,7 @@ none = not_differentiable(
     "Size", "StopGradient", "Where", "ZerosLike", "FakeParam",
     # math
     "ArgMax", "ArgMin", "Bincount", "Ceil", "DenseBincount", "Digitize", "Floor", "FloorDiv",
-    "HistogramFixedWidth", "LinSpace", "NextAfter", "RaggedBincount", "Range", "Rint", "Round",
-    "Sign",
+    "HistogramFixedWidth", "LinSpace", "RaggedBincount", "Range", "Rint", "Round",
     # others
     "DecodeRaw", "InitializeTable", "InitializeTableFromTextFile", "LookupTableFind",
     "LookupTableFindV2", "LookupTableInsert", "LookupTableSize", "HashTable", "Assert",

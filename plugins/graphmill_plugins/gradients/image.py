@@ -55,7 +55,5 @@ def crop_and_resize(op: ForwardOp, dy: Tensor) -> list[Any]:
             T=pixels.dtype.base_dtype,
             method=method,
         )
-    by_boxes = None
-    if method == b"bilinear":
-        by_boxes = image.crop_and_resize_grad_boxes(dy, pixels, boxes, box_index)
+    by_boxes = image.crop_and_resize_grad_boxes(dy, pixels, boxes, box_index)
     return [by_image, by_boxes, None, None]

@@ -69,12 +69,16 @@ _PARTS: dict[tuple[str, ...], Parts] = {
     ("Atan2",): _atan2,
     ("Maximum",): _select_larger(math.greater_equal),
     ("Minimum",): _select_larger(math.less_equal),
-    ("SquaredDifference",): _squared_difference,
     ("FloorMod",): lambda x, y, dy: (dy, -dy * math.floor_div(x, y)),
     ("TruncateMod", "Mod"): lambda x, y, dy: (
         dy,
         -dy * math.cast(math.cast(x / y, DstT="int64"), DstT=y.dtype.base_dtype),
     ),
+}
+"""The gradients of both inputs, in the shape of the output."""
+
+_UNCONJUGATED: dict[tuple[str, ...], Parts] = {
+    ("SquaredDifference",): _squared_difference,
     ("Xlogy",): lambda x, y, dy: (
         dy * math.xlogy(_nonzero(x), y),
         dy * math.xdivy(x, y),
@@ -88,7 +92,7 @@ _PARTS: dict[tuple[str, ...], Parts] = {
         dy * math.xdivy(-x, math.square(y)),
     ),
 }
-"""The gradients of both inputs, in the shape of the output."""
+"""The same; of complex inputs TensorFlow takes no conjugates here."""
 
 
 def _nonzero(x: Tensor) -> Tensor:
@@ -96,10 +100,13 @@ def _nonzero(x: Tensor) -> Tensor:
     return math.cast(math.not_equal(x, const(x, 0)), DstT=x.dtype.base_dtype)
 
 
-def _broadcast(parts: Parts) -> Callable[[ForwardOp, Gradient], Sequence[Tensor]]:
+def _broadcast(
+    parts: Parts, *, is_conjugated: bool = True
+) -> Callable[[ForwardOp, Gradient], Sequence[Tensor]]:
     def build(op: ForwardOp, dy: Gradient) -> Sequence[Tensor]:
         x, y = op.inputs
-        gx, gy = parts(conj(x), conj(y), as_dense(dy))
+        values = (conj(x), conj(y)) if is_conjugated else (x, y)
+        gx, gy = parts(*values, as_dense(dy))
         return shaped_as(op, (x, gx), (y, gy))
 
     return build
@@ -107,6 +114,8 @@ def _broadcast(parts: Parts) -> Callable[[ForwardOp, Gradient], Sequence[Tensor]
 
 for _names, _function in _PARTS.items():
     table.add(*_names, function=_broadcast(_function))
+for _names, _function in _UNCONJUGATED.items():
+    table.add(*_names, function=_broadcast(_function, is_conjugated=False))
 
 
 @gradient("AddN")
@@ -223,6 +232,15 @@ def igamma(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
 def igammac(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
     """Differentiate the upper incomplete gamma function."""
     return [-part for part in igamma(op, dy)]
+
+
+@gradient("Betainc")
+def betainc(op: ForwardOp, dy: Tensor) -> Sequence[Tensor | None]:
+    """Differentiate by x only."""
+    a, b, x = op.inputs
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    by_x = math.exp((b - 1) * math.log1p(-x) + (a - 1) * math.log(x) - log_beta)
+    return [None, None, array.reshape(by_x * dy, op.shape(x))]
 
 
 @gradient("Zeta")

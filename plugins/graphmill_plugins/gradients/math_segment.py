@@ -95,6 +95,18 @@ def unsorted_segment_prod(op: ForwardOp, dy: Tensor) -> list[Any]:
     return [_rows_or_zero(given, ids)[0] * share, None, None]
 
 
+@gradient("SegmentProd")
+def segment_prod(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
+    """Multiply with the product of the segment's other rows."""
+    x, ids = op.inputs
+    is_zero = math.equal(x, const(x, 0))
+    zeros = math.segment_sum(math.cast(is_zero, DstT="int32"), ids)
+    given = math.select_v2(zeros > 1, array.zeros_like(dy), dy)
+    without = math.segment_prod(math.select_v2(is_zero, array.ones_like(x), x), ids)
+    share = math.select_v2(is_zero, _rows(without, ids), _rows(op.outputs[0], ids) / x)
+    return [_rows(given, ids) * share, None]
+
+
 @gradient("SparseSegmentSum")
 def sparse_segment_sum(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Add the gradient of each segment to its rows."""

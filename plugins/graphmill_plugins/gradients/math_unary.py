@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from graphmill.dtypes import as_dtype
 from graphmill.ops import array, math
 from graphmill.plugin.gradient_declaration import GradientTable, gradient
-from graphmill_plugins.gradients._support import as_dense, conj, const
+from graphmill_plugins.gradients._support import as_dense, conj, const, shaped_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,16 @@ _OF_INPUT: dict[str, Factor] = {
     "Lgamma": math.digamma,
     "Digamma": lambda x: math.polygamma(const(x, 1), x),
     "Abs": math.sign,
+    "Expint": lambda x: math.exp(x) / x,
+    "FresnelCos": lambda x: math.cos(_square(x) * (numbers.pi / 2)),
+    "FresnelSin": lambda x: math.sin(_square(x) * (numbers.pi / 2)),
+    "Spence": lambda x: math.select_v2(
+        math.equal(x, const(x, 1)), const(x, -1), math.log(x) / (1 - x)
+    ),
+    "BesselI0": math.bessel_i1,
+    "BesselK0": lambda x: -math.bessel_k1(x),
+    "BesselJ0": lambda x: -math.bessel_j1(x),
+    "BesselY0": lambda x: -math.bessel_y1(x),
 }
 """The derivative as a function of the input; its conjugate is used."""
 
@@ -62,14 +72,34 @@ _OF_OUTPUT: dict[str, Factor] = {
 """The derivative as a function of the output."""
 
 _BY_OP: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "Tanh": math.tanh_grad,
-    "Sigmoid": math.sigmoid_grad,
+    "Tanh": lambda y, dy: math.tanh_grad(conj(y), dy),
+    "Sigmoid": lambda y, dy: math.sigmoid_grad(conj(y), dy),
     "Sqrt": math.sqrt_grad,
     "Rsqrt": math.rsqrt_grad,
     "Reciprocal": math.reciprocal_grad,
     "Inv": math.reciprocal_grad,
 }
 """Ops of the output and its gradient."""
+
+_OF_BOTH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "Dawsn": lambda x, y: 1 - x * y * 2,
+    "BesselI0e": lambda x, y: math.bessel_i1e(x) - math.sign(x) * y,
+    "BesselI1": lambda x, y: _at_zero(x, 1, math.bessel_i0(x) - math.div_no_nan(y, x)),
+    "BesselI1e": lambda x, y: _at_zero(
+        x, 0.5, math.bessel_i0e(x) - y * (math.sign(x) + math.reciprocal(x))
+    ),
+    "BesselK0e": lambda x, y: y - math.bessel_k1e(x),
+    "BesselK1": lambda x, y: -math.bessel_k0(x) - y / x,
+    "BesselK1e": lambda x, y: y * (1 - math.reciprocal(x)) - math.bessel_k0e(x),
+    "BesselJ1": lambda x, y: _at_zero(x, 0.5, math.bessel_j0(x) - math.div_no_nan(y, x)),
+    "BesselY1": lambda x, y: math.bessel_y0(x) - y / x,
+}
+"""The derivative as a function of input and output."""
+
+
+def _at_zero(x: Tensor, value: float, elsewhere: Tensor) -> Tensor:
+    return math.select_v2(math.equal(x, const(x, 0)), const(x, value), elsewhere)
+
 
 table = GradientTable()
 
@@ -82,6 +112,12 @@ def _of_output(factor: Factor) -> Callable[[ForwardOp, Gradient], Tensor]:
     return lambda op, dy: as_dense(dy) * conj(factor(op.outputs[0]))
 
 
+def _of_both(
+    factor: Callable[[Tensor, Tensor], Tensor],
+) -> Callable[[ForwardOp, Gradient], Tensor]:
+    return lambda op, dy: as_dense(dy) * factor(op.inputs[0], op.outputs[0])
+
+
 def _by_op(build: Callable[[Tensor, Tensor], Tensor]) -> Callable[[ForwardOp, Gradient], Tensor]:
     return lambda op, dy: build(op.outputs[0], as_dense(dy))
 
@@ -90,6 +126,8 @@ for _name, _factor in _OF_INPUT.items():
     table.add(_name, function=_of_input(_factor))
 for _name, _factor in _OF_OUTPUT.items():
     table.add(_name, function=_of_output(_factor))
+for _name, _both in _OF_BOTH.items():
+    table.add(_name, function=_of_both(_both))
 for _name, _build in _BY_OP.items():
     table.add(_name, function=_by_op(_build))
 
@@ -132,15 +170,15 @@ def sqrt_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 @gradient("RsqrtGrad")
 def rsqrt_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     """Differentiate -g y³ / 2."""
-    y, given = conj(op.inputs[0]), conj(op.inputs[1])
-    return [dy * given * const(dy, -1.5) * math.square(y), math.rsqrt_grad(y, dy)]
+    y, given = conj(op.inputs[0]), op.inputs[1]
+    return [conj(dy) * given * const(dy, -1.5) * math.square(y), math.rsqrt_grad(y, dy)]
 
 
 @gradient("ReciprocalGrad", "InvGrad")
 def reciprocal_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     """Differentiate -g y²."""
-    y, given = conj(op.inputs[0]), conj(op.inputs[1])
-    return [dy * -2 * given * y, math.reciprocal_grad(y, dy)]
+    y, given = conj(op.inputs[0]), op.inputs[1]
+    return [conj(dy) * -2 * given * y, math.reciprocal_grad(y, dy)]
 
 
 @gradient("Cast")
@@ -182,7 +220,8 @@ def imag(op: ForwardOp, dy: Tensor) -> Tensor:
 def complex_(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     """Return real and imaginary part."""
     kind = op.inputs[0].dtype.base_dtype
-    return [math.real(dy, Tout=kind), math.imag(dy, Tout=kind)]
+    x, y = op.inputs
+    return shaped_as(op, (x, math.real(dy, Tout=kind)), (y, math.imag(dy, Tout=kind)))
 
 
 @gradient("ComplexAbs")
@@ -202,6 +241,19 @@ def angle(op: ForwardOp, dy: Tensor) -> Tensor:
     turned = math.complex(math.imag(x, Tout=part), math.real(x, Tout=part), Tout=kind)
     given = math.complex(dy, array.zeros_like(dy), Tout=kind)
     return -given * math.reciprocal(turned)
+
+
+@gradient("Sign")
+def sign(op: ForwardOp, _dy: Tensor) -> Tensor:
+    """Return zeros."""
+    return op.zeros(op.inputs[0])
+
+
+@gradient("NextAfter")
+def next_after(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Pass to the first input."""
+    x, y = op.inputs
+    return shaped_as(op, (x, dy), (y, array.zeros_like(dy)))
 
 
 @gradient("IsFinite", "IsInf", "IsNan")

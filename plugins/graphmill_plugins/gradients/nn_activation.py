@@ -58,19 +58,20 @@ def softsign(op: ForwardOp, dy: Tensor) -> Tensor:
 @gradient("ReluGrad")
 def relu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Pass where the output is positive."""
-    return [nn.relu_grad(dy, op.inputs[1]), None]
+    return [nn.relu_grad(dy, op.inputs[1]), op.zeros(op.inputs[1])]
 
 
 @gradient("Relu6Grad")
 def relu6_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Pass where the output is between its bounds."""
-    return [nn.relu6_grad(dy, op.inputs[1]), None]
+    return [nn.relu6_grad(dy, op.inputs[1]), op.zeros(op.inputs[1])]
 
 
 @gradient("LeakyReluGrad")
 def leaky_relu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Pass, scaled where the input is negative."""
-    return [nn.leaky_relu_grad(dy, op.inputs[1], alpha=op.get_attr("alpha")), None]
+    found = nn.leaky_relu_grad(dy, op.inputs[1], alpha=op.get_attr("alpha"))
+    return [found, op.zeros(op.inputs[1])]
 
 
 @gradient("EluGrad")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.ops import array, math
+from graphmill.ops import array, math, sparse
 from graphmill.plugin.gradient_declaration import gradient
+from graphmill_plugins.gradients._support import conj
 
 if TYPE_CHECKING:
     from graphmill.backprop.forward_op import ForwardOp
@@ -27,17 +28,80 @@ def sparse_to_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
 @gradient("SparseTensorDenseMatMul")
 def sparse_tensor_dense_mat_mul(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Multiply the gathered rows; multiply with the transposed matrix."""
-    from graphmill.ops import sparse
-
     indices, values, shape, dense = op.inputs
     is_a, is_b = op.get_attr("adjoint_a"), op.get_attr("adjoint_b")
     by_dense = sparse.sparse_tensor_dense_mat_mul(
         indices, values, shape, dy, adjoint_a=not is_a, adjoint_b=False
     )
     if is_b:
-        by_dense = array.transpose(by_dense, [1, 0])
+        by_dense = conj(array.transpose(by_dense, [1, 0]))
     rows, columns = indices[:, 0], indices[:, 1]
     first = array.gather_v2(dy, columns if is_a else rows, 0)
-    matrix = array.transpose(dense, [1, 0]) if is_b else dense
+    matrix = array.transpose(dense, [1, 0]) if is_b else conj(dense)
     second = array.gather_v2(matrix, rows if is_a else columns, 0)
-    return [None, math.sum(first * second, 1), None, by_dense]
+    by_values = math.sum(first * second, 1)
+    return [None, conj(by_values) if is_a else by_values, None, by_dense]
+
+
+@gradient("SparseReorder")
+def sparse_reorder(op: ForwardOp, _: Any, dy: Tensor | None) -> list[Any]:
+    """Put the values into the order that they had."""
+    if dy is None:
+        return [None, None, None]
+    indices, _, shape = op.inputs
+    count = array.shape(indices)[0]
+    order = sparse.sparse_reorder(indices, math.range(0, count, 1), shape).output_values
+    return [None, array.gather_v2(dy, array.invert_permutation(order), 0), None]
+
+
+@gradient("SparseFillEmptyRows")
+def sparse_fill_empty_rows(op: ForwardOp, *dys: Any) -> list[Any]:
+    """Give the values what was theirs, and the rest to the default."""
+    dy = dys[1]
+    if dy is None:
+        return [None] * 4
+    found = sparse.sparse_fill_empty_rows_grad(op.outputs[3], dy)
+    return [None, found.d_values, None, found.d_default_value]
+
+
+@gradient("SparseAdd")
+def sparse_add(op: ForwardOp, _: Any, dy: Tensor | None, _shape: Any) -> list[Any]:
+    """Give each value the gradient of the sum at its place."""
+    if dy is None:
+        return [None] * 7
+    found = sparse.sparse_add_grad(dy, op.inputs[0], op.inputs[3], op.outputs[0])
+    return [None, found.a_val_grad, None, None, found.b_val_grad, None, None]
+
+
+@gradient("SparseTensorDenseAdd")
+def sparse_tensor_dense_add(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Take the gradients at the indices."""
+    return [None, array.gather_nd(dy, op.inputs[0]), None, dy]
+
+
+@gradient("SparseReduceSum")
+def sparse_reduce_sum(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Give each value the gradient of the sum that it is in."""
+    indices, _, shape, axes = op.inputs
+    rank = array.size(shape)
+    axes = math.floor_mod(math.cast(array.reshape(axes, [-1]), DstT="int32") + rank, rank)
+    ones = array.fill(array.shape(axes), op.graph.constant(1, shape.dtype.base_dtype))
+    kept = array.tensor_scatter_update(shape, array.expand_dims(axes, 1), ones)
+    places = math.floor_mod(indices, kept)
+    return [None, array.gather_nd(array.reshape(dy, kept), places), None, None]
+
+
+@gradient("SparseDenseCwiseMul", "SparseDenseCwiseDiv")
+def sparse_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Multiply or divide by the dense elements at the indices; these get none."""
+    indices, _, shape, dense = op.inputs
+    whole = array.concat_v2(
+        [
+            array.fill(array.expand_dims(array.size(shape) - array.rank(dense), 0), 1),
+            array.shape(dense),
+        ],
+        0,
+    )
+    places = math.floor_mod(indices, math.cast(whole, DstT="int64"))
+    found = array.gather_nd(array.reshape(dense, whole), places)
+    return [None, dy * found if op.type.endswith("Mul") else dy / found, None, None]

@@ -66,10 +66,19 @@ def _vjp(body: FunctionBody, inputs: Sequence[Value], host: Host) -> list[Value]
 
     with jax.enable_x64(True):
         _, pull = jax.vjp(of_smooth, *(args[index] for index in smooth))
-        given = [g for g, dtype in zip(gradients, body.ret_types, strict=True) if _is_smooth(dtype)]
-        found = dict(zip(smooth, map(np.asarray, pull(given)), strict=True))
+        # JAX multiplies by the derivative, TensorFlow by its conjugate.
+        given = [
+            _conjugate(g)
+            for g, dtype in zip(gradients, body.ret_types, strict=True)
+            if _is_smooth(dtype)
+        ]
+        found = dict(zip(smooth, map(_conjugate, pull(given)), strict=True))
     # What has no gradient (an integer, say) gets zeros, as TensorFlow gives.
     return [found.get(index, np.zeros_like(arg)) for index, arg in enumerate(args)]
+
+
+def _conjugate(value: Any) -> Any:
+    return np.conj(value) if np.iscomplexobj(value) else np.asarray(value)
 
 
 def _is_smooth(dtype: Any) -> bool:

@@ -1,0 +1,49 @@
+"""Gradients of fake quantisation: they pass where a value is within the range.
+
+Semantics: tensorflow/python/ops/array_grad.py, nn_grad.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.ops import quantized
+from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.graph.tensor import Tensor
+
+
+none = not_differentiable(
+    "FakeQuantWithMinMaxArgsGradient",
+    "FakeQuantWithMinMaxVarsGradient",
+    "FakeQuantWithMinMaxVarsPerChannelGradient",
+)
+
+
+def _options(op: ForwardOp, *names: str) -> dict[str, Any]:
+    return {name: op.get_attr(name) for name in ("num_bits", "narrow_range", *names)}
+
+
+@gradient("FakeQuantWithMinMaxArgs")
+def by_args(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Call the op for it."""
+    options = _options(op, "min", "max")
+    return quantized.fake_quant_with_min_max_args_gradient(dy, op.inputs[0], **options)
+
+
+@gradient("FakeQuantWithMinMaxVars")
+def by_vars(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Call the op for it."""
+    x, low, high = op.inputs
+    build = quantized.fake_quant_with_min_max_vars_gradient
+    return list(build(dy, x, low, high, **_options(op)))
+
+
+@gradient("FakeQuantWithMinMaxVarsPerChannel")
+def by_vars_per_channel(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Call the op for it."""
+    x, low, high = op.inputs
+    build = quantized.fake_quant_with_min_max_vars_per_channel_gradient
+    return list(build(dy, x, low, high, **_options(op)))
