@@ -56,14 +56,15 @@ def _positions(size: int, wanted: int, align_corners: bool, offset: float) -> An
     return (np.arange(wanted, dtype=np.float32) + np.float32(offset)) * scale
 
 
-def _check_centers(align_corners: bool, half_pixel_centers: bool) -> None:
+def check_centers(align_corners: bool, half_pixel_centers: bool) -> None:
+    """Raise InvalidArgumentError if both ways to place pixels are asked for."""
     if align_corners and half_pixel_centers:
         raise errors.InvalidArgumentError(
             "If half_pixel_centers is True, align_corners must be False."
         )
 
 
-def _linear(size: int, wanted: int, align_corners: bool, half: bool) -> tuple[Any, Any, Any]:
+def linear_places(size: int, wanted: int, align_corners: bool, half: bool) -> tuple[Any, Any, Any]:
     """Return for each output pixel its two input neighbours and the weight of the second."""
     place = _positions(size, wanted, align_corners, 0.5 if half else 0.0)
     if half:
@@ -85,12 +86,12 @@ def resize_bilinear(
     """Return the images at another size, as float32."""
     del xp
     _check_images(images)
-    _check_centers(align_corners, half_pixel_centers)
+    check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size)
     if images.shape[1:3] == (height, width):
         return images.astype(np.float32)
-    top, bottom, down = _linear(images.shape[1], height, align_corners, half_pixel_centers)
-    left, right, across = _linear(images.shape[2], width, align_corners, half_pixel_centers)
+    top, bottom, down = linear_places(images.shape[1], height, align_corners, half_pixel_centers)
+    left, right, across = linear_places(images.shape[2], width, align_corners, half_pixel_centers)
     across, down = across[None, None, :, None], down[None, :, None, None]
     # Rows are blended last, as in TensorFlow, but picked first: there are fewer of them.
     upper, lower = (images[:, rows].astype(np.float32) for rows in (top, bottom))
@@ -100,7 +101,8 @@ def resize_bilinear(
     return rows[0] + (rows[1] - rows[0]) * down
 
 
-def _nearest(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
+def nearest_places(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
+    """Return for each output pixel the input pixel nearest to it."""
     place = _positions(size, wanted, align_corners, 0.5 if half else 0.0)
     # C++'s roundf takes halves away from zero, NumPy's to even numbers.
     picked = np.floor(place + np.float32(0.5)) if align_corners else np.floor(place)
@@ -117,10 +119,10 @@ def resize_nearest_neighbor(
 ) -> Value:
     """Return the images at another size, each pixel one of the input's."""
     _check_images(images)
-    _check_centers(align_corners, half_pixel_centers)
+    check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size)
-    rows = _nearest(images.shape[1], height, align_corners, half_pixel_centers)
-    cols = _nearest(images.shape[2], width, align_corners, half_pixel_centers)
+    rows = nearest_places(images.shape[1], height, align_corners, half_pixel_centers)
+    cols = nearest_places(images.shape[2], width, align_corners, half_pixel_centers)
     return xp.take(xp.take(images, rows, axis=1), cols, axis=2)
 
 
@@ -135,7 +137,7 @@ def _check_crops(image: Value, boxes: Value, box_ind: Value, method: str) -> Non
         raise errors.InvalidArgumentError(f"method must be 'bilinear' or 'nearest', got {method!r}")
 
 
-def _crop_positions(
+def crop_positions(
     xp: ArrayNamespace, start: Value, end: Value, size: int, wanted: int
 ) -> tuple[Value, Value]:
     """Return positions (boxes, wanted) on an axis of the image, and which lie on the image."""
@@ -165,8 +167,8 @@ def crop_and_resize(
     if xp is np and ((box_ind < 0) | (box_ind >= image.shape[0])).any():
         raise errors.OutOfRangeError("box_index has values outside [0, batch_size)")
     boxes = boxes.astype(np.float32)
-    y, y_inside = _crop_positions(xp, boxes[:, 0], boxes[:, 2], image.shape[1], height)
-    x, x_inside = _crop_positions(xp, boxes[:, 1], boxes[:, 3], image.shape[2], width)
+    y, y_inside = crop_positions(xp, boxes[:, 0], boxes[:, 2], image.shape[1], height)
+    x, x_inside = crop_positions(xp, boxes[:, 1], boxes[:, 3], image.shape[2], width)
     inside = (y_inside[:, :, None] & x_inside[:, None, :])[..., None]
     pictures = box_ind[:, None, None]
 

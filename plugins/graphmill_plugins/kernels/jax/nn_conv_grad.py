@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
@@ -26,8 +27,6 @@ from graphmill_plugins.kernels.nn.window import Windows, make_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import numpy as np
 
     from graphmill.typing import ArrayNamespace, Value
 
@@ -161,6 +160,22 @@ def conv3d_backprop_input(
 
 
 @kernel(
+    "Conv3DBackpropInput",
+    backend="jax",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    expensive=True,
+)
+def conv3d_backprop_input_of(
+    xp: ArrayNamespace, strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
+) -> Run:
+    """Return the gradient of a Conv3D's input, which is given to tell its shape."""
+    del xp
+    run = _input_gradient(windows_3d("Conv3DBackpropInput", strides, padding, "NDHWC", dilations))
+    return lambda x, filters, gradient: run(np.array(x.shape), filters, gradient)
+
+
+@kernel(
     "Conv3DBackpropFilterV2",
     backend="jax",
     make=True,
@@ -180,6 +195,22 @@ def conv3d_backprop_filter(
     return _kernel_gradient(
         windows_3d("Conv3DBackpropFilterV2", strides, padding, data_format, dilations)
     )
+
+
+@kernel(
+    "Conv3DBackpropFilter",
+    backend="jax",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    expensive=True,
+)
+def conv3d_backprop_filter_of(
+    xp: ArrayNamespace, strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
+) -> Run:
+    """Return the gradient of a Conv3D's kernel, which is given to tell its shape."""
+    del xp
+    run = _kernel_gradient(windows_3d("Conv3DBackpropFilter", strides, padding, "NDHWC", dilations))
+    return lambda x, filters, gradient: run(x, np.array(filters.shape), gradient)
 
 
 def _by_platform(

@@ -204,6 +204,22 @@ def conv3d_backprop_input(
 
 
 @kernel(
+    "Conv3DBackpropInput",
+    backend="numpy",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    expensive=True,
+)
+def conv3d_backprop_input_of(
+    xp: ArrayNamespace, strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
+) -> Run:
+    """Return the gradient of a Conv3D's input, which is given to tell its shape."""
+    del xp
+    run = _input_gradient(windows_3d("Conv3DBackpropInput", strides, padding, "NDHWC", dilations))
+    return lambda x, filters, gradient: run(np.array(x.shape), filters, gradient)
+
+
+@kernel(
     "Conv3DBackpropFilterV2",
     backend="numpy",
     make=True,
@@ -222,6 +238,22 @@ def conv3d_backprop_filter(
     return _kernel_gradient(
         windows_3d("Conv3DBackpropFilterV2", strides, padding, data_format, dilations)
     )
+
+
+@kernel(
+    "Conv3DBackpropFilter",
+    backend="numpy",
+    make=True,
+    types={"T": dtypes.FLOATING},
+    expensive=True,
+)
+def conv3d_backprop_filter_of(
+    xp: ArrayNamespace, strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
+) -> Run:
+    """Return the gradient of a Conv3D's kernel, which is given to tell its shape."""
+    del xp
+    run = _kernel_gradient(windows_3d("Conv3DBackpropFilter", strides, padding, "NDHWC", dilations))
+    return lambda x, filters, gradient: run(x, np.array(filters.shape), gradient)
 
 
 def depthwise_plan(

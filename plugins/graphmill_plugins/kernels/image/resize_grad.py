@@ -1,0 +1,249 @@
+"""Gradients of resizing and of crops.
+
+Semantics: tensorflow/core/kernels/image/resize_bilinear_op.cc, resize_nearest_neighbor_op.cc,
+crop_and_resize_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError, OutOfRangeError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import is_narrow, shape_text
+from graphmill_plugins.kernels.image.resize import (
+    check_centers,
+    crop_positions,
+    linear_places,
+    nearest_places,
+    output_size,
+)
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_F = np.float32
+
+
+def _check_gradients(grads: Value) -> None:
+    if grads.ndim != 4:
+        raise InvalidArgumentError(
+            f"input_grad must be 4-dimensional, got shape {shape_text(grads.shape)}"
+        )
+
+
+def _weights(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
+    """Return the matrix (size, wanted) that sums output pixels into the input's along one axis."""
+    lower, upper, share = linear_places(size, wanted, align_corners, half)
+    matrix = np.zeros((size, wanted), np.float32)
+    np.add.at(matrix, (lower, np.arange(wanted)), _F(1) - share)
+    np.add.at(matrix, (upper, np.arange(wanted)), share)
+    return matrix
+
+
+@kernel("ResizeBilinearGrad", types={"T": dtypes.FLOATING}, expensive=True)
+def resize_bilinear_grad(
+    xp: ArrayNamespace,
+    grads: Value,
+    original_image: Value,
+    align_corners: bool,
+    half_pixel_centers: bool,
+) -> Value:
+    """Return the gradient of the images of a ResizeBilinear."""
+    check_centers(align_corners, half_pixel_centers)
+    _check_gradients(grads)
+    if original_image.ndim != 4:
+        raise InvalidArgumentError(
+            f"original_image must be 4-dimensional, got shape {shape_text(original_image.shape)}"
+        )
+    height, width = original_image.shape[1:3]
+    if original_image.shape[0] != grads.shape[0] or original_image.shape[3] != grads.shape[3]:
+        raise InvalidArgumentError(
+            "gradient and original image must have the same batch and channels, got "
+            f"{shape_text(grads.shape)} and {shape_text(original_image.shape)}"
+        )
+    if not original_image.size or not grads.size:
+        return xp.zeros(original_image.shape, original_image.dtype)
+    if original_image.dtype == np.float64:
+        return _in_float64(xp, grads, original_image.shape, align_corners, half_pixel_centers)
+    down = _weights(height, grads.shape[1], align_corners, half_pixel_centers)
+    across = _weights(width, grads.shape[2], align_corners, half_pixel_centers)
+    rows = xp.einsum("hy,byxc->bhxc", down, grads)
+    return xp.einsum("wx,bhxc->bhwc", across, rows).astype(original_image.dtype)
+
+
+def _in_float64(
+    xp: ArrayNamespace, grads: Value, shape: tuple[int, ...], align_corners: bool, half: bool
+) -> Value:
+    """Return the gradient of float64 images: the parts are float32, only the sums are wider."""
+    top, bottom, down = linear_places(shape[1], grads.shape[1], align_corners, half)
+    left, right, across = linear_places(shape[2], grads.shape[2], align_corners, half)
+    total: Value = 0
+    for rows, by_row in ((top, _F(1) - down), (bottom, down)):
+        for columns, by_column in ((left, _F(1) - across), (right, across)):
+            parts = grads * by_row[None, :, None, None] * by_column[None, None, :, None]
+            places = (slice(None), rows[:, None], columns[None, :])
+            total = total + _added(xp, shape, places, parts, np.dtype(np.float64))
+    return total
+
+
+def _added(
+    xp: ArrayNamespace, shape: tuple[int, ...], places: Any, values: Value, dtype: np.dtype[Any]
+) -> Value:
+    """Return zeros with values added at places; narrow floats are summed in float32."""
+    summed = np.dtype(np.float32) if is_narrow(dtype) else dtype
+    if xp is np:
+        out = np.zeros(shape, summed)
+        np.add.at(out, places, values.astype(summed))
+        return out.astype(dtype)
+    return xp.zeros(shape, summed).at[places].add(values.astype(summed)).astype(dtype)
+
+
+@kernel("ResizeNearestNeighborGrad", types={"T": dtypes.REAL}, static=("size",), expensive=True)
+def resize_nearest_neighbor_grad(
+    xp: ArrayNamespace, grads: Value, size: Value, align_corners: bool, half_pixel_centers: bool
+) -> Value:
+    """Return the gradient of the images of a ResizeNearestNeighbor."""
+    _check_gradients(grads)
+    check_centers(align_corners, half_pixel_centers)
+    height, width = output_size(size)
+    rows = nearest_places(height, grads.shape[1], align_corners, half_pixel_centers)
+    columns = nearest_places(width, grads.shape[2], align_corners, half_pixel_centers)
+    shape = (grads.shape[0], height, width, grads.shape[3])
+    places = (slice(None), rows[:, None], columns[None, :])
+    return _added(xp, shape, places, grads, grads.dtype)
+
+
+def _check_crops(
+    xp: ArrayNamespace, grads: Value, boxes: Value, box_ind: Value, pictures: int
+) -> None:
+    _check_gradients(grads)
+    if not grads.shape[1] or not grads.shape[2]:
+        raise InvalidArgumentError("grads dimensions must be positive")
+    if boxes.ndim != 2 or boxes.shape[1] != 4 or box_ind.shape != boxes.shape[:1]:
+        raise InvalidArgumentError(
+            f"boxes must be [num_boxes, 4] and box_index [num_boxes], got "
+            f"{shape_text(boxes.shape)} and {shape_text(box_ind.shape)}"
+        )
+    if len(boxes) != grads.shape[0]:
+        raise InvalidArgumentError(
+            f"boxes and grads have incompatible shapes: {len(boxes)} and {grads.shape[0]}"
+        )
+    if xp is np and ((box_ind < 0) | (box_ind >= pictures)).any():
+        raise OutOfRangeError("box_index has values outside [0, batch_size)")
+
+
+@kernel(
+    "CropAndResizeGradImage",
+    types={"T": (dtypes.float16, dtypes.float32, dtypes.float64)},
+    static=("image_size",),
+    expensive=True,
+)
+def crop_and_resize_grad_image(
+    xp: ArrayNamespace,
+    grads: Value,
+    boxes: Value,
+    box_ind: Value,
+    image_size: Value,
+    T: np.dtype[Any],
+    method: str,
+) -> Value:
+    """Return the gradient of the image of a CropAndResize."""
+    if image_size.shape != (4,):
+        raise InvalidArgumentError(
+            f"image_size must have 4 elements, got shape {shape_text(image_size.shape)}"
+        )
+    shape = tuple(image_size.tolist())
+    if shape[1] <= 0 or shape[2] <= 0:
+        raise InvalidArgumentError(f"image dimensions must be positive, got {list(shape)}")
+    _check_crops(xp, grads, boxes, box_ind, shape[0])
+    if grads.shape[3] != shape[3]:
+        raise InvalidArgumentError("image_size and grads are incompatible")
+    y, y_inside = crop_positions(xp, boxes[:, 0], boxes[:, 2], shape[1], grads.shape[1])
+    x, x_inside = crop_positions(xp, boxes[:, 1], boxes[:, 3], shape[2], grads.shape[2])
+    inside = (y_inside[:, :, None] & x_inside[:, None, :])[..., None]
+    grads = xp.where(inside, grads, _F(0))
+    if method == "nearest":
+        half = _F(0.5)
+        corners = [(xp.floor(y + half), xp.floor(x + half), _F(1), _F(1))]
+    else:
+        top, left = xp.floor(y), xp.floor(x)
+        down, across = y - top, x - left
+        corners = [
+            (row, column, by_row, by_column)
+            for row, by_row in ((top, _F(1) - down), (xp.ceil(y), down))
+            for column, by_column in ((left, _F(1) - across), (xp.ceil(x), across))
+        ]
+    summed = np.dtype(np.float32) if is_narrow(T) else T
+    total: Value = 0
+    for row, column, by_row, by_column in corners:
+        rows = xp.clip(row, 0, shape[1] - 1).astype(np.int32)[:, :, None]
+        columns = xp.clip(column, 0, shape[2] - 1).astype(np.int32)[:, None, :]
+        weight = _weight(by_row, by_column)
+        places = (box_ind[:, None, None], rows, columns)
+        total = total + _added(xp, shape, places, grads * weight, summed)
+    return total.astype(T)
+
+
+def _weight(by_row: Value, by_column: Value) -> Value:
+    """Return the weights of crops' pixels (boxes, rows, columns, 1) from those along each axis."""
+    if not np.ndim(by_row):
+        return by_row * by_column
+    return (by_row[:, :, None] * by_column[:, None, :])[..., None]
+
+
+@kernel("CropAndResizeGradBoxes", types={"T": dtypes.REAL}, expensive=True)
+def crop_and_resize_grad_boxes(
+    xp: ArrayNamespace, grads: Value, image: Value, boxes: Value, box_ind: Value
+) -> Value:
+    """Return the gradient of the boxes of a CropAndResize."""
+    if image.ndim != 4 or not image.shape[1] or not image.shape[2]:
+        raise InvalidArgumentError(
+            f"input image must be 4-D and not empty, got shape {shape_text(image.shape)}"
+        )
+    _check_crops(xp, grads, boxes, box_ind, image.shape[0])
+    if image.shape[3] != grads.shape[3]:
+        raise InvalidArgumentError("image, grads depth differ")
+    height, width = image.shape[1:3]
+    y, y_inside = crop_positions(xp, boxes[:, 0], boxes[:, 2], height, grads.shape[1])
+    x, x_inside = crop_positions(xp, boxes[:, 1], boxes[:, 3], width, grads.shape[2])
+    inside = (y_inside[:, :, None] & x_inside[:, None, :])[..., None]
+
+    def pick(row: Value, column: Value) -> Value:
+        rows = xp.clip(row, 0, height - 1).astype(np.int32)[:, :, None]
+        columns = xp.clip(column, 0, width - 1).astype(np.int32)[:, None, :]
+        return image[box_ind[:, None, None], rows, columns].astype(np.float32)
+
+    top, bottom, left, right = xp.floor(y), xp.ceil(y), xp.floor(x), xp.ceil(x)
+    down, across = (y - top)[:, :, None, None], (x - left)[:, None, :, None]
+    corners = [[pick(row, column) for column in (left, right)] for row in (top, bottom)]
+    (top_left, top_right), (bottom_left, bottom_right) = corners
+    by_y = (1 - across) * (bottom_left - top_left) + across * (bottom_right - top_right)
+    by_x = (1 - down) * (top_right - top_left) + down * (bottom_right - bottom_left)
+    by_y = xp.where(inside, by_y * grads, _F(0)).sum(axis=(2, 3))
+    by_x = xp.where(inside, by_x * grads, _F(0)).sum(axis=(1, 3))
+    first_y, last_y = _ends(height, grads.shape[1])
+    first_x, last_x = _ends(width, grads.shape[2])
+    return xp.stack(
+        [
+            (by_y * first_y).sum(axis=1),
+            (by_x * first_x).sum(axis=1),
+            (by_y * last_y).sum(axis=1),
+            (by_x * last_x).sum(axis=1),
+        ],
+        axis=1,
+    )
+
+
+def _ends(size: int, wanted: int) -> tuple[Any, Any]:
+    """Return how far each place of a crop moves with the box's first and last edge."""
+    whole = _F(size - 1)
+    if wanted == 1:
+        half = np.full(1, _F(0.5) * whole, np.float32)
+        return half, half
+    step = whole / _F(wanted - 1)
+    last = np.arange(wanted, dtype=np.float32) * step
+    return whole - last, last

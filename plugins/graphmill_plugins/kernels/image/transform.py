@@ -1,0 +1,188 @@
+"""ImageProjectiveTransformV2 and V3: images seen through a projective map.
+
+Semantics: tensorflow/core/kernels/image/image_ops.h. Everything is worked out in float32.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_TYPES = {
+    "dtype": (*dtypes.FLOATING, dtypes.uint8, dtypes.int32, dtypes.int64),
+}
+_F = np.float32
+
+
+def _reflected(xp: ArrayNamespace, place: Value, size: int) -> Value:
+    """Map places beyond the edge to [dcba|abcd|dcba]."""
+    if size <= 1:
+        return xp.zeros_like(place)
+    period = 2 * size
+    low = xp.where(place < period, _F(period) * xp.trunc(-place / _F(period)) + place, place)
+    low = xp.where(low < -size, low + _F(period), -low - _F(1))
+    high = place - _F(period) * xp.trunc(place / _F(period))
+    high = xp.where(high >= size, _F(period) - high - _F(1), high)
+    return xp.where(place < 0, low, xp.where(place > size - 1, high, place))
+
+
+def _wrapped(xp: ArrayNamespace, place: Value, size: int) -> Value:
+    """Map places beyond the edge to [abcd|abcd|abcd]."""
+    if size <= 1:
+        return xp.where((place < 0) | (place > size - 1), _F(0), place)
+    inner = _F(size - 1)
+    low = place + _F(size) * (xp.trunc(-place / inner) + _F(1))
+    high = place - _F(size) * xp.trunc(place / inner)
+    return xp.where(place < 0, low, xp.where(place > size - 1, high, place))
+
+
+def _mapped(xp: ArrayNamespace, place: Value, size: int, mode: str) -> Value:
+    if mode == "CONSTANT":
+        return place
+    if mode == "REFLECT":
+        place = _reflected(xp, place, size)
+    elif mode == "WRAP":
+        place = _wrapped(xp, place, size)
+    return xp.clip(place, _F(0), _F(size - 1))
+
+
+def _places(
+    xp: ArrayNamespace, transforms: Value, height: int, width: int
+) -> tuple[Value, Value, Value]:
+    """Return input rows and columns (maps, height, width), and where they exist."""
+    t = [transforms[:, place, None, None] for place in range(8)]
+    x = np.arange(width, dtype=np.float32)[None, None, :]
+    y = np.arange(height, dtype=np.float32)[None, :, None]
+    depth = t[6] * x + t[7] * y + _F(1)
+    exists = depth != 0
+    safe = xp.where(exists, depth, _F(1))
+    column = (t[0] * x + t[1] * y + t[2]) / safe
+    row = (t[3] * x + t[4] * y + t[5]) / safe
+    return row, column, exists
+
+
+def _check(images: Value, transforms: Value, output_shape: Value) -> tuple[int, int]:
+    """Return height and width of the result.
+
+    Raises:
+        InvalidArgumentError: shapes do not fit, or a size is not positive.
+    """
+    if images.ndim != 4:
+        raise InvalidArgumentError(f"images must have rank 4, got {shape_text(images.shape)}")
+    maps = transforms.shape[0] if transforms.ndim == 2 else -1
+    if transforms.shape[1:] != (8,) or maps not in (1, images.shape[0]):
+        raise InvalidArgumentError(
+            f"transforms must have shape [1 or {images.shape[0]},8], got "
+            f"{shape_text(transforms.shape)}"
+        )
+    if output_shape.shape != (2,):
+        raise InvalidArgumentError(
+            f"output shape must be 1-dimensional with two elements, got "
+            f"{shape_text(output_shape.shape)}"
+        )
+    height, width = output_shape.tolist()
+    if height <= 0 or width <= 0:
+        raise InvalidArgumentError(f"output dimensions must be positive, got {height} x {width}")
+    return height, width
+
+
+def _transformed(
+    xp: ArrayNamespace,
+    images: Value,
+    transforms: Value,
+    output_shape: Value,
+    fill: Value,
+    interpolation: str,
+    mode: str,
+) -> Value:
+    height, width = _check(images, transforms, output_shape)
+    rows, columns = images.shape[1:3]
+    row, column, exists = _places(xp, transforms, height, width)
+    row, column = _mapped(xp, row, rows, mode), _mapped(xp, column, columns, mode)
+    fill = fill.astype(images.dtype)
+    numbers = np.arange(images.shape[0])[:, None, None]
+
+    def read(y: Value, x: Value) -> Value:
+        there = (y >= 0) & (y <= rows - 1) & (x >= 0) & (x <= columns - 1)
+        y, x = (xp.where(there, place, _F(0)).astype(np.int32) for place in (y, x))
+        picked = images[numbers, y, x]
+        return xp.where(there[..., None], picked, fill)
+
+    if interpolation == "NEAREST":
+        values = read(_round(xp, row), _round(xp, column))
+    else:
+        values = _bilinear(read, xp.floor(row), xp.floor(column), row, column)
+        values = values.astype(images.dtype)
+    return xp.where(exists[..., None], values, fill)
+
+
+def _round(xp: ArrayNamespace, place: Value) -> Value:
+    """Round halves away from zero, as C++ does; 0.49999997 becomes 0."""
+    size = xp.abs(place)
+    floor = xp.floor(size)
+    return xp.sign(place) * (floor + (size - floor >= _F(0.5)).astype(np.float32))
+
+
+def _bilinear(read: Any, top: Value, left: Value, row: Value, column: Value) -> Value:
+    bottom, right = top + _F(1), left + _F(1)
+    before, after = (right - column)[..., None], (column - left)[..., None]
+    lines = [
+        before * read(line, left).astype(np.float32) + after * read(line, right).astype(np.float32)
+        for line in (top, bottom)
+    ]
+    return (bottom - row)[..., None] * lines[0] + (row - top)[..., None] * lines[1]
+
+
+def _check_modes(interpolation: str, fill_mode: str) -> tuple[str, str]:
+    interpolation, mode = interpolation.upper(), fill_mode.upper()
+    if interpolation not in ("NEAREST", "BILINEAR"):
+        raise InvalidArgumentError(
+            f"Invalid interpolation {interpolation}. Supported types: NEAREST, BILINEAR"
+        )
+    if mode not in ("CONSTANT", "REFLECT", "WRAP", "NEAREST"):
+        raise InvalidArgumentError(
+            f"Invalid mode {mode}. Supported types: CONSTANT, REFLECT, WRAP, NEAREST"
+        )
+    return interpolation, mode
+
+
+@kernel("ImageProjectiveTransformV2", types=_TYPES, static=("output_shape",), expensive=True)
+def image_projective_transform_v2(
+    xp: ArrayNamespace,
+    images: Value,
+    transforms: Value,
+    output_shape: Value,
+    interpolation: str,
+    fill_mode: str,
+) -> Value:
+    """Return images seen through maps; what lies outside is zero, or by `fill_mode`."""
+    modes = _check_modes(interpolation, fill_mode)
+    return _transformed(xp, images, transforms, output_shape, _F(0), *modes)
+
+
+@kernel("ImageProjectiveTransformV3", types=_TYPES, static=("output_shape",), expensive=True)
+def image_projective_transform_v3(
+    xp: ArrayNamespace,
+    images: Value,
+    transforms: Value,
+    output_shape: Value,
+    fill_value: Value,
+    interpolation: str,
+    fill_mode: str,
+) -> Value:
+    """Return images seen through maps; what lies outside is `fill_value`, or by `fill_mode`."""
+    modes = _check_modes(interpolation, fill_mode)
+    if np.ndim(fill_value):
+        raise InvalidArgumentError(
+            f"fill_value must be a scalar, got shape {shape_text(np.shape(fill_value))}"
+        )
+    return _transformed(xp, images, transforms, output_shape, fill_value, *modes)
