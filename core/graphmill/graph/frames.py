@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.algorithms import is_back_edge
+from graphmill.graph.algorithms import NEXT_ITERATION_OPS, is_back_edge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ENTER_OPS: Final = frozenset({"Enter", "RefEnter"})
 EXIT_OPS: Final = frozenset({"Exit", "RefExit"})
+_OPS_OF_LOOPS: Final = EXIT_OPS | NEXT_ITERATION_OPS
 
 FramePath = tuple[str, ...]
 """The names of the frames that a node is in, from the outside in; empty for the root frame."""
@@ -54,8 +55,9 @@ def analyse_frames(graph: Graph) -> tuple[dict[Node, FramePath], dict[FramePath,
     what an `Exit` gives in the one around.
 
     Raises:
-        InvalidArgumentError: inputs of a node come from different frames, an `Exit` is outside any
-            frame, or the `Enter`s of a frame disagree; names node, frames and inputs.
+        InvalidArgumentError: inputs of a node come from different frames, an `Exit` or
+            `NextIteration` is outside any frame, or the `Enter`s of a frame disagree; names node,
+            frames and inputs.
     """
     frames: dict[Node, FramePath] = {}
     infos: dict[FramePath, FrameInfo] = {(): FrameInfo(())}
@@ -106,9 +108,12 @@ def _frame_of(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
                 node=node.name,
                 op=node.op,
             )
-    if node.op in EXIT_OPS and not path:
+    if node.op in _OPS_OF_LOOPS and not path:
+        article = "an" if node.op[0] in "AEIOU" else "a"
         raise InvalidArgumentError(
-            "is an Exit outside of any frame; a loop begins with Enter", node=node.name, op=node.op
+            f"is {article} {node.op} outside of any frame; a loop begins with Enter",
+            node=node.name,
+            op=node.op,
         )
     return path or ()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill.graph.algorithms import ancestors
+from graphmill.graph.algorithms import NEXT_ITERATION_OPS, ancestors
 from graphmill_plugins.passes.options import is_enabled
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.lowering.passes import PassOptions
 
+_KEPT: Final = NEXT_ITERATION_OPS | {"_Arg"}
 _FORWARDING: Final = frozenset({"Identity", "StopGradient", "Snapshot"})
 
 
@@ -23,7 +24,8 @@ def prune(graph: Graph, options: PassOptions) -> None:
     """Bypass forwarding nodes, then drop nodes that no result and no effect needs."""
     if not is_enabled("identity_pruning", options.config):
         return
-    roots = [node for node in graph.nodes if not node.out_edges or node.op == "_Arg"]
+    # A loop whose results nobody reads may be what the step is run for: it has no last node.
+    roots = [node for node in graph.nodes if not node.out_edges or node.op in _KEPT]
     for node in graph.nodes:
         if node.op in _FORWARDING and node not in roots and _can_bypass(node):
             source = node.in_edges[0]
