@@ -1,0 +1,71 @@
+"""Each row of the runtime's specification that is said to be done has a test that names it.
+
+A row is a letter and a number (E7: how outputs are propagated). A test names it in its own name
+(`test_e7_…`, `…_e7`), in its docstring, or in that of its class or module.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TESTS = Path(__file__).parents[1]
+DONE = {
+    "S": range(1, 13),  # sessions
+    "G": range(1, 5),  # graphs
+    "P": range(1, 7),  # placement, partition, passes, debugging
+    "E": range(1, 14),  # executors
+    "R": range(1, 4),  # rendezvous and devices
+}
+ROWS = [f"{letter}{number}" for letter, numbers in DONE.items() for number in numbers]
+IN_TEXT = re.compile(r"\b([A-Z]\d{1,2})(?:-([A-Z])?(\d{1,2}))?\b")
+
+
+def rows_of(text: str) -> Iterator[str]:
+    """Give the rows that a text names, ranges (`E3-E7`) among them."""
+    for found in IN_TEXT.finditer(text):
+        first = found[1]
+        last = int(found[3] or first[1:])
+        yield from (f"{first[0]}{number}" for number in range(int(first[1:]), last + 1))
+
+
+def named_by(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Give the rows that the tests of a module name, and the name of a test."""
+
+    def walk(node: ast.AST, around: str) -> Iterator[tuple[str, str]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                yield from walk(child, around + (ast.get_docstring(child) or ""))
+            elif isinstance(child, ast.FunctionDef) and child.name.startswith("test_"):
+                words = " ".join(child.name.upper().split("_"))
+                text = f"{around} {words} {ast.get_docstring(child) or ''}"
+                yield from ((row, child.name) for row in rows_of(text))
+
+    yield from walk(tree, ast.get_docstring(tree) or "")
+
+
+@pytest.fixture(scope="module")
+def named() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in TESTS.rglob("test_*.py"):
+        for row, test in named_by(ast.parse(path.read_text("utf-8"))):
+            found[row].append(f"{path.relative_to(TESTS)}::{test}")
+    return found
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_that_is_done_has_a_test(row: str, named: dict[str, list[str]]) -> None:
+    assert named.get(row), f"no test names {row}"
+
+
+def test_names_and_docstrings_are_read() -> None:
+    module = '"""All of S3-S5."""\ndef test_x_p4():\n    "E7."\ndef helper_e9(): pass'
+    assert {row for row, _ in named_by(ast.parse(module))} == {"S3", "S4", "S5", "P4", "E7"}
