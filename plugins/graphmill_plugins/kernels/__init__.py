@@ -35,6 +35,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "control_flow": ("control_flow.ops", "control_flow.transfer"),
     "data_flow": (
+        "data_flow.accumulator",
         "data_flow.partition",
         "data_flow.queue",
         "data_flow.queue_elements",
@@ -94,7 +95,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "parsing": ("parsing.number",),
     "quantized": ("quantized.fake",),
     "ragged": ("ragged.cross", "ragged.ops", "ragged.to_tensor", "ragged.variant"),
-    "random": ("random.generator", "random.stateful", "random.stateless"),
+    "random": (
+        "random.generator",
+        "random.rejection",
+        "random.stateful",
+        "random.stateless",
+    ),
     "signal": ("signal.fft",),
     "sparse": (
         "sparse.arithmetic",
@@ -105,7 +111,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "sparse.serialize",
         "sparse.sets",
     ),
-    "state": ("state.ref", "state.resource", "state.scatter"),
+    "state": ("state.mutex", "state.ref", "state.resource", "state.scatter"),
     "string": (
         "string.basic",
         "string.format",

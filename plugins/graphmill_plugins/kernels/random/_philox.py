@@ -163,6 +163,22 @@ def normal(xp: ArrayNamespace, generator: Philox, count: int, dtype: np.dtype[An
     return xp.stack(pair, axis=-1).reshape(-1)[:count].astype(dtype)
 
 
+def unit_of(bits: Value, dtype: np.dtype[Any]) -> Value:
+    """Map (n, 4) samples to the floats of [0, 1) that TensorFlow makes of one counter (NumPy)."""
+    if dtype == np.float64:
+        return np.stack([_unit_float64(bits[:, k], bits[:, k + 1]) for k in (0, 2)], axis=-1)
+    return _unit_float32(bits) if dtype == np.float32 else _unit_narrow(bits, dtype)
+
+
+def normal_of(bits: Value, dtype: np.dtype[Any]) -> Value:
+    """Map (n, 4) samples to the normal values that TensorFlow makes of one counter (NumPy)."""
+    if dtype == np.float64:
+        return _box_muller_double(np, bits)
+    unit = _unit_float32(bits)
+    pair = _box_muller(np, unit[:, 0::2], unit[:, 1::2])
+    return np.stack(pair, axis=-1).reshape(-1, 4).astype(dtype)
+
+
 def truncated_normal(generator: Philox, count: int, dtype: np.dtype[Any]) -> Value:
     """Return `count` floats of the standard normal distribution cut off at 2 (NumPy only).
 

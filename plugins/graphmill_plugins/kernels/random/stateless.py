@@ -22,7 +22,7 @@ _KEY = 0x02461E293EC8F720  # With it the seed is scrambled.
 _PHILOX, _AUTO = 1, 3
 
 
-def _scrambled(xp: ArrayNamespace, seed: Value) -> _philox.Philox:
+def scrambled(xp: ArrayNamespace, seed: Value) -> _philox.Philox:
     """Return the generator that a seed of two integers stands for."""
     if np.shape(seed) != (2,):
         raise errors.InvalidArgumentError(f"seed must have shape [2], not {list(np.shape(seed))}")
@@ -34,7 +34,7 @@ def _scrambled(xp: ArrayNamespace, seed: Value) -> _philox.Philox:
     return _philox.Philox(mixed[0] | mixed[1] << half, xp.uint64(0), mixed[2] | mixed[3] << half)
 
 
-def _from_key(xp: ArrayNamespace, key: Value, counter: Value, alg: Value) -> _philox.Philox:
+def from_key(xp: ArrayNamespace, key: Value, counter: Value, alg: Value) -> _philox.Philox:
     """Return the generator of a key and counter for the algorithm `alg`.
 
     Raises:
@@ -60,7 +60,7 @@ def _from_key(xp: ArrayNamespace, key: Value, counter: Value, alg: Value) -> _ph
 def stateless_uniform(xp: ArrayNamespace, shape: Value, seed: Value, dtype: np.dtype[Any]) -> Value:
     """Return floats of [0, 1)."""
     sizes, count = _philox.output_shape(shape)
-    return _philox.uniform(xp, _scrambled(xp, seed), count, dtype).reshape(sizes)
+    return _philox.uniform(xp, scrambled(xp, seed), count, dtype).reshape(sizes)
 
 
 @kernel("StatelessRandomUniformV2", static=("shape", "alg"))
@@ -74,14 +74,14 @@ def stateless_uniform_v2(
 ) -> Value:
     """Return floats of [0, 1)."""
     sizes, count = _philox.output_shape(shape)
-    return _philox.uniform(xp, _from_key(xp, key, counter, alg), count, dtype).reshape(sizes)
+    return _philox.uniform(xp, from_key(xp, key, counter, alg), count, dtype).reshape(sizes)
 
 
 @kernel("StatelessRandomNormal", static=("shape",))
 def stateless_normal(xp: ArrayNamespace, shape: Value, seed: Value, dtype: np.dtype[Any]) -> Value:
     """Return floats of the standard normal distribution."""
     sizes, count = _philox.output_shape(shape)
-    return _philox.normal(xp, _scrambled(xp, seed), count, dtype).reshape(sizes)
+    return _philox.normal(xp, scrambled(xp, seed), count, dtype).reshape(sizes)
 
 
 @kernel("StatelessRandomNormalV2", static=("shape", "alg"))
@@ -95,10 +95,11 @@ def stateless_normal_v2(
 ) -> Value:
     """Return floats of the standard normal distribution."""
     sizes, count = _philox.output_shape(shape)
-    return _philox.normal(xp, _from_key(xp, key, counter, alg), count, dtype).reshape(sizes)
+    return _philox.normal(xp, from_key(xp, key, counter, alg), count, dtype).reshape(sizes)
 
 
-def _concrete(generator: _philox.Philox) -> _philox.Philox:
+def concrete(generator: _philox.Philox) -> _philox.Philox:
+    """Return a generator whose key and counter are Python integers."""
     return _philox.Philox(int(generator.key), int(generator.low), int(generator.high))
 
 
@@ -108,7 +109,7 @@ def stateless_truncated_normal(
 ) -> Value:
     """Return floats of the standard normal distribution cut off at 2."""
     sizes, count = _philox.output_shape(shape)
-    generator = _concrete(_scrambled(xp, seed))
+    generator = concrete(scrambled(xp, seed))
     return _philox.truncated_normal(generator, count, dtype).reshape(sizes)
 
 
@@ -123,7 +124,7 @@ def stateless_truncated_normal_v2(
 ) -> Value:
     """Return floats of the standard normal distribution cut off at 2."""
     sizes, count = _philox.output_shape(shape)
-    generator = _concrete(_from_key(xp, key, counter, alg))
+    generator = concrete(from_key(xp, key, counter, alg))
     return _philox.truncated_normal(generator, count, dtype).reshape(sizes)
 
 
@@ -152,7 +153,7 @@ def stateless_uniform_int(
     dtype: np.dtype[Any],
 ) -> Value:
     """Return integers of [minval, maxval)."""
-    return _integers(xp, _scrambled(xp, seed), shape, minval, maxval, dtype)
+    return _integers(xp, scrambled(xp, seed), shape, minval, maxval, dtype)
 
 
 @kernel("StatelessRandomUniformIntV2", static=("shape", "alg"))
@@ -167,7 +168,7 @@ def stateless_uniform_int_v2(
     dtype: np.dtype[Any],
 ) -> Value:
     """Return integers of [minval, maxval)."""
-    return _integers(xp, _from_key(xp, key, counter, alg), shape, minval, maxval, dtype)
+    return _integers(xp, from_key(xp, key, counter, alg), shape, minval, maxval, dtype)
 
 
 @kernel("StatelessRandomUniformFullInt", static=("shape",))
@@ -176,7 +177,7 @@ def stateless_full_int(
 ) -> Value:
     """Return integers over the whole range of the type."""
     sizes, count = _philox.output_shape(shape)
-    return _philox.full_integers(xp, _scrambled(xp, seed), count, dtype).reshape(sizes)
+    return _philox.full_integers(xp, scrambled(xp, seed), count, dtype).reshape(sizes)
 
 
 @kernel("StatelessRandomUniformFullIntV2", static=("shape", "alg"))
@@ -190,12 +191,12 @@ def stateless_full_int_v2(
 ) -> Value:
     """Return integers over the whole range of the type."""
     sizes, count = _philox.output_shape(shape)
-    generator = _from_key(xp, key, counter, alg)
+    generator = from_key(xp, key, counter, alg)
     return _philox.full_integers(xp, generator, count, dtype).reshape(sizes)
 
 
 def _key_and_counter(xp: ArrayNamespace, seed: Value) -> tuple[Value, Value]:
-    generator = _scrambled(xp, seed)
+    generator = scrambled(xp, seed)
     counter = xp.stack([xp.asarray(generator.low), xp.asarray(generator.high)])
     return xp.asarray(generator.key).reshape(1), counter
 
@@ -228,5 +229,5 @@ def stateless_multinomial(
     output_dtype: np.dtype[Any],
 ) -> Value:
     """Draw classes from rows of unnormalised log-probabilities."""
-    generator = _concrete(_scrambled(xp, seed))
+    generator = concrete(scrambled(xp, seed))
     return multinomial(generator, logits, sample_count(num_samples), output_dtype)

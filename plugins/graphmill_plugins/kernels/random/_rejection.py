@@ -1,0 +1,148 @@
+"""Samples by rejection: gamma and Poisson; NumPy only.
+
+Semantics: tensorflow/core/kernels/random_op.cc, stateless_random_gamma_op.cc, random_poisson_op.cc.
+The methods are public: Marsaglia and Tsang (2000) for gamma, Knuth and Hörmann (1993) for Poisson.
+Each output has its own run of counters, so all are worked on at once: those that were refused try
+again with their next samples.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill_plugins.kernels.random import _philox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import Value
+
+
+_DOUBLE = np.dtype(np.float64)
+_GROUP = 2  # float64 values that one counter gives
+
+
+class Lanes:
+    """The generators of many outputs, each with its own next counter."""
+
+    def __init__(self, generator: _philox.Philox, outputs: Any, stride: int) -> None:
+        self._generator = generator
+        self._next = outputs.astype(np.uint64) * np.uint64(stride)
+
+    def bits(self, rows: Any) -> Any:
+        """Return the next four 32-bit samples of each of some outputs."""
+        drawn = _philox.blocks(np, self._generator, self._next[rows])
+        self._next[rows] += np.uint64(1)
+        return drawn
+
+
+class Buffer:
+    """Values of one distribution for many outputs, handed out from the last of a group on."""
+
+    def __init__(self, lanes: Lanes, count: int, convert: Callable[[Any], Any]) -> None:
+        self._lanes = lanes
+        self._convert = convert
+        self._values = np.zeros((count, _GROUP))
+        self._left = np.zeros(count, np.intp)
+
+    def take(self, rows: Any) -> Any:
+        """Return the next value of each of some outputs."""
+        empty = rows[self._left[rows] == 0]
+        if empty.size:
+            self._values[empty] = self._convert(self._lanes.bits(empty))
+            self._left[empty] = _GROUP
+        self._left[rows] -= 1
+        return self._values[rows, self._left[rows]]
+
+
+def gamma(generator: _philox.Philox, alpha: Value, samples: int) -> Value:
+    """Return `samples` gamma values for each alpha of a vector, as (samples, alphas), in float64.
+
+    An alpha of one is drawn as an exponential value.
+    """
+    outputs = np.arange(alpha.size * samples)
+    lanes = Lanes(generator, outputs, _philox.RESERVED_PER_OUTPUT)
+    shape = np.repeat(alpha.astype(np.float64), samples)
+    out = np.empty(outputs.size)
+    ones = outputs[shape == 1]
+    out[ones] = -np.log1p(-_philox.unit_of(lanes.bits(ones), _DOUBLE)[:, -1])
+    _tried_gamma(lanes, shape, out, outputs[shape != 1])
+    return out.reshape(alpha.size, samples).T
+
+
+def _tried_gamma(lanes: Lanes, shape: Any, out: Any, pending: Any) -> None:
+    normals = Buffer(lanes, shape.size, lambda bits: _philox.normal_of(bits, _DOUBLE))
+    uniforms = Buffer(lanes, shape.size, lambda bits: _philox.unit_of(bits, _DOUBLE))
+    is_small = shape < 1
+    d = shape + np.where(is_small, 2 / 3, -1 / 3)
+    c = 1 / 3 / np.sqrt(d)
+    while pending.size:
+        x = normals.take(pending)
+        v = 1 + c[pending] * x
+        rows, x, v = _where(v > 0, pending, x, v)
+        v = v * v * v
+        u = uniforms.take(rows)
+        good = (u < 1 - 0.0331 * (x * x) * (x * x)) | (
+            np.log(u) < 0.5 * x * x + d[rows] * (1 - v + np.log(v))
+        )
+        rows, v = _where(good, rows, v)
+        out[rows] = d[rows] * v
+        small = rows[is_small[rows]]
+        out[small] *= np.power(uniforms.take(small), 1 / shape[small])
+        pending = np.setdiff1d(pending, rows, assume_unique=True)
+
+
+def _where(mask: Any, *arrays: Any) -> tuple[Any, ...]:
+    return tuple(array[mask] for array in arrays)
+
+
+def poisson(generator: _philox.Philox, rate: Value, samples: int) -> Value:
+    """Return `samples` Poisson values for each rate of a vector, as float64 (samples, rates)."""
+    outputs = np.arange(rate.size * samples)
+    lanes = Lanes(generator, outputs, _philox.RESERVED_PER_OUTPUT)
+    uniforms = Buffer(lanes, outputs.size, lambda bits: _philox.unit_of(bits, _DOUBLE))
+    rates = np.repeat(rate.astype(np.float64), samples)
+    out = np.full(outputs.size, np.nan)
+    known = np.isfinite(rates) & (rates >= 0)
+    out[np.isposinf(rates)] = np.inf
+    _count_products(uniforms, rates, out, outputs[known & (rates < 10)])
+    _transformed(uniforms, rates, out, outputs[known & (rates >= 10)])
+    return out.reshape(rate.size, samples).T
+
+
+def _count_products(uniforms: Buffer, rates: Any, out: Any, pending: Any) -> None:
+    """Count how many uniform values can be multiplied before the product is below exp(-rate)."""
+    least = np.exp(-rates)
+    product = np.ones(rates.size)
+    out[pending] = 0
+    while pending.size:
+        product[pending] *= uniforms.take(pending)
+        pending = pending[product[pending] > least[pending]]
+        out[pending] += 1
+
+
+def _transformed(uniforms: Buffer, rates: Any, out: Any, pending: Any) -> None:
+    """Draw by transformed rejection, for large rates."""
+    b = 0.931 + 2.53 * np.sqrt(rates)
+    a = -0.059 + 0.02483 * b
+    inverse = 1.1239 + 1.1328 / (b - 3.4)
+    while pending.size:
+        rate, bb, aa = rates[pending], b[pending], a[pending]
+        u = uniforms.take(pending) - 0.5
+        v = uniforms.take(pending)
+        shifted = 0.5 - np.abs(u)
+        k = np.floor((2 * aa / shifted + bb) * u + rate + 0.43)
+        quick = (shifted >= 0.07) & (v <= 0.9277 - 3.6224 / (bb - 2))
+        possible = ~((k < 0) | ((shifted < 0.013) & (v > shifted)))
+        s = np.log(v * inverse[pending] / (aa / (shifted * shifted) + bb))
+        t = -rate + k * np.log(rate) - _log_gamma(np.where(possible, k, 0) + 1)
+        good = quick | (possible & (s <= t))
+        out[pending[good]] = k[good]
+        pending = pending[~good]
+
+
+def _log_gamma(values: Any) -> Any:
+    return np.array([math.lgamma(value) for value in values.tolist()], values.dtype)
