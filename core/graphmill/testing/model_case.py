@@ -58,8 +58,13 @@ class ModelCase:
         """How many steps have known results."""
         return int(self.spec.get("steps") or 1)
 
-    def session(self, host: Host | None = None) -> Any:
-        """Make the session and bring it to its first step."""
+    def session(self, host: Host | None = None, executor_type: str = "") -> Any:
+        """Make the session and bring it to its first step.
+
+        Args:
+            host: whose plugins are used; by default what is installed.
+            executor_type: which executor; SavedModels are loaded with the default one.
+        """
         if self.spec["kind"] == "saved_model":
             from graphmill.saved import saved_model
 
@@ -68,7 +73,9 @@ class ModelCase:
         else:
             from graphmill.session.session import Session
 
-            session = Session(graph=str(self.folder / "graph.pb"), config=self._config(), host=host)
+            session = Session(
+                graph=str(self.folder / "graph.pb"), config=self._config(executor_type), host=host
+            )
         for run in self.spec.get("init") or ():
             feeds = {feed["name"]: self._given(feed) for feed in run.get("feeds") or ()}
             session.run([], feeds, targets=run["targets"])
@@ -154,10 +161,11 @@ class ModelCase:
         name = path.replace("{case}", str(self.folder)).replace("{tmp}", str(self.scratch))
         return np.array(name.encode(), dtype=object)
 
-    def _config(self) -> Any:
+    def _config(self, executor_type: str) -> Any:
         from graphmill import proto
 
         config = proto.ConfigProto()
+        config.experimental.executor_type = executor_type
         for device, count in (self.spec.get("config") or {}).get("device_count", {}).items():
             config.device_count[device] = count
         return config
