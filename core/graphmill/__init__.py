@@ -91,6 +91,7 @@ __all__ = [
     "reset",
     "saved_model",
     "switch_case",
+    "tf_record",
     "train",
     "trainable_variables",
     "variables_initializer",
@@ -98,7 +99,7 @@ __all__ = [
     "with_dependencies",
 ]
 
-_MODULES = {"dtypes", "errors", "ops", "saved_model", "train"}
+_MODULES = {"dtypes", "errors", "ops", "saved_model", "tf_record", "train"}
 _HOMES = {
     "Assert": "graphmill.graph.assertion",
     "CallableOptions": "graphmill.proto",

@@ -30,7 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("lowering",),
     ("session",),
     ("distributed",),
-    ("saved", "saved_model", "train", "cli", "explain", "spi", "__init__", "__main__"),
+    ("saved", "saved_model", "tf_record", "train", "cli", "explain", "spi", "__init__", "__main__"),
 )
 FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 

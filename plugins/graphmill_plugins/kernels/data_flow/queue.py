@@ -24,11 +24,11 @@ from graphmill_plugins.kernels.data_flow._queue_kinds import (
     PriorityQueue,
     RandomShuffleQueue,
 )
-from graphmill_plugins.kernels.random._philox import blocks, seeded
+from graphmill_plugins.kernels.random._stream import random_numbers
 from graphmill_plugins.kernels.state.value import resource_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from graphmill.dtypes import DType
     from graphmill.runtime.kernel import OpKernelConstruction
@@ -165,21 +165,10 @@ class RandomShuffleQueueKernel(_QueueKernel):
             self._dtypes,
             self._shapes,
             self._capacity,
-            numbers=_random_numbers(*self._seeds),
+            numbers=random_numbers(*self._seeds),
             min_after_dequeue=self._least,
             seeds=self._seeds,
         )
-
-
-def _random_numbers(seed: int, seed2: int) -> Iterator[int]:
-    """Yield random numbers of 32 bits, those of TensorFlow if a seed is given."""
-    if not seed and not seed2:
-        seed, seed2 = np.random.SeedSequence().generate_state(2, np.uint64).tolist()
-    generator = seeded(seed, seed2)
-    step = 64
-    while True:
-        yield from blocks(np, generator, np.arange(step, dtype=np.uint64)).ravel().tolist()
-        generator = generator.skip(step)
 
 
 @kernel("FakeQueue", stateful=True, effects=_STATE)

@@ -1,0 +1,207 @@
+"""Files read and written from front to end, compressed or not.
+
+Semantics: tensorflow/core/lib/io/{inputbuffer,zlib_inputstream,zlib_outputbuffer}.cc; the
+compression types are TensorFlow's: "" for none, ZLIB and GZIP.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from graphmill import errors
+from graphmill.files import open_reader, open_writer
+from graphmill.files.base import BytesReader
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from graphmill.files.base import Chunk, Reader
+
+_WINDOW_BITS: Final = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
+_PIECE: Final = 1 << 18
+_LARGEST_READ: Final = 1 << 24
+DEFAULT_BUFFER: Final = 1 << 18
+
+
+def check_compression(compression: str) -> None:
+    """Check the name of a compression.
+
+    Raises:
+        InvalidArgumentError: there is none of that name.
+    """
+    if compression and compression not in _WINDOW_BITS:
+        raise errors.InvalidArgumentError(
+            f"unknown compression type {compression!r}; expected '', 'ZLIB' or 'GZIP'"
+        )
+
+
+def open_stream(path: str, compression: str = "", buffer_size: int = DEFAULT_BUFFER) -> BinaryIO:
+    """Open a file for reading from front to end.
+
+    Raises:
+        InvalidArgumentError: the compression is unknown.
+        NotFoundError, PermissionDeniedError, FailedPreconditionError: by the state of the file.
+    """
+    check_compression(compression)
+    return _buffered(open_reader(path), compression, buffer_size)
+
+
+def bytes_stream(content: bytes, compression: str = "") -> BinaryIO:
+    """Return a stream over bytes in memory.
+
+    Raises:
+        InvalidArgumentError: the compression is unknown.
+    """
+    check_compression(compression)
+    return _buffered(BytesReader(content), compression, DEFAULT_BUFFER)
+
+
+def read_exactly(stream: BinaryIO, size: int) -> bytes:
+    """Return the next `size` bytes, or fewer at the end of the file.
+
+    Memory is taken as bytes come: a wrong size in a small file takes none.
+    """
+    if size <= _LARGEST_READ:
+        return stream.read(size)
+    parts = []
+    while size > 0:
+        part = stream.read(min(size, _LARGEST_READ))
+        if not part:
+            break
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _buffered(reader: Reader, compression: str, buffer_size: int) -> BinaryIO:
+    raw: io.RawIOBase = _Plain(reader)
+    if compression:
+        raw = _Inflated(raw, compression, reader.path)
+    return cast("BinaryIO", io.BufferedReader(raw, max(buffer_size, 1 << 12)))
+
+
+class _Plain(io.RawIOBase):
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._offset = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._offset
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._reader.size}
+        self._offset = max(start[whence] + offset, 0)
+        return self._offset
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        view = memoryview(buffer)
+        count = max(min(len(view), self._reader.size - self._offset), 0)
+        if count:
+            self._reader.read_into(self._offset, view[:count])
+        self._offset += count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._reader.close()
+        super().close()
+
+
+class _Inflated(io.RawIOBase):
+    """The content of a compressed file; several compressed parts may follow each other."""
+
+    def __init__(self, raw: io.RawIOBase, compression: str, path: str) -> None:
+        self._raw = raw
+        self._bits = _WINDOW_BITS[compression]
+        self._compression = compression
+        self._path = path
+        self._inflate = zlib.decompressobj(self._bits)
+        self._left = b""
+        self._is_started = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        view = memoryview(buffer)
+        while True:
+            if self._inflate.eof:
+                self._left = self._inflate.unused_data
+                self._inflate = zlib.decompressobj(self._bits)
+                self._is_started = False
+            if not self._left:
+                self._left = self._raw.read(_PIECE) or b""
+            if not self._left:
+                if self._is_started:
+                    raise errors.DataLossError(
+                        f"{self._path} is truncated within its {self._compression} data"
+                    )
+                return 0
+            produced = self._decompress(len(view))
+            if produced:
+                view[: len(produced)] = produced
+                return len(produced)
+
+    def _decompress(self, limit: int) -> bytes:
+        self._is_started = True
+        try:
+            produced = self._inflate.decompress(self._left, limit)
+        except zlib.error as error:
+            raise errors.DataLossError(
+                f"{self._path} is not {self._compression} data: {error}"
+            ) from error
+        self._left = self._inflate.unconsumed_tail
+        return produced
+
+    def close(self) -> None:
+        if not self.closed:
+            self._raw.close()
+        super().close()
+
+
+class StreamWriter:
+    """A file written from front to end; it appears at its place when it is closed.
+
+    As a context manager it is abandoned after an error.
+
+    Raises:
+        InvalidArgumentError: the compression is unknown.
+        PermissionDeniedError, FailedPreconditionError: the file cannot be written.
+    """
+
+    def __init__(self, path: str, compression: str = "") -> None:
+        check_compression(compression)
+        self._writer = open_writer(path)
+        self._deflate = zlib.compressobj(wbits=_WINDOW_BITS[compression]) if compression else None
+        self._is_open = True
+
+    def write(self, chunk: Chunk) -> None:
+        """Append bytes."""
+        self._writer.write(chunk if self._deflate is None else self._deflate.compress(chunk))
+
+    def close(self) -> None:
+        """Finish the file; safe to call twice."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        if self._deflate is not None:
+            self._writer.write(self._deflate.flush())
+        self._writer.commit()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self.close()
+        elif self._is_open:
+            self._is_open = False
+            self._writer.abandon()

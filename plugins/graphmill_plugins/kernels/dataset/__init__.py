@@ -1,0 +1,1 @@
+"""Datasets and iterators: pipelines of elements that steps take one at a time."""

@@ -1,0 +1,385 @@
+"""Datasets that choose, order and group elements, and call nothing."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError, OpError
+from graphmill_plugins.kernels._elements import rows
+from graphmill_plugins.kernels.dataset._dataset import (
+    INFINITE,
+    UNKNOWN,
+    Dataset,
+    Derived,
+    ElementIterator,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.typing import Shape, Value
+    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+
+
+def tensor_shape(value: Value) -> tuple[int, ...]:
+    """Return the shape of a component."""
+    return tuple(value.shape)
+
+
+class Tensors(Dataset):
+    """One element.
+
+    Semantics: tensorflow/core/kernels/data/tensor_dataset_op.cc.
+    """
+
+    def __init__(self, components: Sequence[Value], types: Sequence[DType]) -> None:
+        super().__init__(types, [tensor_shape(value) for value in components])
+        self._element = tuple(components)
+
+    @property
+    def cardinality(self) -> int:
+        """One."""
+        return 1
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        del scope
+        return iter((self._element,))
+
+
+class Slices(Dataset):
+    """The rows of some tensors of as many rows.
+
+    Semantics: tensorflow/core/kernels/data/tensor_slice_dataset_op.cc.
+
+    Raises:
+        InvalidArgumentError: a tensor is a scalar, or has more or fewer rows than the others.
+    """
+
+    def __init__(self, components: Sequence[Value], types: Sequence[DType]) -> None:
+        if not components or any(not value.ndim for value in components):
+            raise InvalidArgumentError("All components must be at least 1-dimensional")
+        counts = {len(value) for value in components}
+        if len(counts) > 1:
+            raise InvalidArgumentError(
+                "All components must have the same size in the 0th dimension; got "
+                f"{[len(value) for value in components]}"
+            )
+        super().__init__(types, [tensor_shape(value)[1:] for value in components])
+        self._components = tuple(components)
+        self._count = counts.pop()
+
+    @property
+    def cardinality(self) -> int:
+        """Number of rows."""
+        return self._count
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        del scope
+        return zip(*map(row_values, self._components, self.dtypes), strict=True)
+
+
+def row_values(tensor: Value, dtype: DType) -> Sequence[Value]:
+    # NumPy's own iterator makes the rows one by one, but bare objects of a vector of them.
+    return rows(tensor, dtype) if dtype is dtypes.string else tensor
+
+
+class ListOfElements(Dataset):
+    """Elements that are there already; a window, or what a batch was cut into."""
+
+    def __init__(
+        self, elements: Sequence[Element], types: Sequence[DType], shapes: Sequence[Shape]
+    ) -> None:
+        super().__init__(types, shapes)
+        self._elements = elements
+
+    @property
+    def cardinality(self) -> int:
+        """Number of elements."""
+        return len(self._elements)
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        del scope
+        return iter(self._elements)
+
+
+class Range(Dataset):
+    """Numbers from `start` to before `stop`.
+
+    Semantics: tensorflow/core/kernels/data/range_dataset_op.cc.
+
+    Raises:
+        InvalidArgumentError: the step is zero.
+    """
+
+    def __init__(self, start: int, stop: int, step: int, dtype: DType) -> None:
+        if step == 0:
+            raise InvalidArgumentError("step must be a non-zero integer.")
+        super().__init__((dtype,), ((),))
+        self._range = range(start, stop, step)
+
+    @property
+    def cardinality(self) -> int:
+        """Number of numbers."""
+        return len(self._range)
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        del scope
+        return zip(map(self.dtypes[0].as_numpy_dtype.type, self._range), strict=True)
+
+
+class Take(Derived):
+    """The first elements; all for a negative count."""
+
+    def __init__(self, source: Dataset, count: int) -> None:
+        super().__init__(source)
+        self._count = count
+
+    @property
+    def cardinality(self) -> int:
+        """The smaller of both numbers."""
+        inner = self.source.cardinality
+        if self._count < 0 or inner == UNKNOWN:
+            return inner
+        return self._count if inner == INFINITE else min(inner, self._count)
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        elements = self.source.iterate(scope)
+        return elements if self._count < 0 else _Taking(elements, self._count)
+
+
+class _Taking(ElementIterator):
+    def __init__(self, source: Elements, count: int) -> None:
+        self._source = source
+        self._left = count
+
+    def __next__(self) -> Element:
+        if self._left <= 0:
+            raise StopIteration
+        element = next(self._source)  # one that fails does not count
+        self._left -= 1
+        return element
+
+
+class Skip(Derived):
+    """What follows the first elements; nothing for a negative count."""
+
+    def __init__(self, source: Dataset, count: int) -> None:
+        super().__init__(source)
+        self._count = count
+
+    @property
+    def cardinality(self) -> int:
+        """What is left."""
+        inner = self.source.cardinality
+        if self._count < 0:
+            return 0
+        return inner if inner < 0 else max(inner - self._count, 0)
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        if self._count < 0:
+            return iter(())
+        return _Skipping(self.source.iterate(scope), self._count)
+
+
+class _Skipping(ElementIterator):
+    def __init__(self, source: Elements, count: int) -> None:
+        self._source = source
+        self._left = count
+
+    def __next__(self) -> Element:
+        while self._left > 0:
+            next(self._source)
+            self._left -= 1
+        return next(self._source)
+
+
+class Repeat(Derived):
+    """The elements several times over; for a negative count for ever."""
+
+    def __init__(self, source: Dataset, count: int) -> None:
+        super().__init__(source)
+        self._count = count
+
+    @property
+    def cardinality(self) -> int:
+        """As many times the elements of the input."""
+        inner = self.source.cardinality
+        if self._count < 0:
+            return 0 if inner == 0 else INFINITE
+        if self._count == 0:
+            return 0
+        return inner if inner < 0 else inner * self._count
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        return _Repeating(self.source, self._count, scope)
+
+
+class _Repeating(ElementIterator):
+    def __init__(self, source: Dataset, count: int, scope: Scope) -> None:
+        self._dataset = source
+        self._left = count
+        self._scope = scope
+        self._source: Elements | None = None
+
+    def __next__(self) -> Element:
+        while self._left:
+            is_first = self._source is None
+            if self._source is None:
+                self._source = self._dataset.iterate(self._scope)
+            element = next(self._source, None)
+            if element is not None:
+                return element
+            self._source = None
+            self._left -= self._left > 0
+            if is_first and self._left < 0:
+                break  # an empty dataset, for ever
+        self._left = 0
+        raise StopIteration
+
+
+class Concatenate(Derived):
+    """The elements of one dataset, then those of another."""
+
+    def __init__(self, source: Dataset, other: Dataset) -> None:
+        if source.dtypes != other.dtypes:
+            raise InvalidArgumentError(
+                f"input dataset and dataset to concatenate have different output_types "
+                f"{_names(source)} and {_names(other)}"
+            )
+        super().__init__(source, other)
+
+    @property
+    def cardinality(self) -> int:
+        """The sum."""
+        first, second = (source.cardinality for source in self.inputs)
+        if INFINITE in (first, second):
+            return INFINITE
+        return UNKNOWN if UNKNOWN in (first, second) else first + second
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        return chain.from_iterable(_started(self.inputs, scope))
+
+
+def _started(inputs: Sequence[Dataset], scope: Scope) -> Iterator[Elements]:
+    return (source.iterate(scope) for source in inputs)
+
+
+def _names(dataset: Dataset) -> str:
+    return "(" + ", ".join(dtype.name for dtype in dataset.dtypes) + ")"
+
+
+class Zip(Dataset):
+    """Elements of several datasets side by side, as long as all have one."""
+
+    def __init__(self, inputs: Sequence[Dataset]) -> None:
+        super().__init__(
+            [dtype for source in inputs for dtype in source.dtypes],
+            [shape for source in inputs for shape in source.shapes],
+            inputs,
+        )
+
+    @property
+    def cardinality(self) -> int:
+        """The smallest."""
+        counts = [source.cardinality for source in self.inputs]
+        if UNKNOWN in counts:
+            return UNKNOWN
+        return min((count for count in counts if count != INFINITE), default=INFINITE)
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        return _Zipping([source.iterate(scope) for source in self.inputs])
+
+
+class _Zipping(ElementIterator):
+    def __init__(self, sources: list[Elements]) -> None:
+        self._sources = sources
+
+    def __next__(self) -> Element:
+        failure: OpError | None = None
+        parts: list[Element | None] = []
+        for source in self._sources:
+            # All inputs go on together, also where one fails.
+            try:
+                parts.append(next(source, None))
+            except OpError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        if None in parts or not parts:
+            self._sources = []
+            raise StopIteration
+        return tuple(chain.from_iterable(part for part in parts if part is not None))
+
+
+class Shard(Derived):
+    """Every `count`-th element, from number `index` on."""
+
+    def __init__(self, source: Dataset, count: int, index: int, *, needs_all: bool = False) -> None:
+        if count <= 0:
+            raise InvalidArgumentError(
+                f"Number of shards must be greater than zero (currently num_shards = {count})."
+            )
+        if not 0 <= index < count:
+            raise InvalidArgumentError(
+                f"Index must be between 0 and {count - 1} (currently index = {index})."
+            )
+        super().__init__(source)
+        self._count, self._index, self._needs_all = count, index, needs_all
+
+    @property
+    def cardinality(self) -> int:
+        """Its part of the elements."""
+        inner = self.source.cardinality
+        return inner if inner < 0 else len(range(self._index, inner, self._count))
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        elements = self.source.iterate(scope)
+        return _Sharding(elements, self._count, self._index, self._needs_all)
+
+
+class _Sharding(ElementIterator):
+    def __init__(self, source: Elements, count: int, index: int, needs_all: bool) -> None:
+        self._source = source
+        self._count, self._skip, self._needs_all = count, index, needs_all
+        self._behind = count - 1 - index
+
+    def __next__(self) -> Element:
+        while self._skip:
+            self._take()
+            self._skip -= 1
+        element = self._take()
+        self._skip = self._count - 1
+        if self._needs_all:
+            rest = list(islice(self._source, self._behind))
+            if len(rest) < self._behind:
+                raise self._too_few()
+            self._skip -= self._behind
+            self._needs_all = False
+        return element
+
+    def _take(self) -> Element:
+        element = next(self._source, None)
+        if element is None:
+            if self._needs_all:
+                raise self._too_few()
+            raise StopIteration
+        return element
+
+    def _too_few(self) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"Could not apply sharding policy: the dataset has fewer elements than the "
+            f"{self._count} shards; each must have one"
+        )

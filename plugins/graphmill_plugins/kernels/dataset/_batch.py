@@ -1,0 +1,260 @@
+"""Datasets of elements stacked, and of batches taken apart."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import DataLossError, InvalidArgumentError
+from graphmill_plugins.kernels._elements import stacked
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.dataset._basic import row_values, tensor_shape
+from graphmill_plugins.kernels.dataset._dataset import (
+    UNKNOWN,
+    Dataset,
+    ElementIterator,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.typing import Value
+    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+
+
+class Batch(Dataset):
+    """Elements stacked, so many at a time.
+
+    Semantics: tensorflow/core/kernels/data/batch_dataset_op.cc.
+    """
+
+    def __init__(self, source: Dataset, size: int, *, drops_rest: bool) -> None:
+        if size <= 0:
+            raise InvalidArgumentError(f"Batch size must be greater than zero, got {size}.")
+        outer = size if drops_rest else -1
+        shapes = [None if shape is None else (outer, *shape) for shape in source.shapes]
+        super().__init__(source.dtypes, shapes, (source,))
+        self._size, self._drops_rest = size, drops_rest
+
+    @property
+    def cardinality(self) -> int:
+        """Number of batches."""
+        inner = self.source.cardinality
+        if inner < 0:
+            return inner
+        return inner // self._size if self._drops_rest else -(-inner // self._size)
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        return _Batching(self, self.source.iterate(scope), self._size, self._drops_rest)
+
+    def joined(self, elements: list[Element]) -> Element:
+        """Return one element of several.
+
+        Raises:
+            InvalidArgumentError: they differ in shape.
+        """
+        return tuple(
+            _stacked(index, list(values), dtype)
+            for index, (values, dtype) in enumerate(
+                zip(zip(*elements, strict=True), self.dtypes, strict=True)
+            )
+        )
+
+
+class _Batching(ElementIterator):
+    def __init__(self, batch: Batch, source: Elements, size: int, drops_rest: bool) -> None:
+        self._batch = batch
+        self._source: Elements | None = source
+        self._size, self._drops_rest = size, drops_rest
+
+    def __next__(self) -> Element:
+        if self._source is None:
+            raise StopIteration
+        elements = list(islice(self._source, self._size))
+        if len(elements) < self._size:
+            self._source = None
+            if not elements or self._drops_rest:
+                raise StopIteration
+        return self._batch.joined(elements)
+
+
+def _stacked(index: int, values: list[Value], dtype: DType) -> Value:
+    shape = tensor_shape(values[0])
+    if shape or dtype.kind in "sh":
+        for place, value in enumerate(values):
+            if tensor_shape(value) != shape:
+                raise InvalidArgumentError(
+                    f"Cannot batch tensors with different shapes in component {index}. First "
+                    f"element had shape {shape_text(shape)} and element {place} had shape "
+                    f"{shape_text(value.shape)}."
+                )
+    return stacked(np, values, shape, dtype)
+
+
+class PaddedBatch(Batch):
+    """Elements padded to one shape and stacked.
+
+    Semantics: tensorflow/core/kernels/data/padded_batch_dataset_op.cc.
+
+    Args:
+        shapes: for each component the shape to pad to; -1 is the largest size of the batch.
+        padding: for each component the value to pad with.
+    """
+
+    def __init__(
+        self,
+        source: Dataset,
+        size: int,
+        shapes: Sequence[tuple[int, ...]],
+        padding: Sequence[Value],
+        *,
+        drops_rest: bool,
+    ) -> None:
+        super().__init__(source, size, drops_rest=drops_rest)
+        if not len(shapes) == len(padding) == len(source.dtypes):
+            raise InvalidArgumentError(
+                f"Number of padded shapes ({len(shapes)}) must match the number of components in "
+                f"the input dataset's elements ({len(source.dtypes)})"
+            )
+        for index, (value, dtype) in enumerate(zip(padding, source.dtypes, strict=True)):
+            if value.ndim:
+                raise InvalidArgumentError("All padding values must be scalars")
+            if value.dtype != dtype.as_numpy_dtype:
+                raise InvalidArgumentError(
+                    f"Mismatched type between padding value {index} and input dataset's component "
+                    f"{index}: {value.dtype} vs. {dtype.name}"
+                )
+        self._shapes, self._padding = tuple(shapes), tuple(padding)
+        outer = size if drops_rest else -1
+        self.shapes = tuple((outer, *shape) for shape in shapes)
+
+    def joined(self, elements: list[Element]) -> Element:
+        """Return one element of several, padded to one shape.
+
+        Raises:
+            DataLossError: an element is larger than the shape to pad to.
+            InvalidArgumentError: one has another number of axes.
+        """
+        return tuple(
+            _padded(index, values, shape, padding, dtype)
+            for index, (values, shape, padding, dtype) in enumerate(
+                zip(
+                    zip(*elements, strict=True),
+                    self._shapes,
+                    self._padding,
+                    self.dtypes,
+                    strict=True,
+                )
+            )
+        )
+
+
+def _padded(
+    index: int, values: Sequence[Value], shape: tuple[int, ...], padding: Value, dtype: DType
+) -> Value:
+    for value in values:
+        if value.ndim != len(shape):
+            raise InvalidArgumentError(
+                f"All elements in a batch must have the same rank as the padded shape for "
+                f"component{index}: expected rank {len(shape)} but got element with rank "
+                f"{value.ndim}"
+            )
+    largest = [max(sizes) for sizes in zip(*(value.shape for value in values), strict=True)]
+    full = tuple(have if want < 0 else want for have, want in zip(largest, shape, strict=True))
+    if any(have > want for have, want in zip(largest, full, strict=True)):
+        raise DataLossError(
+            f"Attempted to pad to a smaller size than the input element: component {index} has "
+            f"shape {shape_text(largest)}, and is to be padded to {shape_text(full)}."
+        )
+    result = np.empty((len(values), *full), dtype.as_numpy_dtype)
+    result[...] = padding.item() if dtype.kind in "sh" else padding
+    for place, value in enumerate(values):
+        filled: tuple[Any, ...] = (place, *(slice(size) for size in value.shape))
+        result[filled] = value.item() if dtype.kind in "sh" and not value.ndim else value
+    return result
+
+
+class Unbatch(Dataset):
+    """The rows of each element, one after the other."""
+
+    def __init__(self, source: Dataset) -> None:
+        for shape in source.shapes:
+            if shape == ():
+                raise InvalidArgumentError("Cannot unbatch an input with scalar components.")
+        shapes = [None if shape is None else shape[1:] for shape in source.shapes]
+        super().__init__(source.dtypes, shapes, (source,))
+
+    @property
+    def cardinality(self) -> int:
+        """Known if the size of the batches is."""
+        inner = self.source.cardinality
+        sizes = {shape[0] for shape in self.source.shapes if shape is not None} - {-1}
+        if inner <= 0:
+            return inner
+        return inner * sizes.pop() if len(sizes) == 1 else UNKNOWN
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        return _Unbatching(self.source.iterate(scope), self.dtypes)
+
+
+class _Unbatching(ElementIterator):
+    def __init__(self, source: Elements, types: Sequence[DType]) -> None:
+        self._source = source
+        self._types = types
+        self._rows: Elements = iter(())
+
+    def __next__(self) -> Element:
+        while True:
+            row = next(self._rows, None)
+            if row is not None:
+                return row
+            self._rows = self._cut(next(self._source))
+
+    def _cut(self, element: Element) -> Elements:
+        for index, value in enumerate(element):
+            if not value.ndim:
+                raise InvalidArgumentError("Cannot unbatch an input with scalar components.")
+            if len(value) != len(element[0]):
+                raise InvalidArgumentError(
+                    f"Input element must have the same batch size in each component. Component 0 "
+                    f"had size {len(element[0])} but component {index} had size {len(value)}."
+                )
+        return zip(*map(row_values, element, self._types), strict=True)
+
+
+class Rebatch(Dataset):
+    """Batches cut and joined to other sizes, which come round again and again."""
+
+    def __init__(self, source: Dataset, sizes: Sequence[int], *, drops_rest: bool) -> None:
+        if not sizes or min(sizes) <= 0:
+            raise InvalidArgumentError(f"batch_sizes must be greater than zero, got {list(sizes)}")
+        shapes = [None if shape is None else (-1, *shape[1:]) for shape in source.shapes]
+        super().__init__(source.dtypes, shapes, (source,))
+        self._sizes, self._drops_rest = tuple(sizes), drops_rest
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        rows = Unbatch(self.source)
+        return _Rebatching(rows, rows.iterate(scope), self._sizes, self._drops_rest)
+
+
+class _Rebatching(ElementIterator):
+    def __init__(
+        self, rows: Dataset, source: Elements, sizes: Sequence[int], drops_rest: bool
+    ) -> None:
+        self._batch = Batch(rows, 1, drops_rest=False)
+        self._source = source
+        self._sizes = cycle(sizes)
+        self._drops_rest = drops_rest
+
+    def __next__(self) -> Element:
+        size = next(self._sizes)
+        elements = list(islice(self._source, size))
+        if not elements or (len(elements) < size and self._drops_rest):
+            raise StopIteration
+        return self._batch.joined(elements)

@@ -1,0 +1,117 @@
+"""Datasets that look at the elements they pass on: their number, errors, repetition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill.errors import FailedPreconditionError, OpError
+from graphmill_plugins.kernels.dataset._basic import tensor_shape
+from graphmill_plugins.kernels.dataset._dataset import (
+    INFINITE,
+    UNKNOWN,
+    Dataset,
+    Derived,
+    ElementIterator,
+)
+
+if TYPE_CHECKING:
+    from graphmill.typing import Value
+    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+
+
+class AssertCardinality(Derived):
+    """The elements, which must be as many as was said."""
+
+    def __init__(self, source: Dataset, count: int) -> None:
+        super().__init__(source)
+        self._count = count
+
+    @property
+    def cardinality(self) -> int:
+        """What was said."""
+        return self._count
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        return _Counting(self.source.iterate(scope), self._count)
+
+
+class _Counting(ElementIterator):
+    def __init__(self, source: Elements, count: int) -> None:
+        self._source = source
+        self._expected, self._seen = count, 0
+
+    def __next__(self) -> Element:
+        element = next(self._source, None)
+        if element is None:
+            if self._expected == INFINITE or (self._seen < self._expected):
+                raise FailedPreconditionError(
+                    f"Input dataset was expected to contain {_count_text(self._expected)} but "
+                    f"contained only {_count_text(self._seen)}."
+                )
+            raise StopIteration
+        self._seen += 1
+        if self._expected not in (INFINITE, UNKNOWN) and self._seen > self._expected:
+            raise FailedPreconditionError(
+                f"Input dataset was expected to contain {_count_text(self._expected)} but "
+                f"contained at least {_count_text(self._seen)}."
+            )
+        return element
+
+
+def _count_text(count: int) -> str:
+    if count == INFINITE:
+        return "an infinite number of elements"
+    return f"{count} element{'' if count == 1 else 's'}"
+
+
+class IgnoreErrors(Derived):
+    """The elements that do not fail."""
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        return _Ignoring(self.source.iterate(scope), scope)
+
+
+class _Ignoring(ElementIterator):
+    def __init__(self, source: Elements, scope: Scope) -> None:
+        self._source = source
+        self._scope = scope
+
+    def __next__(self) -> Element:
+        while True:
+            try:
+                return next(self._source)
+            except OpError:
+                if self._scope.cancellation.is_cancelled:
+                    raise
+
+
+class Unique(Derived):
+    """The elements of one component that have not come before."""
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        return _First(self.source.iterate(scope))
+
+
+class _First(ElementIterator):
+    def __init__(self, source: Elements) -> None:
+        self._source = source
+        self._seen: set[object] = set()
+
+    def __next__(self) -> Element:
+        while True:
+            element = next(self._source)
+            (value,) = element
+            key = (tensor_shape(value), _key(value))
+            if key not in self._seen:
+                self._seen.add(key)
+                return element
+
+
+def _key(value: Value) -> object:
+    array = np.asarray(value)
+    return tuple(array.ravel().tolist()) if array.dtype == object else array.tobytes()

@@ -1,0 +1,274 @@
+"""`Dataset` and `Scope`: a pipeline of elements, and what one walk through it is made with.
+
+Semantics: tensorflow/core/framework/dataset.h. A dataset is a value (a variant) that never changes.
+An iterator over it outlives the step that made it, so everything that it needs of a session is in
+its scope. An iterator may be asked again after an element failed: it goes on with the next one.
+That is why iterators are objects here, and not generators.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from graphmill import dtypes
+from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.executor import ExecutorArgs
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.step_container import StepContainer
+from graphmill.runtime.step_runner import StepRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import numpy as np
+
+    from graphmill.dtypes import DType
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.runtime.thread_pool import ThreadPool
+    from graphmill.typing import Shape, Value
+
+    Element = tuple[Value, ...]
+    """One element: a value for each component."""
+    Elements = Iterator[Element]
+
+INFINITE = -1
+UNKNOWN = -2
+
+_call_numbers = itertools.count(-1, -1)
+
+
+class Scope:
+    """What the iterators of one walk through a pipeline share.
+
+    Threads: `_step` is set by the thread that takes an element, and read by that thread only;
+    everything else is made once.
+
+    Attributes:
+        functions: the function runtime of the session.
+        pool: the session's threads, for work ahead of time; None for none.
+        cancellation: cancelled with the session, and when the iterator is dropped.
+        shared: what iterators of the walk keep for later ones of the same dataset, by dataset.
+    """
+
+    def __init__(self, ctx: OpKernelContext) -> None:
+        self.functions = ctx.functions
+        self.pool: ThreadPool | None = ctx.args.runner.pool
+        self.cancellation = CancellationManager(ctx.functions.closing)
+        self.shared: dict[Any, Any] = {}
+        self._device = ctx.device
+        self._step: tuple[int, CancellationManager | None] = (0, None)
+
+    def close(self) -> None:
+        """Stop whatever works for the walk; safe to call twice."""
+        self.cancellation.start_cancel(CancelledError("the iterator was deleted"))
+        self.cancellation.close()
+
+    def take_for(self, elements: Elements, step: CancellationManager | None) -> Element | None:
+        """Return the next element, None at the end; functions are cancelled with `step` too."""
+        before, self._step = self._step, (threading.get_ident(), step)
+        try:
+            return next(elements, None)
+        finally:
+            self._step = before
+
+    def call(self, function: CapturedFunction, args: Sequence[Value]) -> list[Value]:
+        """Call a function on some arguments, with what it captured behind them; wait for it."""
+        thread, step = self._step
+        cancellation = step if step is not None and thread == threading.get_ident() else None
+        if self.cancellation.is_cancelled:
+            raise CancelledError("the iterator was deleted, or its session closed")
+        container = StepContainer(next(_call_numbers))
+        call = ExecutorArgs(
+            container.step_id,
+            None,  # type: ignore[arg-type]  # each call has its own
+            runner=StepRunner(None),
+            cancellation_manager=cancellation or self.cancellation,
+            step_container=container,
+        )
+        context = _CallContext(call)
+        try:
+            results: list[Value] = function.functions.run(
+                function.handle, [*args, *function.captured], context
+            )
+        finally:
+            call.close()
+            if container.is_used:
+                self._device.resource_mgr.clear_container(container.name)
+        return results
+
+
+class _CallContext:
+    """As much of a kernel's context as a function call looks at."""
+
+    __slots__ = ("args",)
+
+    def __init__(self, args: ExecutorArgs) -> None:
+        self.args = args
+
+
+class CapturedFunction:
+    """A function of the graph and the values that it captured when its dataset was made.
+
+    Attributes:
+        functions, handle: the runtime, and the function there.
+        captured: the values that follow the arguments in each call.
+    """
+
+    __slots__ = ("captured", "functions", "handle")
+
+    def __init__(self, ctx: OpKernelContext, function: Any, captured: Sequence[Value] = ()) -> None:
+        self.functions = ctx.functions
+        self.handle = ctx.functions.instantiate(function.name, function.attrs)
+        self.captured = tuple(captured)
+
+    def elements(self, scope: Scope, args: Sequence[Value]) -> list[Value] | None:
+        """Return the results of a call; None where the function ends the sequence (OutOfRange)."""
+        try:
+            return scope.call(self, args)
+        except OutOfRangeError:
+            return None
+
+    def truth(self, scope: Scope, args: Sequence[Value], what: str) -> bool:
+        """Return the one boolean that a call gives.
+
+        Raises:
+            InvalidArgumentError: it gives something else.
+        """
+        results = scope.call(self, args)
+        if len(results) != 1 or results[0].dtype != bool or results[0].ndim:
+            raise InvalidArgumentError(f"{what} must return a scalar bool.")
+        return bool(results[0])
+
+    def dataset(self, scope: Scope, args: Sequence[Value]) -> Dataset:
+        """Return the dataset that a call gives.
+
+        Raises:
+            InvalidArgumentError: it gives something else.
+        """
+        results = scope.call(self, args)
+        if len(results) != 1:
+            raise InvalidArgumentError(
+                f"Function must return a single dataset, it returned {len(results)} values"
+            )
+        return dataset_of(results[0])
+
+
+class Dataset(ABC):
+    """A pipeline of elements; a scalar of dtype variant. It never changes.
+
+    Attributes:
+        dtypes, shapes: element type and static shape of each component.
+        inputs: the datasets it is made from.
+        may_wait: whether taking an element may take long: files are read or functions called.
+    """
+
+    dtype: ClassVar[np.dtype[Any]] = dtypes.variant.as_numpy_dtype
+    shape: ClassVar[tuple[int, ...]] = ()
+    ndim: ClassVar[int] = 0
+    size: ClassVar[int] = 1
+
+    waits: ClassVar[bool] = False
+    """Whether elements of this kind of dataset may take long, whatever its inputs do."""
+
+    def __init__(
+        self,
+        dtypes: Sequence[DType],
+        shapes: Sequence[Shape],
+        inputs: Iterable[Dataset] = (),
+    ) -> None:
+        self.dtypes = tuple(dtypes)
+        self.shapes = tuple(shapes)
+        self.inputs = tuple(inputs)
+        self.may_wait: bool = self.waits or any(source.may_wait for source in self.inputs)
+
+    @property
+    def source(self) -> Dataset:
+        """The first input."""
+        return self.inputs[0]
+
+    @property
+    def cardinality(self) -> int:
+        """Number of elements, `INFINITE` or `UNKNOWN`."""
+        return UNKNOWN
+
+    @abstractmethod
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+
+    def item(self) -> Dataset:
+        """Return the dataset itself, as a scalar array returns its element."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.dtypes)} components>"
+
+
+class Derived(Dataset):
+    """A dataset whose elements are made like those of its input."""
+
+    def __init__(self, source: Dataset, *others: Dataset) -> None:
+        super().__init__(source.dtypes, source.shapes, (source, *others))
+
+
+class ElementIterator(ABC):
+    """An iterator over elements that survives the failure of one."""
+
+    def __iter__(self) -> Elements:
+        return self
+
+    @abstractmethod
+    def __next__(self) -> Element:
+        """Return the next element; StopIteration at the end."""
+
+
+def dataset_kernel(*ops: str, effects: Iterable[str] = (), **options: Any) -> Callable[[Any], Any]:
+    """Declare a kernel that makes a dataset, or does something with one, on the host."""
+    return kernel(*ops, host=True, stateful=True, effects=effects, **options)
+
+
+def dataset_of(value: Any) -> Dataset:
+    """Return the dataset in a variant.
+
+    Raises:
+        InvalidArgumentError: it holds something else.
+    """
+    found = value.item() if getattr(value, "ndim", None) == 0 and not _is_dataset(value) else value
+    if not _is_dataset(found):
+        raise InvalidArgumentError(
+            f"expected a variant that holds a dataset, got one that holds {type(found).__name__}"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def _is_dataset(value: Any) -> bool:
+    return isinstance(value, Dataset)
+
+
+def scalar(value: Value, what: str) -> Any:
+    """Return the element of a scalar input, strings as bytes.
+
+    Raises:
+        InvalidArgumentError: it is not a scalar.
+    """
+    if value.ndim:
+        raise InvalidArgumentError(f"{what} must be a scalar, got shape {list(value.shape)}")
+    return value.item()
+
+
+def structure(
+    output_types: Sequence[np.dtype[Any]], output_shapes: Sequence[Shape]
+) -> tuple[tuple[DType, ...], tuple[Shape, ...]]:
+    """Return element types and shapes from a dataset op's attrs."""
+    return tuple(map(dtypes.as_dtype, output_types)), tuple(output_shapes)
+
+
+def on_drop(owner: Any, action: Callable[[], None]) -> weakref.finalize[..., Any]:
+    """Have `action` called when nobody holds `owner` any more, unless it is detached before."""
+    finalizer = weakref.finalize(owner, action)
+    finalizer.atexit = False
+    return finalizer

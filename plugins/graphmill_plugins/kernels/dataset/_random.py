@@ -1,0 +1,173 @@
+"""Datasets of random numbers, and of elements in random order: TensorFlow's own for set seeds.
+
+Semantics: tensorflow/core/kernels/data/{random_seed_ops,shuffle_dataset_op,random_dataset_op}.cc.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels.dataset._dataset import (
+    INFINITE,
+    Dataset,
+    Derived,
+    ElementIterator,
+)
+from graphmill_plugins.kernels.random._stream import random_numbers, random_seeds
+
+if TYPE_CHECKING:
+    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+
+_MOST_EPOCHS: Final = 3
+"""How many passes over the input may be in the buffer at a time."""
+
+
+class SeedGenerator:
+    """Gives each iterator its two seeds: new ones each time, or always the same.
+
+    Threads: `_lock` guards the stream of seeds.
+    """
+
+    def __init__(self, seed: int, seed2: int, *, reseeds: bool) -> None:
+        self._lock = threading.Lock()
+        self._seeds = random_seeds(seed, seed2)
+        self._numbers = random_numbers(*self._seeds) if reseeds else None
+
+    def next_seeds(self) -> tuple[int, int]:
+        """Return the seeds of the next iterator."""
+        if self._numbers is None:
+            return self._seeds
+        with self._lock:
+            return next(self._numbers), next(self._numbers)
+
+
+class Shuffle(Derived):
+    """Elements drawn by chance from a buffer of the next ones; passes over the input stay apart.
+
+    Args:
+        size: of the buffer; -1 for all elements.
+        count: how many passes; -1 for ever.
+    """
+
+    def __init__(self, source: Dataset, size: int, seeds: SeedGenerator, *, count: int = 1) -> None:
+        if size < 1 and size != -1:
+            raise InvalidArgumentError(
+                f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY, got {size}"
+            )
+        super().__init__(source)
+        self.buffer_size, self.seeds, self.count = size, seeds, count
+
+    @property
+    def cardinality(self) -> int:
+        """That of the input, once for each pass."""
+        inner = self.source.cardinality
+        if self.count == 1 or inner == 0:
+            return inner
+        if self.count < 0:
+            return INFINITE
+        return inner if inner < 0 else inner * self.count
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        return _Shuffling(self, scope)
+
+
+class _Epoch:
+    """The part of the buffer that one pass over the input has filled: places from start to end."""
+
+    __slots__ = ("end", "is_complete", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = self.end = start
+        self.is_complete = False
+
+
+class _Shuffling(ElementIterator):
+    def __init__(self, dataset: Shuffle, scope: Scope) -> None:
+        self._dataset, self._scope = dataset, scope
+        self._numbers = random_numbers(*dataset.seeds.next_seeds())
+        self._source: Elements | None = None
+        self._passes = 0
+        self._epochs: deque[_Epoch] = deque()
+        self._buffer: dict[int, Element] = {}  # by place, which the ring's size makes small
+        self._has_produced = False
+
+    def __next__(self) -> Element:
+        while self._wants_more():
+            if not self._take_one():
+                break
+        while self._epochs and self._is_spent(self._epochs[0]):
+            self._epochs.popleft()
+            if self._epochs:  # the next pass has seeds of its own
+                self._numbers = random_numbers(*self._dataset.seeds.next_seeds())
+        if not self._buffer:
+            raise StopIteration
+        epoch = self._epochs[0]
+        chosen = self._place(epoch.start + next(self._numbers) % (epoch.end - epoch.start))
+        first = self._place(epoch.start)
+        element = self._buffer[chosen]
+        self._buffer[chosen] = self._buffer[first]
+        del self._buffer[first]
+        epoch.start += 1
+        self._has_produced = True
+        return element
+
+    @staticmethod
+    def _is_spent(epoch: _Epoch) -> bool:
+        return epoch.is_complete and epoch.start == epoch.end
+
+    def _place(self, index: int) -> int:
+        size = self._dataset.buffer_size
+        return index if size < 0 else index % size
+
+    def _wants_more(self) -> bool:
+        dataset = self._dataset
+        if self._source is None and dataset.count != -1 and self._passes >= dataset.count:
+            return False
+        if len(self._epochs) > _MOST_EPOCHS and self._buffer:
+            return False
+        if dataset.buffer_size < 0:
+            return not self._epochs or not self._epochs[0].is_complete
+        return len(self._buffer) < dataset.buffer_size
+
+    def _take_one(self) -> bool:
+        """Take an element into the buffer; False if the input is empty, for ever."""
+        if self._source is None:
+            start = self._epochs[-1].end if self._epochs else 0
+            self._epochs.append(_Epoch(start))
+            self._source = self._dataset.source.iterate(self._scope)
+            self._passes += 1
+        epoch = self._epochs[-1]
+        element = next(self._source, None)
+        if element is None:
+            self._source = None
+            epoch.is_complete = True
+            is_empty = epoch.start == epoch.end and not self._has_produced and not self._buffer
+            return not (is_empty and self._dataset.count == -1)
+        self._buffer[self._place(epoch.end)] = element
+        epoch.end += 1
+        return True
+
+
+class RandomNumbers(Dataset):
+    """Random numbers of 32 bits, for ever."""
+
+    def __init__(self, seeds: SeedGenerator) -> None:
+        super().__init__((dtypes.int64,), ((),))
+        self._seeds = seeds
+
+    @property
+    def cardinality(self) -> int:
+        """Infinite."""
+        return INFINITE
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        del scope
+        return zip(map(np.int64, random_numbers(*self._seeds.next_seeds())), strict=True)

@@ -1,0 +1,313 @@
+"""Kernels that make a dataset whose elements functions of the graph make or choose."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels.dataset import _calls, _group
+from graphmill_plugins.kernels.dataset._batch import Batch
+from graphmill_plugins.kernels.dataset._dataset import (
+    CapturedFunction,
+    dataset_kernel,
+    dataset_of,
+    scalar,
+    structure,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Shape, Value
+    from graphmill_plugins.kernels.dataset._dataset import Dataset
+
+    Types = Sequence[Any]
+    Shapes = Sequence[Shape]
+
+_AUTOMATIC: Final = -1
+
+
+def _parallel(number: Value) -> int:
+    """Return how many calls may run at a time; as many as there are processors for -1."""
+    count = int(scalar(number, "num_parallel_calls"))
+    if count < 1 and count != _AUTOMATIC:
+        raise InvalidArgumentError(f"num_parallel_calls must be greater than zero, got {count}.")
+    return _processors() if count == _AUTOMATIC else count
+
+
+def _processors() -> int:
+    return os.cpu_count() or 1
+
+
+@dataset_kernel("MapDataset")
+def map_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    captured: list[Value],
+    f: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+    preserve_cardinality: bool,
+) -> Dataset:
+    """Make a dataset of what a function makes of each element."""
+    return _calls.Map(
+        dataset_of(source),
+        CapturedFunction(ctx, f, captured),
+        structure(output_types, output_shapes),
+        keeps_count=preserve_cardinality,
+    )
+
+
+@dataset_kernel("ParallelMapDataset", "ParallelMapDatasetV2")
+def parallel_map_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    captured: list[Value],
+    num_parallel_calls: Value,
+    f: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+    preserve_cardinality: bool,
+) -> Dataset:
+    """Make a dataset of what a function makes of each element, several at a time."""
+    return _calls.Map(
+        dataset_of(source),
+        CapturedFunction(ctx, f, captured),
+        structure(output_types, output_shapes),
+        parallel=_parallel(num_parallel_calls),
+        keeps_count=preserve_cardinality,
+    )
+
+
+@dataset_kernel("MapAndBatchDataset", "ExperimentalMapAndBatchDataset")
+def map_and_batch_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    captured: list[Value],
+    batch_size: Value,
+    num_parallel_calls: Value,
+    drop_remainder: Value,
+    f: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+    preserve_cardinality: bool,
+) -> Dataset:
+    """Make a dataset of batches of what a function makes of each element."""
+    types, shapes = structure(output_types, output_shapes)
+    rows = [None if shape is None else shape[1:] for shape in shapes]
+    mapped = _calls.Map(
+        dataset_of(source),
+        CapturedFunction(ctx, f, captured),
+        (types, rows),
+        parallel=_parallel(num_parallel_calls),
+        keeps_count=preserve_cardinality,
+    )
+    size = int(scalar(batch_size, "batch_size"))
+    return Batch(mapped, size, drops_rest=bool(scalar(drop_remainder, "drop_remainder")))
+
+
+@dataset_kernel("FilterDataset")
+def filter_dataset(
+    ctx: OpKernelContext, source: Value, captured: list[Value], predicate: Any
+) -> Dataset:
+    """Make a dataset of the elements for which a function says true."""
+    return _calls.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
+
+
+@dataset_kernel("ParallelFilterDataset")
+def parallel_filter_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    captured: list[Value],
+    num_parallel_calls: Value,
+    predicate: Any,
+) -> Dataset:
+    """Make a dataset of the elements for which a function says true; in their order."""
+    _parallel(num_parallel_calls)
+    return _calls.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
+
+
+@dataset_kernel("TakeWhileDataset", "ExperimentalTakeWhileDataset")
+def take_while_dataset(
+    ctx: OpKernelContext, source: Value, captured: list[Value], predicate: Any
+) -> Dataset:
+    """Make a dataset of the elements before the first for which a function says false."""
+    return _calls.TakeWhile(dataset_of(source), CapturedFunction(ctx, predicate, captured))
+
+
+@dataset_kernel("ScanDataset", "ExperimentalScanDataset")
+def scan_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    initial_state: list[Value],
+    captured: list[Value],
+    f: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+) -> Dataset:
+    """Make a dataset of what a function makes of a running state and each element."""
+    return _calls.Scan(
+        dataset_of(source),
+        initial_state,
+        CapturedFunction(ctx, f, captured),
+        structure(output_types, output_shapes),
+    )
+
+
+@dataset_kernel("FlatMapDataset")
+def flat_map_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    captured: list[Value],
+    f: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+) -> Dataset:
+    """Make a dataset of the elements of all datasets that a function gives."""
+    return _calls.Interleave(
+        dataset_of(source),
+        CapturedFunction(ctx, f, captured),
+        structure(output_types, output_shapes),
+    )
+
+
+@dataset_kernel("InterleaveDataset")
+def interleave_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    captured: list[Value],
+    cycle_length: Value,
+    block_length: Value,
+    f: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+) -> Dataset:
+    """Make a dataset of the elements of the datasets that a function gives, by turns."""
+    return _calls.Interleave(
+        dataset_of(source),
+        CapturedFunction(ctx, f, captured),
+        structure(output_types, output_shapes),
+        cycle=_cycle(cycle_length),
+        block=int(scalar(block_length, "block_length")),
+    )
+
+
+def _cycle(length: Value) -> int:
+    cycle = int(scalar(length, "cycle_length"))
+    return _processors() if cycle == _AUTOMATIC else cycle
+
+
+@dataset_kernel("ParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV3")
+def parallel_interleave_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    captured: list[Value],
+    cycle_length: Value,
+    block_length: Value,
+    num_parallel_calls: Value,
+    f: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+) -> Dataset:
+    """Make a dataset of the elements of several datasets by turns, made ahead of time."""
+    block = int(scalar(block_length, "block_length"))
+    return _calls.Interleave(
+        dataset_of(source),
+        CapturedFunction(ctx, f, captured),
+        structure(output_types, output_shapes),
+        cycle=_cycle(cycle_length),
+        block=block,
+        ahead=block if _parallel(num_parallel_calls) > 1 else 0,
+    )
+
+
+@dataset_kernel("ParallelInterleaveDatasetV4")
+def parallel_interleave_dataset_v4(
+    ctx: OpKernelContext,
+    source: Value,
+    captured: list[Value],
+    cycle_length: Value,
+    block_length: Value,
+    buffer_output_elements: Value,
+    prefetch_input_elements: Value,
+    num_parallel_calls: Value,
+    f: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+) -> Dataset:
+    """Make a dataset of the elements of several datasets by turns, made ahead of time."""
+    del prefetch_input_elements
+    block = int(scalar(block_length, "block_length"))
+    buffer = int(scalar(buffer_output_elements, "buffer_output_elements"))
+    return _calls.Interleave(
+        dataset_of(source),
+        CapturedFunction(ctx, f, captured),
+        structure(output_types, output_shapes),
+        cycle=_cycle(cycle_length),
+        block=block,
+        ahead=max(buffer, block) if _parallel(num_parallel_calls) > 1 else 0,
+    )
+
+
+@dataset_kernel("GroupByWindowDataset", "ExperimentalGroupByWindowDataset")
+def group_by_window_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    key_captured: list[Value],
+    reduce_captured: list[Value],
+    size_captured: list[Value],
+    key_func: Any,
+    reduce_func: Any,
+    window_size_func: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+) -> Dataset:
+    """Make a dataset of what a function makes of windows of elements of one key."""
+    return _group.GroupByWindow(
+        dataset_of(source),
+        CapturedFunction(ctx, key_func, key_captured),
+        CapturedFunction(ctx, reduce_func, reduce_captured),
+        CapturedFunction(ctx, window_size_func, size_captured),
+        structure(output_types, output_shapes),
+    )
+
+
+@dataset_kernel("GroupByReducerDataset", "ExperimentalGroupByReducerDataset")
+def group_by_reducer_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    key_captured: list[Value],
+    init_captured: list[Value],
+    reduce_captured: list[Value],
+    finalize_captured: list[Value],
+    key_func: Any,
+    init_func: Any,
+    reduce_func: Any,
+    finalize_func: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+) -> Dataset:
+    """Make a dataset of what functions make of all elements of one key."""
+    return _group.GroupByReducer(
+        dataset_of(source),
+        CapturedFunction(ctx, key_func, key_captured),
+        CapturedFunction(ctx, init_func, init_captured),
+        CapturedFunction(ctx, reduce_func, reduce_captured),
+        CapturedFunction(ctx, finalize_func, finalize_captured),
+        structure(output_types, output_shapes),
+    )
+
+
+@dataset_kernel("DirectedInterleaveDataset", "ExperimentalDirectedInterleaveDataset")
+def directed_interleave_dataset(
+    ctx: OpKernelContext, selector: Value, sources: list[Value], stop_on_empty_dataset: bool = False
+) -> Dataset:
+    """Make a dataset of elements of several, in the order in which a dataset names these."""
+    del ctx
+    return _calls.DirectedInterleave(
+        dataset_of(selector),
+        [dataset_of(source) for source in sources],
+        stops_on_empty=stop_on_empty_dataset,
+    )

@@ -1,0 +1,82 @@
+"""Kernels of the resources that datasets share: caches, generators of seeds.
+
+Semantics: tensorflow/core/kernels/data/{cache_ops,random_seed_ops}.cc.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from graphmill import dtypes
+from graphmill.runtime.variables import ResourceHandle
+from graphmill_plugins.kernels.dataset._dataset import dataset_kernel, scalar
+from graphmill_plugins.kernels.dataset._random import SeedGenerator
+from graphmill_plugins.kernels.dataset._stored import MemoryCache
+
+if TYPE_CHECKING:
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+_STATE = ("state",)
+_numbers = itertools.count()
+
+
+def anonymous(ctx: OpKernelContext, resource: Any, kind: str) -> ResourceHandle:
+    """Return the handle of a resource that lives as long as somebody holds the handle."""
+    container = ctx.resources.default_container
+    name = f"{kind}/{next(_numbers)}"
+    return ResourceHandle(ctx.device.name, container, name, kind, resource)
+
+
+class Deleter:
+    """What deletes a resource with its handle: a variant, of which nothing is asked."""
+
+    dtype = dtypes.variant.as_numpy_dtype
+    shape: tuple[int, ...] = ()
+    ndim = 0
+    size = 1
+
+
+@dataset_kernel("AnonymousMemoryCache", effects=_STATE)
+def anonymous_memory_cache(ctx: OpKernelContext) -> tuple[ResourceHandle, Deleter]:
+    """Hand on a new cache for elements, and what deletes it."""
+    return anonymous(ctx, MemoryCache(), "AnonymousMemoryCache"), Deleter()
+
+
+@dataset_kernel("AnonymousRandomSeedGenerator", effects=("rng", "state"))
+def anonymous_random_seed_generator(
+    ctx: OpKernelContext, seed: Value, seed2: Value
+) -> tuple[ResourceHandle, Deleter]:
+    """Hand on a new generator of seeds, and what deletes it."""
+    return _seed_generator(ctx, seed, seed2, reseeds=True)
+
+
+@dataset_kernel("AnonymousSeedGenerator", effects=("rng", "state"))
+def anonymous_seed_generator(
+    ctx: OpKernelContext, seed: Value, seed2: Value, reshuffle: Value
+) -> tuple[ResourceHandle, Deleter]:
+    """Hand on a new generator of seeds, and what deletes it."""
+    return _seed_generator(ctx, seed, seed2, reseeds=bool(scalar(reshuffle, "reshuffle")))
+
+
+def _seed_generator(
+    ctx: OpKernelContext, seed: Value, seed2: Value, *, reseeds: bool
+) -> tuple[ResourceHandle, Deleter]:
+    made = SeedGenerator(int(scalar(seed, "seed")), int(scalar(seed2, "seed2")), reseeds=reseeds)
+    return anonymous(ctx, made, "AnonymousSeedGenerator"), Deleter()
+
+
+@dataset_kernel("DummyMemoryCache", "DummySeedGenerator", "DummyIterationCounter", effects=_STATE)
+def dummy_handle(ctx: OpKernelContext) -> ResourceHandle:
+    """Hand on a handle of nothing: whoever takes it makes what it needs."""
+    return anonymous(ctx, None, "Dummy")
+
+
+@dataset_kernel(
+    "DeleteMemoryCache", "DeleteRandomSeedGenerator", "DeleteSeedGenerator", effects=_STATE
+)
+def delete_resource(ctx: OpKernelContext, handle: Any, deleter: Any) -> None:
+    """Delete what a handle holds."""
+    del ctx, deleter
+    handle.resource = None

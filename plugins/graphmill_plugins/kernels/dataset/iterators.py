@@ -1,0 +1,409 @@
+"""Iterator kernels: handles, starting, taking elements; and what goes through a whole dataset.
+
+Semantics: tensorflow/core/kernels/data/iterator_ops.cc. Taking an element is asynchronous: what
+files or functions must give is made in a thread of the session, and while a prefetched element is
+waited for no thread is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import (
+    CancelledError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OutOfRangeError,
+)
+from graphmill.proto.resource_handle_pb2 import ResourceHandleProto
+from graphmill.runtime.variables import ResourceHandle
+from graphmill_plugins.kernels._partial_shape import is_compatible
+from graphmill_plugins.kernels._strings import string_scalar
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.dataset._dataset import (
+    CapturedFunction,
+    Dataset,
+    Scope,
+    dataset_kernel,
+    dataset_of,
+    on_drop,
+    scalar,
+    structure,
+)
+from graphmill_plugins.kernels.dataset._optional import Optional
+from graphmill_plugins.kernels.dataset._prefetch import Prefetching, Waiter
+from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.runtime.thread_pool import ThreadPool
+    from graphmill.typing import Shape, Value
+    from graphmill_plugins.kernels.dataset._dataset import Element, Elements
+
+    Done = Callable[..., None]
+    Structure = tuple[Sequence[DType], Sequence[Shape]]
+
+_STATE = ("state",)
+_numbers = itertools.count()
+
+
+class IteratorResource:
+    """An iterator that steps take elements from; none before `start`.
+
+    Threads: `_lock` is held while an element is taken; `start` replaces everything at once.
+
+    Attributes:
+        dtypes, shapes: what its elements are said to be; empty if nothing was said.
+    """
+
+    def __init__(self, types: Sequence[DType], shapes: Sequence[Shape], name: str) -> None:
+        self.dtypes, self.shapes = tuple(types), tuple(shapes)
+        self._name = name
+        self._lock = threading.Lock()
+        self._running: tuple[Dataset, Elements, Scope] | None = None
+        self._finalizer: weakref.finalize[..., Any] | None = None
+
+    def start(self, dataset: Dataset, ctx: OpKernelContext) -> None:
+        """Begin a dataset anew.
+
+        Raises:
+            InvalidArgumentError: its elements are not what the iterator is for.
+        """
+        if self.dtypes:
+            check_structure(self.dtypes, self.shapes, dataset.dtypes, dataset.shapes)
+        scope = Scope(ctx)
+        elements = dataset.iterate(scope)
+        before, self._running = self._running, (dataset, elements, scope)
+        if before is not None:
+            before[2].close()
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        self._finalizer = on_drop(self, scope.close)
+
+    def close(self) -> None:
+        """Stop what works for the iterator."""
+        before, self._running = self._running, None
+        if before is not None:
+            before[2].close()
+
+    def running(self) -> tuple[Dataset, Elements, Scope]:
+        """Return the dataset, the place in it, and its scope.
+
+        Raises:
+            FailedPreconditionError: nothing was started.
+        """
+        running = self._running
+        if running is None:
+            raise FailedPreconditionError(
+                "GetNext() failed because the iterator has not been initialized. Ensure that you "
+                f"have run the initializer operation for this iterator ({self._name}) before "
+                "getting the next element."
+            )
+        return running
+
+    def take(self, step: CancellationManager | None) -> Element | None:
+        """Return the next element, None at the end; wait for it here."""
+        _, elements, scope = self.running()
+        with self._lock:
+            return scope.take_for(elements, step)
+
+    def take_async(
+        self, ctx: OpKernelContext, done: Callable[[Element | None, BaseException | None], None]
+    ) -> None:
+        """Call `done` with the next element (None at the end) or an error, now or later."""
+        dataset, elements, _ = self.running()
+        pool = ctx.args.runner.pool
+        if not dataset.may_wait or pool is None:
+            done(self.take(ctx.cancellation if dataset.may_wait else None), None)
+        elif isinstance(elements, Prefetching):
+            elements.next_async(done, ctx.cancellation)
+        else:
+            self._take_in_pool(pool, ctx.cancellation, done)
+
+    def _take_in_pool(self, pool: ThreadPool, step: CancellationManager, done: Any) -> None:
+        waiter = Waiter(done)
+
+        def take() -> None:
+            np.seterr(all="ignore")
+            try:
+                element = self.take(step)
+            except BaseException as error:  # noqa: BLE001 - raised in the step's thread
+                waiter(None, error)
+            else:
+                waiter(element, None)
+
+        pool.schedule(take)
+        waiter.watch(step, lambda: waiter(None, CancelledError("Iterator was cancelled")))
+
+
+def check_structure(
+    types: Sequence[DType],
+    shapes: Sequence[Shape],
+    given_types: Sequence[DType],
+    given_shapes: Sequence[Shape],
+) -> None:
+    """Check that elements are what is expected.
+
+    Raises:
+        InvalidArgumentError: they are not.
+    """
+    if tuple(types) != tuple(given_types):
+        raise InvalidArgumentError(
+            f"Number or types of components do not match: expected {_type_names(types)} types but "
+            f"got {_type_names(given_types)}."
+        )
+    for expected, shape in zip(shapes, given_shapes, strict=False):
+        if not is_compatible(expected, shape):
+            raise InvalidArgumentError(
+                f"Incompatible shapes: expected {shape_text(expected)} but got {shape_text(shape)}."
+            )
+
+
+def _type_names(types: Sequence[DType]) -> str:
+    return "[" + ", ".join(dtype.name for dtype in types) + "]"
+
+
+class _HandleKernel:
+    """Find or make a node's resource, and hand on its handle."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        attrs = construction.attrs
+        shared = construction.attr("shared_name") if "shared_name" in attrs else ""
+        self._container = construction.attr("container") if "container" in attrs else ""
+        self._name = shared or construction.node_name
+        self._types: tuple[DType, ...] = attrs.get("output_types", ())
+        self._shapes: tuple[Shape, ...] = attrs.get("output_shapes", ())
+
+    def _find(self, ctx: OpKernelContext) -> ResourceHandle:
+        def make() -> IteratorResource:
+            return IteratorResource(self._types, self._shapes, self._name)
+
+        found = ctx.resources.lookup_or_create(self._container, self._name, IteratorResource, make)
+        check_structure(self._types, self._shapes, found.dtypes, found.shapes)
+        container = self._container or ctx.resources.default_container
+        return ResourceHandle(ctx.device.name, container, self._name, "Iterator", found)
+
+
+@dataset_kernel("Iterator", "IteratorV2", effects=_STATE)
+class IteratorKernel(_HandleKernel):
+    """Hand on an iterator, that nothing has started yet."""
+
+    def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
+        """Return the handle."""
+        return self._find(ctx)
+
+
+@dataset_kernel("OneShotIterator", effects=_STATE)
+class OneShotIteratorKernel(_HandleKernel):
+    """Hand on an iterator of the dataset that a function gives, started once."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        super().__init__(construction)
+        self._factory = construction.attrs["dataset_factory"]
+        self._lock = threading.Lock()
+
+    def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
+        """Return the handle."""
+        handle = self._find(ctx)
+        resource: IteratorResource = handle.resource
+        with self._lock:
+            if resource._running is None:  # noqa: SLF001 - the class beside this one
+                made = CapturedFunction(ctx, self._factory).dataset(Scope(ctx), ())
+                resource.start(made, ctx)
+        return handle
+
+
+@dataset_kernel("AnonymousIterator", "AnonymousIteratorV3", effects=_STATE)
+def anonymous_iterator(
+    ctx: OpKernelContext, output_types: Sequence[Any], output_shapes: Sequence[Shape]
+) -> ResourceHandle:
+    """Hand on a new iterator."""
+    resource = IteratorResource(*structure(output_types, output_shapes), ctx.node_name)
+    handle = anonymous(ctx, resource, "AnonymousIterator")
+    _named(ctx, handle)
+    return handle
+
+
+@dataset_kernel("AnonymousIteratorV2", effects=_STATE)
+def anonymous_iterator_v2(
+    ctx: OpKernelContext, output_types: Sequence[Any], output_shapes: Sequence[Shape]
+) -> tuple[ResourceHandle, Deleter]:
+    """Hand on a new iterator, and what deletes it."""
+    return anonymous_iterator(ctx, output_types, output_shapes), Deleter()
+
+
+class _Named:
+    """Where an iterator without a name of its own is found by its string handle."""
+
+    def __init__(self) -> None:
+        self.by_name: weakref.WeakValueDictionary[str, IteratorResource] = (
+            weakref.WeakValueDictionary()
+        )
+
+
+def _named(ctx: OpKernelContext, handle: ResourceHandle) -> None:
+    table = ctx.resources.lookup_or_create("", "_anonymous_iterators", _Named, _Named)
+    table.by_name[handle.name] = handle.resource
+
+
+@dataset_kernel("DeleteIterator", effects=_STATE)
+def delete_iterator(ctx: OpKernelContext, handle: Any, deleter: Any) -> None:
+    """Delete an iterator."""
+    del ctx, deleter
+    iterator_of(handle).close()
+    handle.resource = None
+
+
+def iterator_of(handle: Any) -> IteratorResource:
+    """Return the iterator that a handle holds."""
+    found: IteratorResource = handle.expect(IteratorResource)
+    return found
+
+
+@dataset_kernel("MakeIterator", effects=_STATE)
+def make_iterator(ctx: OpKernelContext, dataset: Value, iterator: Any) -> None:
+    """Start an iterator on a dataset."""
+    iterator_of(iterator).start(dataset_of(dataset), ctx)
+
+
+@dataset_kernel("IteratorGetNext", effects=_STATE, async_=True)
+def iterator_get_next(
+    ctx: OpKernelContext,
+    iterator: Any,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+    done: Done,
+) -> None:
+    """Take the next element."""
+    expected = structure(output_types, output_shapes)
+
+    def taken(element: Element | None, error: BaseException | None) -> None:
+        if error is None:
+            error = element_fault(element, *expected)
+        if error is not None:
+            done(error=error)
+        else:
+            done(list(element or ()))
+
+    iterator_of(iterator).take_async(ctx, taken)
+
+
+@dataset_kernel("IteratorGetNextSync", effects=_STATE)
+def iterator_get_next_sync(
+    ctx: OpKernelContext,
+    iterator: Any,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> list[Value]:
+    """Take the next element in the thread of the step."""
+    element = iterator_of(iterator).take(ctx.cancellation)
+    fault = element_fault(element, *structure(output_types, output_shapes))
+    if fault is not None:
+        raise fault
+    return list(element or ())
+
+
+def element_fault(
+    element: Element | None, types: Sequence[DType], shapes: Sequence[Shape]
+) -> BaseException | None:
+    """Return what is wrong with an element that was taken."""
+    if element is None:
+        return OutOfRangeError("End of sequence")
+    if len(element) != len(types):
+        return InvalidArgumentError(
+            f"Number of components does not match: expected {len(types)} types but got "
+            f"{len(element)}."
+        )
+    for index, (value, dtype, shape) in enumerate(zip(element, types, shapes, strict=True)):
+        if value.dtype != dtype.as_numpy_dtype and dtype.kind not in "sh":
+            return InvalidArgumentError(
+                f"Data type mismatch at component {index}: expected {dtype.name} but got "
+                f"{value.dtype}."
+            )
+        if not is_compatible(shape, tuple(value.shape)):
+            return InvalidArgumentError(
+                f"Incompatible shapes at component {index}: expected {shape_text(shape)} but got "
+                f"{shape_text(value.shape)}."
+            )
+    return None
+
+
+@dataset_kernel("IteratorGetNextAsOptional", effects=_STATE, async_=True)
+def iterator_get_next_as_optional(
+    ctx: OpKernelContext,
+    iterator: Any,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+    done: Done,
+) -> None:
+    """Take the next element as an optional, which is empty at the end."""
+    expected = structure(output_types, output_shapes)
+
+    def taken(element: Element | None, error: BaseException | None) -> None:
+        if error is None and element is not None:
+            error = element_fault(element, *expected)
+        if error is not None:
+            done(error=error)
+        else:
+            done(Optional(element))
+
+    iterator_of(iterator).take_async(ctx, taken)
+
+
+@dataset_kernel("IteratorToStringHandle", effects=_STATE)
+def iterator_to_string_handle(ctx: OpKernelContext, handle: Any) -> Value:
+    """Return a string by which another step finds the iterator."""
+    del ctx
+    iterator_of(handle)
+    message = ResourceHandleProto(
+        device=handle.device,
+        container=handle.container,
+        name=handle.name,
+        maybe_type_name=handle.type_name,
+    )
+    return string_scalar(message.SerializeToString())
+
+
+@dataset_kernel("IteratorFromStringHandle", "IteratorFromStringHandleV2", effects=_STATE)
+def iterator_from_string_handle(
+    ctx: OpKernelContext,
+    string_handle: Value,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> ResourceHandle:
+    """Return the handle of the iterator that a string names."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        message = ResourceHandleProto.FromString(scalar(string_handle, "string_handle"))
+    except DecodeError as error:
+        raise InvalidArgumentError(
+            "Could not parse string_handle as a valid ResourceHandle"
+        ) from error
+    table = ctx.resources.find("", "_anonymous_iterators", _Named)
+    found = None if table is None else table.by_name.get(message.name)
+    if found is None:
+        found = ctx.resources.lookup(message.container, message.name, IteratorResource)
+    if output_types:
+        types, shapes = structure(output_types, output_shapes)
+        check_structure(types, shapes, found.dtypes, found.shapes)
+    return ResourceHandle(
+        ctx.device.name, message.container, message.name, message.maybe_type_name, found
+    )
+
+
+@dataset_kernel("IteratorGetDevice", "ExperimentalIteratorGetDevice", effects=_STATE)
+def iterator_get_device(ctx: OpKernelContext, handle: Any) -> Value:
+    """Return the name of the device that an iterator is on."""
+    del ctx
+    return string_scalar(handle.device.encode())

@@ -1,0 +1,76 @@
+"""Kernels of optionals: an element or nothing, in a variant.
+
+Semantics: tensorflow/core/kernels/data/optional_ops.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.dtypes import as_dtype
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._partial_shape import is_compatible
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.dataset._optional import Optional, optional_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Shape, Value
+
+
+@kernel("OptionalFromValue", stateful=True)
+def optional_from_value(ctx: OpKernelContext, components: list[Value]) -> Optional:
+    """Return an optional that holds some values."""
+    del ctx
+    return Optional(tuple(components))
+
+
+@kernel("OptionalNone", stateful=True)
+def optional_none(ctx: OpKernelContext) -> Optional:
+    """Return the optional that holds nothing."""
+    del ctx
+    return Optional()
+
+
+@kernel("OptionalHasValue", stateful=True)
+def optional_has_value(ctx: OpKernelContext, optional: Value) -> Value:
+    """Return whether an optional holds something."""
+    del ctx
+    return np.bool_(optional_of(optional).values is not None)
+
+
+@kernel("OptionalGetValue", stateful=True)
+def optional_get_value(
+    ctx: OpKernelContext,
+    optional: Value,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> list[Value]:
+    """Return what an optional holds."""
+    del ctx
+    values = optional_of(optional).values
+    if values is None:
+        raise InvalidArgumentError("The given optional does not have a value.")
+    if len(values) != len(output_types):
+        raise InvalidArgumentError(
+            f"The given optional has {len(values)} components, expected {len(output_types)}."
+        )
+    for index, (value, dtype, shape) in enumerate(
+        zip(values, output_types, output_shapes, strict=True)
+    ):
+        if value.dtype != dtype and as_dtype(dtype).kind not in "sh":
+            raise InvalidArgumentError(
+                f"The given optional does not match the expected type for component {index}. "
+                f"Expected: {as_dtype(dtype).name}. Actual: {value.dtype}."
+            )
+        if not is_compatible(shape, tuple(value.shape)):
+            raise InvalidArgumentError(
+                f"The given optional does not match the expected shape for component {index}. "
+                f"Expected: {shape_text(shape)}. Actual: {shape_text(value.shape)}."
+            )
+    return list(values)

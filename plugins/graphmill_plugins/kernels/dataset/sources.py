@@ -1,0 +1,273 @@
+"""Kernels that make datasets out of tensors, numbers and files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import files
+from graphmill.dtypes import as_dtype
+from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.runtime.variables import ResourceHandle
+from graphmill_plugins.kernels._elements import rows
+from graphmill_plugins.kernels._paths import texts
+from graphmill_plugins.kernels._strings import decode
+from graphmill_plugins.kernels.dataset._basic import ListOfElements, Range, Slices, Tensors
+from graphmill_plugins.kernels.dataset._dataset import (
+    CapturedFunction,
+    dataset_kernel,
+    scalar,
+    structure,
+)
+from graphmill_plugins.kernels.dataset._files import FixedLength, Lines, TFRecords
+from graphmill_plugins.kernels.dataset._random import RandomNumbers, SeedGenerator
+from graphmill_plugins.kernels.dataset._stored import Generator
+
+if TYPE_CHECKING:
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Shape, Value
+    from graphmill_plugins.kernels.dataset._dataset import Dataset
+
+_FILES = ("fs.read",)
+
+
+def _types(given: Sequence[np.dtype[Any]]) -> list[Any]:
+    return [as_dtype(dtype) for dtype in given]
+
+
+@dataset_kernel("TensorDataset")
+def tensor_dataset(
+    ctx: OpKernelContext, components: list[Value], Toutput_types: Sequence[Any]
+) -> Dataset:
+    """Make a dataset of one element."""
+    del ctx
+    return Tensors(components, _types(Toutput_types))
+
+
+@dataset_kernel("TensorSliceDataset")
+def tensor_slice_dataset(
+    ctx: OpKernelContext, components: list[Value], Toutput_types: Sequence[Any]
+) -> Dataset:
+    """Make a dataset of the rows of some tensors."""
+    del ctx
+    return Slices(components, _types(Toutput_types))
+
+
+@dataset_kernel("SparseTensorSliceDataset")
+def sparse_tensor_slice_dataset(
+    ctx: OpKernelContext, indices: Value, values: Value, dense_shape: Value
+) -> Dataset:
+    """Make a dataset of the rows of a sparse tensor, whose indices must be in order."""
+    del ctx
+    rank = len(dense_shape) if dense_shape.ndim == 1 else 0
+    if indices.ndim != 2 or values.ndim != 1 or rank < 1 or indices.shape[1] != rank:
+        raise InvalidArgumentError(
+            "a SparseTensorSliceDataset needs indices of shape [n, rank], values of shape [n] and "
+            f"a dense_shape of shape [rank]; got {list(indices.shape)}, {list(values.shape)} and "
+            f"{list(dense_shape.shape)}"
+        )
+    if len(indices) != len(values):
+        raise InvalidArgumentError(
+            f"Number of values must match first dimension of indices. Got {len(values)} values, "
+            f"indices shape: {list(indices.shape)}"
+        )
+    first = indices[:, 0]
+    if len(first) and (np.any(np.diff(first) < 0) or first[0] < 0):
+        raise UnimplementedError(
+            "The SparseTensor must be ordered in the batch dimension: its indices are not in the "
+            "order of their first column; SparseReorder puts them in order"
+        )
+    count = int(dense_shape[0])
+    if len(first) and first[-1] >= count:
+        raise InvalidArgumentError(
+            f"index {int(first[-1])} of a SparseTensor of {count} rows is out of range"
+        )
+    dtype = as_dtype(values.dtype)
+    parts = _SparseRows(indices, values, dense_shape)
+    types = (as_dtype(np.int64), dtype, as_dtype(np.int64))
+    shapes = ((-1, rank - 1), (-1,), (rank - 1,))
+    return ListOfElements(parts, types, shapes)
+
+
+class _SparseRows(Sequence[tuple[Any, ...]]):
+    """The rows of a sparse tensor, cut out when they are asked for."""
+
+    def __init__(self, indices: Value, values: Value, dense_shape: Value) -> None:
+        self._indices, self._values = indices, values
+        self._row_shape = dense_shape[1:]
+        self._count = int(dense_shape[0])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, row: Any) -> Any:
+        if row >= self._count:
+            raise IndexError(row)
+        start, stop = np.searchsorted(self._indices[:, 0], [row, row + 1])
+        return self._indices[start:stop, 1:], self._values[start:stop], self._row_shape
+
+
+@dataset_kernel("RangeDataset")
+def range_dataset(
+    ctx: OpKernelContext, start: Value, stop: Value, step: Value, output_types: Sequence[Any]
+) -> Dataset:
+    """Make a dataset of numbers from `start` to before `stop`."""
+    del ctx
+    first, end, hop = (
+        int(scalar(start, "start")),
+        int(scalar(stop, "stop")),
+        int(scalar(step, "step")),
+    )
+    return Range(first, end, hop, as_dtype(output_types[0]))
+
+
+def seed_generator_of(handle: Any, seed: Value, seed2: Value, *, reseeds: bool) -> SeedGenerator:
+    """Return the seed generator that a handle holds, or a new one where it holds none."""
+    found = handle.resource if isinstance(handle, ResourceHandle) else None
+    if isinstance(found, SeedGenerator):
+        return found
+    return SeedGenerator(int(scalar(seed, "seed")), int(scalar(seed2, "seed2")), reseeds=reseeds)
+
+
+@dataset_kernel("RandomDataset", "ExperimentalRandomDataset", effects=("rng",))
+def random_dataset(ctx: OpKernelContext, seed: Value, seed2: Value) -> Dataset:
+    """Make a dataset of random numbers, the same ones for each iterator."""
+    del ctx
+    return RandomNumbers(seed_generator_of(None, seed, seed2, reseeds=False))
+
+
+@dataset_kernel("RandomDatasetV2", effects=("rng", "state"))
+def random_dataset_v2(
+    ctx: OpKernelContext,
+    seed: Value,
+    seed2: Value,
+    seed_generator: Any,
+    rerandomize_each_iteration: bool,
+) -> Dataset:
+    """Make a dataset of random numbers."""
+    del ctx
+    return RandomNumbers(
+        seed_generator_of(seed_generator, seed, seed2, reseeds=rerandomize_each_iteration)
+    )
+
+
+def _paths(filenames: Value) -> list[str]:
+    if filenames.ndim > 1:
+        raise InvalidArgumentError(
+            f"`filenames` must be a scalar or a vector, got shape {list(filenames.shape)}"
+        )
+    return [files.as_path(text) for text in texts(filenames)]
+
+
+def _file_options(filenames: Value, compression: Value, size: Value) -> tuple[list[str], str, int]:
+    kind = decode(scalar(compression, "compression_type"))
+    return _paths(filenames), kind, int(scalar(size, "buffer_size"))
+
+
+@dataset_kernel("TFRecordDataset", effects=_FILES)
+def tf_record_dataset(
+    ctx: OpKernelContext, filenames: Value, compression_type: Value, buffer_size: Value
+) -> Dataset:
+    """Make a dataset of the records of TFRecord files."""
+    del ctx
+    return TFRecords(*_file_options(filenames, compression_type, buffer_size))
+
+
+@dataset_kernel("TFRecordDatasetV2", effects=_FILES)
+def tf_record_dataset_v2(
+    ctx: OpKernelContext,
+    filenames: Value,
+    compression_type: Value,
+    buffer_size: Value,
+    byte_offsets: Value,
+) -> Dataset:
+    """Make a dataset of the records of TFRecord files, in each from an offset on."""
+    del ctx
+    options = _file_options(filenames, compression_type, buffer_size)
+    return TFRecords(*options, offsets=byte_offsets.ravel().tolist())
+
+
+@dataset_kernel("TextLineDataset", effects=_FILES)
+def text_line_dataset(
+    ctx: OpKernelContext, filenames: Value, compression_type: Value, buffer_size: Value
+) -> Dataset:
+    """Make a dataset of the lines of text files."""
+    del ctx
+    return Lines(*_file_options(filenames, compression_type, buffer_size))
+
+
+@dataset_kernel("FixedLengthRecordDataset", effects=_FILES)
+def fixed_length_record_dataset(
+    ctx: OpKernelContext,
+    filenames: Value,
+    header_bytes: Value,
+    record_bytes: Value,
+    footer_bytes: Value,
+    buffer_size: Value,
+) -> Dataset:
+    """Make a dataset of the pieces of one length in files."""
+    del ctx
+    return _fixed_length(filenames, header_bytes, record_bytes, footer_bytes, buffer_size, "")
+
+
+@dataset_kernel("FixedLengthRecordDatasetV2", effects=_FILES)
+def fixed_length_record_dataset_v2(
+    ctx: OpKernelContext,
+    filenames: Value,
+    header_bytes: Value,
+    record_bytes: Value,
+    footer_bytes: Value,
+    buffer_size: Value,
+    compression_type: Value,
+) -> Dataset:
+    """Make a dataset of the pieces of one length in files that may be compressed."""
+    del ctx
+    kind = decode(scalar(compression_type, "compression_type"))
+    return _fixed_length(filenames, header_bytes, record_bytes, footer_bytes, buffer_size, kind)
+
+
+def _fixed_length(
+    filenames: Value, header: Value, record: Value, footer: Value, size: Value, kind: str
+) -> Dataset:
+    return FixedLength(
+        _paths(filenames),
+        kind,
+        int(scalar(size, "buffer_size")),
+        header=int(scalar(header, "header_bytes")),
+        record=int(scalar(record, "record_bytes")),
+        footer=int(scalar(footer, "footer_bytes")),
+    )
+
+
+@dataset_kernel("MatchingFilesDataset", "ExperimentalMatchingFilesDataset", effects=_FILES)
+def matching_files_dataset(ctx: OpKernelContext, patterns: Value) -> Dataset:
+    """Make a dataset of the paths that match some patterns."""
+    del ctx
+    found = [path for text in _paths(patterns) for path in files.matching(text)]
+    out = np.empty(len(found), object)
+    out[:] = sorted(path.encode("utf-8", "surrogateescape") for path in found)
+    string = as_dtype("string")
+    return ListOfElements([(row,) for row in rows(out, string)], (string,), ((),))
+
+
+@dataset_kernel("GeneratorDataset")
+def generator_dataset(
+    ctx: OpKernelContext,
+    init_args: list[Value],
+    next_args: list[Value],
+    finalize_args: list[Value],
+    init_func: Any,
+    next_func: Any,
+    finalize_func: Any,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> Dataset:
+    """Make a dataset of what a function gives, call after call, until it raises OutOfRange."""
+    return Generator(
+        CapturedFunction(ctx, init_func, init_args),
+        CapturedFunction(ctx, next_func, next_args),
+        CapturedFunction(ctx, finalize_func, finalize_args),
+        structure(output_types, output_shapes),
+    )

@@ -1,0 +1,347 @@
+"""Kernels that make a dataset out of others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.variables import ResourceHandle
+from graphmill_plugins.kernels._strings import decode
+from graphmill_plugins.kernels._support import to_ints
+from graphmill_plugins.kernels.dataset import _basic, _batch, _checked
+from graphmill_plugins.kernels.dataset._dataset import dataset_kernel, dataset_of, scalar, structure
+from graphmill_plugins.kernels.dataset._random import SeedGenerator, Shuffle
+from graphmill_plugins.kernels.dataset._stored import (
+    Cache,
+    FileCache,
+    MemoryCache,
+    Prefetch,
+    Window,
+)
+from graphmill_plugins.kernels.dataset.sources import seed_generator_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Shape, Value
+    from graphmill_plugins.kernels.dataset._dataset import Dataset
+
+
+@dataset_kernel(
+    "OptionsDataset",
+    "ModelDataset",
+    "OptimizeDataset",
+    "OptimizeDatasetV2",
+    "FinalizeDataset",
+    "RewriteDataset",
+    "NonSerializableDataset",
+    "ExperimentalNonSerializableDataset",
+    "MaxIntraOpParallelismDataset",
+    "ExperimentalMaxIntraOpParallelismDataset",
+    "PrivateThreadPoolDataset",
+    "ExperimentalPrivateThreadPoolDataset",
+)
+def same_dataset(ctx: OpKernelContext, source: Value, *rest: Value) -> Dataset:
+    """Return the dataset: what these ops ask for changes how fast it is, never its elements."""
+    del ctx, rest
+    return dataset_of(source)
+
+
+def _count(value: Value, what: str = "count") -> int:
+    return int(scalar(value, what))
+
+
+@dataset_kernel("TakeDataset")
+def take_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
+    """Make a dataset of the first elements."""
+    del ctx
+    return _basic.Take(dataset_of(source), _count(count))
+
+
+@dataset_kernel("SkipDataset")
+def skip_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
+    """Make a dataset of all but the first elements."""
+    del ctx
+    return _basic.Skip(dataset_of(source), _count(count))
+
+
+@dataset_kernel("RepeatDataset")
+def repeat_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
+    """Make a dataset of the elements several times over."""
+    del ctx
+    return _basic.Repeat(dataset_of(source), _count(count))
+
+
+@dataset_kernel("ConcatenateDataset")
+def concatenate_dataset(ctx: OpKernelContext, source: Value, other: Value) -> Dataset:
+    """Make a dataset of the elements of one and then those of another."""
+    del ctx
+    return _basic.Concatenate(dataset_of(source), dataset_of(other))
+
+
+@dataset_kernel("ZipDataset")
+def zip_dataset(ctx: OpKernelContext, sources: list[Value]) -> Dataset:
+    """Make a dataset of the elements of several side by side."""
+    del ctx
+    return _basic.Zip([dataset_of(source) for source in sources])
+
+
+@dataset_kernel("ShardDataset")
+def shard_dataset(
+    ctx: OpKernelContext, source: Value, num_shards: Value, index: Value, require_non_empty: bool
+) -> Dataset:
+    """Make a dataset of every `num_shards`-th element."""
+    del ctx
+    count, first = _count(num_shards, "num_shards"), _count(index, "index")
+    return _basic.Shard(dataset_of(source), count, first, needs_all=require_non_empty)
+
+
+@dataset_kernel("BatchDataset")
+def batch_dataset(ctx: OpKernelContext, source: Value, batch_size: Value) -> Dataset:
+    """Make a dataset of elements stacked."""
+    del ctx
+    return _batch.Batch(dataset_of(source), _count(batch_size, "batch_size"), drops_rest=False)
+
+
+@dataset_kernel("BatchDatasetV2")
+def batch_dataset_v2(
+    ctx: OpKernelContext, source: Value, batch_size: Value, drop_remainder: Value
+) -> Dataset:
+    """Make a dataset of elements stacked, with or without a last batch of fewer."""
+    del ctx
+    size, drops = _count(batch_size, "batch_size"), scalar(drop_remainder, "drop_remainder")
+    return _batch.Batch(dataset_of(source), size, drops_rest=bool(drops))
+
+
+@dataset_kernel("ParallelBatchDataset")
+def parallel_batch_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    batch_size: Value,
+    num_parallel_calls: Value,
+    drop_remainder: Value,
+) -> Dataset:
+    """Make a dataset of elements stacked; in order, whatever the number of parallel calls."""
+    del num_parallel_calls
+    made: Dataset = batch_dataset_v2(ctx, source, batch_size, drop_remainder)
+    return made
+
+
+@dataset_kernel("PaddedBatchDataset")
+def padded_batch_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    batch_size: Value,
+    padded_shapes: list[Value],
+    padding_values: list[Value],
+) -> Dataset:
+    """Make a dataset of elements padded and stacked."""
+    del ctx
+    return _padded(source, batch_size, padded_shapes, padding_values, drops_rest=False)
+
+
+@dataset_kernel("PaddedBatchDatasetV2")
+def padded_batch_dataset_v2(
+    ctx: OpKernelContext,
+    source: Value,
+    batch_size: Value,
+    padded_shapes: list[Value],
+    padding_values: list[Value],
+    drop_remainder: Value,
+) -> Dataset:
+    """Make a dataset of elements padded and stacked, with or without a last batch of fewer."""
+    del ctx
+    drops = bool(scalar(drop_remainder, "drop_remainder"))
+    return _padded(source, batch_size, padded_shapes, padding_values, drops_rest=drops)
+
+
+def _padded(
+    source: Value, size: Value, shapes: list[Value], padding: list[Value], *, drops_rest: bool
+) -> Dataset:
+    for shape in shapes:
+        if shape.ndim != 1:
+            raise InvalidArgumentError("All padded shapes must be vectors")
+        if shape.size and shape.min() < -1:
+            raise InvalidArgumentError(f"padded shape {shape.tolist()} has a size below -1")
+    return _batch.PaddedBatch(
+        dataset_of(source),
+        _count(size, "batch_size"),
+        [to_ints(shape) for shape in shapes],
+        padding,
+        drops_rest=drops_rest,
+    )
+
+
+@dataset_kernel("UnbatchDataset", "ExperimentalUnbatchDataset")
+def unbatch_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
+    """Make a dataset of the rows of each element."""
+    del ctx
+    return _batch.Unbatch(dataset_of(source))
+
+
+@dataset_kernel("RebatchDatasetV2")
+def rebatch_dataset_v2(
+    ctx: OpKernelContext, source: Value, batch_sizes: Value, drop_remainder: Value
+) -> Dataset:
+    """Make a dataset of batches of other sizes."""
+    del ctx
+    sizes = batch_sizes.ravel().tolist()
+    drops = bool(scalar(drop_remainder, "drop_remainder"))
+    return _batch.Rebatch(dataset_of(source), sizes, drops_rest=drops)
+
+
+@dataset_kernel("WindowDataset")
+def window_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    size: Value,
+    shift: Value,
+    stride: Value,
+    drop_remainder: Value,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> Dataset:
+    """Make a dataset of windows over the elements."""
+    del ctx
+    sizes = (_count(size, "size"), _count(shift, "shift"), _count(stride, "stride"))
+    made = structure(output_types, output_shapes)
+    drops = bool(scalar(drop_remainder, "drop_remainder"))
+    return Window(dataset_of(source), *sizes, made, drops_rest=drops)
+
+
+@dataset_kernel("AssertCardinalityDataset")
+def assert_cardinality_dataset(ctx: OpKernelContext, source: Value, cardinality: Value) -> Dataset:
+    """Make a dataset that fails unless it has as many elements as it is said to have."""
+    del ctx
+    return _checked.AssertCardinality(dataset_of(source), _count(cardinality, "cardinality"))
+
+
+@dataset_kernel("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset")
+def ignore_errors_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
+    """Make a dataset of the elements that do not fail."""
+    del ctx
+    return _checked.IgnoreErrors(dataset_of(source))
+
+
+@dataset_kernel("UniqueDataset", "ExperimentalUniqueDataset")
+def unique_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
+    """Make a dataset of the elements that have not come before."""
+    del ctx
+    found = dataset_of(source)
+    if len(found.dtypes) != 1:
+        raise InvalidArgumentError(
+            f"UniqueDataset only supports inputs with a single component, got {len(found.dtypes)}"
+        )
+    return _checked.Unique(found)
+
+
+@dataset_kernel("PrefetchDataset")
+def prefetch_dataset(ctx: OpKernelContext, source: Value, buffer_size: Value) -> Dataset:
+    """Make a dataset of which some elements are made ahead of time."""
+    del ctx
+    return Prefetch(dataset_of(source), _count(buffer_size, "buffer_size"))
+
+
+@dataset_kernel("CacheDataset", effects=("fs.read", "fs.write"))
+def cache_dataset(ctx: OpKernelContext, source: Value, filename: Value) -> Dataset:
+    """Make a dataset that keeps its elements, in memory or in files."""
+    del ctx
+    return _cached(source, filename, MemoryCache())
+
+
+@dataset_kernel("CacheDatasetV2", effects=("fs.read", "fs.write", "state"))
+def cache_dataset_v2(ctx: OpKernelContext, source: Value, filename: Value, cache: Any) -> Dataset:
+    """Make a dataset that keeps its elements, in a cache or in files."""
+    del ctx
+    found = cache.resource if isinstance(cache, ResourceHandle) else None
+    return _cached(source, filename, found if isinstance(found, MemoryCache) else MemoryCache())
+
+
+def _cached(source: Value, filename: Value, cache: MemoryCache) -> Dataset:
+    path = decode(scalar(filename, "filename"))
+    found = dataset_of(source)
+    return FileCache(found, path) if path else Cache(found, cache)
+
+
+@dataset_kernel("ShuffleDataset", effects=("rng",))
+def shuffle_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    buffer_size: Value,
+    seed: Value,
+    seed2: Value,
+    reshuffle_each_iteration: bool,
+) -> Dataset:
+    """Make a dataset of the elements in random order."""
+    del ctx
+    seeds = seed_generator_of(None, seed, seed2, reseeds=reshuffle_each_iteration)
+    return Shuffle(dataset_of(source), _count(buffer_size, "buffer_size"), seeds)
+
+
+@dataset_kernel("ShuffleDatasetV2", effects=("rng", "state"))
+def shuffle_dataset_v2(
+    ctx: OpKernelContext, source: Value, buffer_size: Value, seed_generator: Any
+) -> Dataset:
+    """Make a dataset of the elements in random order, with the seeds of a generator."""
+    del ctx
+    seeds = seed_generator.expect(SeedGenerator)
+    return Shuffle(dataset_of(source), _count(buffer_size, "buffer_size"), seeds)
+
+
+@dataset_kernel("ShuffleDatasetV3", effects=("rng", "state"))
+def shuffle_dataset_v3(
+    ctx: OpKernelContext,
+    source: Value,
+    buffer_size: Value,
+    seed: Value,
+    seed2: Value,
+    seed_generator: Any,
+    reshuffle_each_iteration: bool,
+) -> Dataset:
+    """Make a dataset of the elements in random order, with the seeds of a generator if any."""
+    del ctx
+    seeds = seed_generator_of(seed_generator, seed, seed2, reseeds=reshuffle_each_iteration)
+    return Shuffle(dataset_of(source), _count(buffer_size, "buffer_size"), seeds)
+
+
+@dataset_kernel("ShuffleAndRepeatDataset", effects=("rng",))
+def shuffle_and_repeat_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    buffer_size: Value,
+    seed: Value,
+    seed2: Value,
+    count: Value,
+    reshuffle_each_iteration: bool,
+) -> Dataset:
+    """Make a dataset of several passes over the elements, each in random order."""
+    del ctx
+    seeds = seed_generator_of(None, seed, seed2, reseeds=reshuffle_each_iteration)
+    size = _count(buffer_size, "buffer_size")
+    return Shuffle(dataset_of(source), size, seeds, count=_passes(count))
+
+
+@dataset_kernel("ShuffleAndRepeatDatasetV2", effects=("rng", "state"))
+def shuffle_and_repeat_dataset_v2(
+    ctx: OpKernelContext,
+    source: Value,
+    buffer_size: Value,
+    seed: Value,
+    seed2: Value,
+    count: Value,
+    seed_generator: Any,
+    reshuffle_each_iteration: bool,
+) -> Dataset:
+    """Make a dataset of several passes over the elements, each in random order."""
+    del ctx
+    seeds = seed_generator_of(seed_generator, seed, seed2, reseeds=reshuffle_each_iteration)
+    size = _count(buffer_size, "buffer_size")
+    return Shuffle(dataset_of(source), size, seeds, count=_passes(count))
+
+
+def _passes(count: Value) -> int:
+    found = _count(count)
+    if found < 1 and found != -1:
+        raise InvalidArgumentError("count must be greater than zero or equal to -1.")
+    return found

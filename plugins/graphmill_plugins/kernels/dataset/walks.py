@@ -1,0 +1,149 @@
+"""Kernels that go through a whole dataset within a step, or ask how long it is.
+
+Semantics: tensorflow/core/kernels/data/iterator_ops.cc, reduce_dataset_op.cc and
+experimental/to_tf_record_op.cc. They run in a thread of the session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from graphmill.errors import CancelledError, InvalidArgumentError
+from graphmill.tf_record import TFRecordWriter
+from graphmill_plugins.kernels._paths import scalar_path
+from graphmill_plugins.kernels._strings import decode
+from graphmill_plugins.kernels.dataset._dataset import (
+    CapturedFunction,
+    Scope,
+    dataset_kernel,
+    dataset_of,
+    scalar,
+)
+from graphmill_plugins.kernels.dataset._prefetch import Waiter
+from graphmill_plugins.kernels.dataset.iterators import element_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+    from graphmill_plugins.kernels.dataset._dataset import Element
+
+    Done = Callable[..., None]
+
+
+class _WholeKernel:
+    """Goes through a dataset from one end to the other, in a thread of the session."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        attrs = construction.attrs
+        self._function = attrs.get("f")
+        self._expected = (attrs.get("output_types", ()), attrs.get("output_shapes", ()))
+
+    def __call__(self, ctx: OpKernelContext, *inputs: Any, done: Done) -> None:
+        """Call `done` with the outputs, now or later."""
+        pool = ctx.args.runner.pool
+        if pool is None:
+            done(self.result(ctx, *inputs))
+            return
+        waiter = Waiter(lambda value, error: done(value) if error is None else done(error=error))
+
+        def work() -> None:
+            np.seterr(all="ignore")
+            try:
+                value = self.result(ctx, *inputs)
+            except BaseException as error:  # noqa: BLE001 - raised in the step's thread
+                waiter(None, error)
+            else:
+                waiter(value, None)
+
+        pool.schedule(work)
+        waiter.watch(
+            ctx.cancellation, lambda: waiter(None, CancelledError("the dataset was cancelled"))
+        )
+
+    def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
+        """Return the outputs."""
+        raise NotImplementedError
+
+
+@dataset_kernel("DatasetToSingleElement", async_=True)
+class DatasetToSingleElementKernel(_WholeKernel):
+    """Return the only element of a dataset."""
+
+    def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
+        """Return the components of the element."""
+        with _Walk(ctx, inputs[0]) as walk:
+            element = walk.next()
+            if element is None:
+                raise InvalidArgumentError("Dataset was empty.")
+            if walk.next() is not None:
+                raise InvalidArgumentError("Dataset had more than one element.")
+        fault = element_fault(element, *self._expected)
+        if fault is not None:
+            raise fault
+        return list(element)
+
+
+@dataset_kernel("ReduceDataset", async_=True)
+class ReduceDatasetKernel(_WholeKernel):
+    """Call a function on a state and each element, which gives the next state."""
+
+    def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
+        """Return the last state."""
+        dataset, state, captured = inputs
+        function = CapturedFunction(ctx, self._function, captured)
+        with _Walk(ctx, dataset) as walk:
+            while (element := walk.next()) is not None:
+                state = walk.scope.call(function, [*state, *element])
+        fault = element_fault(tuple(state), *self._expected)
+        if fault is not None:
+            raise fault
+        return list(state)
+
+
+@dataset_kernel(
+    "DatasetToTFRecord", "ExperimentalDatasetToTFRecord", async_=True, effects=("fs.write",)
+)
+class DatasetToTFRecordKernel(_WholeKernel):
+    """Write the elements of a dataset, a string each, to a TFRecord file."""
+
+    def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
+        """Write the file."""
+        dataset, filename, compression = inputs
+        path = scalar_path(filename, "filename")
+        kind = decode(scalar(compression, "compression_type"))
+        with _Walk(ctx, dataset) as walk, TFRecordWriter(path, kind) as writer:
+            while (element := walk.next()) is not None:
+                writer.write(scalar(element[0], "an element"))
+
+
+@dataset_kernel("DatasetCardinality", "ExperimentalDatasetCardinality")
+def dataset_cardinality(ctx: OpKernelContext, dataset: Value) -> Value:
+    """Return the number of elements, -1 for ever and -2 for what is not known."""
+    del ctx
+    return np.int64(dataset_of(dataset).cardinality)
+
+
+class _Walk:
+    """One way through a dataset within a step; left, it stops what works for it."""
+
+    def __init__(self, ctx: OpKernelContext, dataset: Any) -> None:
+        self.scope = Scope(ctx)
+        self._step = ctx.cancellation
+        self._elements = dataset_of(dataset).iterate(self.scope)
+
+    def next(self) -> Element | None:
+        """Return the next element, None at the end."""
+        if self._step.is_cancelled:
+            raise CancelledError("the step was cancelled within a dataset")
+        return self.scope.take_for(self._elements, self._step)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.scope.close()
