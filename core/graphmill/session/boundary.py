@@ -34,7 +34,7 @@ def copies_out(items: Sequence[PerPartition], types: Sequence[DType]) -> tuple[C
     """Return for each fetch the copy to the host from the device of its `_Retval`."""
     devices = _devices_of(items, "_Retval")
     return tuple(
-        _same
+        as_it_is
         if device is None or device.is_host_memory or is_always_host(dtype)
         else then(device.to_host, _scalar)
         for device, dtype in ((devices.get(i), dtype) for i, dtype in enumerate(types))
@@ -55,7 +55,8 @@ def _devices_of(items: Sequence[PerPartition], op: str) -> dict[int, Device]:
     }
 
 
-def _same(value: Value) -> Value:
+def as_it_is(value: Value) -> Value:
+    """Return a value that is in host memory already."""
     return value
 
 

@@ -26,6 +26,7 @@ from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
 from graphmill.runtime.stuck import StuckWatch
+from graphmill.session.boundary import as_it_is
 from graphmill.session.cost_model import cost_graph
 from graphmill.session.options import as_message, give_back
 from graphmill.session.step_ids import next_step_id
@@ -163,13 +164,15 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
     results = []
     for index in range(len(retvals)):
         value = retvals[index]
-        if type(value) is not np.ndarray:
+        copy = to_host[index]
+        # An array may be in a device's memory too, or be a handle for what is still computed.
+        if type(value) is not np.ndarray or copy is not as_it_is:
             if value is CallFrame.UNSET:
                 raise InvalidArgumentError(
                     f"fetch '{executors.fetches[index]}' was not evaluated: it is in a branch that "
                     "was not taken (dead), or its node did not run"
                 )
-            value = to_host[index](value)
+            value = copy(value)
         elif not value.ndim:
             value = value[()]  # a scalar comes back as one, as in TensorFlow's Python API
         else:

@@ -17,6 +17,7 @@ from graphmill.ops.attr_types import FuncAttr
 from graphmill.proto import RunMetadata, RunOptions
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.session import step
+from graphmill.session.boundary import as_it_is
 from graphmill.testing.messages import const_def, function_def, graph_def, node_def
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -170,7 +171,7 @@ def test_s6_what_only_the_step_held_is_not_copied(is_view: bool, is_held: bool) 
     frame.retvals[0] = np.ones(4)[1:] if is_view else np.ones(3)
     address = frame.retvals[0].ctypes.data
     held = (frame.retvals[0].base if is_view else frame.retvals[0]) if is_held else None
-    executors = SimpleNamespace(to_host=(None,), fetches=("y:0",))
+    executors = SimpleNamespace(to_host=(as_it_is,), fetches=("y:0",))
     (result,) = step._results(executors, frame)  # type: ignore[arg-type]
     assert (result.ctypes.data == address) == (held is None)
 

@@ -1,0 +1,47 @@
+"""`LoopbackDevice`: computes with NumPy, on copies of what the host gives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphmill.spi import Device, DeviceAttributes, DeviceFactory, errors
+
+MEMORY_LIMIT = 1 << 30  # what it says of itself; nothing enforces it
+
+
+class LoopbackDevice(Device):
+    """NumPy behind a memory of its own: what goes in and comes out is copied."""
+
+    backends = ("numpy",)
+
+    def namespace(self, backend: str) -> Any:
+        """Return NumPy, the only backend.
+
+        Raises:
+            InvalidArgumentError: another backend is asked for.
+        """
+        if backend != "numpy":
+            raise errors.InvalidArgumentError(f"{self.name} runs backend numpy, not {backend!r}")
+        return np
+
+    def to_device(self, value: Any) -> Any:
+        """Return a copy of a host value."""
+        return np.array(value)[()]
+
+    def to_host(self, value: Any) -> Any:
+        """Return a copy of a value of the device."""
+        return np.array(value)[()]
+
+
+class LoopbackFactory(DeviceFactory):
+    """Makes as many devices as `device_count["LOOPBACK"]` says; none if it does not say."""
+
+    def create_devices(self, config: Any, name_prefix: str) -> list[LoopbackDevice]:
+        """Return the devices of a session."""
+        names = [
+            f"{name_prefix}/device:LOOPBACK:{index}"
+            for index in range(config.device_count.get("LOOPBACK", 0))
+        ]
+        return [LoopbackDevice(DeviceAttributes(name, "LOOPBACK", MEMORY_LIMIT)) for name in names]

@@ -1,0 +1,38 @@
+"""Devices of type SIMNPU: a simulated accelerator that uses all that the interface offers.
+
+It computes in the background, in the order of a queue; has memory of its own, with a limit; brings
+kernels and an op of its own, and puts that op into its part of a graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmill.spi import hookimpl
+
+GRAPHMILL_SPI = ">=1.0,<2"
+FUSED_OP = "SimNpu>MatMulBiasRelu"
+
+
+@hookimpl
+def graphmill_register_ops(ops: Any) -> None:
+    """Register the op that the device puts in place of three."""
+    from graphmill_simnpu.fused_op import MAT_MUL_BIAS_RELU
+
+    ops.add(MAT_MUL_BIAS_RELU)
+
+
+@hookimpl
+def graphmill_register_kernels(kernels: Any) -> None:
+    """Register the device's own kernels, and a general one for its op."""
+    kernels.add_module("graphmill_simnpu.kernels", ops=(*OWN_KERNELS, FUSED_OP))
+
+
+@hookimpl
+def graphmill_register_devices(devices: Any) -> None:
+    """Register the device type, after CPUs in preference: nodes go there only if they ask."""
+    devices.add("SIMNPU", "graphmill_simnpu.device:SimNpuFactory", priority=20)
+
+
+OWN_KERNELS = ("MatMul", "AddV2", "Mul", "Relu")
+"""TensorFlow's ops that have a kernel for the device."""

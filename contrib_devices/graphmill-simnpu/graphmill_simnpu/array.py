@@ -1,0 +1,168 @@
+"""`NpuArray`: a value in the accelerator's memory, which may not have been computed yet.
+
+It speaks NumPy's protocols, so that `numpy` itself is the namespace of general kernels: what they
+call is put into the queue. A NumPy array that meets one is taken along; the other way, `np.asarray`
+of an `NpuArray`, is refused: that would be a copy that nobody asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from graphmill.spi import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill_simnpu.device import SimNpuDevice
+
+
+class NpuArray(NDArrayOperatorsMixin):
+    """A value, or the promise of one.
+
+    Attributes:
+        device: whose memory it is in.
+    """
+
+    __slots__ = ("__weakref__", "_dtype", "_error", "_is_there", "_memory", "_value", "device")
+
+    def __init__(self, device: SimNpuDevice, dtype: Any = None) -> None:
+        self.device = device
+        self._dtype = dtype
+        self._is_there = threading.Event()
+        self._value: Any = None
+        self._error: Exception | None = None
+        self._memory: Any = None
+
+    # ----------------------------------------------------- for the queue
+
+    def keep(self, value: Any) -> None:
+        """Take the value, in memory of the device."""
+        try:
+            self._memory = self.device.take_memory(value.nbytes)
+        except errors.OpError as error:
+            self.fail(error)
+            return
+        self._value = value
+        self._is_there.set()
+
+    def fail(self, error: Exception) -> None:
+        """Take note that there will be no value; whoever wants it is told why."""
+        self._error = error
+        self._is_there.set()
+
+    def get(self) -> Any:
+        """Return the value; waits for it.
+
+        Raises:
+            OpError: it could not be computed.
+        """
+        self._is_there.wait()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def __del__(self) -> None:
+        if self._memory is not None:
+            self.device.give_memory_back(self._memory)
+
+    # ----------------------------------------------- what kernels may look at
+
+    @property
+    def dtype(self) -> Any:
+        """Element type; known at once for the results of the device's own kernels."""
+        return self.get().dtype if self._dtype is None else self._dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape; waits for the value."""
+        return self.get().shape  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        """Rank; waits for the value."""
+        return self.get().ndim  # type: ignore[no-any-return]
+
+    @property
+    def size(self) -> int:
+        """Number of elements; waits for the value."""
+        return self.get().size  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes; waits for the value."""
+        return self.get().nbytes  # type: ignore[no-any-return]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        return self.device.launch(getattr(ufunc, method), inputs, keywords)
+
+    def __array_function__(self, function: Any, _: Any, args: Any, keywords: Any) -> Any:
+        return self.device.launch(function, args, keywords)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.device.launch(_item, (self, index), {})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if not callable(getattr(np.ndarray, name, None)):
+            return self.device.launch(getattr, (self, name), {})
+
+        def call(*args: Any, **keywords: Any) -> Any:
+            return self.device.launch(_method, (self, name, *args), keywords)
+
+        return call
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise errors.InternalError(f"a value of {self.device.name} reached the host without a copy")
+
+    def __bool__(self) -> bool:
+        return bool(self.get())
+
+    def __len__(self) -> int:
+        return len(self.get())
+
+    def __iter__(self) -> Any:
+        return iter([self[index] for index in range(len(self))])
+
+    def __int__(self) -> int:
+        return int(self.get())
+
+    def __index__(self) -> int:
+        return int(self.get())
+
+    def __float__(self) -> float:
+        return float(self.get())
+
+
+def _item(value: Any, index: Any) -> Any:
+    return value[index]
+
+
+def _method(value: Any, name: str, *args: Any, **keywords: Any) -> Any:
+    return getattr(value, name)(*args, **keywords)
+
+
+def opened(value: Any) -> Any:
+    """Return a value with what is in the device's memory in place of its handles."""
+    if isinstance(value, NpuArray):
+        return value.get()
+    if type(value) in (list, tuple):
+        return type(value)(opened(item) for item in value)
+    if type(value) is dict:
+        return {key: opened(item) for key, item in value.items()}
+    return value
+
+
+def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """Return a result with `function` applied to each array in it."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return function(value)
+    if isinstance(value, (list, tuple)):
+        made = [mapped(function, item) for item in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value

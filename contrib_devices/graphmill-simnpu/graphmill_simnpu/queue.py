@@ -1,0 +1,53 @@
+"""`CommandQueue`: the accelerator, a thread that does one command after the other."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class CommandQueue:
+    """Runs commands in the order in which they are put.
+
+    Threads: any may put. The worker is a daemon that holds no reference to this object between
+    commands, so that a device that was never closed leaves no thread behind.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._worker = threading.Thread(
+            target=_work, args=(self._commands,), name=f"{name} queue", daemon=True
+        )
+        self._worker.start()
+        self._end = weakref.finalize(self, self._commands.put, None)
+
+    def put(self, command: Callable[[], None]) -> None:
+        """Have a command run after all that were put before; it must not raise."""
+        self._commands.put(command)
+
+    def wait_until_idle(self) -> None:
+        """Wait until all that was put before has been done."""
+        done = threading.Event()
+        self.put(done.set)
+        if self._end.alive:
+            done.wait()
+
+    def close(self) -> None:
+        """Let the worker end after what was put; a second call does nothing."""
+        if self._end.alive:
+            self._end()
+            self._worker.join()
+
+
+def _work(commands: SimpleQueue[Any]) -> None:
+    while True:
+        command = commands.get()
+        if command is None:
+            return
+        command()
+        del command  # what it holds must not live until the next one
