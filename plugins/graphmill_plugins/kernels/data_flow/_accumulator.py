@@ -1,0 +1,230 @@
+"""`Accumulator`: sums gradients until enough have come. No op, graph or step is known here.
+
+Semantics: tensorflow/core/kernels/conditional_accumulator_base.h, conditional_accumulator.h,
+sparse_conditional_accumulator.h. A gradient of an older step than the accumulator's is dropped
+without a word.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels._partial_shape import is_compatible
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._waiting_line import Waiting, WaitingLine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.dtypes import DType
+    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.typing import Shape, Value
+
+_log = logging.getLogger("graphmill.kernels")
+
+
+class Accumulator(ABC):
+    """A sum of gradients, and those who wait for it.
+
+    Threads: `_lock` guards everything; callbacks run outside it.
+
+    Attributes:
+        name: for messages.
+        dtype: element type of the gradients.
+        shape: what is known of their shape.
+        reduction: "MEAN" or "SUM".
+    """
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape = shape
+        self.reduction = reduction
+        self._lock = threading.Lock()
+        self._line = WaitingLine(self._lock, "TakeGrad operation")
+        self._count = 0
+        self._step = 0
+
+    @property
+    def count(self) -> int:
+        """How many gradients are in the sum."""
+        with self._lock:
+            return self._count
+
+    def set_step(self, step: int) -> None:
+        """Set the step; gradients of older ones are dropped from now on."""
+        with self._lock:
+            if step < self._step:
+                _log.warning(
+                    "accumulator %s: global step set back from %d to %d",
+                    *(self.name, self._step, step),
+                )
+            self._step = step
+
+    def apply(self, step: int, *gradient: Value) -> None:
+        """Add a gradient, unless it is of an older step.
+
+        Raises:
+            InvalidArgumentError: its shape does not fit.
+        """
+        with self._lock:
+            if step < self._step:
+                return
+            self.check(*gradient)
+            self.add(*gradient, is_first=self._count == 0)
+            self._count += 1
+            served = self._serve()
+        _finish(served)
+
+    def take(
+        self,
+        required: int,
+        done: Callable[..., None],
+        cancellation: CancellationManager | None = None,
+    ) -> None:
+        """Call `done(result)` when there are at least `required` gradients; begin anew then.
+
+        Raises:
+            InvalidArgumentError: `required` is not positive.
+        """
+        if required <= 0:
+            raise InvalidArgumentError(
+                f"Argument num_required must be positive, got {required} for accumulator "
+                f"{self.name!r}"
+            )
+        waiting = Waiting(done, required)
+        with self._lock:
+            self._line.join(waiting)
+            served = self._serve()
+        _finish(served)
+        if not any(one is waiting for one, _ in served):
+            self._line.watch(waiting, cancellation)
+
+    def _serve(self) -> list[tuple[Waiting, Any]]:
+        served = []
+        while (first := self._line.first) is not None and self._count >= first.request:
+            self._step += 1
+            served.append((self._line.served(), self.result(self._count)))
+            self._count = 0
+        return served
+
+    @abstractmethod
+    def check(self, *gradient: Value) -> None:
+        """Check the shape of a gradient; raise InvalidArgumentError."""
+
+    @abstractmethod
+    def add(self, *gradient: Value, is_first: bool) -> None:
+        """Add a gradient to the sum, or begin a sum with it."""
+
+    @abstractmethod
+    def result(self, count: int) -> Any:
+        """Return sum or mean."""
+
+
+class DenseAccumulator(Accumulator):
+    """A sum of tensors of one shape."""
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
+        super().__init__(name, dtype, shape, reduction)
+        self._sum: Any = None
+
+    def check(self, *gradient: Value) -> None:
+        """Check that it has the shape."""
+        (value,) = gradient
+        if not is_compatible(self.shape, value.shape):
+            raise InvalidArgumentError(
+                f"Shape mismatch: expected {shape_text(self.shape)}, got {shape_text(value.shape)}"
+            )
+        if self._count and value.shape != self._sum.shape:
+            raise InvalidArgumentError(
+                f"Shape mismatch: expected {shape_text(self._sum.shape)}, as gradients before, got "
+                f"{shape_text(value.shape)}"
+            )
+
+    def add(self, *gradient: Value, is_first: bool) -> None:
+        """Add it."""
+        (value,) = gradient
+        self._sum = np.array(value) if is_first else self._sum + value
+
+    def result(self, count: int) -> Value:
+        """Return sum or mean."""
+        total, self._sum = self._sum, None
+        return total if self.reduction == "SUM" else total / total.dtype.type(count)
+
+
+class SparseAccumulator(Accumulator):
+    """A sum of rows; the mean of a row is over the gradients that had it."""
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
+        super().__init__(name, dtype, shape, reduction)
+        self._indices: Any = None
+        self._values: Any = None
+        self._counts: Any = None
+
+    def check(self, *gradient: Value) -> None:
+        """Check that indices and rows belong together and fit."""
+        indices, values, shape, has_known_shape = gradient
+        if indices.ndim != 1:
+            raise InvalidArgumentError(
+                f"Input indices should be vector but received shape: {shape_text(indices.shape)}"
+            )
+        if values.ndim < 1 or len(values) != len(indices):
+            raise InvalidArgumentError(
+                f"Number of values and indices must be the same: shape {shape_text(values.shape)} "
+                f"of the values, {len(indices)} indices"
+            )
+        if has_known_shape and not is_compatible(self.shape, tuple(shape.ravel().tolist())):
+            raise InvalidArgumentError(
+                f"Shape mismatch: expected {shape_text(self.shape)}, got "
+                f"{shape_text(shape.ravel().tolist())}"
+            )
+        rows = None if self.shape is None else self.shape[1:]
+        if self._count:
+            rows = self._values.shape[1:]
+        if not is_compatible(rows, values.shape[1:]):
+            raise InvalidArgumentError(
+                f"Shape mismatch: expected rows of shape {shape_text(rows)}, got "
+                f"{shape_text(values.shape[1:])}"
+            )
+
+    def add(self, *gradient: Value, is_first: bool) -> None:
+        """Add rows to those of equal index, and put others between them."""
+        indices, values = gradient[:2]
+        if is_first:
+            self._indices, self._values = np.array(indices), np.array(values)
+            self._counts = np.ones(len(indices), np.int32)
+            return
+        merged_indices = np.concatenate([self._indices, indices])
+        found, places = np.unique(merged_indices, return_inverse=True)
+        total = np.zeros((len(found), *values.shape[1:]), values.dtype)
+        np.add.at(total, places, np.concatenate([self._values, values]))
+        ones = np.ones(len(indices), np.int32)
+        self._counts = np.zeros(len(found), np.int32) + np.bincount(
+            places, np.concatenate([self._counts, ones]), len(found)
+        ).astype(np.int32)
+        self._indices, self._values = found, total
+
+    def result(self, count: int) -> tuple[Value, Value, Value]:
+        """Return indices, rows and shape."""
+        del count
+        values = self._values
+        if self.reduction != "SUM":
+            counts = self._counts.astype(values.dtype)
+            values = values / counts.reshape(-1, *[1] * (values.ndim - 1))
+        first = self.shape[0] if self.shape else -1
+        shape = (first, *values.shape[1:])
+        found = (self._indices, values, np.array(shape, np.int64))
+        self._indices = self._values = self._counts = None
+        return found
+
+
+def _finish(served: list[tuple[Waiting, Any]]) -> None:
+    for waiting, result in served:
+        waiting.leave()
+        waiting.done(result)

@@ -1,0 +1,186 @@
+"""Kernels of conditional accumulators: sums of gradients from many workers.
+
+Semantics: tensorflow/core/kernels/conditional_accumulator_op.cc,
+conditional_accumulator_base_op.h, sparse_conditional_accumulator_op.cc. Taking waits until enough
+gradients have come; no thread waits meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.variables import Ref, ResourceHandle
+from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.data_flow._accumulator import (
+    Accumulator,
+    DenseAccumulator,
+    SparseAccumulator,
+)
+from graphmill_plugins.kernels.state.value import resource_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+    Done = Callable[..., None]
+
+_STATE = ("state",)
+_TYPES = {"dtype": (dtypes.float16, dtypes.float32, dtypes.float64)}
+
+
+@kernel(
+    "ConditionalAccumulator",
+    "ResourceConditionalAccumulator",
+    "SparseConditionalAccumulator",
+    types=_TYPES,
+    stateful=True,
+    effects=_STATE,
+)
+class AccumulatorKernel:
+    """Find or make a node's accumulator, and hand on its handle."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._container, self._name = resource_key(construction)
+        self._is_resource = construction.op.startswith("Resource")
+        is_sparse = construction.op.startswith("Sparse")
+        self._kind: type[Accumulator] = SparseAccumulator if is_sparse else DenseAccumulator
+        self._dtype = construction.attrs["dtype"]
+        self._shape = construction.attrs["shape"]
+        self._reduction = construction.attr("reduction_type")
+
+    def __call__(self, ctx: OpKernelContext) -> Any:
+        """Return the handle."""
+        found = ctx.resources.lookup_or_create(
+            self._container,
+            self._name,
+            Accumulator,  # type: ignore[type-abstract]
+            lambda: self._kind(self._name, self._dtype, self._shape, self._reduction),
+        )
+        self._check_same(found)
+        container = self._container or ctx.resources.default_container
+        if self._is_resource:
+            return ResourceHandle(ctx.device.name, container, self._name, "Accumulator", found)
+        ref = Ref(dtypes.string, (2,), self._name)
+        ref.value = string_array([container.encode(), self._name.encode()])
+        return ref
+
+    def _check_same(self, found: Accumulator) -> None:
+        wanted = {"dtype": self._dtype, "shape": self._shape, "reduction": self._reduction}
+        for what, asked in wanted.items():
+            has = getattr(found, what)
+            if has != asked or type(found) is not self._kind:
+                raise InvalidArgumentError(
+                    f"Shared conditional accumulator '{self._name}' is a {type(found).__name__} of "
+                    f"{what} {has}, but a {self._kind.__name__} of {asked} was requested; give the "
+                    "two different shared_name attrs"
+                )
+
+
+def accumulator_of(ctx: OpKernelContext, handle: Any) -> Accumulator:
+    """Return the accumulator that either kind of handle points to.
+
+    Raises:
+        NotFoundError: there is none of that name.
+        InvalidArgumentError: the handle is that of something else.
+    """
+    if type(handle) is ResourceHandle:
+        found: Accumulator = handle.expect(Accumulator)
+        return found
+    names = handle.read() if isinstance(handle, Ref) else handle
+    if names.size != 2:
+        raise InvalidArgumentError(
+            f"Accumulator handle must have two elements, but had shape: {shape_text(names.shape)}"
+        )
+    container, name = (part.decode() for part in names.ravel().tolist())
+    return ctx.resources.lookup(container, name, Accumulator)  # type: ignore[type-abstract]
+
+
+def _scalar(value: Value, name: str) -> int:
+    if np.ndim(value):
+        raise InvalidArgumentError(
+            f"Argument {name} must be scalar, but had bad shape {shape_text(value.shape)}"
+        )
+    return int(value)
+
+
+@kernel(
+    "AccumulatorNumAccumulated", "ResourceAccumulatorNumAccumulated", stateful=True, effects=_STATE
+)
+def num_accumulated(ctx: OpKernelContext, handle: Any) -> Value:
+    """Return how many gradients are in the sum."""
+    return np.int32(accumulator_of(ctx, handle).count)
+
+
+@kernel(
+    "AccumulatorSetGlobalStep", "ResourceAccumulatorSetGlobalStep", stateful=True, effects=_STATE
+)
+def set_global_step(ctx: OpKernelContext, handle: Any, new_global_step: Value) -> None:
+    """Set the step, before which gradients are dropped."""
+    accumulator_of(ctx, handle).set_step(_scalar(new_global_step, "new_global_step"))
+
+
+@kernel(
+    "AccumulatorApplyGradient", "ResourceAccumulatorApplyGradient", stateful=True, effects=_STATE
+)
+def apply_gradient(
+    ctx: OpKernelContext, handle: Any, local_step: Value, gradient: Value, dtype: np.dtype[Any]
+) -> None:
+    """Add a gradient."""
+    found = _typed(ctx, handle, dtype, DenseAccumulator)
+    found.apply(_scalar(local_step, "local_step"), gradient)
+
+
+@kernel("SparseAccumulatorApplyGradient", stateful=True, effects=_STATE)
+def sparse_apply_gradient(
+    ctx: OpKernelContext,
+    handle: Any,
+    local_step: Value,
+    gradient_indices: Value,
+    gradient_values: Value,
+    gradient_shape: Value,
+    dtype: np.dtype[Any],
+    has_known_shape: bool,
+) -> None:
+    """Add rows."""
+    found = _typed(ctx, handle, dtype, SparseAccumulator)
+    step = _scalar(local_step, "local_step")
+    found.apply(step, gradient_indices, gradient_values, gradient_shape, has_known_shape)
+
+
+@kernel("AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient", async_=True, effects=_STATE)
+def take_gradient(
+    ctx: OpKernelContext, handle: Any, num_required: Value, dtype: np.dtype[Any], done: Done
+) -> None:
+    """Return sum or mean when enough gradients have come, and begin anew."""
+    found = _typed(ctx, handle, dtype, DenseAccumulator)
+    found.take(_scalar(num_required, "num_required"), done, ctx.cancellation)
+
+
+@kernel("SparseAccumulatorTakeGradient", async_=True, effects=_STATE)
+def sparse_take_gradient(
+    ctx: OpKernelContext, handle: Any, num_required: Value, dtype: np.dtype[Any], done: Done
+) -> None:
+    """Return indices, rows and shape when enough gradients have come, and begin anew."""
+    found = _typed(ctx, handle, dtype, SparseAccumulator)
+    found.take(_scalar(num_required, "num_required"), done, ctx.cancellation)
+
+
+def _typed(
+    ctx: OpKernelContext, handle: Any, dtype: np.dtype[Any], kind: type[Accumulator]
+) -> Accumulator:
+    found = accumulator_of(ctx, handle)
+    if found.dtype is not dtypes.as_dtype(dtype) or not isinstance(found, kind):
+        raise InvalidArgumentError(
+            f"accumulator '{found.name}' is a {type(found).__name__} of {found.dtype.name}, "
+            f"expected a {kind.__name__} of {dtypes.as_dtype(dtype).name}"
+        )
+    return found

@@ -1,0 +1,124 @@
+"""Mutexes, which make critical sections: MutexV2, MutexLock, ConsumeMutexLock.
+
+Semantics: tensorflow/core/kernels/mutex_ops.cc. The lock is a value in the graph: it is held until
+it is consumed, or until nobody has the value any more. Waiting for it is asynchronous.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.variables import ResourceHandle
+from graphmill_plugins.kernels._waiting_line import Waiting, WaitingLine
+from graphmill_plugins.kernels.state.value import resource_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+
+    Done = Callable[..., None]
+
+_STATE = ("state",)
+
+
+class Mutex:
+    """A lock that those who wait get in the order in which they came.
+
+    Threads: `_lock` guards the rest; callbacks run outside it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.RLock()  # a lock value may go out of use under it
+        self._line = WaitingLine(self._lock, f"acquiring mutex {name!r}")
+        self._is_held = False
+
+    def acquire(self, done: Done, cancellation: CancellationManager | None) -> None:
+        """Call `done(lock)` when the mutex is free; it is held then."""
+        waiting = Waiting(done)
+        with self._lock:
+            is_free = not self._is_held
+            if is_free:
+                self._is_held = True
+            else:
+                self._line.join(waiting)
+        if is_free:
+            done(MutexLock(self))
+        else:
+            self._line.watch(waiting, cancellation)
+
+    def release(self) -> None:
+        """Let the next one have it."""
+        with self._lock:
+            first = self._line.served() if self._line.first is not None else None
+            self._is_held = first is not None
+        if first is not None:
+            first.leave()
+            first.done(MutexLock(self))
+
+
+class MutexLock:
+    """That a mutex is held: a scalar of dtype variant."""
+
+    __slots__ = ("_mutex",)
+
+    dtype: ClassVar[np.dtype[Any]] = dtypes.variant.as_numpy_dtype
+    shape: ClassVar[tuple[int, ...]] = ()
+    ndim: ClassVar[int] = 0
+    size: ClassVar[int] = 1
+
+    def __init__(self, mutex: Mutex) -> None:
+        self._mutex: Mutex | None = mutex
+
+    def release(self) -> None:
+        """Give the mutex back; further calls do nothing."""
+        mutex, self._mutex = self._mutex, None
+        if mutex is not None:
+            mutex.release()
+
+    def __del__(self) -> None:
+        self.release()  # a step that failed has not consumed it
+
+    def __repr__(self) -> str:
+        return "a lock of a mutex" + (" (released)" if self._mutex is None else "")
+
+
+@kernel("MutexV2", stateful=True, effects=_STATE)
+class MutexKernel:
+    """Find or make a node's mutex, and hand on its handle."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._container, self._name = resource_key(construction)
+
+    def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
+        """Return the handle."""
+        found = ctx.resources.lookup_or_create(
+            self._container, self._name, Mutex, lambda: Mutex(self._name)
+        )
+        container = self._container or ctx.resources.default_container
+        return ResourceHandle(ctx.device.name, container, self._name, "Mutex", found)
+
+
+@kernel("MutexLock", async_=True, effects=_STATE)
+def mutex_lock(ctx: OpKernelContext, mutex: Any, done: Done) -> None:
+    """Return the lock when the mutex is free."""
+    found: Mutex = mutex.expect(Mutex)
+    found.acquire(done, ctx.cancellation)
+
+
+@kernel("ConsumeMutexLock", stateful=True, effects=_STATE)
+def consume_mutex_lock(ctx: OpKernelContext, mutex_lock: Any) -> None:
+    """Give the mutex back."""
+    del ctx
+    if not isinstance(mutex_lock, MutexLock):
+        raise InvalidArgumentError(f"Expected input to be a mutex lock, got {mutex_lock!r}")
+    mutex_lock.release()
