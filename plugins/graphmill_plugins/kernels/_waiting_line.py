@@ -29,6 +29,10 @@ class Waiting:
         self._cancellation: CancellationManager | None = None
         self._token: int | None = None
 
+    def note_token(self, cancellation: CancellationManager, token: int) -> None:
+        """Remember what to withdraw when it is served."""
+        self._cancellation, self._token = cancellation, token
+
     def leave(self) -> None:
         """Withdraw from the step's cancellation: it is served."""
         if self._cancellation is not None:
@@ -69,7 +73,7 @@ class WaitingLine:
             return
         with self._lock:
             if waiting in self._line:
-                waiting._cancellation, waiting._token = cancellation, token
+                waiting.note_token(cancellation, token)
                 return
         cancellation.deregister(token)
 
