@@ -1,0 +1,64 @@
+"""Show that the memory of a loop does not grow with its trips: a million of them by default.
+
+    python tests/bench/loop_memory.py [--trips 1000000] [--executor INLINE]
+
+Prints the peak of what Python has allocated in loops of 1,000 trips and of many, and the growth of
+the process. CI does the same with fewer trips (tests/integration/test_executors.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "core"), str(ROOT / "plugins")]
+
+import graphmill  # noqa: E402
+
+
+def main() -> None:
+    """Run the loop, first short and then long; traced in between."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trips", type=int, default=1_000_000)
+    parser.add_argument("--executor", default="DEFAULT")
+    arguments = parser.parse_args()
+    graph = graphmill.Graph()
+    with graph.as_default():
+        n = graph.placeholder("int32", (), "n")
+        last, _ = graphmill.while_loop(lambda i, _: i < n, lambda i, x: (i + 1, x * 0.5), [0, 1.0])
+    config = graphmill.ConfigProto()
+    config.experimental.executor_type = arguments.executor
+    with graphmill.Session(graph=graph, config=config) as session:
+        run = session.make_callable(last.name, ["n:0"])
+        run(1000)
+        small, before = traced_peak(run, 1000), peak_kb()
+        start = time.perf_counter()
+        assert run(arguments.trips) == arguments.trips
+        seconds = time.perf_counter() - start
+        grown = peak_kb() - before
+        large = traced_peak(run, arguments.trips // 10)
+    print(f"{arguments.trips} trips: {seconds:.1f} s, the process grew by {grown} kB")
+    print(f"traced peak: {small} bytes in 1000 trips, {large} in {arguments.trips // 10}")
+
+
+def traced_peak(run: object, trips: int) -> int:
+    """Return the peak of what a run allocates, in bytes."""
+    tracemalloc.start()
+    run(trips)  # type: ignore[operator]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
+def peak_kb() -> int:
+    """Return the largest size that the process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    main()
