@@ -21,7 +21,7 @@ def _kept_shape(op: ForwardOp) -> Tensor:
     shape, axes = op.shape(op.inputs[0]), op.inputs[1]
     rank = array.size(shape)
     axes = math.cast(array.reshape(axes, [-1]), DstT="int32")
-    places = math.floor_mod(axes + rank, rank)
+    places = math.floor_mod(axes + rank, math.maximum(rank, 1))  # a scalar has no axes
     ones = array.fill(array.shape(places), op.graph.constant(1, "int32"))
     return array.tensor_scatter_update(shape, array.expand_dims(places, 1), ones)
 
@@ -63,7 +63,7 @@ def prod(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
     shape = op.shape(x)
     rank = array.size(shape)
     axes = math.cast(array.reshape(op.inputs[1], [-1]), DstT="int32")
-    axes = math.floor_mod(axes + rank, rank)
+    axes = math.floor_mod(axes + rank, math.maximum(rank, 1))
     others = array.list_diff(math.range(0, rank, 1), axes).out
     order = array.concat_v2([axes, others], 0)
     count = math.prod(array.gather_v2(shape, axes, 0), 0)
