@@ -14,6 +14,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._helpers import HELPERS
 from graphmill_plugins.kernels._support import in_float32
 from graphmill_plugins.kernels._tables import functions_in_float32
 
@@ -65,6 +66,7 @@ _ERF_Q = tuple(
 )
 _ERF_LIMIT = np.float32(4)
 _ERF_FEW = 32  # elements that Python's own erf computes sooner
+_ERF_WORTH_SHARING = 1 << 17  # elements: some tenths of a millisecond
 _ERF_BLOCK = 16384  # elements; a block and its temporaries fit the second-level cache
 
 
@@ -84,6 +86,16 @@ def erf_float32(x: Value) -> Value:
         few = [math.erf(value) for value in flat.tolist()]
         return np.array(few, np.float32).reshape(x.shape)
     result = np.empty(flat.shape, np.float32)
+    if flat.size < _ERF_WORTH_SHARING:
+        _erf_blocks(flat, result)
+    else:
+        cuts = range(0, flat.size, _ERF_WORTH_SHARING // 2)
+        ends = [(start, start + _ERF_WORTH_SHARING // 2) for start in cuts]
+        HELPERS.run([partial(_erf_blocks, flat[a:b], result[a:b]) for a, b in ends])
+    return result.reshape(x.shape)
+
+
+def _erf_blocks(flat: Value, result: Value) -> None:
     scratch = np.empty((3, min(_ERF_BLOCK, flat.size)), np.float32)
     for start in range(0, flat.size, _ERF_BLOCK):
         out = result[start : start + _ERF_BLOCK]
@@ -95,7 +107,6 @@ def erf_float32(x: Value) -> Value:
         out *= clipped
         _horner(square, _ERF_Q, q)
         out /= q
-    return result.reshape(x.shape)
 
 
 @kernel("Erf", backend="numpy", types={"T": dtypes.FLOATING}, make=True)

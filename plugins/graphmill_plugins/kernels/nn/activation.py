@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels.nn.conv import widen
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from graphmill.typing import ArrayNamespace, Value
 
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -86,6 +86,11 @@ def softmax(xp: ArrayNamespace, logits: Value) -> Value:
     if logits.size == 0:
         return logits
     dtype = logits.dtype
+    if xp is np and widen(dtype) == dtype:
+        powers = logits - np.max(logits, axis=-1, keepdims=True)
+        np.exp(powers, out=powers)
+        powers /= np.sum(powers, axis=-1, keepdims=True)
+        return powers
     wide = logits.astype(widen(dtype))
     powers = xp.exp(wide - xp.max(wide, axis=-1, keepdims=True))
     return (powers / xp.sum(powers, axis=-1, keepdims=True)).astype(dtype)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill_plugins.kernels._product import product
 from graphmill_plugins.kernels.nn.conv_numpy import conv2d, pad_image, patch_blocks, patches
 from graphmill_plugins.kernels.nn.window import Axis
 
@@ -48,7 +49,7 @@ def input_gradient_2d(kernel: Array, gradient: Array, rows: Axis, cols: Axis) ->
     padded = np.zeros((shape[0], _reach(rows), _reach(cols), depth), gradient.dtype)
     matrix = np.ascontiguousarray(gradient).reshape(-1, width)
     for line, column in np.ndindex(rows.kernel, cols.kernel):
-        part = matrix @ kernel[line, column].T
+        part = product(matrix, kernel[line, column].T)
         target = padded[:, rows.taps(line), cols.taps(column)]
         np.add(target, part.reshape(*gradient.shape[:3], depth), out=target)
     return padded[:, rows.before : rows.before + rows.size, cols.before : cols.before + cols.size]
@@ -89,7 +90,7 @@ def kernel_gradient_2d(x: Array, gradient: Array, rows: Axis, cols: Axis) -> Arr
         windows = patches(pad_image(x, rows, cols), rows, cols)
         for images, lines in patch_blocks(windows.shape, x.itemsize):
             matrix = windows[images, lines].reshape(-1, len(total))
-            total += matrix.T @ gradient[images, lines].reshape(-1, width)
+            total += product(matrix.T, gradient[images, lines].reshape(-1, width))
     return total.reshape(rows.kernel, cols.kernel, depth, width)
 
 

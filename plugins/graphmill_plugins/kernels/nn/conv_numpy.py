@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from graphmill_plugins.kernels._product import product_into
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -80,7 +82,7 @@ def conv2d(x: Array, kernel: Array, rows: Axis, cols: Axis) -> Array:
 def _pointwise(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> Array:
     x = x[:, : rows.size : rows.stride, : cols.size : cols.stride][:, : rows.out, : cols.out]
     matrix = x.reshape(-1, x.shape[3])
-    np.matmul(matrix, kernel[0, 0], out=out.reshape(-1, out.shape[3]))
+    product_into(matrix, kernel[0, 0], out.reshape(-1, out.shape[3]))
     return out
 
 
@@ -116,12 +118,11 @@ def _by_rows(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> Non
                 start = tap * rows.dilation
                 matrix = copied[:count, start : start + height]
                 matrix = matrix.reshape(count, height * cols.out, taps)
-                if tap == 0:
-                    np.matmul(matrix, weights[0], out=target)
-                else:
-                    scratch = product[:count, : height * cols.out]
-                    np.matmul(matrix, weights[tap], out=scratch)
-                    np.add(target, scratch, out=target)
+                into = product[:count, : height * cols.out] if tap else target
+                for one, result in zip(matrix, into, strict=True):
+                    product_into(one, weights[tap], result)
+                if tap:
+                    np.add(target, into, out=target)
 
 
 def patches(x: Array, rows: Axis, cols: Axis) -> Array:
@@ -165,7 +166,7 @@ def _by_patches(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> 
     weights = kernel.reshape(-1, kernel.shape[3])
     for images, lines in patch_blocks(source.shape, x.itemsize):
         matrix = source[images, lines].reshape(-1, weights.shape[0])
-        np.matmul(matrix, weights, out=out[images, lines].reshape(-1, out.shape[3]))
+        product_into(matrix, weights, out[images, lines].reshape(-1, out.shape[3]))
 
 
 def conv3d(x: Array, kernel: Array, planes: Axis, rows: Axis, cols: Axis) -> Array:

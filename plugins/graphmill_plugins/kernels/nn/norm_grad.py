@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels.nn.conv import widen
-from graphmill_plugins.kernels.nn.norm import BatchNormSpec, channel_window_sum
+from graphmill_plugins.kernels.nn.norm import BatchNormSpec, Columns, channel_window_sum
 from graphmill_plugins.kernels.nn.window import is_channels_first
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def batch_norm_gradient(
             f"y_backprop has shape {list(gradient.shape)}"
         )
     spec.check(x, scale)
+    if xp is np and x.size and x.dtype == np.float32 and not spec.channels_first:
+        return _numpy_gradient(spec, gradient, x, scale, mean, variance)
     channel = 1 if spec.channels_first else x.ndim - 1
     axes = tuple(axis for axis in range(x.ndim) if axis != channel)
 
@@ -55,6 +57,26 @@ def batch_norm_gradient(
         wide = wide - spread(offset_gradient / count) - normal * spread(scale_gradient / count)
     x_gradient = wide * spread(scale * inverse)
     return x_gradient.astype(x.dtype), scale_gradient, offset_gradient
+
+
+def _numpy_gradient(
+    spec: BatchNormSpec, gradient: Value, x: Value, scale: Value, mean: Value, variance: Value
+) -> tuple[Value, ...]:
+    """Return the same for float32 arrays with the channels last, with few passes over them."""
+    columns = Columns(x)
+    inverse = np.float32(1) / np.sqrt(variance + np.float32(spec.epsilon))
+    slope = scale * inverse
+    given = columns.lay_out(gradient)
+    centred = columns.rows - columns.repeat(mean)
+    out = given * centred
+    scale_gradient, offset_gradient = columns.sums(out) * inverse, columns.sums(given)
+    np.multiply(given, columns.repeat(slope), out=out)
+    if spec.is_training:
+        share = slope * np.float32(-1 / columns.count)
+        centred *= columns.repeat(share * inverse * scale_gradient)
+        out += centred
+        out += columns.repeat(share * offset_gradient)
+    return out.reshape(x.shape), scale_gradient, offset_gradient
 
 
 def _spec(op: str, epsilon: float, data_format: str, is_training: bool) -> BatchNormSpec:

@@ -1,0 +1,91 @@
+"""Keep NumPy's BLAS to one thread while a product of ours runs (decision 0012 says why).
+
+Known are the OpenBLAS builds that NumPy's wheels and the Linux distributions carry. With another
+library (Accelerate, MKL) nothing is changed, and its own threads do the work.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_MAPS: Final = "/proc/self/maps"
+_NAMES: Final = tuple(
+    f"{prefix}openblas_{{}}_num_threads{suffix}"
+    for prefix in ("scipy_", "")
+    for suffix in ("64_", "_64", "")
+)
+
+
+class _Threads(NamedTuple):
+    """How many threads the library takes: read and set."""
+
+    get: Callable[[], int]
+    set: Callable[[int], object]
+
+
+class SingleThreaded:
+    """Counts who wants BLAS to take one thread; the last one to leave sets it back.
+
+    Threads: `_lock` guards the count; only products that OpenBLAS would share out take it.
+    """
+
+    def __init__(self, threads: _Threads) -> None:
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before = 1
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Have products take one thread each until the block ends."""
+        with self._lock:
+            if self._users == 0:
+                self._before = self._threads.get()
+                self._threads.set(1)
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._threads.set(self._before)
+
+
+def find() -> SingleThreaded | None:
+    """Return the control of the OpenBLAS that this process has loaded; None if there is none."""
+    import ctypes  # here: only a graph with large products needs it
+
+    for path in _loaded_libraries():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:
+            continue
+        found = _threads_of(library)
+        if found is not None:
+            return SingleThreaded(found)
+    return None
+
+
+def _loaded_libraries() -> list[str]:
+    try:
+        with open(_MAPS, encoding="utf-8", errors="replace") as maps:  # noqa: PTH123 - a system file
+            lines = [line.split(maxsplit=5) for line in maps]
+    except OSError:  # not Linux
+        return []
+    paths = dict.fromkeys(fields[5].strip() for fields in lines if len(fields) > 5)
+    return [path for path in paths if "openblas" in path.rpartition("/")[2].lower()]
+
+
+def _threads_of(library: Any) -> _Threads | None:
+    for name in _NAMES:
+        get = getattr(library, name.format("get"), None)
+        set_ = getattr(library, name.format("set"), None)
+        if get is not None and set_ is not None:
+            return _Threads(get, set_)
+    return None

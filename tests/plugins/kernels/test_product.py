@@ -1,0 +1,144 @@
+"""Products that are shared out over helper threads, and the threads themselves."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphmill_plugins.kernels import _blas, _product
+from graphmill_plugins.kernels._helpers import HELPERS, Helpers
+
+SHAPES = [
+    (3, 4, 5),
+    (300, 300, 300),
+    (16, 512, 2048),
+    (4096, 64, 64),
+    (1, 4096, 4096),
+    (512, 512, 1),
+]
+
+
+def numbers(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_a_product_is_numpys(shape: tuple[int, int, int], is_transposed: bool) -> None:
+    rows, inner, columns = shape
+    a, b = numbers(rows, inner), numbers(inner, columns)
+    if is_transposed:
+        a, b = a.T.copy().T, b.T.copy().T
+    result = _product.product(a, b)
+    np.testing.assert_allclose(result, np.dot(a, b), rtol=1e-4, atol=1e-3)
+    assert result.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ((6, 128, 128), (6, 128, 128)),
+        ((1, 12, 128, 64), (1, 12, 64, 128)),
+        ((6, 128, 128), (128, 128)),
+        ((2, 1, 64, 64), (1, 3, 64, 64)),
+        ((0, 3, 4), (0, 4, 5)),
+    ],
+)
+def test_stacks_are_numpys(x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    left, right = numbers(*x), numbers(*y)
+    np.testing.assert_allclose(
+        _product.stacked_product(left, right), np.matmul(left, right), rtol=1e-4, atol=1e-3
+    )
+
+
+def test_integers_are_left_to_numpy() -> None:
+    a = np.arange(512 * 512).reshape(512, 512)
+    assert np.array_equal(_product.product(a, a.T), np.dot(a, a.T))
+
+
+def test_the_same_product_gives_the_same_bits_whoever_is_idle() -> None:
+    a, b = numbers(512, 512), numbers(512, 512)
+    first = _product.product(a, b)
+    idle, HELPERS._idle = HELPERS._idle, type(HELPERS._idle or [])()
+    try:
+        assert np.array_equal(_product.product(a, b), first)
+    finally:
+        HELPERS._idle = idle
+
+
+def test_blas_has_its_threads_back_afterwards() -> None:
+    state = {"threads": 4}
+    control = _blas.SingleThreaded(
+        _blas._Threads(lambda: state["threads"], lambda count: state.update(threads=count))
+    )
+    with control.use():
+        with control.use():
+            assert state == {"threads": 1}
+        assert state == {"threads": 1}
+    assert state == {"threads": 4}
+
+
+def test_a_library_that_is_not_known_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_blas, "_loaded_libraries", list)
+    assert _blas.find() is None
+
+
+def test_all_pieces_run_once() -> None:
+    ran: list[int] = []
+    Helpers(3).run([lambda number=number: ran.append(number) for number in range(50)])
+    assert sorted(ran) == list(range(50))
+
+
+def test_what_a_piece_raises_is_raised_when_all_are_done() -> None:
+    ran: list[int] = []
+
+    def piece(number: int) -> None:
+        ran.append(number)
+        if number == 1:
+            raise ValueError("broken")
+
+    helpers = Helpers(2)
+    with pytest.raises(ValueError, match="broken"):
+        helpers.run([lambda number=number: piece(number) for number in range(8)])
+    assert sorted(ran) == list(range(8))
+
+
+def test_many_callers_share_the_helpers() -> None:
+    helpers = Helpers(2)
+    sums = np.zeros(8)
+
+    def work(caller: int) -> None:
+        def add() -> None:
+            counts.append(1)
+
+        for _ in range(50):
+            counts: list[int] = []
+            helpers.run([add] * 5)
+            sums[caller] += len(counts)
+
+    threads = [threading.Thread(target=work, args=(caller,)) for caller in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (sums == 250).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_makes_helpers_of_its_own() -> None:
+    HELPERS.run([lambda: None, lambda: None])
+    child = multiprocessing.get_context("fork").Process(target=_product_in_child)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+
+
+def _product_in_child() -> None:
+    a = numbers(300, 300)
+    assert np.allclose(_product.product(a, a), np.matmul(a, a), atol=1e-3)
