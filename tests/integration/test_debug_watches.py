@@ -9,6 +9,7 @@ import graphmill
 from graphmill import errors, ops, proto
 from graphmill.ops.tensor_proto import tensor_proto_to_numpy
 from graphmill.proto import event_pb2
+from graphmill.session import direct_session
 
 
 @pytest.fixture
@@ -127,3 +128,13 @@ def test_p6_a_tolerant_watch_is_left_out(graph, host) -> None:
             watching("layer/y", "DebugNothing", tolerate=True),
         ):
             assert session.run("out:0", {"x:0": [1.0]}, options=options) == [0.0]
+
+
+def test_s5_p6_executors_of_old_watches_are_dropped(graph, host, monkeypatch) -> None:
+    """A debugger may set other watches in each step; partial runs are such a variant too."""
+    monkeypatch.setattr(direct_session, "MAX_VARIANTS", 2)
+    host.debug_callbacks["seen"] = lambda watched: None
+    with graphmill.Session(graph=graph, host=host) as session:
+        for debug_op in ("DebugIdentity", "DebugNanCount", "DebugNumericSummary") * 2:
+            session.run("out:0", {"x:0": [1.0]}, options=watching("layer/y", debug_op))
+            assert len(session._impl._variant_caches) <= 2

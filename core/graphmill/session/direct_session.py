@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.device import Device, DeviceFactory
     from graphmill.runtime.thread_pool import ThreadPool
 
+MAX_VARIANTS = 16
+"""For how many sets of options that change the graph a session keeps executors."""
 NAME_PREFIX = "/job:localhost/replica:0/task:0"
 _session_numbers = itertools.count(1)
 
@@ -181,7 +183,13 @@ class DirectSession:
         """Return the cache of executors for options that change the graph (row S5)."""
         variant = (is_partial, *(watch.SerializeToString() for watch in watches))
         with self._graph_lock:
-            return self._variant_caches.setdefault(variant, ExecutorsCache())
+            caches = self._variant_caches
+            found = caches.get(variant)
+            if found is None:
+                found = caches[variant] = ExecutorsCache()
+                if len(caches) > MAX_VARIANTS:  # a debugger sets new watches again and again
+                    del caches[next(key for key in caches if key != variant)]
+            return found
 
     def thread_pool(self, index: int) -> ThreadPool | None:
         """Return the pool that `RunOptions.inter_op_thread_pool` asks for; -1 is none (row S2)."""
