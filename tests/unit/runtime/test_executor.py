@@ -130,3 +130,12 @@ def test_e8_the_root_cause_wins_over_an_error_that_is_derived() -> None:
     barrier.partition_done(derived)
     barrier.partition_done(cause)
     assert barrier.error is cause
+
+
+def test_a_call_has_everything_that_its_step_has() -> None:
+    """`for_call` names each attribute, which one that is added later must not miss."""
+    args = ExecutorArgs(1, CallFrame([], 0), session_handle="h", deadline=2.0)
+    call = args.for_call(CallFrame([], 0))
+    own = {"call_frame", "call_depth", "sync_on_finish", "num_awaited", "receiving"}
+    for name in set(ExecutorArgs.__slots__) - own:
+        assert getattr(call, name) is getattr(args, name), name
