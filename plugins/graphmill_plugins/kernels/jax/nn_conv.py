@@ -7,6 +7,7 @@ times slower there); other platforms get XLA's convolution, chosen when the prog
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from jax import lax
 
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.jax.nn_winograd import is_worth_it, winograd
 from graphmill_plugins.kernels.nn.conv import (
     CONV_TYPES,
     check_channels,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+_FEW_WINDOWS = 64
+_MANY_CHANNELS = 64
 
 
 def convolve(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
@@ -55,6 +59,30 @@ def _pointwise(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     return jnp.matmul(x[(slice(None), *picked)], weights)
 
 
+def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
+    """Convolve by XLA's own lowering, or, where the weights are most of the work, as a product."""
+    windows = x.shape[0] * math.prod(axis.out for axis in axes)
+    if groups > 1 or windows > _FEW_WINDOWS or x.shape[-1] < _MANY_CHANNELS:
+        return convolve(x, kernel, axes, groups)
+    return lax.platform_dependent(
+        x,
+        kernel,
+        cpu=partial(gathered, axes=axes),
+        default=partial(convolve, axes=axes, groups=groups),
+    )
+
+
+def gathered(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
+    """Gather the taps of each window into a row and multiply: one product for the convolution."""
+    pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
+    x = jnp.pad(x, pads)
+    rows = [
+        x[(slice(None), *(axis.taps(tap) for axis, tap in zip(axes, taps, strict=True)))]
+        for taps in np.ndindex(*kernel.shape[: len(axes)])
+    ]
+    return jnp.matmul(jnp.concatenate(rows, -1), kernel.reshape(-1, kernel.shape[-1]))
+
+
 def run_convolution(windows: Windows, x: Value, kernel: Value) -> Value:
     """Convolve `x`, in the node's format, with `kernel`."""
     windows.check_rank(x)
@@ -69,8 +97,10 @@ def run_convolution(windows: Windows, x: Value, kernel: Value) -> Value:
         out = jnp.zeros(shape, dtype)
     elif groups == 1 and all(axis.is_pointwise for axis in axes):
         out = _pointwise(x.astype(wide), kernel.astype(wide), axes)
+    elif is_worth_it(x, kernel, axes, groups):
+        out = winograd(x, kernel, axes)
     else:
-        out = convolve(x.astype(wide), kernel.astype(wide), axes, groups)
+        out = _dense(x.astype(wide), kernel.astype(wide), axes, groups)
     return windows.from_channels_last(jnp, out.astype(dtype))
 
 

@@ -1,0 +1,104 @@
+"""Move out of a program what depends on its constants alone.
+
+Constants come to a compiled program as arguments, so XLA cannot fold them. What is computed from
+them only (transposed or transformed weights, the scale of a batch normalisation) would be computed
+again in each call. `hoist` splits such equations off: they run once, and their results take the
+places of the constants among the arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from jax.extend import core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_GROWTH: Final = 5  # A result may be so many times larger than what it is made of …
+_SMALL: Final = 1 << 16  # … or have so many bytes.
+
+
+@dataclass(frozen=True, slots=True)
+class Hoisted:
+    """Hold the two halves of a program.
+
+    Attributes:
+        prepare: from all constants, in the order of `constants`, to the values that `program`
+            takes in their place; to be jitted or not, and run once.
+        program: takes the prepared values and then the other arguments; returns the outputs.
+        constants: positions of the constants among the arguments of the whole program.
+        moved: how many equations moved to `prepare`.
+    """
+
+    prepare: Callable[..., list[Any]]
+    program: Callable[..., list[Any]]
+    constants: tuple[int, ...]
+    moved: int
+
+
+def hoist(closed: core.ClosedJaxpr, constants: Sequence[int]) -> Hoisted:
+    """Split a traced program (`jax.make_jaxpr(f)(…)`, flat arguments) by what is constant.
+
+    Args:
+        closed: the program.
+        constants: positions of the arguments that are the same in every call.
+    """
+    jaxpr = closed.jaxpr
+    places = tuple(constants)
+    known = {jaxpr.invars[place] for place in places} | set(jaxpr.constvars)
+    early, late = [], []
+    for eqn in jaxpr.eqns:
+        if _is_movable(eqn, known):
+            known.update(eqn.outvars)
+            early.append(eqn)
+        else:
+            late.append(eqn)
+    used = {v for eqn in late for v in eqn.invars if isinstance(v, core.Var)}
+    used.update(v for v in jaxpr.outvars if isinstance(v, core.Var))
+    carried = [v for v in _in_order(jaxpr, places, early) if v in used]
+    fixed = set(places)
+    moving = [v for place, v in enumerate(jaxpr.invars) if place not in fixed]
+    given = [jaxpr.invars[place] for place in places]
+    prepare = _part(jaxpr, early, given, carried, closed.consts)
+    program = _part(jaxpr, late, [*carried, *moving], jaxpr.outvars, closed.consts)
+    return Hoisted(prepare, program, places, len(early))
+
+
+def _in_order(jaxpr: core.Jaxpr, places: Sequence[int], eqns: Sequence[Any]) -> list[Any]:
+    inputs = [jaxpr.invars[place] for place in places]
+    return [*inputs, *(v for eqn in eqns for v in eqn.outvars)]
+
+
+def _is_movable(eqn: Any, known: set[Any]) -> bool:
+    """Return whether an equation needs nothing but `known`, and does not make much of little."""
+    if eqn.effects or not eqn.invars:
+        return False
+    inputs = [v for v in eqn.invars if isinstance(v, core.Var)]
+    if not inputs or any(v not in known for v in inputs):
+        return False
+    made = sum(_bytes(v) for v in eqn.outvars)
+    return made <= max(_SMALL, _GROWTH * sum(_bytes(v) for v in inputs))
+
+
+def _bytes(variable: Any) -> int:
+    aval = variable.aval
+    return int(np.prod(aval.shape, dtype=np.int64)) * int(aval.dtype.itemsize)
+
+
+def _part(
+    whole: core.Jaxpr,
+    eqns: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    consts: Sequence[Any],
+) -> Callable[..., list[Any]]:
+    """Return a function, to be run or traced, of some equations of a program."""
+    names = whole.debug_info._replace(
+        arg_names=("",) * len(inputs), result_paths=("",) * len(outputs)
+    )
+    part = core.Jaxpr(whole.constvars, list(inputs), list(outputs), list(eqns), debug_info=names)
+    function: Callable[..., list[Any]] = core.jaxpr_as_fun(core.ClosedJaxpr(part, consts))
+    return function

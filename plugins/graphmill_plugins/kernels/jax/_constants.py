@@ -1,0 +1,60 @@
+"""Tell kernels which values stay the same from call to call while a program is traced.
+
+A lowering may prepare such a value (transform the weights of a convolution, say), at a price that
+is worth paying once and not for every call. Whoever traces marks the values; the preparation is
+part of the traced program and is moved out of it later, by `graphmill_plugins.jit.hoist`.
+
+Marks belong to the running thread and to the `with` block; without one, nothing is constant.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from graphmill.typing import Value
+
+_thread = threading.local()
+
+
+class Marks:
+    """Hold the tracers that stand for constants; they are kept alive, so that ids stay theirs.
+
+    Attributes:
+        platform: JAX's name of the platform that the program is for.
+    """
+
+    def __init__(self, platform: str) -> None:
+        self.platform = platform
+        self._values: dict[int, Value] = {}
+
+    def add(self, values: Iterable[Value]) -> None:
+        """Mark values as constant."""
+        self._values.update((id(value), value) for value in values)
+
+    def __contains__(self, value: object) -> bool:
+        """Return whether a value is concrete or marked."""
+        return isinstance(value, (np.ndarray, np.generic)) or id(value) in self._values
+
+
+@contextmanager
+def marking(platform: str = "cpu") -> Iterator[Marks]:
+    """Make marks that hold for this thread until the block ends; blocks may be nested."""
+    outer = getattr(_thread, "marks", None)
+    _thread.marks = marks = Marks(platform)
+    try:
+        yield marks
+    finally:
+        _thread.marks = outer
+
+
+def is_prepared_once(value: Value, platform: str = "cpu") -> bool:
+    """Return whether what is computed from `value` alone is computed once, for that platform."""
+    marks: Marks | None = getattr(_thread, "marks", None)
+    return marks is not None and marks.platform == platform and value in marks

@@ -1,0 +1,103 @@
+"""Convolutions with fewer products, and as one product, against XLA's own."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+pytestmark = pytest.mark.jax
+
+from graphmill_plugins.kernels.jax._constants import is_prepared_once, marking  # noqa: E402
+from graphmill_plugins.kernels.jax.nn_conv import convolve, gathered, run_convolution  # noqa: E402
+from graphmill_plugins.kernels.jax.nn_winograd import is_worth_it, winograd  # noqa: E402
+from graphmill_plugins.kernels.nn.window import make_axis, make_windows  # noqa: E402
+
+RNG = np.random.default_rng(5)
+
+
+def normal(*shape: int):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def error(got, wanted) -> float:
+    """Largest error as a share of the largest value."""
+    return float(np.abs(np.asarray(got) - wanted).max() / np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "padding"),
+    [(1, 13, "SAME"), (1, 14, "VALID"), (2, 19, "SAME"), (1, 26, "VALID")],
+    ids=str,
+)
+def test_tiles_give_what_windows_give(batch, size, padding):
+    x, kernel = normal(batch, size, size + 3, 5), normal(3, 3, 5, 4)
+    axes = tuple(make_axis(length, 3, 1, 1, padding) for length in (size, size + 3))
+    wanted = np.asarray(convolve(x, kernel, axes, 1))
+    assert error(winograd(x, kernel, axes), wanted) < 1e-5
+
+
+def test_explicit_padding_is_kept():
+    x, kernel = normal(1, 16, 16, 3), normal(3, 3, 3, 2)
+    axes = (make_axis(16, 3, 1, 1, "EXPLICIT", 2, 0), make_axis(16, 3, 1, 1, "EXPLICIT", 0, 3))
+    wanted = np.asarray(convolve(x, kernel, axes, 1))
+    assert error(winograd(x, kernel, axes), wanted) < 1e-5
+
+
+@pytest.mark.parametrize(("stride", "dilation"), list(itertools.product((1, 2), (1, 2))))
+def test_gathered_taps_give_what_windows_give(stride, dilation):
+    x, kernel = normal(2, 9, 8, 6), normal(3, 2, 6, 4)
+    axes = tuple(make_axis(size, taps, stride, dilation, "SAME") for size, taps in ((9, 3), (8, 2)))
+    wanted = np.asarray(convolve(x, kernel, axes, 1))
+    assert error(gathered(x, kernel, axes), wanted) < 1e-5
+
+
+def windows(data_format: str = "NHWC"):
+    return make_windows("Conv2D", strides=(1,) * 4, padding="SAME", data_format=data_format)
+
+
+def equations(size: int, channels: int, *, is_marked: bool, data_format: str = "NHWC") -> str:
+    shape = (1, size, size, channels) if data_format == "NHWC" else (1, channels, size, size)
+
+    def program(x, kernel):
+        with marking() as marks:
+            if is_marked:
+                marks.add([kernel])
+            return run_convolution(windows(data_format), x, kernel)
+
+    return str(jax.make_jaxpr(program)(normal(*shape), normal(3, 3, channels, channels)))
+
+
+def test_constant_weights_are_transformed():
+    assert "conv_general_dilated" not in equations(16, 32, is_marked=True)
+    assert "conv_general_dilated" not in equations(16, 32, is_marked=True, data_format="NCHW")
+
+
+def test_weights_that_may_change_are_not():
+    assert "conv_general_dilated" in equations(16, 32, is_marked=False)
+
+
+def test_thin_or_small_images_are_convolved_directly():
+    assert "conv_general_dilated" in equations(16, 8, is_marked=True)
+    assert "conv_general_dilated" in equations(9, 32, is_marked=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_other_types_are_convolved_directly(dtype):
+    axes = (make_axis(16, 3, 1, 1, "SAME"),) * 2
+    with marking():
+        assert is_worth_it(normal(1, 16, 16, 32), normal(3, 3, 32, 32), axes, 1)
+        assert not is_worth_it(normal(1, 16, 16, 32).astype(dtype), normal(3, 3, 32, 32), axes, 1)
+
+
+def test_marks_end_with_their_block():
+    value = normal(2)
+    assert not is_prepared_once(value)
+    with marking():
+        assert is_prepared_once(value)
+        with marking("gpu"):
+            assert not is_prepared_once(value)
+        assert is_prepared_once(value)
+    assert not is_prepared_once(value)
