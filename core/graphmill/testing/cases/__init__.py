@@ -2,7 +2,9 @@ r"""Keep the op cases: what every kernel is asked, as data, one file per family 
 
 `<family>.toml` (or `<family>.<part>.toml`) holds the questions, `results/<same stem>.npz`
 TensorFlow's answers, written by `tools/make_op_cases.py`. No code lives here;
-`graphmill.testing.case` reads the files.
+`graphmill.testing.case` reads the files. The files `<family>.types.toml` are written by
+`tools/grow_op_cases.py`: they ask for the element types of TensorFlow's CPU kernels that no other
+file asks for.
 
 A table is an op and its cases
 ------------------------------

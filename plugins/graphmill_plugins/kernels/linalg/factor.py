@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import shape_text
@@ -63,13 +64,14 @@ def cholesky_grad(xp: ArrayNamespace, factor: Value, grad: Value) -> Value:
     return (inner + adjoint_of(xp, inner)) / 2
 
 
-@kernel("Qr", types=_TYPES, expensive=True)
+@kernel("Qr", types={"T": (dtypes.float16, *BLAS_TYPES)}, expensive=True)
 def qr(xp: ArrayNamespace, x: Value, *, full_matrices: bool) -> tuple[Value, Value]:
     """Factor matrices into orthonormal columns and upper triangles."""
     if x.ndim < 2:
         raise InvalidArgumentError(f"Input must be a matrix, got shape {shape_text(x.shape)}")
-    q, r = xp.linalg.qr(x, mode="complete" if full_matrices else "reduced")
-    return q, r
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    q, r = xp.linalg.qr(wide, mode="complete" if full_matrices else "reduced")
+    return q.astype(x.dtype), r.astype(x.dtype)
 
 
 @kernel("Svd", "BatchSvd", types=_TYPES, expensive=True)

@@ -67,7 +67,12 @@ def _invertible(solve: Callable[..., Value], *arrays: Value) -> Value:
         raise InvalidArgumentError("Input matrix is not invertible.") from None
 
 
-@kernel("MatrixInverse", "BatchMatrixInverse", types=_TYPES, expensive=True)
+@kernel(
+    "MatrixInverse",
+    "BatchMatrixInverse",
+    types={"T": (dtypes.float16, *BLAS_TYPES)},
+    expensive=True,
+)
 def matrix_inverse(xp: ArrayNamespace, x: Value, *, adjoint: bool) -> Value:
     """Invert matrices, or their adjoints.
 
@@ -75,7 +80,9 @@ def matrix_inverse(xp: ArrayNamespace, x: Value, *, adjoint: bool) -> Value:
         InvalidArgumentError: they are not square, or (on NumPy) one is singular.
     """
     check_square(x)
-    return _invertible(xp.linalg.inv, adjoint_of(xp, x) if adjoint else x)
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    inverse = _invertible(xp.linalg.inv, adjoint_of(xp, wide) if adjoint else wide)
+    return inverse.astype(x.dtype)
 
 
 @kernel("MatrixDeterminant", "BatchMatrixDeterminant", types=_TYPES, expensive=True)

@@ -73,7 +73,8 @@ def _components(
                 f"{len(component.nested_splits)}. Expected ragged_rank={ragged_rank}."
             )
         found = dtypes.as_dtype(component.values.dtype)
-        if found is not dtypes.as_dtype(Tvalues):
+        # Quantized numbers are kept as the integers that they are in memory.
+        if component.values.dtype != Tvalues:
             raise InvalidArgumentError(
                 f"Expected values Tensor dtype: {dtypes.as_dtype(Tvalues).name}, found: "
                 f"{found.name}"

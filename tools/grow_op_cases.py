@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""Ask every op with the element types of TensorFlow's CPU kernels that no case has: *.types.toml.
+
+A type's question is made from a case table that the op has already, with other element types in
+its place. TensorFlow judges: what it refuses is left out. Needs an environment with
+`tensorflow-cpu`, NumPy and this checkout:
+
+    python tools/grow_op_cases.py [--file math]
+
+writes the case files; `tools/make_op_cases.py` then stores the answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from typing import Any
+
+import _checkout  # noqa: F401 - puts the checkout on the path
+
+from graphmill.dtypes import as_dtype
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.testing.case import case_files, load_cases, parse_cases
+from graphmill.testing.coverage import types_asked
+from graphmill.testing.cpu_types import cpu_types
+
+LEFT_OUT = {"variant", "resource"}  # no values can be written for them
+UNANSWERED = {  # what TensorFlow answers and we do not, each with the reason
+    ("ClipByValue", "complex64"): "compares complex numbers by their real parts alone",
+    ("ClipByValue", "complex128"): "compares complex numbers by their real parts alone",
+    ("NotEqual", "qint32"): "compares 32-bit quantized numbers after rounding them to float32",
+    ("ResourceScatterNdSub", "bool"): "subtracts booleans, which NumPy does not define",
+    (
+        "SparseApplyCenteredRMSProp",
+        "float16",
+    ): "the root of a difference of float16 numbers is noise",
+}
+HEADER = "# Element types that no other file asks for; written by tools/grow_op_cases.py.\n"
+SPEC = re.compile(r"^([a-z]\w*)(?=[\[: ]|$)")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--file", action="append", help="family of ops (default: all)")
+    parser.add_argument("--ask", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.ask:
+        return ask()
+    ops = OpRegistry()
+    stems = [path.stem for path in case_files() if not path.stem.endswith(".types")]
+    asked = types_asked(load_cases(stems=stems), ops)
+    tables = read_tables(stems)
+    by_family: dict[str, list[str]] = defaultdict(list)
+    for op, found in tables.items():
+        for attr, names in cpu_types().get(op, {}).items():
+            missing = [n for n in names if n not in asked[op][attr] and n not in LEFT_OUT]
+            missing = [name for name in missing if (op, name) not in UNANSWERED]
+            table = missing and first_fit(ops, op, attr, missing, found)
+            if table:
+                by_family[ops.get(op).family].append(text_of(op, table))
+    for family in sorted(by_family):
+        if not options.file or family in options.file:
+            write(family, by_family[family])
+    return 0
+
+
+def read_tables(stems: list[str]) -> dict[str, list[dict[str, Any]]]:
+    tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for path in case_files():
+        if path.stem in stems:
+            for header, found in tomllib.loads(path.read_text("utf-8")).items():
+                for op in header.split():
+                    tables[op] += found
+    return tables
+
+
+def first_fit(
+    ops: OpRegistry, op: str, attr: str, names: list[str], tables: list[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Return a table that asks for the types, made from the first one that can be turned so."""
+    for table in tables:
+        if {"error", "differs", "compare", "unspecified", "expect"} & table.keys():
+            continue
+        made = turned(ops, op, attr, names, table)
+        if made is not None:
+            return made
+    return None
+
+
+def turned(
+    ops: OpRegistry, op: str, attr: str, names: list[str], table: dict[str, Any]
+) -> dict[str, Any] | None:
+    made = copy.deepcopy(table)
+    for key in ("label", "note", "close"):
+        made.pop(key, None)
+    sweeps = made.pop("each", {})
+    name = attr
+    swept = [key for key, values in sweeps.items() if are_types(values)]
+    if attr not in swept and len(swept) == 1 and "nodes" in made:
+        name = swept[0]
+    for key, values in sweeps.items():
+        if key == "case":
+            made.update(values[0])
+        elif key != name:
+            made[key] = values[0]
+    made.pop(name, None)
+    if name not in swept and not refer(ops, op, attr, made):
+        return None
+    made["each"] = {name: names}
+    made["label"] = attr
+    return made
+
+
+def are_types(values: Any) -> bool:
+    return all(isinstance(v, str) and is_type(v) for v in values)
+
+
+def is_type(name: str) -> bool:
+    try:
+        as_dtype(name)
+    except Exception:  # noqa: BLE001 - whatever it is, it is no type
+        return False
+    return True
+
+
+def refer(ops: OpRegistry, op: str, attr: str, table: dict[str, Any]) -> bool:
+    """Make the inputs of a type attr refer to it; say whether one does."""
+    if "in" not in table:
+        return False
+    args = ops.get(op).input_args
+    if len(args) != len(table["in"]):
+        return False
+    done = not any(arg.type_attr == attr for arg in args)
+    inputs: list[Any] = []
+    for arg, spec in zip(args, table["in"], strict=True):
+        mine = arg.type_attr == attr
+        done = done or mine
+        if mine and arg.number_attr:
+            inputs.append([with_type(one, attr) for one in spec])
+        else:
+            inputs.append(with_type(spec, attr) if mine else spec)
+    table["in"] = inputs
+    return done
+
+
+def with_type(spec: Any, attr: str) -> str:
+    if isinstance(spec, str):
+        return SPEC.sub(attr, spec)
+    return f"{attr}: {spec!r}"
+
+
+def text_of(op: str, table: dict[str, Any]) -> str:
+    lines = [f"[[{op}]]"]
+    for key, value in table.items():
+        if key == "each":
+            lines += [f"each.{name} = {toml(values)}" for name, values in value.items()]
+        else:
+            lines.append(f"{key} = {toml(value)}")
+    return "\n".join(lines)
+
+
+def toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{k} = {toml(v)}" for k, v in value.items()) + " }"
+    return repr(value)
+
+
+def write(family: str, tables: list[str]) -> None:
+    """Write those questions of a family that TensorFlow answers."""
+    stem = f"{family}.types"
+    readable = [text for text in tables if can_be_read(text, stem)]
+    good = answered("\n\n".join(readable), stem)
+    kept = []
+    for text in readable:
+        names = re.search(r"^each\.(\w+) = (\[.*\])$", text, re.MULTILINE)
+        assert names is not None
+        cases = parse_cases(text, stem)
+        types = [
+            name for case, name in zip(cases, json.loads(names[2]), strict=True) if case.id in good
+        ]
+        if types:
+            kept.append(text.replace(names[0], f"each.{names[1]} = {toml(types)}"))
+    if not kept:
+        return
+    path = case_files()[0].parent / f"{stem}.toml"
+    path.write_text(HEADER + "\n" + "\n\n".join(grouped(kept)) + "\n", "utf-8")
+    print(f"{stem}: {len(kept)} tables, {len(good)} of their questions have answers")
+
+
+def grouped(texts: list[str]) -> list[str]:
+    """Put ops with the same question under one header."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for text in texts:
+        header, _, body = text.partition("\n")
+        groups[body].append(header[2:-2])
+    return [
+        (f'[["{" ".join(ops)}"]]' if len(ops) > 1 else f"[[{ops[0]}]]") + "\n" + body
+        for body, ops in groups.items()
+    ]
+
+
+def can_be_read(text: str, stem: str) -> bool:
+    try:
+        return bool(list(parse_cases(text, stem)))
+    except Exception:  # noqa: BLE001 - a table that cannot be turned is left out
+        return False
+
+
+def answered(text: str, stem: str) -> set[str]:
+    """Return the ids of the cases that TensorFlow answers; a crash of it counts as a refusal."""
+    good: set[str] = set()
+    refused: set[str] = set()
+    while True:
+        child = subprocess.run(
+            [sys.executable, __file__, "--ask"],
+            input=json.dumps([text, stem, sorted(good | refused)]),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        begun = ""
+        for line in child.stdout.splitlines():
+            word, _, case_id = line.partition(" ")
+            begun = case_id if word == "BEGIN" else ""
+            if word in ("GOOD", "REFUSED"):
+                (good if word == "GOOD" else refused).add(case_id)
+        if child.returncode == 0:
+            return good
+        if not begun:
+            raise SystemExit(child.stderr)
+        refused.add(begun)
+
+
+def ask() -> int:
+    from graphmill.testing import tensorflow_oracle
+
+    text, stem, known = json.loads(sys.stdin.read())
+    for case in parse_cases(text, stem):
+        if case.id in known:
+            continue
+        print("BEGIN", case.id, flush=True)
+        try:
+            answer = tensorflow_oracle.ask(case)
+            word = "REFUSED" if answer.error else "GOOD"
+        except Exception:  # noqa: BLE001 - a question that cannot be asked
+            word = "REFUSED"
+        print(word, case.id, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
