@@ -92,7 +92,14 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "nn.pool",
         "nn.pool_grad",
     ),
-    "parsing": ("parsing.number",),
+    "parsing": (
+        "parsing.csv",
+        "parsing.example",
+        "parsing.json_example",
+        "parsing.number",
+        "parsing.sequence",
+        "parsing.tensor",
+    ),
     "quantized": ("quantized.fake",),
     "ragged": ("ragged.cross", "ragged.ops", "ragged.to_tensor", "ragged.variant"),
     "random": (

@@ -1,0 +1,259 @@
+"""Kernels that parse `Example`s into columns.
+
+Semantics: tensorflow/core/kernels/example_parsing_ops.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.dtypes import as_dtype
+from graphmill.errors import DataLossError, InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import encode
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.parsing._columns import (
+    PARSED_TYPES,
+    dense_column,
+    dense_values,
+    ragged_values,
+    sparse_values,
+)
+from graphmill_plugins.kernels.parsing._example import parse_example, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.typing import ArrayNamespace, Shape, Value
+    from graphmill_plugins.kernels.parsing._columns import DenseColumn
+    from graphmill_plugins.kernels.parsing._example import Features
+
+_OPTIONS: dict[str, Any] = {"host": True, "dynamic_shape": True, "expensive": True}
+
+
+def types_of(given: Sequence[np.dtype[Any]]) -> list[DType]:
+    """Return element types of columns.
+
+    Raises:
+        InvalidArgumentError: examples cannot hold one of them.
+    """
+    found = [as_dtype(dtype) for dtype in given]
+    for dtype in found:
+        if dtype not in PARSED_TYPES:
+            raise InvalidArgumentError(
+                f"examples hold float32, int64 and string; a column of {dtype.name} was asked for"
+            )
+    return found
+
+
+def where_texts(serialized: Value, names: Value, what: str = "names") -> list[str]:
+    """Return for each example how messages begin that are about it.
+
+    Raises:
+        InvalidArgumentError: there are names, but not one for each.
+    """
+    count = serialized.size
+    if names.size not in (0, count):
+        raise InvalidArgumentError(
+            f"Expected len({what}) == 0 or {count}, but got: {what} of shape "
+            f"{shape_text(names.shape)}"
+        )
+    given = names.ravel().tolist() or [b"<unknown>"] * count
+    return [
+        f"Name: {name.decode(errors='replace')}, Index: {index}. "
+        for index, name in enumerate(given)
+    ]
+
+
+def parsed(content: bytes, where: str) -> Features:
+    """Return the features of an example.
+
+    Raises:
+        InvalidArgumentError: the bytes are none.
+    """
+    try:
+        return parse_example(content)
+    except DataLossError as error:
+        raise InvalidArgumentError(f"{where}Could not parse example input: {error.message}") from (
+            error
+        )
+
+
+def column_rows(
+    examples: Sequence[Features], key: bytes, dtype: DType, wheres: Sequence[str]
+) -> list[Value | None]:
+    """Return the values that each example has of a feature."""
+    return [
+        values_of(features.get(key), dtype, key, where)
+        for features, where in zip(examples, wheres, strict=True)
+    ]
+
+
+def _keys(tensors: Sequence[Value]) -> list[bytes]:
+    for tensor in tensors:
+        if tensor.size != 1:
+            raise InvalidArgumentError(
+                f"Expected a key to be a scalar, got shape {shape_text(tensor.shape)}"
+            )
+    return [tensor.item() for tensor in tensors]
+
+
+def dense_columns(
+    keys: Sequence[bytes],
+    types: Sequence[np.dtype[Any]],
+    shapes: Sequence[Shape],
+    defaults: Sequence[Value],
+) -> list[DenseColumn]:
+    """Return dense columns from an op's attrs and inputs.
+
+    Raises:
+        InvalidArgumentError: they are not as many of each, or contradict each other.
+    """
+    if not len(keys) == len(types) == len(shapes) == len(defaults):
+        raise InvalidArgumentError(
+            f"there are {len(keys)} dense keys, {len(types)} types, {len(shapes)} shapes and "
+            f"{len(defaults)} default values; give one of each"
+        )
+    return [
+        dense_column(key, as_dtype(dtype), shape, default)
+        for key, dtype, shape, default in zip(keys, types, shapes, defaults, strict=True)
+    ]
+
+
+def _columns(
+    serialized: Value,
+    names: Value,
+    sparse: Sequence[tuple[bytes, DType]],
+    dense: Sequence[DenseColumn],
+    ragged: Sequence[tuple[bytes, DType, DType]] = (),
+) -> tuple[list[Value], ...]:
+    """Return sparse indices, values, shapes; dense values; ragged values and splits."""
+    is_batch = serialized.ndim == 1
+    wheres = where_texts(serialized, names)
+    examples = [
+        parsed(item, where) for item, where in zip(serialized.ravel().tolist(), wheres, strict=True)
+    ]
+    sparse_parts = [
+        sparse_values(column_rows(examples, key, dtype, wheres), dtype, is_batch=is_batch)
+        for key, dtype in sparse
+    ]
+    dense_parts = [
+        dense_values(
+            column,
+            column_rows(examples, column.key, column.dtype, wheres),
+            wheres,
+            is_batch=is_batch,
+        )
+        for column in dense
+    ]
+    ragged_parts = [
+        ragged_values(column_rows(examples, key, dtype, wheres), dtype, split, is_batch=is_batch)
+        for key, dtype, split in ragged
+    ]
+    indices, values, shapes = ([part[i] for part in sparse_parts] for i in range(3))
+    flat, row_splits = ([part[i] for part in ragged_parts] for i in range(2))
+    return indices, values, shapes, dense_parts, flat, row_splits
+
+
+@kernel("ParseExample", **_OPTIONS)
+def parse_example_v1(
+    xp: ArrayNamespace,
+    serialized: Value,
+    names: Value,
+    sparse_keys: list[Value],
+    dense_keys: list[Value],
+    dense_defaults: list[Value],
+    sparse_types: Sequence[Any],
+    Tdense: Sequence[Any],
+    dense_shapes: Sequence[Shape],
+) -> tuple[Any, ...]:
+    """Parse a vector of examples into sparse and dense columns."""
+    del xp
+    if serialized.ndim != 1:
+        raise InvalidArgumentError(
+            f"Expected serialized to be a vector, got shape: {shape_text(serialized.shape)}"
+        )
+    sparse = list(zip(_keys(sparse_keys), types_of(sparse_types), strict=True))
+    dense = dense_columns(_keys(dense_keys), Tdense, dense_shapes, dense_defaults)
+    return _columns(serialized, names, sparse, dense)[:4]
+
+
+@kernel("ParseExampleV2", **_OPTIONS)
+def parse_example_v2(
+    xp: ArrayNamespace,
+    serialized: Value,
+    names: Value,
+    sparse_keys: Value,
+    dense_keys: Value,
+    ragged_keys: Value,
+    dense_defaults: list[Value],
+    Tdense: Sequence[Any],
+    num_sparse: int,
+    sparse_types: Sequence[Any],
+    ragged_value_types: Sequence[Any],
+    ragged_split_types: Sequence[Any],
+    dense_shapes: Sequence[Shape],
+) -> tuple[Any, ...]:
+    """Parse one example, or a vector of them, into sparse, dense and ragged columns."""
+    del xp
+    if serialized.ndim > 1:
+        raise InvalidArgumentError(
+            f"Expected serialized to be a scalar or vector, got shape: "
+            f"{shape_text(serialized.shape)}"
+        )
+    sparse_names = key_vector(sparse_keys, num_sparse, "sparse_keys")
+    dense_names = key_vector(dense_keys, len(Tdense), "dense_keys")
+    ragged_names = key_vector(ragged_keys, len(ragged_value_types), "ragged_keys")
+    return _columns(
+        serialized,
+        names,
+        list(zip(sparse_names, types_of(sparse_types), strict=True)),
+        dense_columns(dense_names, Tdense, dense_shapes, dense_defaults),
+        list(
+            zip(
+                ragged_names,
+                types_of(ragged_value_types),
+                map(as_dtype, ragged_split_types),
+                strict=True,
+            )
+        ),
+    )
+
+
+def key_vector(keys: Value, count: int, what: str) -> list[bytes]:
+    """Return the keys of a vector.
+
+    Raises:
+        InvalidArgumentError: there are more or fewer than columns.
+    """
+    if keys.ndim != 1 or len(keys) != count:
+        raise InvalidArgumentError(
+            f"Expected {what} to be a vector of {count} keys, got shape {shape_text(keys.shape)}"
+        )
+    found: list[bytes] = keys.tolist()
+    return found
+
+
+@kernel("ParseSingleExample", **_OPTIONS)
+def parse_single_example(
+    xp: ArrayNamespace,
+    serialized: Value,
+    dense_defaults: list[Value],
+    sparse_keys: Sequence[str],
+    dense_keys: Sequence[str],
+    sparse_types: Sequence[Any],
+    Tdense: Sequence[Any],
+    dense_shapes: Sequence[Shape],
+) -> tuple[Any, ...]:
+    """Parse one example into sparse and dense columns."""
+    del xp
+    if serialized.ndim:
+        raise InvalidArgumentError(
+            f"Expected serialized to be a scalar, got shape: {shape_text(serialized.shape)}"
+        )
+    sparse = list(zip(map(encode, sparse_keys), types_of(sparse_types), strict=True))
+    dense = dense_columns(list(map(encode, dense_keys)), Tdense, dense_shapes, dense_defaults)
+    return _columns(serialized, np.empty(0, object), sparse, dense)[:4]

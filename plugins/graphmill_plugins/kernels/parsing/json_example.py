@@ -1,0 +1,35 @@
+"""DecodeJSONExample: examples written as JSON to serialised ones.
+
+Semantics: tensorflow/core/kernels/example_parsing_ops.cc, DecodeJSONExampleOp.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.protobuf import json_format
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.proto.example_pb2 import Example
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import decode, map_strings
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("DecodeJSONExample", host=True)
+def decode_json_example(xp: ArrayNamespace, json_examples: Value) -> Value:
+    """Return the serialised `Example` of each JSON text."""
+    del xp
+    return map_strings(_encoded, json_examples)
+
+
+def _encoded(text: bytes) -> bytes:
+    try:
+        message = json_format.Parse(text.decode("utf-8"), Example())
+        return message.SerializeToString(deterministic=True)
+    except (json_format.ParseError, UnicodeError, RecursionError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"Error while parsing JSON into Example: {error}; the text begins {decode(text)[:80]!r}"
+        ) from error

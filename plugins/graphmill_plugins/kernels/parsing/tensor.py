@@ -1,0 +1,176 @@
+"""Kernels between bytes and tensors: ParseTensor, SerializeTensor, DecodeRaw and kin.
+
+Semantics: tensorflow/core/kernels/{parse_tensor_op,decode_raw_op,decode_padded_raw_op,
+decode_compressed_op,serialize_tensor}.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from graphmill.dtypes import as_dtype
+from graphmill.errors import DataLossError, InvalidArgumentError, OpError
+from graphmill.files.stream import bytes_stream, check_compression
+from graphmill.ops.tensor_proto import (
+    numpy_to_tensor_proto,
+    tensor_proto_dtype,
+    tensor_proto_to_numpy,
+)
+from graphmill.proto.tensor_pb2 import TensorProto
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import map_strings, string_scalar
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_LARGEST = 1 << 31
+_PIECE = 1 << 18
+
+
+@kernel("ParseTensor", host=True, dynamic_shape=True)
+def parse_tensor(xp: ArrayNamespace, serialized: Value, out_type: np.dtype[Any]) -> Value:
+    """Return the tensor of a serialised `TensorProto`."""
+    del xp
+    if serialized.ndim:
+        raise InvalidArgumentError(
+            f"Expected `serialized` to be a scalar, got shape: {shape_text(serialized.shape)}"
+        )
+    try:
+        message = TensorProto.FromString(serialized.item())
+    except DecodeError as error:
+        raise InvalidArgumentError(
+            f"Could not parse `serialized` as TensorProto, {len(serialized.item())} bytes"
+        ) from error
+    try:
+        found = tensor_proto_dtype(message)
+    except OpError as error:
+        raise InvalidArgumentError(f"malformed TensorProto: {error.message}") from error
+    if found.as_numpy_dtype != out_type or found is not as_dtype(out_type):
+        raise InvalidArgumentError(
+            f"Type mismatch between parsed tensor ({found.name}) and dtype "
+            f"({as_dtype(out_type).name})"
+        )
+    try:
+        return tensor_proto_to_numpy(message)
+    except OpError as error:
+        raise InvalidArgumentError(f"malformed TensorProto: {error.message}") from error
+
+
+@kernel("SerializeTensor", host=True)
+def serialize_tensor(xp: ArrayNamespace, tensor: Value, T: np.dtype[Any]) -> Value:
+    """Return the serialised `TensorProto` of a tensor."""
+    del xp
+    dtype = as_dtype(T)
+    array = np.asarray(tensor)
+    if dtype.kind == "s":
+        message = numpy_to_tensor_proto(array, dtype)
+    else:
+        message = TensorProto(tensor_content=array.tobytes())
+        message.dtype = dtype.enum  # type: ignore[assignment]
+    shape = message.tensor_shape
+    shape.SetInParent()
+    del shape.dim[:]
+    for size in array.shape:
+        shape.dim.add(size=size)
+    return string_scalar(message.SerializeToString(deterministic=True))
+
+
+@kernel("DecodeRaw", host=True, dynamic_shape=True)
+def decode_raw(
+    xp: ArrayNamespace, content: Value, out_type: np.dtype[Any], little_endian: bool
+) -> Value:
+    """Return the numbers whose bytes each string is; all strings are of one length."""
+    del xp
+    items: list[bytes] = content.ravel().tolist()
+    if not items:
+        return np.zeros((*content.shape, 0), out_type)
+    length = len(items[0])
+    for item in items:
+        if len(item) != length:
+            raise InvalidArgumentError(
+                f"DecodeRaw requires input strings to all be the same size, but element of size "
+                f"{len(item)} != {length}"
+            )
+    if length == 0:
+        return np.zeros((*content.shape, 0), out_type)
+    if length % out_type.itemsize:
+        raise InvalidArgumentError(
+            f"Input to DecodeRaw has length {length} that is not a multiple of "
+            f"{out_type.itemsize}, the size of {as_dtype(out_type).name}"
+        )
+    return _numbers(b"".join(items), out_type, little_endian).reshape(*content.shape, -1)
+
+
+def _numbers(data: bytes, dtype: np.dtype[Any], little_endian: bool) -> Value:
+    """Return numbers from bytes; for booleans whatever the byte is."""
+    if dtype.itemsize == 1 or little_endian:
+        return np.frombuffer(data, dtype)
+    part = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+    turned = np.frombuffer(data, np.uint8).reshape(-1, part)[:, ::-1]
+    return np.ascontiguousarray(turned).reshape(-1).view(dtype)
+
+
+@kernel("DecodePaddedRaw", host=True, dynamic_shape=True)
+def decode_padded_raw(
+    xp: ArrayNamespace,
+    content: Value,
+    fixed_length: Value,
+    out_type: np.dtype[Any],
+    little_endian: bool,
+) -> Value:
+    """Return the numbers whose bytes each string is, cut or padded with zeros to one length."""
+    del xp
+    if fixed_length.ndim:
+        raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(fixed_length.shape)}")
+    length = int(fixed_length)
+    if length <= 0:
+        raise InvalidArgumentError(f"fixed_length ({length}) must be greater than zero.")
+    if length % out_type.itemsize:
+        raise InvalidArgumentError(
+            f"fixed_length ({length}) must be a multiple of the size of out_type "
+            f"({out_type.itemsize})"
+        )
+    items: list[bytes] = content.ravel().tolist()
+    if len(items) * length > _LARGEST:
+        raise InvalidArgumentError(
+            f"{len(items)} strings padded to {length} bytes are more than {_LARGEST}"
+        )
+    data = b"".join(item[:length].ljust(length, b"\0") for item in items)
+    return _numbers(data, out_type, little_endian).reshape(
+        *content.shape, length // out_type.itemsize
+    )
+
+
+@kernel("DecodeCompressed", host=True, expensive=True)
+def decode_compressed(xp: ArrayNamespace, content: Value, compression_type: str) -> Value:
+    """Return the content of each compressed string."""
+    del xp
+    check_compression(compression_type)
+    if not compression_type:
+        return content
+
+    def inflate(item: bytes) -> bytes:
+        try:
+            with bytes_stream(item, compression_type) as stream:
+                return _read_all(stream)
+        except DataLossError as error:
+            raise DataLossError(f"DecodeCompressed: {error.message}") from error
+
+    return map_strings(inflate, content)
+
+
+def _read_all(stream: BinaryIO) -> bytes:
+    parts = []
+    size = 0
+    while part := stream.read(_PIECE):
+        parts.append(part)
+        size += len(part)
+        if size > _LARGEST:
+            raise InvalidArgumentError(f"a string inflates to more than {_LARGEST} bytes")
+    return b"".join(parts)
