@@ -16,7 +16,7 @@ none = not_differentiable(
     "Size", "StopGradient", "Where", "ZerosLike", "FakeParam",
     # math
     "ArgMax", "ArgMin", "Bincount", "Ceil", "DenseBincount", "Digitize", "Floor", "FloorDiv",
-    "HistogramFixedWidth", "LinSpace", "RaggedBincount", "Range", "Rint", "Round",
+    "HistogramFixedWidth", "LinSpace", "RaggedBincount", "Range", "Rint", "Round", "TruncateDiv",
     # others
     "DecodeRaw", "InitializeTable", "InitializeTableFromTextFile", "LookupTableFind",
     "LookupTableFindV2", "LookupTableInsert", "LookupTableSize", "HashTable", "Assert",

@@ -1,0 +1,128 @@
+"""Optimizers: what they add to a graph, and that they go downhill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import errors, ops, train
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OPTIMIZERS: dict[str, Callable[[], train.Optimizer]] = {
+    "GradientDescent": lambda: train.GradientDescentOptimizer(0.1),
+    "Momentum": lambda: train.MomentumOptimizer(0.05, 0.5),
+    "Nesterov": lambda: train.MomentumOptimizer(0.05, 0.5, use_nesterov=True),
+    "Adagrad": lambda: train.AdagradOptimizer(0.5),
+    "Adadelta": lambda: train.AdadeltaOptimizer(100.0),
+    "RMSProp": lambda: train.RMSPropOptimizer(0.1),
+    "centered RMSProp": lambda: train.RMSPropOptimizer(0.1, centered=True),
+    "Ftrl": lambda: train.FtrlOptimizer(0.5),
+    "Ftrl with shrinkage": lambda: train.FtrlOptimizer(
+        0.5, l2_shrinkage_regularization_strength=0.01
+    ),
+    "Adam": lambda: train.AdamOptimizer(0.2),
+}
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_loss_falls(name: str, use_resource: bool) -> None:
+    """Of a variable that is read whole, and of one of which rows are read, one of them twice."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        whole = graphmill.Variable([3.0, -2.0], name="whole", use_resource=use_resource)
+        table = graphmill.Variable(
+            np.array([[3, 1], [1, 2], [7, 7]], "f"), name="table", use_resource=use_resource
+        )
+        if use_resource:
+            rows = ops.state.resource_gather(table.handle, [0, 1, 1], dtype="float32")
+        else:
+            rows = ops.array.gather_v2(table.handle, [0, 1, 1], 0)
+        loss = ops.nn.l2_loss(rows) + ops.nn.l2_loss(whole)
+        count = train.get_or_create_global_step()
+        step = OPTIMIZERS[name]().minimize(loss, count)
+        start = graphmill.global_variables_initializer()
+    with graphmill.Session(graph=graph) as session:
+        session.run(start)
+        before = session.run(loss)
+        for _ in range(20):
+            session.run(step)
+        assert session.run(loss) < 0.6 * before
+        assert session.run(count) == 20
+        if name != "Adam":  # whose moments move rows that were not read
+            assert session.run(table)[2].tolist() == [7, 7]
+
+
+def test_slots_have_the_names_of_tensorflow() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        v = graphmill.Variable([1.0], name="layer/v")
+        adam = train.AdamOptimizer()
+        adam.minimize(ops.nn.l2_loss(v))
+    assert adam.get_slot_names() == ["m", "v"]
+    assert [one.variable_name for one in adam.variables()] == [
+        *("beta1_power", "beta2_power", "layer/v/Adam", "layer/v/Adam_1")
+    ]
+    slot = adam.get_slot(v, "m")
+    assert slot is not None
+    assert not slot.trainable
+
+
+def test_a_learning_rate_may_be_fed() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        rate = graph.placeholder("float32", ())
+        v = graphmill.Variable([1.0])
+        step = train.GradientDescentOptimizer(rate).minimize(ops.nn.l2_loss(v))
+    with graphmill.Session(graph=graph) as session:
+        session.run(v.initializer)
+        session.run(step, {rate: 0.25})
+        assert session.run(v).tolist() == [0.75]
+
+
+def test_gradients_may_be_changed_before_they_are_applied() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        v = graphmill.Variable([4.0])
+        optimizer = train.GradientDescentOptimizer(1.0)
+        pairs = optimizer.compute_gradients(ops.nn.l2_loss(v))
+        clipped: Any = [
+            (ops.math.clip_by_value(gradient, -1.0, 1.0), variable) for gradient, variable in pairs
+        ]
+        step = optimizer.apply_gradients(clipped)
+    with graphmill.Session(graph=graph) as session:
+        session.run(v.initializer)
+        session.run(step)
+        assert session.run(v).tolist() == [3]
+
+
+def test_a_loss_without_variables_is_refused() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        graphmill.Variable([4.0], name="lonely")
+        x = graph.placeholder("float32", (2,))
+        with pytest.raises(errors.InvalidArgumentError, match=r"depends on none .* \(lonely\)"):
+            train.GradientDescentOptimizer(1.0).minimize(ops.nn.l2_loss(x))
+
+
+def test_moving_averages_follow_and_are_restored_by_name() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        v = graphmill.Variable([0.0], name="v")
+        averages = train.ExponentialMovingAverage(0.5)
+        update = averages.apply([v])
+        average = averages.average(v)
+        changed = v.assign([8.0])
+        start = graphmill.global_variables_initializer()
+    assert average is not None
+    assert list(averages.variables_to_restore([v])) == ["v/ExponentialMovingAverage"]
+    with graphmill.Session(graph=graph) as session:
+        session.run(start)
+        session.run(changed)
+        session.run(update)
+        assert session.run(average).tolist() == [4]
