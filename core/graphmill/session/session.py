@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 
+_NAMES = {str}
+_MOST_PLANS = 1024  # fetch structures that a session remembers
+
+
 class Session:
     """Runs the nodes of a graph and holds its variables and other resources.
 
@@ -58,6 +62,7 @@ class Session:
             )
         self._impl = DirectSession(host, as_message(proto.ConfigProto, config, "config"))
         self._plans: dict[Any, FetchPlan] = {}
+        self._has_timeout = bool(self._impl.config.operation_timeout_in_ms)
         try:
             self._take_graph(graph)
         except BaseException:
@@ -260,12 +265,20 @@ class Session:
             self._impl.extend(as_message(proto.GraphDef, graph, "graph"))
 
     def _plan(self, fetches: Any) -> FetchPlan:
-        """Return how to serve a fetch structure; kept for a single tensor, operation or name."""
-        if not isinstance(fetches, str):
+        """Return how to serve a fetch structure; kept for a name, and for a list of names."""
+        kind = type(fetches)
+        key: Any
+        if (kind is list or kind is tuple) and set(map(type, fetches)) <= _NAMES:
+            key = (kind, *fetches)
+        elif isinstance(fetches, str):
+            key = fetches
+        else:
             return FetchPlan(fetches, self._source)
-        plan = self._plans.get(fetches)
+        plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[fetches] = FetchPlan(fetches)
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = FetchPlan(fetches)
         return plan
 
     def _feed_names(self, feeds: Iterable[Any]) -> tuple[str, ...]:
@@ -293,12 +306,11 @@ class Session:
         return results
 
     def _needs_options(self, options: Any, run_metadata: Any) -> bool:
-        impl = self._impl
         return (
             options is not None
             or run_metadata is not None
-            or impl.host.step_observers is not None
-            or bool(impl.config.operation_timeout_in_ms)
+            or self._has_timeout
+            or self._impl.host.step_observers is not None
         )
 
 

@@ -625,3 +625,13 @@ def test_s6_step_observers_are_told_of_every_step(probe: Any) -> None:
         ("started", ("bad:0",), ("x:0",)),
         ("finished", True, "bad"),
     ]
+
+
+def test_s6_lists_and_tuples_of_names_keep_their_kind_and_order() -> None:
+    """Plans of names are remembered; a list and a tuple of the same names are two."""
+    with graphmill.Session(graph=graph_def(X, Y)) as session:
+        for _ in range(2):
+            assert isinstance(session.run(["y:0", "x:0"], {"x:0": 1.0}), list)
+            assert isinstance(session.run(("x:0", "y:0"), {"x:0": 1.0}), tuple)
+            first, second = session.run(["x:0", "y:0"], {"x:0": 1.0})
+            assert (second, first) == tuple(session.run(["y:0", "x:0"], {"x:0": 1.0}))
