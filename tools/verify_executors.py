@@ -2,6 +2,7 @@
 
     python tools/verify_executors.py --seeds 0:100000
     python tools/verify_executors.py --seeds 0:2000 --restless
+    python tools/verify_executors.py --seeds 0:2000 --references
     python tools/verify_executors.py --seeds 0:5000 --tensorflow
 
 CI does a few hundred of the same (tests/integration/test_structured_graphs.py). What was run with
@@ -52,6 +53,9 @@ def main() -> int:
     parser.add_argument(
         "--restless", action="store_true", help="let kernels end in threads of their own"
     )
+    parser.add_argument(
+        "--references", action="store_true", help="let references to a variable go through too"
+    )
     parser.add_argument("--tensorflow", action="store_true", help="compare with TensorFlow only")
     arguments = parser.parse_args()
     first, last = map(int, arguments.seeds.split(":"))
@@ -63,7 +67,7 @@ def main() -> int:
     plain = Host()
     start, wrong, dead, steps = time.monotonic(), 0, 0, 0
     for seed in range(first, last):
-        made = structured_graph(seed, host.ops)
+        made = structured_graph(seed, host.ops, references=arguments.references)
         wanted = reference_values(made, plain)
         dead += sum(value is DEAD for value in wanted.values())
         if arguments.tensorflow:
@@ -96,7 +100,7 @@ def check(
     for executor in arguments.executors.split(","):
         times = arguments.orders if executor == "SEEDED" else 1
         found += [find_difference(made, wanted, host, executor) for _ in range(times)]
-    if not seed % arguments.spread:
+    if not seed % arguments.spread and not arguments.references:
         spread = structured_graph(seed, host.ops, devices=CPUS)
         values = reference_values(spread, plain)
         found += [
@@ -116,6 +120,8 @@ def differs_from_tensorflow(made: StructuredGraph, wanted: dict[str, Any]) -> st
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(tf.compat.v1.GraphDef.FromString(content), name="")
     with tf.compat.v1.Session(graph=graph, config=session_config()) as session:
+        if made.start:
+            session.run(made.start)
         for name, value in wanted.items():
             try:
                 found = session.run(name, made.feeds)

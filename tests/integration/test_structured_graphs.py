@@ -54,6 +54,18 @@ def test_e7_random_graphs_of_a_seed(first: int, executor_type: str, host: Host) 
 
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)
+def test_e7_references_to_a_variable_go_through_loops_and_branches(
+    executor_type: str, host: Host
+) -> None:
+    ops: set[str] = set()
+    for seed in range(40):
+        made = structured_graph(seed, host.ops, references=True)
+        ops.update(node.op for node in made.graph)
+        assert not find_difference(made, reference_values(made, host), host, executor_type)
+    assert ops >= {"RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"}
+
+
+@pytest.mark.parametrize("executor_type", EXECUTORS)
 def test_p3_random_graphs_across_devices(executor_type: str, host: Host) -> None:
     for seed in range(1000, 1040):
         made = structured_graph(seed, host.ops, devices=CPUS)
@@ -87,7 +99,7 @@ def test_a_difference_is_told(host: Host) -> None:
     made = structured_graph(0, host.ops)
     name, *_ = made.fetches
     found = find_difference(made, {name: 12345}, host, "INLINE")
-    assert found.startswith("structured_graph(0, depth=3) in INLINE on 1 CPU: ")
+    assert found.startswith("structured_graph(0, depth=3, references=False) in INLINE on 1 CPU")
     assert "not 12345" in found
     assert "is dead, but" in find_difference(made, {name: DEAD}, host, "INLINE")
 

@@ -23,6 +23,8 @@ _SAID_OF_DEAD = "was not evaluated"
 def reference_values(made: StructuredGraph, host: Host) -> dict[str, Any]:
     """Return what the naive evaluator gives for each fetch, `DEAD` for what is dead."""
     reference = ReferenceSession(graph_to_graph_def(made.graph), host)
+    if made.start:
+        reference.run([made.start])
     return dict(zip(made.fetches, reference.run(made.fetches, made.feeds), strict=True))
 
 
@@ -51,6 +53,8 @@ def find_difference(
     where = f"{made.name} in {executor_type} on {num_devices} CPU"
     with Session(graph=graph_to_graph_def(made.graph), config=config, host=host) as session:
         try:
+            if made.start:
+                session.run([], targets=[made.start])
             found = session.run(alive, made.feeds) if alive else []
         except OpError as error:
             return f"{where}: {error}"

@@ -20,7 +20,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.graph.graph import Graph
-from graphmill.ops.attr_types import TensorAttr
+from graphmill.ops.attr_types import ShapeAttr, TensorAttr
 from graphmill.testing.graphs import HypothesisChooser, SeededChooser
 
 if TYPE_CHECKING:
@@ -50,12 +50,14 @@ class StructuredGraph:
         graph: the graph.
         feeds: values by tensor name.
         fetches: names of tensors outside of loops; they may be dead.
+        start: the node to be run before, in a step of its own; empty for none.
     """
 
     name: str
     graph: Graph
     feeds: dict[str, Any]
     fetches: tuple[str, ...]
+    start: str = ""
 
 
 @dataclass(slots=True)
@@ -69,6 +71,7 @@ class _Region:
         doubtful: numbers that may be dead although it lives.
         nodes: nodes of the frame that may be waited for: alive if the region is.
         doubtful_nodes: the same, but they may be dead.
+        refs: references to the variable that live exactly when the region does.
     """
 
     depth: int
@@ -78,10 +81,16 @@ class _Region:
     doubtful: list[_Output] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     doubtful_nodes: list[Node] = field(default_factory=list)
+    refs: list[_Output] = field(default_factory=list)
 
 
 def structured_graph(
-    seed: int, ops: OpRegistry, *, depth: int = 3, devices: Sequence[str] = ()
+    seed: int,
+    ops: OpRegistry,
+    *,
+    depth: int = 3,
+    devices: Sequence[str] = (),
+    references: bool = False,
 ) -> StructuredGraph:
     """Make the graph of a seed.
 
@@ -90,9 +99,11 @@ def structured_graph(
         ops: the OpDefs to make nodes by.
         depth: how deep loops, conditionals and dead regions nest at most.
         devices: names that nodes may ask for; none for nodes that ask for no device.
+        references: whether references to a variable go through loops and branches too (`RefSwitch`
+            and its like); another graph then. They do not cross devices.
     """
-    name = f"structured_graph({seed}, depth={depth})"
-    return _Maker(SeededChooser(seed), ops, devices).make(name, depth)
+    name = f"structured_graph({seed}, depth={depth}, references={references})"
+    return _Maker(SeededChooser(seed), ops, devices, references).make(name, depth)
 
 
 def structured_graphs(ops: OpRegistry, *, depth: int = 2) -> Any:
@@ -109,8 +120,11 @@ def structured_graphs(ops: OpRegistry, *, depth: int = 2) -> Any:
 class _Maker:
     """Grows one graph, statement by statement; each node comes after all that it waits for."""
 
-    def __init__(self, chooser: Chooser, ops: OpRegistry, devices: Sequence[str]) -> None:
+    def __init__(
+        self, chooser: Chooser, ops: OpRegistry, devices: Sequence[str], references: bool = False
+    ) -> None:
         self._chooser = chooser
+        self._references = references
         self._ops = ops
         self._devices = devices
         self._graph = Graph()
@@ -127,10 +141,17 @@ class _Maker:
                 flag = self._add("Placeholder", (), dtype=dtypes.bool)
                 feeds[f"{flag.name}:0"] = np.bool_(self._integer(0, 1))
                 root.flags.append((flag, 0))
+        start = self._add_variable(root) if self._references else ""
         self.fill(root, self._integer(2, 7))
         fetched = self._some(root.values[2:], 1, 3) + self._some(root.doubtful, 0, 3)
         names = [f"{node.name}:{output}" for node, output in fetched]
-        return StructuredGraph(name, self._graph, feeds, tuple(dict.fromkeys(names)))
+        return StructuredGraph(name, self._graph, feeds, tuple(dict.fromkeys(names)), start)
+
+    def _add_variable(self, root: _Region) -> str:
+        variable = self._add("VariableV2", (), dtype=dtypes.int32, shape=ShapeAttr(()))
+        value = self._constant(self._integer(1, 9), root)
+        root.refs.append((variable, 0))
+        return self._add("Assign", [(variable, 0), (value, 0)]).name
 
     # ---------------------------------------------------------------------------------- statements
 
@@ -140,6 +161,8 @@ class _Maker:
         for _ in range(count):
             flat = len(self._graph) > _MOST_NODES or not region.depth
             statements = _FLAT if flat else _ALL
+            if region.refs:
+                statements = (*statements, *(_FLAT_REFS if flat else _REFS))
             self._pick(statements)(self, region)
 
     def calculate(self, region: _Region) -> None:
@@ -204,6 +227,56 @@ class _Maker:
             region.values += [(merge, 0), (merge, 1)]
             region.nodes.append(merge)
         self._leak(self._pick(branches), region)
+
+    def read(self, region: _Region) -> None:
+        """Read the variable."""
+        self._value(region, self._op(region, "Identity", self._pick(region.refs)))
+
+    def branch_of_refs(self, region: _Region) -> None:
+        """Let a reference through a conditional."""
+        switch = self._add("RefSwitch", [self._pick(region.refs), self._flag(region)])
+        region.nodes.append(switch)
+        ends: list[_Output] = []
+        for side in (0, 1):
+            pivot = self._add("Identity", [(switch, side)])
+            inner = _Region(region.depth - 1, pivot, [(pivot, 0)], refs=[(switch, side)])
+            inner.nodes += [pivot, *region.nodes]
+            self.fill(inner, self._integer(0, 3))
+            ends.append(self._pick(inner.refs))
+        merge = self._add("RefMerge", ends, self._after(region))
+        region.refs.append((merge, 0))
+        self._value(region, merge)
+        region.values[-1] = (merge, 1)
+
+    def loop_of_refs(self, region: _Region) -> None:
+        """Let a reference go round a loop."""
+        name = f"frame{len(self._graph)}".encode()
+        shared: dict[str, Any] = {"frame_name": name, "parallel_iterations": self._integer(1, 3)}
+        trips = self._modulo(self._pick(region.values), _MOST_TRIPS + 1, region)
+        zero, ref = self._constant(0, region), self._gated_ref(self._pick(region.refs), region)
+        limit = self._add("Enter", [(trips, 0)], is_constant=True, **shared)
+        count = self._add("Enter", [(zero, 0)], **shared)
+        counted = self._add("Merge", [(count, 0), (count, 0)])
+        enter = self._add("RefEnter", [ref], **shared)
+        merge = self._add("RefMerge", [(enter, 0), (enter, 0)])
+        less = self._add("Less", [(counted, 0), (limit, 0)])
+        condition = (self._add("LoopCond", [(less, 0)]), 0)
+        counts = self._add("Switch", [(counted, 0), condition])
+        refs = self._add("RefSwitch", [(merge, 0), condition])
+        pivot = self._add("Identity", [(counts, 1)])
+        body = _Region(region.depth - 1, pivot, [(counts, 1)], refs=[(refs, 1)], nodes=[pivot])
+        self.fill(body, self._integer(0, 3))
+        one = (self._constant(1, body), 0)
+        following = self._add("NextIteration", [(self._op(body, "AddV2", (counts, 1), one), 0)])
+        self._graph.replace_input(counted, 1, following, 0)
+        again = self._add("RefNextIteration", [self._pick(body.refs)])
+        self._graph.replace_input(merge, 1, again, 0)
+        region.refs.append((self._add("RefExit", [(refs, 0)]), 0))
+        self._value(region, self._add("Exit", [(counts, 0)]))
+
+    def _gated_ref(self, ref: _Output, region: _Region) -> _Output:
+        after = [] if region.pivot is None else [region.pivot]
+        return self._add("RefIdentity", [ref], after), 0
 
     def _leak(self, inner: _Region, region: _Region) -> None:
         """Let what is in a branch be used outside, where it may be dead."""
@@ -314,8 +387,8 @@ class _Maker:
     ) -> Node:
         op_def = self._ops.get(op)
         if op_def.has_attr("T") and inputs:
-            attrs["T"] = inputs[0][0].output_types[inputs[0][1]]
-        if op == "Merge":
+            attrs["T"] = inputs[0][0].output_types[inputs[0][1]].base_dtype
+        if op in ("Merge", "RefMerge"):
             attrs["N"] = len(inputs)
         name = f"n{len(self._graph)}_{op}"
         device = self._pick(self._devices) if self._devices else ""
@@ -344,3 +417,5 @@ _FLAT: Final[tuple[Callable[[_Maker, _Region], None], ...]] = (
 )
 _NESTING: Final = (_Maker.branch, _Maker.branch, _Maker.gate, _Maker.gate, _Maker.loop)
 _ALL: Final = (*_FLAT, *_NESTING, _Maker.loop)
+_FLAT_REFS: Final = (_Maker.read, _Maker.read)
+_REFS: Final = (*_FLAT_REFS, _Maker.branch_of_refs, _Maker.loop_of_refs)
