@@ -13,11 +13,12 @@ class Runner:
     def __init__(self, case: Any, config: dict[str, Any]) -> None:
         if case.device_count:
             config = {"device_count": case.device_count} | config
+        options = config or None  # most programs give none, and reading a dict takes a module
         if case.is_saved_model:
-            self._owner = graphmill.saved_model.load(case.model, tags=case.tags, config=config)
+            self._owner = graphmill.saved_model.load(case.model, tags=case.tags, config=options)
             self.session = self._owner.session
         else:
-            self._owner = self.session = graphmill.Session(graph=case.model, config=config)
+            self._owner = self.session = graphmill.Session(graph=case.model, config=options)
         for targets, feeds in case.init_runs:
             self.session.run([], feeds, targets=targets)
         self.step = self.session.make_callable(case.fetches, case.feed_names, targets=case.targets)
