@@ -1,4 +1,4 @@
-"""What is in contrib_devices uses the plugin interface and nothing else of graphmill's."""
+"""What is in contrib_* uses the plugin interface and nothing else of graphmill's."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-CONTRIB = Path(__file__).parents[2] / "contrib_devices"
-PROJECTS = sorted(file.parent for file in CONTRIB.glob("*/pyproject.toml"))
+ROOT = Path(__file__).parents[2]
+PROJECTS = sorted(file.parent for file in ROOT.glob("contrib_*/*/pyproject.toml"))
 
 
 def imports(file: Path) -> set[str]:

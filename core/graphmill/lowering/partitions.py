@@ -128,7 +128,11 @@ class PartitionMaker:
     def _make(self, graph: Graph, device: Device, kernels: KernelFactory) -> PerPartition:
         functions = self._functions_of(device)
         params = LocalExecutorParams(
-            device, kernels.create, function_library=functions, config=self._options.config
+            device,
+            kernels.create,
+            function_library=functions,
+            config=self._options.config,
+            find_executor=self._options.host.executors.get,
         )
         executor = self._executor_factory.new_executor(params, graph)
         return PerPartition(graph, device, functions, executor)

@@ -38,6 +38,7 @@ class LocalExecutorParams:
         function_library: the `FunctionLibraryRuntime`, or None.
         session_metadata: name and version of the session, for logs, or None.
         config: the session's `ConfigProto`, or None.
+        find_executor: gives the factory of another type of executor, for those that wrap one.
     """
 
     device: Device
@@ -46,6 +47,7 @@ class LocalExecutorParams:
     function_library: Any = None
     session_metadata: Any = None
     config: Any = None
+    find_executor: Callable[[str], ExecutorFactory] | None = None
 
 
 class ExecutorArgs:
@@ -124,13 +126,14 @@ class ExecutorArgs:
         self.call_depth = 0
         self.num_awaited = 0
         self.receiving: dict[Receiver, int] = {}
-        self._root = self
+        # Of the step, for a function call; not itself: a cycle would keep results until collected.
+        self._root: ExecutorArgs | None = None
         self.own_cancellation: CancellationManager | None = None
 
     @property
     def cancellation_manager(self) -> CancellationManager:
         """The step's own cancellation manager, made when it is first asked for."""
-        root = self._root
+        root = self._root or self
         if root.own_cancellation is None:
             root.own_cancellation = CancellationManager(root.parent_cancellation)
         return root.own_cancellation
@@ -138,20 +141,20 @@ class ExecutorArgs:
     @property
     def is_cancelled(self) -> bool:
         """Whether the step has been cancelled, from outside or by its first error."""
-        parent, own = self.parent_cancellation, self._root.own_cancellation
+        parent, own = self.parent_cancellation, (self._root or self).own_cancellation
         return (parent is not None and parent.is_cancelled) or (
             own is not None and own.is_cancelled
         )
 
     def start_cancel(self, reason: OpError) -> None:
         """Cancel what waits on behalf of the step; nothing does if nobody asked for its manager."""
-        own = self._root.own_cancellation
+        own = (self._root or self).own_cancellation
         if own is not None:
             own.start_cancel(reason)
 
     def cancel_reason(self) -> OpError | None:
         """Return the error that cancelled the step, if one did."""
-        own, parent = self._root.own_cancellation, self.parent_cancellation
+        own, parent = (self._root or self).own_cancellation, self.parent_cancellation
         return (own and own.reason) or (parent and parent.reason) or None
 
     def close(self) -> None:
@@ -162,7 +165,7 @@ class ExecutorArgs:
     def for_call(self, call_frame: CallFrame) -> ExecutorArgs:
         """Return the arguments of a function call made by a node of this run."""
         made = ExecutorArgs.__new__(ExecutorArgs)  # copy.copy takes twenty times as long
-        made._root = self._root  # noqa: SLF001 - of the same class
+        made._root = self._root or self  # noqa: SLF001 - of the same class
         made.step_id = self.step_id
         made.runner = self.runner
         made.parent_cancellation = self.parent_cancellation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -136,6 +137,14 @@ def test_a_call_has_everything_that_its_step_has() -> None:
     """`for_call` names each attribute, which one that is added later must not miss."""
     args = ExecutorArgs(1, CallFrame([], 0), session_handle="h", deadline=2.0)
     call = args.for_call(CallFrame([], 0))
-    own = {"call_frame", "call_depth", "sync_on_finish", "num_awaited", "receiving"}
+    own = {"_root", "call_frame", "call_depth", "sync_on_finish", "num_awaited", "receiving"}
     for name in set(ExecutorArgs.__slots__) - own:
         assert getattr(call, name) is getattr(args, name), name
+
+
+def test_what_a_step_was_given_is_freed_when_it_ends_s11() -> None:
+    """No cycle keeps the results of a step until the garbage collector comes."""
+    args = ExecutorArgs(1, CallFrame((), 0))
+    call = args.for_call(CallFrame((), 0))
+    assert call.cancellation_manager is args.cancellation_manager
+    assert not any(found is args for found in gc.get_referents(args))

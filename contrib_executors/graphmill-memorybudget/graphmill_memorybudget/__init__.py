@@ -1,0 +1,15 @@
+"""The executor MEMORY_BUDGET: an op waits for memory instead of taking more than there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmill.spi import hookimpl
+
+GRAPHMILL_SPI = ">=1.0,<2"
+
+
+@hookimpl
+def graphmill_register_executors(executors: Any) -> None:
+    """Register the executor."""
+    executors.add("MEMORY_BUDGET", "graphmill_memorybudget.executor:MemoryBudgetFactory")

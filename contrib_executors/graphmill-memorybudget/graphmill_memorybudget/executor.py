@@ -1,0 +1,160 @@
+"""`MemoryBudgetFactory`: the DEFAULT executor, over kernels that ask before they compute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.spi import Executor, ExecutorFactory, OpKernel, errors, plugin_settings
+from graphmill_memorybudget.budget import Budget, Waiter, size_of
+
+if TYPE_CHECKING:
+    from graphmill.spi import ExecutorArgs, Graph, LocalExecutorParams, Node
+
+_UNLIMITED: Final = 1 << 62
+_MOST_SIZES: Final = 64
+_NO_MEMORY: Final = frozenset(
+    {"Const", "Identity", "IdentityN", "LoopCond", "NoOp", "ControlTrigger", "Shape", "Rank"}
+    | {"Size", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient"}
+    | {"Switch", "Merge", "Enter", "Exit", "NextIteration", "_SwitchN"}
+)
+"""Ops that make no arrays of their own, or that executors treat as control flow."""
+
+
+class MemoryBudgetFactory(ExecutorFactory):
+    """Makes executors that keep a budget; registered as `"MEMORY_BUDGET"`.
+
+    The setting `bytes` under the name "memory_budget" (`custom_optimizers` of the session's
+    configuration) is the budget of each device of the session; without it there is none.
+    """
+
+    def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
+        """Return an executor of `graph`.
+
+        Raises:
+            InvalidArgumentError: the budget is no positive number.
+        """
+        limit = plugin_settings(params.config, "memory_budget").get("bytes", _UNLIMITED)
+        if not isinstance(limit, int) or limit <= 0:
+            raise errors.InvalidArgumentError(f"memory_budget: bytes must be above 0, not {limit}")
+        budget = budget_of(params.device, limit)
+
+        def create_kernel(node: Node) -> OpKernel:
+            kernel = params.create_kernel(node)
+            declared = kernel.definition
+            if node.op in _NO_MEMORY or declared.stateful or not node.num_outputs:
+                return kernel
+            return _asking(kernel, budget, params.device.name)
+
+        if params.find_executor is None:
+            raise errors.InternalError("the session does not say which other executors there are")
+        default = params.find_executor("DEFAULT")
+        inner = default.new_executor(replace(params, create_kernel=create_kernel), graph)
+        return _BudgetExecutor(inner, budget)
+
+
+def budget_of(device: Any, limit: int) -> Budget:
+    """Return the budget of a device of a session, made at the first call."""
+    manager = device.resource_mgr
+    found: Budget = manager.lookup_or_create(
+        "graphmill_memorybudget", "budget", Budget, lambda: Budget(limit)
+    )
+    return found
+
+
+class _BudgetExecutor(Executor):
+    def __init__(self, inner: Executor, budget: Budget) -> None:
+        self._inner = inner
+        self._budget = budget
+
+    def run_async(self, args: ExecutorArgs, done: Any) -> None:
+        self._budget.begin(args.step_id)
+
+        def ended(error: Any) -> None:
+            self._budget.end(args.step_id)
+            done(error)
+
+        self._inner.run_async(args, ended)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class _Asking:
+    """The call of one kernel, which asks the budget first."""
+
+    def __init__(self, kernel: OpKernel, budget: Budget, device: str) -> None:
+        self._kernel = kernel
+        self._budget = budget
+        self._device = device
+        self._taken: dict[int, int] = {}  # what it took, by the size of its inputs
+
+    def __call__(self, ctx: Any, *inputs: Any, done: Any) -> None:
+        budget, runner = self._budget, ctx.args.runner
+        given = size_of(inputs)
+        is_measured = given in self._taken
+        need = self._taken.get(given, given)
+        token: list[int | None] = [None]
+        waiter = Waiter(
+            ctx.step_id,
+            need,
+            is_measured,
+            start=lambda: runner.post(start),
+            refuse=lambda: refuse(),
+        )
+
+        def start() -> None:
+            ctx.cancellation.deregister(token[0])
+            self._compute(waiter, inputs, done)
+
+        def refuse() -> None:
+            error = errors.ResourceExhaustedError(
+                f"{need} bytes are wanted, {budget.held} of the budget of {budget.limit} are in "
+                f"use on {self._device}, and every step waits for memory; give memory_budget more "
+                "bytes, or run fewer steps at once"
+            )
+            waiter.forget()
+            runner.post(partial(done, error=error))
+
+        if budget.admit(waiter):
+            self._compute(waiter, inputs, done)
+            return
+        budget.watch(ctx.step_id, runner)
+
+        def cancelled() -> None:
+            if budget.withdraw(waiter):
+                waiter.forget()
+                done(error=errors.CancelledError("cancelled while it waited for memory"))
+
+        token[0] = ctx.cancellation.register(cancelled)
+        if token[0] is None:
+            cancelled()
+
+    def _compute(self, waiter: Waiter, inputs: Any, done: Any) -> None:
+        results, error = None, None
+        try:
+            results = self._kernel.compute(*inputs)
+        except Exception as raised:  # noqa: BLE001 - handed to the executor, which makes it typed
+            error = raised
+        made = self._budget.finish(waiter, results)
+        if error is None:
+            if len(self._taken) >= _MOST_SIZES:
+                self._taken.clear()
+            self._taken[size_of(inputs)] = made
+        done(results, error)
+
+
+def _asking(kernel: OpKernel, budget: Budget, device: str) -> OpKernel:
+    declared = replace(kernel.definition, stateful=True, async_=True)
+    made = OpKernel(
+        _Asking(kernel, budget, device),
+        declared,
+        kernel.node_name,
+        kernel.op,
+        kernel.device,
+        kernel.xp,
+        kernel.owner,
+    )
+    made.functions, made.state = kernel.functions, kernel.state
+    return made

@@ -1,0 +1,15 @@
+"""The executor REPLAY: records the order of a step, replays it, tries others, tells races."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmill.spi import hookimpl
+
+GRAPHMILL_SPI = ">=1.0,<2"
+
+
+@hookimpl
+def graphmill_register_executors(executors: Any) -> None:
+    """Register the executor."""
+    executors.add("REPLAY", "graphmill_replay.executor:ReplayFactory")

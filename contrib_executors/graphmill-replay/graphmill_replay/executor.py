@@ -1,0 +1,233 @@
+"""`ReplayFactory`: the DEFAULT executor, over kernels that are started in a chosen order."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from graphmill.spi import Executor, ExecutorFactory, OpKernel, errors, plugin_settings
+from graphmill_replay.races import Race, races
+from graphmill_replay.schedule import Scheduler
+
+if TYPE_CHECKING:
+    from graphmill.spi import ExecutorArgs, Graph, LocalExecutorParams, Node
+
+_log = logging.getLogger("graphmill_replay")
+_MODES: Final = ("record", "replay", "explore")
+_LEFT_ALONE: Final = frozenset(
+    {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "_SwitchN"}
+    | {"RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration", "ControlTrigger"}
+    | {"_Send", "_Recv", "_HostSend", "_HostRecv", "Send", "Recv", "Const"}
+)
+"""Control flow and transfers: executors treat them by rules of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the session's configuration says under the name "replay".
+
+    Attributes:
+        mode: "record" (the executor's own order), "replay" (that of `path`), "explore" (another
+            one, drawn by `seed`).
+        path: where the schedule is written to, or read from; empty for nowhere.
+        seed: which order "explore" takes.
+    """
+
+    mode: str = "record"
+    path: str = ""
+    seed: int = 0
+
+    @classmethod
+    def of(cls, config: Any) -> Settings:
+        """Read the settings.
+
+        Raises:
+            InvalidArgumentError: one is unknown, or there is nothing to be replayed.
+        """
+        given = plugin_settings(config, "replay")
+        unknown = sorted(set(given) - {"mode", "path", "seed"})
+        if unknown:
+            raise errors.InvalidArgumentError(f"replay has no setting {unknown[0]!r}")
+        made = cls(**given)
+        if made.mode not in _MODES:
+            raise errors.InvalidArgumentError(f"replay: mode is {made.mode!r}, not one of {_MODES}")
+        if made.mode == "replay" and not made.path:
+            raise errors.InvalidArgumentError("replay: give the path of a schedule to be replayed")
+        return made
+
+
+@dataclass(slots=True)
+class _Step:
+    scheduler: Scheduler
+    recording: _Recording
+    number: int
+    parts: int = 0
+    races: dict[Race, None] = field(default_factory=dict)
+
+
+class _Recording:
+    """The steps of one session, in the order in which they began.
+
+    Threads: guarded by the factory's lock, but for `write_down`.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.steps: dict[int, dict[str, Any]] = {}
+        self._count = 0
+        self._wanted = read_schedules(settings.path) if settings.mode == "replay" else []
+
+    def next_step(self) -> _Step:
+        """Return the next step with the scheduler that the settings ask for."""
+        number, mode = self._count, self.settings.mode
+        self._count += 1
+        if mode == "replay":
+            wanted = self._wanted[number] if number < len(self._wanted) else []
+            return _Step(Scheduler(wanted=wanted), self, number)
+        seed = self.settings.seed + number if mode == "explore" else None
+        return _Step(Scheduler(seed=seed), self, number)
+
+    def write_down(self, step: _Step) -> None:
+        """Tell the races of a step, and write all steps so far."""
+        ran = {node for node, _ in step.scheduler.order}
+        found = [race for race in step.races if race.first in ran and race.second in ran]
+        for race in found:
+            _log.warning("%s", race)
+        if self.settings.path and self.settings.mode != "replay":
+            told = [race.as_dict() for race in found]
+            self.steps[step.number] = {"order": step.scheduler.order, "races": told}
+            held = {"steps": [self.steps[number] for number in sorted(self.steps)]}
+            text = json.dumps(held, indent=1) + "\n"
+            Path(self.settings.path).write_text(text, encoding="utf-8")
+
+
+class ReplayFactory(ExecutorFactory):
+    """Makes executors whose schedule is known; registered as `"REPLAY"`.
+
+    Threads: `_lock` guards the table of running steps.
+    """
+
+    forbids_passes = ("common_subexpressions", "function_inlining")  # they rename what is recorded
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steps: dict[int, _Step] = {}
+        # By session; what keeps its tensors stands for it, and lives as long.
+        self._recordings: WeakKeyDictionary[Any, _Recording] = WeakKeyDictionary()
+
+    def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
+        """Return an executor of `graph`.
+
+        Raises:
+            InvalidArgumentError: the settings are wrong.
+        """
+        settings = Settings.of(params.config)
+
+        def create_kernel(node: Node) -> OpKernel:
+            kernel = params.create_kernel(node)
+            if node.op in _LEFT_ALONE or kernel.definition.async_:
+                return kernel
+            return self._scheduled(kernel)
+
+        if params.find_executor is None:
+            raise errors.InternalError("the session does not say which other executors there are")
+        default = params.find_executor("DEFAULT")
+        inner = default.new_executor(replace(params, create_kernel=create_kernel), graph)
+        return _ReplayExecutor(self, inner, settings, races(graph))
+
+    def begin(self, args: ExecutorArgs, settings: Settings, found: list[Race]) -> None:
+        """Take note that a partition or function of a step begins."""
+        with self._lock:
+            step = self._steps.get(args.step_id)
+            if step is None:
+                recording = self._recordings.get(args.session_state)
+                if recording is None:
+                    recording = self._recordings[args.session_state] = _Recording(settings)
+                step = self._steps[args.step_id] = recording.next_step()
+            step.parts += 1
+            step.races.update(dict.fromkeys(found))
+
+    def end(self, step_id: int) -> None:
+        """Take note that it has ended; with the last one the step is written down."""
+        with self._lock:
+            step = self._steps[step_id]
+            step.parts -= 1
+            if step.parts:
+                return
+            del self._steps[step_id]
+        step.recording.write_down(step)
+
+    def _scheduled(self, kernel: OpKernel) -> OpKernel:
+        compute, is_stateful = kernel.compute, kernel.definition.stateful
+
+        def call(ctx: Any, *inputs: Any, done: Any) -> None:
+            def start() -> None:
+                results, error = None, None
+                try:
+                    results = compute(ctx, *inputs) if is_stateful else compute(*inputs)
+                except Exception as raised:  # noqa: BLE001 - handed on: the executor makes it typed
+                    error = raised
+                done(results, error)
+
+            scheduler = self._steps[ctx.step_id].scheduler
+            key = (ctx.node_name, ctx.iteration_name)
+            scheduler.announce(key, ctx.args.runner, start, done)
+
+        made = OpKernel(
+            call,
+            replace(kernel.definition, stateful=True, async_=True),
+            kernel.node_name,
+            kernel.op,
+            kernel.device,
+            kernel.xp,
+            kernel.owner,
+        )
+        made.functions, made.state = kernel.functions, kernel.state
+        return made
+
+
+class _ReplayExecutor(Executor):
+    def __init__(
+        self, factory: ReplayFactory, inner: Executor, settings: Settings, found: list[Race]
+    ) -> None:
+        self._factory = factory
+        self._inner = inner
+        self._settings = settings
+        self._races = found
+
+    def run_async(self, args: ExecutorArgs, done: Any) -> None:
+        try:
+            self._factory.begin(args, self._settings, self._races)
+        except errors.OpError as error:
+            done(error)
+            return
+
+        def ended(error: Any) -> None:
+            self._factory.end(args.step_id)
+            done(error)
+
+        self._inner.run_async(args, ended)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def read_schedules(path: str) -> list[list[tuple[str, str]]]:
+    """Return the orders of the steps that a file holds.
+
+    Raises:
+        NotFoundError: there is no such file.
+        DataLossError: it holds no schedules.
+    """
+    try:
+        steps = json.loads(Path(path).read_text("utf-8"))["steps"]
+        return [[(str(node), str(at)) for node, at in step["order"]] for step in steps]
+    except FileNotFoundError:
+        raise errors.NotFoundError(f"there is no schedule {path}; record one first") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise errors.DataLossError(f"{path} holds no schedule: {error}") from error

@@ -1,0 +1,114 @@
+"""Find two accesses to one variable or table that no edge orders."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.spi import dtypes, topological_order
+
+if TYPE_CHECKING:
+    from graphmill.spi import Graph, Node
+
+_READS: Final = frozenset(
+    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
+    | {"IsVariableInitialized", "LookupTableFind", "LookupTableFindV2", "LookupTableSize"}
+    | {"LookupTableSizeV2", "LookupTableExport", "LookupTableExportV2", "_ReadVariablesOp"}
+)
+_FORWARDING: Final = frozenset(
+    {"Identity", "Enter", "Exit", "Switch", "Merge", "NextIteration", "LoopCond"}
+    | {"RefIdentity", "RefEnter", "RefExit", "RefSwitch", "RefMerge", "RefNextIteration"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two accesses, at least one of them a change, that may happen in either order.
+
+    Attributes:
+        resource: name of the variable or table.
+        first, second: the nodes, a change first.
+        first_op, second_op: their ops.
+    """
+
+    resource: str
+    first: str
+    first_op: str
+    second: str
+    second_op: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.resource}: nothing orders {self.first!r} ({self.first_op}) and {self.second!r} "
+            f"({self.second_op}). Add a control edge, '^{self.first}' as an input of "
+            f"{self.second!r}, or the other way round"
+        )
+
+    def as_dict(self) -> dict[str, str]:
+        """Return it as plain values."""
+        return asdict(self)
+
+
+def races(graph: Graph) -> list[Race]:
+    """Return all races of a graph, by resource and names."""
+    order = topological_order(graph)
+    accesses: dict[str, list[tuple[Node, bool]]] = {}
+    for node in order:
+        for resource, is_change in _accesses(node).items():
+            accesses.setdefault(resource, []).append((node, is_change))
+    before = _ancestors_among(order, {node for found in accesses.values() for node, _ in found})
+    races = []
+    for resource, found in sorted(accesses.items()):
+        for (a, a_changes), (b, b_changes) in combinations(found, 2):
+            is_ordered = before[b] >> a.id & 1 or before[a] >> b.id & 1
+            if (a_changes or b_changes) and not is_ordered:
+                first, second = (a, b) if a_changes else (b, a)
+                races.append(Race(resource, first.name, first.op, second.name, second.op))
+    return races
+
+
+def _ancestors_among(order: list[Node], wanted: set[Node]) -> dict[Any, int]:
+    """Return for each node a bit set of those of `wanted` that come before it by edges."""
+    found: dict[Any, int] = {}
+    for node in order:
+        bits = 0
+        for edge in (*node.in_edges, *node.control_in_edges):
+            source = edge.src
+            if source in found:  # not yet there: a NextIteration, which closes a loop
+                bits |= found[source] | (1 << source.id if source in wanted else 0)
+        found[node] = bits
+    return found
+
+
+def _accesses(node: Node) -> dict[str, bool]:
+    """Return the resources that a node touches, and whether it may change them."""
+    found: dict[str, bool] = {}
+    if node.op in _FORWARDING and not _reads_a_reference(node):
+        return found
+    for position, edge in enumerate(node.in_edges):
+        dtype = edge.src.output_types[edge.src_output]
+        if not (dtype.is_ref or dtype is dtypes.resource):
+            continue
+        wants_reference = dtype is dtypes.resource or node.input_types[position].is_ref
+        is_change = wants_reference and node.op not in _READS
+        name = _source_name(edge.src)
+        found[name] = found.get(name, False) or is_change
+    return found
+
+
+def _reads_a_reference(node: Node) -> bool:
+    return any(
+        edge.src.output_types[edge.src_output].is_ref and not node.input_types[position].is_ref
+        for position, edge in enumerate(node.in_edges)
+    )
+
+
+def _source_name(node: Node) -> str:
+    """Return the name of the variable or table whose handle a node gives."""
+    seen = set()
+    while node.op in _FORWARDING and node.in_edges and node not in seen:
+        seen.add(node)
+        node = node.in_edges[0].src
+    shared = node.attrs.get("shared_name") or b""
+    return str(shared.decode("utf-8", "replace") or node.name)

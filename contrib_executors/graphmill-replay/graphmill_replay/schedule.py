@@ -1,0 +1,81 @@
+"""`Scheduler`: picks which of the ready kernels of a step is next."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from graphmill.spi import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Key = tuple[str, str]
+
+
+class Scheduler:
+    """One step: kernels announce that they are ready; one at a time is started.
+
+    A pick is posted to the step's event loop, so it happens when the executor has announced all
+    that is ready: which order comes of it depends on nothing but the picks.
+
+    Attributes:
+        order: node and iteration of each kernel that was started.
+    """
+
+    def __init__(self, wanted: Sequence[Key] | None = None, seed: int | None = None) -> None:
+        self.order: list[Key] = []
+        self._wanted = wanted
+        self._random = None if seed is None else random.Random(seed)
+        self._ready: list[tuple[Key, Callable[[], None], Callable[..., None]]] = []
+        self._is_posted = False
+
+    def announce(
+        self, key: Key, runner: Any, start: Callable[[], None], done: Callable[..., None]
+    ) -> None:
+        """Have a kernel started when its turn comes."""
+        self._ready.append((key, start, done))
+        if not self._is_posted:
+            self._is_posted = True
+            runner.post(lambda: self._pick(runner))
+
+    def _pick(self, runner: Any) -> None:
+        if runner.has_posted:  # the executor, or another part of the step, has not said all yet
+            runner.post(lambda: self._pick(runner))
+            return
+        self._is_posted = False
+        if not self._ready:
+            return
+        index = self._index()
+        if index is None:
+            self._refuse(runner)
+            return
+        key, start, _ = self._ready.pop(index)
+        self.order.append(key)
+        start()  # what becomes ready by it is announced before the next pick
+        if self._ready and not self._is_posted:
+            self._is_posted = True
+            runner.post(lambda: self._pick(runner))
+
+    def _index(self) -> int | None:
+        if self._wanted is not None:
+            number = len(self.order)
+            wanted = self._wanted[number] if number < len(self._wanted) else None
+            return next((i for i, entry in enumerate(self._ready) if entry[0] == wanted), None)
+        return 0 if self._random is None else self._random.randrange(len(self._ready))
+
+    def _refuse(self, runner: Any) -> None:
+        """End all that is ready: the recorded order is not one of this step."""
+        number = len(self.order)
+        recorded = self._wanted or ()
+        wanted = recorded[number] if number < len(recorded) else None
+        ready = ", ".join("/".join(filter(None, key)) for key, _, _ in self._ready[:5])
+        text = (
+            f"the recorded schedule does not fit this step: kernel {number} was "
+            f"{wanted[0] if wanted else 'the last'}, ready now: {ready}. Record it anew: the "
+            "graph, the feeds or what is fetched has changed"
+        )
+        for _, _, done in self._ready:
+            done(error=errors.FailedPreconditionError(text))
+        self._ready.clear()
+        del runner
