@@ -78,6 +78,12 @@ _TABLE: Final[dict[str, str]] = {
         DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugNanCount DebugNumericSummary
         DebugNumericSummaryV2
     """,
+    # Their handles are strings, so that their definitions do not tell.
+    "state": """
+        TensorArrayCloseV2 TensorArrayConcatV2 TensorArrayGatherV2 TensorArrayGradV2
+        TensorArrayReadV2 TensorArrayScatterV2 TensorArraySizeV2 TensorArraySplitV2 TensorArrayV2
+        TensorArrayWriteV2
+    """,
     "log": "Print",
     "fs.write log": "PrintV2",
     "clock": """

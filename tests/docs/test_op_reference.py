@@ -1,0 +1,19 @@
+"""The page of ops is up to date."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+pytestmark = pytest.mark.jax
+ROOT = Path(__file__).parents[2]
+
+
+def test_page_of_ops_is_what_the_tool_writes():
+    tool = ROOT / "tools" / "make_op_reference.py"
+    checked = subprocess.run([sys.executable, tool, "--check"], check=False, cwd=ROOT)
+    assert checked.returncode == 0, "run tools/make_op_reference.py"
