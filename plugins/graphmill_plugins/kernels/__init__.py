@@ -128,6 +128,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "string.split",
         "string.unicode",
     ),
+    "summary": ("summary.protos", "summary.writers"),
     "tensor_array": ("tensor_array.many", "tensor_array.ops"),
     "tensor_list": ("tensor_list.join", "tensor_list.ops"),
     "training": ("training.ops",),
@@ -138,7 +139,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
 _JAX_MODULES: dict[str, tuple[str, ...]] = {
     "array": ("array_index", "array_other"),
     "linalg": ("linalg_ops",),
-    "math": ("math_count", "math_other", "math_segment", "math_special"),
+    "math": ("math_count", "math_cumulative", "math_other", "math_segment", "math_special"),
     "nn": ("nn_conv", "nn_conv_grad", "nn_pool", "nn_pool_grad"),
 }
 """Modules of `jax` in this package for each family of ops."""

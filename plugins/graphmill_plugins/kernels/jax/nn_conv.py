@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _FEW_WINDOWS = 64
 _MANY_CHANNELS = 64
+_FEW_TAPS = 25
 
 
 def convolve(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
@@ -60,9 +61,15 @@ def _pointwise(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
 
 
 def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
-    """Convolve by XLA's own lowering, or, where the weights are most of the work, as a product."""
+    """Convolve by XLA's own lowering, or as a product.
+
+    A product wins where the weights are most of what is read (the last layers of a network for one
+    image), and where there is one channel only (the first layer for grey images).
+    """
     windows = x.shape[0] * math.prod(axis.out for axis in axes)
-    if groups > 1 or windows > _FEW_WINDOWS or x.shape[-1] < _MANY_CHANNELS:
+    is_heavy = windows <= _FEW_WINDOWS and x.shape[-1] >= _MANY_CHANNELS
+    is_thin = x.shape[-1] == 1 and math.prod(axis.kernel for axis in axes) <= _FEW_TAPS
+    if groups > 1 or not (is_heavy or is_thin):
         return convolve(x, kernel, axes, groups)
     return lax.platform_dependent(
         x,

@@ -5,16 +5,19 @@ Semantics as in `nn_conv_grad.py` of the parent package.
 
 from __future__ import annotations
 
+import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels.jax.nn_conv import convolve, grouped_depthwise, shifted_depthwise
+from graphmill_plugins.kernels.jax.nn_pool_grad import spread
 from graphmill_plugins.kernels.nn.conv import CONV_TYPES, widen
 from graphmill_plugins.kernels.nn.conv_grad import (
     depthwise_plan,
@@ -23,7 +26,7 @@ from graphmill_plugins.kernels.nn.conv_grad import (
     sizes_of,
     windows_3d,
 )
-from graphmill_plugins.kernels.nn.window import Windows, make_windows
+from graphmill_plugins.kernels.nn.window import Axis, Windows, make_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
 
     Run = Callable[[Value, Value, Value], Value]
+
+_FEW_TAPS: Final = 25
 
 
 def _transposed(function: Callable[[Value], Value], shape: Sequence[int], gradient: Value) -> Value:
@@ -52,10 +57,42 @@ def _input_gradient(windows: Windows) -> Run:
         def forward(x: Value) -> Value:
             return convolve(x, weights, plan.axes, plan.groups)
 
-        out = _transposed(forward, plan.shape, gradient.astype(wide))
+        if _is_thin(plan, gradient):
+            out = lax.platform_dependent(
+                gradient.astype(wide),
+                weights,
+                cpu=partial(_spread_products, axes=plan.axes),
+                default=lambda given, _: _transposed(forward, plan.shape, given),
+            )
+        else:
+            out = _transposed(forward, plan.shape, gradient.astype(wide))
         return windows.from_channels_last(jnp, out.astype(dtype))
 
     return run
+
+
+def _is_thin(plan: Any, gradient: Value) -> bool:
+    """Return whether the input has one channel, for which XLA's transposed convolution is slow."""
+    return (
+        plan.shape[-1] == 1
+        and 0 not in plan.shape
+        and gradient.size > 0
+        and math.prod(axis.kernel for axis in plan.axes) <= _FEW_TAPS
+    )
+
+
+def _spread_products(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Value:
+    """Multiply first, for all taps at once, then add each tap's part where it lies on the input."""
+    taps = math.prod(weights.shape[:-2])
+    flat = weights.reshape(taps * weights.shape[-2], weights.shape[-1])
+    parts = jnp.matmul(gradient, flat.T).reshape(*gradient.shape[:-1], taps, weights.shape[-2])
+    total: Any = None
+    for number, places in enumerate(np.ndindex(*weights.shape[:-2])):
+        part = parts[..., number, :]
+        for position, (axis, tap) in enumerate(zip(axes, places, strict=True), 1):
+            part = spread(part, axis, tap, position)
+        total = part if total is None else total + part
+    return total
 
 
 def _kernel_gradient(windows: Windows) -> Run:

@@ -1,0 +1,67 @@
+"""Cumulative sums and products on JAX.
+
+XLA's own go over windows as long as the axis; on the CPU a loop along the axis is two to five times
+as fast (16x128x128 along the middle: 0.22 ms against 1.2 ms) and adds in TensorFlow's order.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from graphmill import dtypes
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.math.cumulative import scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Scan = Callable[[Value, Value], Value]
+
+
+def _loop(x: Value, *, axis: int, combine: Callable[[Value, Value], Value], start: Any) -> Value:
+    """Combine along an axis, one element after the other."""
+    rows = jnp.moveaxis(x, axis, 0)
+
+    def step(total: Value, row: Value) -> tuple[Value, Value]:
+        total = combine(total, row)
+        return total, total
+
+    _, result = lax.scan(step, jnp.full(rows.shape[1:], start, rows.dtype), rows)
+    return jnp.moveaxis(result, 0, axis)
+
+
+def _accumulate(
+    combine: Callable[[Value, Value], Value], whole: Callable[..., Value], start: Any
+) -> Callable[[Value, int], Value]:
+    def accumulate(x: Value, axis: int) -> Value:
+        x = jnp.asarray(x)
+        if not x.size:
+            return x
+        cpu = partial(_loop, axis=axis, combine=combine, start=start)
+        other = partial(whole, axis=axis, dtype=x.dtype)
+        result: Value = lax.platform_dependent(x, cpu=cpu, default=other)
+        return result
+
+    return accumulate
+
+
+@kernel("Cumsum", backend="jax", types={"T": dtypes.NUMERIC}, static=("axis",), make=True)
+def cumsum(xp: ArrayNamespace, T: np.dtype[Any], exclusive: bool, reverse: bool) -> Scan:
+    """Add along an axis, in the type of the input."""
+    start = T.type(0)
+    return scan(xp, _accumulate(jnp.add, jnp.cumsum, start), exclusive, reverse, start)
+
+
+@kernel("Cumprod", backend="jax", types={"T": dtypes.NUMERIC}, static=("axis",), make=True)
+def cumprod(xp: ArrayNamespace, T: np.dtype[Any], exclusive: bool, reverse: bool) -> Scan:
+    """Multiply along an axis, in the type of the input."""
+    start = T.type(1)
+    return scan(xp, _accumulate(jnp.multiply, jnp.cumprod, start), exclusive, reverse, start)
