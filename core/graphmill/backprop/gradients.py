@@ -85,10 +85,8 @@ def gradients(
             first.setdefault(_key(end), []).append(_first(graph, end, grad, f"grad_ys_{number}"))
         found = _by_sources(walk, first, sources)
         if unconnected_gradients == "zero":
-            found = [
-                walk.zeros(tensor) if value is None else value
-                for tensor, value in zip(sources, found, strict=True)
-            ]
+            pairs = zip(sources, found, strict=True)
+            found[:] = [walk.zeros(tensor) if value is None else value for tensor, value in pairs]
     return found
 
 

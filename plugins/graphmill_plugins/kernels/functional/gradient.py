@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 
+_CALLS_BEFORE_COMPILATION = 3
+
+
 @kernel("SymbolicGradient", async_=True)
 def symbolic_gradient(
     ctx: OpKernelContext, inputs: list[Value], f: FuncAttr, done: Callable[..., None]
@@ -40,41 +43,92 @@ def symbolic_gradient(
             handle = ctx.state["gradient"] = runtime.instantiate(gradient, f.attrs)
         runtime.run_async(handle, inputs, ctx, done)
         return
-    body = runtime.instantiate(f.name, f.attrs).body
-    done(_vjp(body, inputs, runtime.host))
+    differentiated = ctx.state.get("differentiated")
+    if differentiated is None:
+        body = runtime.instantiate(f.name, f.attrs).body
+        differentiated = ctx.state["differentiated"] = _Differentiated(body, runtime.host)
+    done(differentiated(inputs))
 
 
-def _vjp(body: FunctionBody, inputs: Sequence[Value], host: Host) -> list[Value]:
-    count = len(body.arg_types)
-    if len(inputs) != count + len(body.ret_types):
-        raise InvalidArgumentError(
-            f"SymbolicGradient of '{body.name}' takes its {count} inputs and the gradients of its "
-            f"{len(body.ret_types)} outputs, {len(inputs)} given"
-        )
-    evaluate = _evaluator(body, host)
-    jax = jax_module()
-    args, gradients = inputs[:count], inputs[count:]
-    smooth = [index for index, dtype in enumerate(body.arg_types) if _is_smooth(dtype)]
+class _Differentiated:
+    """The gradient of one body: traced for each call, compiled when calls are alike.
 
-    def of_smooth(*values: Any) -> list[Any]:
-        full = list(args)
-        for index, value in zip(smooth, values, strict=True):
-            full[index] = value
-        return [
-            r for r, dtype in zip(evaluate(full), body.ret_types, strict=True) if _is_smooth(dtype)
-        ]
+    Inputs that have no gradient (shapes, indices) are constants of a trace, because kernels may
+    need their values. If they stay the same for some calls, what was traced is compiled and kept.
 
-    with jax.enable_x64(True):
-        _, pull = jax.vjp(of_smooth, *(args[index] for index in smooth))
+    Threads: calls may overlap; then one of them traces in vain.
+    """
+
+    def __init__(self, body: FunctionBody, host: Host) -> None:
+        self._body = body
+        self._evaluate = _evaluator(body, host)
+        self._smooth = [i for i, dtype in enumerate(body.arg_types) if _is_smooth(dtype)]
+        self._constants: list[Value] = []
+        self._alike = 0
+        self._compiled: Callable[..., Any] | None = None
+
+    def __call__(self, inputs: Sequence[Value]) -> list[Value]:
+        """Return the gradients of the arguments; zeros for one that has none, as TensorFlow."""
+        body = self._body
+        count = len(body.arg_types)
+        if len(inputs) != count + len(body.ret_types):
+            raise InvalidArgumentError(
+                f"SymbolicGradient of '{body.name}' takes its {count} inputs and the gradients of "
+                f"its {len(body.ret_types)} outputs, {len(inputs)} given"
+            )
+        args = inputs[:count]
         # JAX multiplies by the derivative, TensorFlow by its conjugate.
         given = [
-            _conjugate(g)
-            for g, dtype in zip(gradients, body.ret_types, strict=True)
+            _conjugate(gradient)
+            for gradient, dtype in zip(inputs[count:], body.ret_types, strict=True)
             if _is_smooth(dtype)
         ]
-        found = dict(zip(smooth, map(_conjugate, pull(given)), strict=True))
-    # What has no gradient (an integer, say) gets zeros, as TensorFlow gives.
-    return [found.get(index, np.zeros_like(arg)) for index, arg in enumerate(args)]
+        jax = jax_module()
+        with jax.enable_x64(True):
+            results = self._pulled(args)([args[index] for index in self._smooth], given)
+            found = dict(zip(self._smooth, map(_conjugate, results), strict=True))
+        return [found.get(index, np.zeros_like(arg)) for index, arg in enumerate(args)]
+
+    def _pulled(self, args: Sequence[Value]) -> Callable[..., Any]:
+        """Return the function from smooth arguments and gradients to gradients."""
+        constants = [arg for i, arg in enumerate(args) if i not in self._smooth]
+        compiled = self._compiled
+        if len(constants) == len(self._constants) and all(
+            map(_is_same, constants, self._constants)
+        ):
+            self._alike += 1
+            if compiled is not None:
+                return compiled
+            if self._alike > _CALLS_BEFORE_COMPILATION:
+                made: Callable[..., Any] = jax_module().jit(self._pull(args))
+                self._compiled = made
+                return made
+        else:
+            self._constants, self._alike, self._compiled = constants, 0, None
+        return self._pull(args)
+
+    def _pull(self, args: Sequence[Value]) -> Callable[..., Any]:
+        jax = jax_module()
+        evaluate, smooth, ret_types = self._evaluate, self._smooth, self._body.ret_types
+        rest = [None if index in smooth else arg for index, arg in enumerate(args)]
+
+        def of_smooth(*values: Any) -> list[Any]:
+            full = list(rest)
+            for index, value in zip(smooth, values, strict=True):
+                full[index] = value
+            results = zip(evaluate(full), ret_types, strict=True)
+            return [result for result, dtype in results if _is_smooth(dtype)]
+
+        def pull(values: list[Any], given: list[Any]) -> Any:
+            return jax.vjp(of_smooth, *values)[1](given)
+
+        return pull
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    return one is other or (
+        one.shape == other.shape and one.dtype == other.dtype and bool((one == other).all())
+    )
 
 
 def _conjugate(value: Any) -> Any:
