@@ -132,7 +132,8 @@ def _class_name(error: Exception) -> str:
 
 def _plain(value: Any) -> Values:
     """Give a plain array: of bytes objects for strings, of integers for quantized types."""
-    array = np.asarray(value)
+    # NumPy's own strings end before the zeros that bytes end with.
+    array = np.asarray(value, dtype=object if isinstance(value, bytes) else None)
     if array.dtype.fields:
         array = array.view(array.dtype[0])
     if array.dtype.kind in "SUO":

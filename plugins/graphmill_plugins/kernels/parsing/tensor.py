@@ -27,6 +27,7 @@ from graphmill_plugins.kernels._support import shape_text
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from graphmill.dtypes import DType
     from graphmill.typing import ArrayNamespace, Value
 
 _LARGEST = 1 << 31
@@ -66,7 +67,11 @@ def parse_tensor(xp: ArrayNamespace, serialized: Value, out_type: np.dtype[Any])
 def serialize_tensor(xp: ArrayNamespace, tensor: Value, T: np.dtype[Any]) -> Value:
     """Return the serialised `TensorProto` of a tensor."""
     del xp
-    dtype = as_dtype(T)
+    return string_scalar(tensor_message(tensor, as_dtype(T)).SerializeToString(deterministic=True))
+
+
+def tensor_message(tensor: Value, dtype: DType) -> TensorProto:
+    """Return a tensor as a message: numbers as one piece of bytes, with the shape in any case."""
     array = np.asarray(tensor)
     if dtype.kind == "s":
         message = numpy_to_tensor_proto(array, dtype)
@@ -78,7 +83,7 @@ def serialize_tensor(xp: ArrayNamespace, tensor: Value, T: np.dtype[Any]) -> Val
     del shape.dim[:]
     for size in array.shape:
         shape.dim.add(size=size)
-    return string_scalar(message.SerializeToString(deterministic=True))
+    return message
 
 
 @kernel("DecodeRaw", host=True, dynamic_shape=True)

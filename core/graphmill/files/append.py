@@ -1,0 +1,51 @@
+"""Files that are read while they grow: logs of events."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from graphmill.files import is_url, make_dirs, parent
+from graphmill.files.status import typed_errors
+from graphmill.files.url import filesystem_of
+
+if TYPE_CHECKING:
+    from graphmill.files.base import Chunk
+
+
+class Appender:
+    """Writes at the end of a file, which others see after each `flush`.
+
+    An object store shows it when it is closed only; folders are made where they are missing.
+
+    Raises:
+        PermissionDeniedError, FailedPreconditionError: the file cannot be written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        if not is_url(path):
+            make_dirs(parent(path))
+            with typed_errors(path):
+                self._file: BinaryIO = Path(path).open("ab")  # noqa: SIM115 - it stays open
+            return
+        with typed_errors(path):
+            filesystem, inner = filesystem_of(path)
+            filesystem.makedirs(posixpath.dirname(inner), exist_ok=True)
+            self._file = cast("BinaryIO", filesystem.open(inner, "wb"))
+
+    def write(self, chunk: Chunk) -> None:
+        """Append bytes."""
+        with typed_errors(self.path):
+            self._file.write(chunk)
+
+    def flush(self) -> None:
+        """Let readers of the file see what was written."""
+        with typed_errors(self.path):
+            self._file.flush()
+
+    def close(self) -> None:
+        """Finish the file; safe to call twice."""
+        with typed_errors(self.path):
+            self._file.close()

@@ -1,0 +1,1 @@
+"""Summaries: what a training run reports, as protos and in event files."""

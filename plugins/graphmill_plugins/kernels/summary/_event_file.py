@@ -1,0 +1,141 @@
+"""`EventFile`: a file of events that TensorBoard reads, and the handle's resource around it.
+
+Semantics: tensorflow/core/util/events_writer.cc, tensorflow/core/summary/summary_file_writer.cc.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+from graphmill.errors import FailedPreconditionError
+from graphmill.files import join
+from graphmill.files.append import Appender
+from graphmill.proto.event_pb2 import Event
+from graphmill.tf_record import frame
+
+if TYPE_CHECKING:
+    from graphmill.proto.summary_pb2 import Summary
+
+_VERSION = "brain.Event:2"
+
+
+class EventFile:
+    """Appends events to a new file of a folder.
+
+    Threads: `_lock` guards the events that wait and the file.
+
+    Args:
+        folder: a local folder or URL; made if it is missing.
+        max_queue: how many events may wait before they are written.
+        flush_seconds: how long they may wait.
+        suffix: the end of the file's name.
+    """
+
+    def __init__(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
+        self._lock = threading.Lock()
+        self._max_queue = max_queue
+        self._flush_seconds = flush_seconds
+        self._waiting: list[bytes] = []
+        self._last_flush = time.monotonic()
+        self._file = Appender(join(folder, f"{name}.{_next_number()}{suffix}"))
+        self.add(Event(wall_time=time.time(), file_version=_VERSION))
+        self.flush()
+
+    def add_summary(self, summary: Summary, step: int) -> None:
+        """Append a summary, at the time that it is now."""
+        self.add(Event(wall_time=time.time(), step=step, summary=summary))
+
+    def add(self, event: Event) -> None:
+        """Append an event."""
+        framed = frame(event.SerializeToString())
+        with self._lock:
+            self._waiting.append(framed)
+            waited = time.monotonic() - self._last_flush
+            if len(self._waiting) > self._max_queue or waited > self._flush_seconds:
+                self._flush_locked()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with self._lock:
+            self._flush_locked()
+
+    def _flush_locked(self) -> None:
+        if self._waiting:
+            self._file.write(b"".join(self._waiting))
+            self._waiting.clear()
+        self._file.flush()
+        self._last_flush = time.monotonic()
+
+    def close(self) -> None:
+        """Write what waits, and finish the file."""
+        self.flush()
+        self._file.close()
+
+
+class _Numbers:
+    """Numbers that tell files of one second apart.
+
+    Threads: `lock` guards the number.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.number = -1
+
+
+_numbers = _Numbers()
+
+
+def _next_number() -> int:
+    with _numbers.lock:
+        _numbers.number += 1
+        return _numbers.number
+
+
+class SummaryWriter:
+    """What a writer's handle holds: no file until one is created.
+
+    A file that nobody closed is finished when the session drops the writer.
+
+    Threads: `_lock` guards the creation of the file.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._file: EventFile | None = None
+        self._finalizer: weakref.finalize[..., SummaryWriter] | None = None
+
+    def create(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
+        """Begin a file, unless there is one already."""
+        with self._lock:
+            if self._file is None:
+                self._file = EventFile(folder, max_queue, flush_seconds, suffix)
+                self._finalizer = weakref.finalize(self, self._file.close)
+
+    def file(self) -> EventFile:
+        """Return the file.
+
+        Raises:
+            FailedPreconditionError: there is none yet, or it was closed.
+        """
+        found = self._file
+        if found is None:
+            raise FailedPreconditionError(
+                "the summary writer has no file: CreateSummaryFileWriter has not run, or the "
+                "writer was closed"
+            )
+        return found
+
+    def close(self) -> None:
+        """Finish the file, if there is one."""
+        with self._lock:
+            finalizer, self._finalizer = self._finalizer, None
+            self._file = None
+        if finalizer is not None:
+            finalizer()

@@ -1,0 +1,166 @@
+"""Kernels that make summaries: serialised protos, for a writer to put into an event file.
+
+Semantics: tensorflow/core/kernels/summary_op.cc, summary_{image,audio,tensor}_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from graphmill.dtypes import as_dtype
+from graphmill.errors import InvalidArgumentError
+from graphmill.proto.summary_pb2 import Summary, SummaryMetadata
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import decode, string_scalar
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.parsing.tensor import tensor_message
+from graphmill_plugins.kernels.summary._contents import add_images, add_sounds, histogram
+
+if TYPE_CHECKING:
+    from graphmill.proto.tensor_pb2 import TensorProto
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def tag_of(tag: Value, what: str = "tag") -> str:
+    """Return the tag in a scalar.
+
+    Raises:
+        InvalidArgumentError: it is no scalar.
+    """
+    if tag.ndim:
+        raise InvalidArgumentError(f"{what} must be scalar, got shape {shape_text(tag.shape)}")
+    return decode(tag.item())
+
+
+def serialized(summary: Summary) -> Value:
+    """Return a summary as a string scalar."""
+    return string_scalar(summary.SerializeToString(deterministic=True))
+
+
+@kernel("ScalarSummary", host=True)
+def scalar_summary(xp: ArrayNamespace, tags: Value, values: Value) -> Value:
+    """Return a summary of one number for each tag."""
+    del xp
+    if tags.shape != values.shape:
+        raise InvalidArgumentError(
+            f"tags and values are not the same shape: {shape_text(tags.shape)} != "
+            f"{shape_text(values.shape)}"
+        )
+    summary = Summary()
+    for tag, value in zip(
+        tags.ravel().tolist(), values.ravel().astype(np.float32).tolist(), strict=True
+    ):
+        summary.value.add(tag=decode(tag), simple_value=value)
+    return serialized(summary)
+
+
+@kernel("HistogramSummary", host=True)
+def histogram_summary(xp: ArrayNamespace, tag: Value, values: Value) -> Value:
+    """Return a summary of how values are distributed."""
+    del xp
+    name = tag_of(tag, "tags")
+    summary = Summary()
+    summary.value.add(tag=name, histo=histogram(values, name))
+    return serialized(summary)
+
+
+@kernel("ImageSummary", host=True, expensive=True)
+def image_summary(
+    xp: ArrayNamespace, tag: Value, tensor: Value, max_images: int, bad_color: Value
+) -> Value:
+    """Return a summary of pictures."""
+    del xp
+    summary = Summary()
+    add_images(summary, tag_of(tag, "Tags"), tensor, max_images, bad_color)
+    return serialized(summary)
+
+
+@kernel("AudioSummary", host=True)
+def audio_summary(
+    xp: ArrayNamespace, tag: Value, tensor: Value, sample_rate: float, max_outputs: int
+) -> Value:
+    """Return a summary of sounds."""
+    del xp
+    summary = Summary()
+    add_sounds(summary, tag_of(tag, "Tag"), tensor, sample_rate, max_outputs)
+    return serialized(summary)
+
+
+@kernel("AudioSummaryV2", host=True)
+def audio_summary_v2(
+    xp: ArrayNamespace, tag: Value, tensor: Value, sample_rate: Value, max_outputs: int
+) -> Value:
+    """Return a summary of sounds."""
+    del xp
+    summary = Summary()
+    add_sounds(summary, tag_of(tag, "Tag"), tensor, sample_rate.item(), max_outputs)
+    return serialized(summary)
+
+
+@kernel("MergeSummary", host=True)
+def merge_summary(xp: ArrayNamespace, inputs: list[Value]) -> Value:
+    """Return one summary of several, which must not share a tag."""
+    del xp
+    merged = Summary()
+    seen: set[str] = set()
+    for item in (item for value in inputs for item in value.ravel().tolist()):
+        summary = parsed_summary(item)
+        for value in summary.value:
+            if value.tag and value.tag in seen:
+                raise InvalidArgumentError(f"Duplicate tag {value.tag} found in summary inputs")
+            seen.add(value.tag)
+        merged.MergeFrom(summary)
+    return serialized(merged)
+
+
+def parsed_summary(content: bytes) -> Summary:
+    """Return the summary that bytes are.
+
+    Raises:
+        InvalidArgumentError: they are none.
+    """
+    try:
+        return Summary.FromString(content)
+    except DecodeError as error:
+        raise InvalidArgumentError(
+            "Could not parse one of the summary inputs. Possibly a tensor of another kind was "
+            "passed as a summary"
+        ) from error
+
+
+@kernel("TensorSummary", stateful=True, host=True)
+def tensor_summary(ctx: OpKernelContext, tensor: Value, T: np.dtype[Any]) -> Value:
+    """Return a summary of a tensor, under the name of the node."""
+    summary = Summary()
+    summary.value.add(node_name=ctx.node_name, tensor=tensor_message(tensor, as_dtype(T)))
+    return serialized(summary)
+
+
+@kernel("TensorSummaryV2", host=True)
+def tensor_summary_v2(
+    xp: ArrayNamespace, tag: Value, tensor: Value, metadata: Value, T: np.dtype[Any]
+) -> Value:
+    """Return a summary of a tensor."""
+    del xp
+    summary = Summary()
+    add_tensor(summary, tag, tensor_message(tensor, as_dtype(T)), metadata)
+    return serialized(summary)
+
+
+def add_tensor(summary: Summary, tag: Value, message: TensorProto, metadata: Value) -> None:
+    """Add a tensor and its metadata to a summary.
+
+    Raises:
+        InvalidArgumentError: tag or metadata are malformed.
+    """
+    try:
+        found = SummaryMetadata.FromString(metadata.item())
+    except (DecodeError, ValueError) as error:
+        raise InvalidArgumentError("Could not parse the summary metadata of a summary") from error
+    value = summary.value.add(tag=tag_of(tag), tensor=message)
+    if metadata.item():
+        value.metadata.CopyFrom(found)
