@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
 from graphmill.registry import PluginConflictError, Provenance
@@ -58,6 +58,12 @@ class _LazyModule:
     owner: object
 
 
+_Found: TypeAlias = tuple[KernelChoice | None, tuple[tuple[str, str], ...]]
+"""The kernel for a node, and the others with the reasons why not they."""
+
+_MOST_CHOICES = 10_000  # that are remembered; a node's choice depends on its op and its types
+
+
 class KernelRegistry:
     """The kernels of one host.
 
@@ -71,6 +77,9 @@ class KernelRegistry:
         self._modules_by_op: dict[str, list[_LazyModule]] = {}
         self._modules_by_family: dict[str, list[_LazyModule]] = {}
         self._loaded: set[_LazyModule] = set()
+        self._version = 0
+        self._settled: set[tuple[Any, ...]] = set()
+        self._choices: dict[tuple[Any, ...], _Found] = {}
 
     def add(self, kernels: object, owner: object = None) -> None:
         """Register what a decorated function, a `KernelTable`, a `KernelDef` or a module declares.
@@ -86,6 +95,7 @@ class KernelRegistry:
         with self._lock:
             for definition in declared:
                 self._add_definition(definition, owner)
+            self._changed()
 
     def add_module(self, module: str, ops: Iterable[str], owner: object = None) -> None:
         """Register a module, by name, that is imported when one of `ops` is first looked up."""
@@ -93,6 +103,7 @@ class KernelRegistry:
         with self._lock:
             for op in ops:
                 self._modules_by_op.setdefault(op, []).append(lazy)
+            self._changed()
 
     def add_family(
         self, family: str, *modules: str, backend: str | None = None, owner: object = None
@@ -104,6 +115,7 @@ class KernelRegistry:
         with self._lock:
             known = self._modules_by_family.setdefault(family, [])
             known.extend(_LazyModule(module, backend, owner) for module in modules)
+            self._changed()
 
     def withdraw(self, owner: object) -> None:
         """Remove all that `owner` registered, as if it had never been there."""
@@ -113,6 +125,7 @@ class KernelRegistry:
             for table in (self._modules_by_op, self._modules_by_family):
                 for modules in table.values():
                     modules[:] = [module for module in modules if module.owner != owner]
+            self._changed()
 
     def ops(self) -> list[str]:
         """Return the names of all ops that have a kernel; imports every registered module."""
@@ -126,10 +139,27 @@ class KernelRegistry:
         self, op_def: OpDef, backends: Sequence[str] | None = None
     ) -> list[Registration]:
         """Return the kernels of an op, importing modules for `backends` (None: for all)."""
-        self._load(self._modules_by_family, op_def.family, backends)
-        self._load(self._modules_by_op, op_def.name, backends)
+        return self._registrations(op_def, backends)[0]
+
+    def _registrations(
+        self, op_def: OpDef, backends: Sequence[str] | None
+    ) -> tuple[list[Registration], int]:
+        """Return the kernels of an op, and the version of the tables that they are from."""
+        asked = (op_def.family, op_def.name, None if backends is None else tuple(backends))
+        version = self._version
+        if asked not in self._settled:
+            self._load(self._modules_by_family, op_def.family, backends)
+            self._load(self._modules_by_op, op_def.name, backends)
         with self._lock:
-            return list(self._by_op.get(op_def.name, ()))
+            if asked not in self._settled and version == self._version:
+                self._settled.add(asked)
+            return list(self._by_op.get(op_def.name, ())), self._version
+
+    def _changed(self) -> None:
+        """Forget what was found in the tables; under the lock."""
+        self._version += 1
+        self._settled.clear()
+        self._choices.clear()
 
     def find(
         self,
@@ -168,23 +198,18 @@ class KernelRegistry:
         attrs: Mapping[str, Any],
         device_type: str,
         backends: Sequence[str],
-    ) -> tuple[KernelChoice | None, list[tuple[str, str]]]:
-        candidates = self.registrations(op_def, backends)
-        rejected: list[tuple[str, str]] = []
-        for backend in backends:
-            fitting = []
-            for candidate in candidates:
-                reason = _misfit(candidate.definition, attrs, device_type, backend)
-                if reason is None:
-                    fitting.append(candidate)
-                else:
-                    rejected.append((_describe(candidate), reason))
-            if fitting:
-                best = _best(op_def.name, fitting)
-                rejected.extend((_describe(c), "ranks lower") for c in fitting if c is not best)
-                choice = KernelChoice(best.definition, best.owner, backend, tuple(rejected))
-                return choice, rejected
-        return None, rejected
+    ) -> _Found:
+        """Return the choice and the others with their reasons; nodes that are alike share both."""
+        candidates, version = self._registrations(op_def, backends)
+        given = [attrs.get(name) for entry in candidates for name in entry.definition.types]
+        key = (op_def.name, device_type, tuple(backends), attrs.get(LABEL_ATTR), *given)
+        found = self._choices.get(key)
+        if found is None:
+            found = _choose(op_def, attrs, device_type, backends, candidates)
+            with self._lock:
+                if version == self._version and len(self._choices) < _MOST_CHOICES:
+                    self._choices[key] = found
+        return found
 
     def _add_definition(self, definition: KernelDef, owner: object) -> None:
         for op in definition.ops:
@@ -208,6 +233,31 @@ class KernelRegistry:
                 self._loaded.add(lazy)
                 for definition in declared:
                     self._add_definition(definition, lazy.owner)
+                self._changed()
+
+
+def _choose(
+    op_def: OpDef,
+    attrs: Mapping[str, Any],
+    device_type: str,
+    backends: Sequence[str],
+    candidates: Sequence[Registration],
+) -> _Found:
+    rejected: list[tuple[str, str]] = []
+    for backend in backends:
+        fitting = []
+        for candidate in candidates:
+            reason = _misfit(candidate.definition, attrs, device_type, backend)
+            if reason is None:
+                fitting.append(candidate)
+            else:
+                rejected.append((_describe(candidate), reason))
+        if fitting:
+            best = _best(op_def.name, fitting)
+            rejected.extend((_describe(c), "ranks lower") for c in fitting if c is not best)
+            choice = KernelChoice(best.definition, best.owner, backend, tuple(rejected))
+            return choice, choice.rejected
+    return None, tuple(rejected)
 
 
 def no_kernel_message(

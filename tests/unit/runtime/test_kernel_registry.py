@@ -211,3 +211,24 @@ def test_e11_a_module_that_cannot_be_imported_is_told_each_time(
             found(registry)
         assert words in e.value.message
         assert "registered by plugin 'mine'" in e.value.message
+
+
+def test_e11_a_kernel_that_comes_later_is_found_for_nodes_that_were_looked_up_before(
+    registry: KernelRegistry,
+) -> None:
+    registry.add(definition("a"), MINE)
+    assert [found(registry) for _ in range(3)] == ["a"] * 3
+    registry.add(definition("b", priority=1), YOURS)
+    assert found(registry) == "b"
+    registry.withdraw(YOURS)
+    assert found(registry) == "a"
+
+
+def test_e11_nodes_that_are_alike_share_a_choice_and_others_do_not(
+    registry: KernelRegistry,
+) -> None:
+    registry.add(definition("floats", types={"T": (dtypes.float32,)}), MINE)
+    registry.add(definition("ints", types={"T": (dtypes.int32,)}), MINE)
+    first, again = (registry.find(NEG, FLOAT, "CPU", ("numpy",)) for _ in range(2))
+    assert first is again
+    assert found(registry, {"T": dtypes.int32}) == "ints"
