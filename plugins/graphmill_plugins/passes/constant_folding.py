@@ -61,6 +61,12 @@ class _Folder:
         )
 
     def fold(self, node: Node) -> None:
+        source = node.in_edges[0].src
+        if node.op == "Identity" and source.assigned_device == node.assigned_device:
+            # Half of the nodes of a frozen graph: the constant serves, a second one need not be.
+            self.graph.redirect(node, 0, source, 0)
+            self.folded.add(node)
+            return
         choice = self.host.kernels.try_find(node.op_def, node.attrs, "CPU", ("numpy",))
         if choice is None or choice.definition.stateful or choice.definition.effects:
             return
