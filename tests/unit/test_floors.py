@@ -21,7 +21,7 @@ CORE = ROOT / "core"
 PLUGINS = ROOT / "plugins"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "dtypes", "typing", "registry", "proto", "files", "memory"),
+    ("errors", "dtypes", "typing", "registry", "proto", "files", "memory", "templates"),
     ("ops",),
     ("graph",),
     ("runtime",),

@@ -34,7 +34,7 @@ class Waiter:
     refuse: Callable[[], None] = field(repr=False)
 
     def forget(self) -> None:
-        """Let go of both: they hold inputs and this object, and no collector is to be waited for."""
+        """Let go of both: they hold inputs and this object; no collector is to be waited for."""
         self.start = self.refuse = _nothing
 
 

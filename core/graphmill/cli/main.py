@@ -16,7 +16,7 @@ from graphmill.errors import FailedPreconditionError, OpError, suggest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_BUILT_IN = ("run", "show", "ops", "devices", "plugins")
+_BUILT_IN = ("run", "show", "explain", "ops", "devices", "plugins", "doctor", "new-plugin")
 """Each is a module of this package with a click command of the same name."""
 
 
@@ -35,8 +35,9 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of a name, or None when nobody has one."""
         if cmd_name in _BUILT_IN:
-            module = importlib.import_module(f"graphmill.cli.{cmd_name}")
-            command: click.Command = getattr(module, cmd_name)
+            name = cmd_name.replace("-", "_")
+            module = importlib.import_module(f"graphmill.cli.{name}")
+            command: click.Command = getattr(module, name)
             return command
         commands = ctx.ensure_object(Settings).the_host().commands
         if cmd_name not in commands:

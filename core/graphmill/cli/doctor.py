@@ -1,0 +1,177 @@
+"""`graphmill doctor`: what is installed, what is wrong with it, and what to do."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from graphmill.cli.options import Settings, common_options, pass_settings
+from graphmill.cli.output import Table, emit
+
+if TYPE_CHECKING:
+    from graphmill.plugin.host import Host
+    from graphmill.plugin.records import PluginRecord
+
+_LIBRARIES: Final = (
+    *("graphmill", "numpy", "protobuf", "pluggy", "ml_dtypes", "jax", "jaxlib", "click", "rich"),
+    *("fsspec", "google-crc32c", "array-api-compat", "pillow", "torch"),
+)
+_OPTIONAL: Final = {"pillow": "pictures: pip install 'graphmill[image]'", "torch": ""}
+_VARIABLES: Final = (
+    *("GRAPHMILL_DISABLE_PLUGINS", "GRAPHMILL_LOAD_PLUGINS", "GRAPHMILL_TRACEBACK"),
+    *("GRAPHMILL_VALIDATE", "JAX_PLATFORMS", "JAX_COMPILATION_CACHE_DIR", "XLA_FLAGS"),
+)
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What was found.
+
+    Attributes:
+        python: version and platform.
+        spi: version of the plugin interface.
+        versions: of what graphmill uses; None for what is not installed.
+        environment: variables that are set.
+        plugins: the records of all plugins.
+        jax: JAX's platform and devices, or why it cannot be used.
+        caches: folders of caches with their sizes in bytes; None where there is none.
+        advice: what to do, a line each.
+    """
+
+    python: str
+    spi: str
+    versions: dict[str, str | None]
+    environment: dict[str, str]
+    plugins: list[dict[str, Any]]
+    jax: dict[str, Any]
+    caches: dict[str, int | None]
+    advice: list[str] = field(default_factory=list)
+
+
+@click.command()
+@common_options
+@pass_settings
+def doctor(settings: Settings) -> int:
+    """Look at versions, plugins, JAX and caches; say what is wrong, with a line of advice each.
+
+    The exit code is 1 if there is advice that matters: a plugin that is not used, a library that is
+    missing.
+    """
+    import warnings
+
+    from graphmill.plugin.manager import PluginWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)  # told below, with the rest
+        host = settings.the_host()
+    found = diagnose(host)
+    emit(asdict(found), [*_tables(found), *_advice_lines(found)], as_json=settings.as_json)
+    return 1 if found.advice else 0
+
+
+def diagnose(host: Host) -> Diagnosis:
+    """Return what there is to say of this installation."""
+    from graphmill.plugin.spi_version import VERSION
+
+    found = Diagnosis(
+        python=f"{platform.python_version()} on {platform.platform()}",
+        spi=".".join(map(str, VERSION)),
+        versions={name: _version(name) for name in _LIBRARIES},
+        environment={name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        plugins=[record.as_dict() for record in host.plugins],
+        jax=_jax(),
+        caches=_caches(),
+    )
+    found.advice = [
+        *(_advice_on(record) for record in host.plugins if record.status in ("failed", "conflict")),
+        *_missing(found.versions),
+    ]
+    if "error" in found.jax:
+        found.advice.append(f"JAX cannot be used ({found.jax['error']}): reinstall jax and jaxlib")
+    return found
+
+
+def _advice_on(record: PluginRecord) -> str:
+    cause = record.error.splitlines()[0]
+    off = f"GRAPHMILL_DISABLE_PLUGINS={record.name} silences it"
+    who = f"{record.distribution} {record.version}".strip() or record.module
+    if record.status == "conflict":
+        return f"plugin {record.name!r} of {who} conflicts: {cause}"
+    if "needs graphmill" in record.error:
+        return f"plugin {record.name!r} of {who}: {cause}; upgrade {who.split()[0]} or graphmill"
+    if "No module named" in record.error:
+        return f"plugin {record.name!r} of {who}: {cause}; install what it lacks; {off}"
+    return f"plugin {record.name!r} of {who}: {cause}; tell its author; {off}"
+
+
+def _missing(versions: dict[str, str | None]) -> list[str]:
+    lacking = [name for name, known in versions.items() if known is None and name not in _OPTIONAL]
+    return [f"{name} is not installed: pip install {name}" for name in lacking]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _jax() -> dict[str, Any]:
+    """Return what JAX says of itself, asked in a process of its own: it may take hold of a GPU."""
+    import json
+    import subprocess
+
+    code = (
+        "import json, jax\n"
+        "print(json.dumps({'platform': jax.default_backend(), "
+        "'devices': [str(d) for d in jax.devices()]}))"
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": "it did not start within a minute"}
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _caches() -> dict[str, int | None]:
+    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR", "")
+    if not folder:
+        return {"compilation cache": None}
+    total = 0
+    for parent, _, names in os.walk(folder):
+        total += sum(os.stat(os.path.join(parent, name)).st_size for name in names)  # noqa: PTH116, PTH118
+    return {folder: total}
+
+
+def _tables(found: Diagnosis) -> list[Table | str]:
+    versions = Table(("library", "version"), title="")
+    versions.rows = [(name, known or "not installed") for name, known in found.versions.items()]
+    plugins = Table(("plugin", "distribution", "status", "supplies"))
+    for record in found.plugins:
+        origin = f"{record['distribution']} {record['version']}".strip() or record["source"]
+        supplies = ", ".join(f"{len(n)} {kind}" for kind, n in record["registered"].items())
+        plugins.rows.append((record["name"], origin, record["status"], supplies or "-"))
+    jax = found.jax
+    said = jax.get("error") or f"{jax['platform']}: {', '.join(jax['devices'])}"
+    caches = ", ".join(
+        f"{name}: {'none' if size is None else f'{size} bytes'}"
+        for name, size in found.caches.items()
+    )
+    lines = [f"Python {found.python}; graphmill.spi {found.spi}", f"JAX: {said}", caches]
+    lines += [f"{name}={value}" for name, value in found.environment.items()]
+    return [versions, plugins, *lines]
+
+
+def _advice_lines(found: Diagnosis) -> list[str]:
+    return [f"-> {line}" for line in found.advice] or ["nothing is wrong"]

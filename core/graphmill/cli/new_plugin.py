@@ -1,0 +1,31 @@
+"""`graphmill new-plugin`: begin a plugin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from graphmill.cli.options import Settings, common_options, pass_settings
+from graphmill.cli.output import emit
+from graphmill.templates.render import KINDS, write_plugin
+
+
+@click.command("new-plugin")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@click.option("--folder", default=".", show_default=True, help="Where to make the distribution.")
+@common_options
+@pass_settings
+def new_plugin(settings: Settings, *, kind: str, name: str, folder: str) -> None:
+    """Make a distribution graphmill-NAME with a plugin of a KIND, its tests and its README.
+
+    For example: graphmill new-plugin device npu
+    """
+    files = [str(file) for file in write_plugin(kind, name, Path(folder))]
+    project = str(Path(folder) / f"graphmill-{name}")
+    emit(
+        {"project": project, "files": files},
+        [*files, "", "next:", f"  pip install -e {project}[test]", f"  pytest {project}"],
+        as_json=settings.as_json,
+    )

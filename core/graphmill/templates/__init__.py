@@ -1,0 +1,6 @@
+"""What `graphmill new-plugin` writes: plain files, in which a few names are filled in.
+
+A folder for each kind of plugin holds `plugin.py` (the module's `__init__.py`), other modules, and
+`test_plugin.py`; `common` holds what all have. `@name@`, `@Name@` and `@NAME@` stand for the
+plugin's name in the three spellings. The files end in `.txt`, so that no tool takes them for code.
+"""

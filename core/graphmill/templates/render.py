@@ -1,0 +1,76 @@
+"""Write a new distribution from the templates."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from graphmill.errors import AlreadyExistsError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
+
+KINDS: Final = ("command", "device", "executor", "kernel", "op", "pass")
+"""The kinds of plugins that there are templates for."""
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def write_plugin(kind: str, name: str, folder: Path) -> list[Path]:
+    """Write a distribution into `folder`/graphmill-NAME; return its files.
+
+    Args:
+        kind: one of `KINDS`.
+        name: what it is called, as "npu" or "fast-sort".
+        folder: where the distribution's folder is made.
+
+    Raises:
+        InvalidArgumentError: there is no such kind, or the name cannot be one.
+        AlreadyExistsError: the distribution's folder is there already.
+    """
+    if kind not in KINDS:
+        raise InvalidArgumentError(
+            f"there is no kind {kind!r} of plugin; one of {', '.join(KINDS)}"
+        )
+    if not _NAME.fullmatch(name):
+        raise InvalidArgumentError(
+            f"{name!r} cannot be a plugin's name: write small letters, digits and single dashes"
+        )
+    target = folder / f"graphmill-{name}"
+    if target.exists():
+        raise AlreadyExistsError(f"{target} is there already; choose another name or --folder")
+    written = []
+    for path, template in _files(kind, name):
+        file = target / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(_filled(template.read_text("utf-8"), kind, name), encoding="utf-8")
+        written.append(file)
+    return written
+
+
+def _files(kind: str, name: str) -> Iterator[tuple[str, Traversable]]:
+    """Yield each file's path in the distribution and its template."""
+    package = f"graphmill_{name.replace('-', '_')}"
+    root = resources.files("graphmill.templates")
+    for source in root.joinpath("common").iterdir():
+        yield source.name.removesuffix(".txt"), source
+    for source in root.joinpath(kind).iterdir():
+        file = source.name.removesuffix(".txt")
+        if file.startswith("test_"):
+            yield f"tests/{file}", source
+        else:
+            yield f"{package}/{'__init__.py' if file == 'plugin.py' else file}", source
+
+
+def _filled(text: str, kind: str, name: str) -> str:
+    words = name.split("-")
+    values = {
+        "name": name,
+        "module": name.replace("-", "_"),
+        "Name": "".join(word.capitalize() for word in words),
+        "NAME": "_".join(words).upper(),
+        "kind": kind,
+    }
+    return re.sub(r"@(\w+)@", lambda found: values[found[1]], text)
