@@ -19,7 +19,6 @@ sin, cos, exp, tanh = ops.math.sin, ops.math.cos, ops.math.exp, ops.math.tanh
 _STEP = 1e-6
 
 
-
 def repeat(count: Any, body: Callable[[Any, Any], Any], first: Any) -> Any:
     def step(i: Any, s: Any) -> Any:
         return i + 1, body(i, s)
@@ -256,4 +255,39 @@ def test_a_function_with_random_numbers_has_no_gradient() -> None:
         )
         y = ops.functional.stateful_partitioned_call([x], Tout=["float64"], f=noise)[0]
         with pytest.raises(errors.UnimplementedError, match="other random numbers"):
+            graphmill.gradients(y, x)
+
+
+def test_an_effect_of_a_function_is_not_had_twice() -> None:
+    """What a result only waits for is not run again; what the gradient reads after it would be."""
+
+    def body(x: Any, handle: Any) -> list[Any]:
+        with x.graph.control_dependencies([ops.state.assign_add_variable_op(handle, x)]):
+            return [ops.array.identity(sin(x))]
+
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float64", ())
+        v = graphmill.Variable(np.float64(0))
+        f = add_function(graph, "counted", body, "float64", "resource")
+        y = ops.functional.stateful_partitioned_call([x, v.handle], Tout=["float64"], f=f)[0]
+        (dx,) = graphmill.gradients(y, x)
+    with graphmill.Session(graph=graph) as session:
+        session.run(v.initializer)
+        assert session.run([y, dx], {x: 0.5}) == [np.sin(0.5), np.cos(0.5)]
+        assert session.run(v) == 0.5
+
+
+def test_a_function_that_reads_what_it_wrote_has_no_gradient() -> None:
+    def body(x: Any, handle: Any) -> list[Any]:
+        with x.graph.control_dependencies([ops.state.assign_add_variable_op(handle, x)]):
+            return [x * ops.state.read_variable_op(handle, dtype="float64")]
+
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float64", ())
+        v = graphmill.Variable(np.float64(0))
+        f = add_function(graph, "written", body, "float64", "resource")
+        y = ops.functional.stateful_partitioned_call([x, v.handle], Tout=["float64"], f=f)[0]
+        with pytest.raises(errors.UnimplementedError, match="have its effect twice"):
             graphmill.gradients(y, x)

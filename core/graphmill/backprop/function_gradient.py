@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphmill.backprop.indexed_slices import dense
+from graphmill.backprop.repeatable import check_repeatable
 from graphmill.backprop.structure import is_trainable
-from graphmill.errors import UnimplementedError
 from graphmill.graph.builder import Graph
 from graphmill.graph.function_body import instantiate_function
 from graphmill.graph.function_def import function_def
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
 from graphmill.ops.attr_types import FuncAttr
-from graphmill.ops.effects import effects_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +97,6 @@ class _Differentiated:
         body = instantiate_function(
             function.name, function.attrs, walk.graph.library, walk.host.ops
         )
-        _check_repeatable(body)
         self._graph = Graph(walk.graph.ops)
         self._graph.library = walk.graph.library
         copies = _copied(self._graph, body)
@@ -136,6 +134,7 @@ class _Differentiated:
                 results.append((value.op, value.value_index))
         name = f"{self._name}_gradient_{len(self._outer.library)}"
         made = function_def(name, self._graph, [*self.args, *self._grads], results)
+        check_repeatable(made, self._name, self._graph)
         self._outer.library.add(made)
         return name
 
@@ -148,25 +147,16 @@ def _zeros(tensor: Tensor, dtype: DType) -> Tensor:
     return array.fill(shape, tensor.graph.constant(0, dtype))
 
 
-def _check_repeatable(body: FunctionBody) -> None:
-    for node in body.graph:
-        if "rng" in effects_of(node.op_def):
-            raise UnimplementedError(
-                f"the gradient of function {body.name!r} runs its body again, and this op would "
-                "give other random numbers; use a stateless random op, or build the body without "
-                "a function",
-                node=node.name,
-                op=node.op,
-            )
-
-
 def _copied(graph: Graph, body: FunctionBody) -> list[Node]:
+    """Copy the nodes of a body; what only waits for an effect does not wait in the copy."""
     copies = graph.copy_nodes(body.graph.nodes)
+    has_control_flow = any(node.op in ("Switch", "RefSwitch") for node in copies)
     for node, copy in copies.items():
         for edge in node.in_edges:
             graph.add_edge(copies[edge.src], edge.src_output, copy, edge.dst_input)
         for edge in node.control_in_edges:
-            if edge.src in copies:
+            # In a branch or loop such an edge also says when a node runs at all.
+            if edge.src in copies and (has_control_flow or node.op_def.is_stateful):
                 graph.add_control_edge(copies[edge.src], copy)
     return list(copies.values())
 

@@ -1,0 +1,59 @@
+"""Which functions may be run again for their gradient: those that only compute and read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import UnimplementedError
+from graphmill.graph.import_export import resolve_op
+from graphmill.ops.effects import effects_of
+
+if TYPE_CHECKING:
+    from graphmill.graph.builder import Graph
+
+_READS = frozenset(
+    (
+        *("VarHandleOp", "ReadVariableOp", "VariableShape", "ResourceGather", "ResourceGatherNd"),
+        *("VariableV2", "Variable", "VarIsInitializedOp", "IsVariableInitialized"),
+    )
+)
+
+
+def check_repeatable(function: Any, name: str, graph: Graph) -> None:
+    """Check that a gradient runs nothing again that would give, or leave, something else.
+
+    Args:
+        function: the message of the gradient function, with all that it needs of the body.
+        name: the function that it is the gradient of, for messages.
+        graph: the graph whose library has what it calls.
+
+    Raises:
+        UnimplementedError: it would draw other random numbers, or change state twice.
+    """
+    pending, seen = [function], set()
+    while pending:
+        current = pending.pop()
+        for node in current.node_def:
+            _check_node(node, name, graph)
+            called = [attr.func.name for attr in node.attr.values() if attr.HasField("func")]
+            called += [f.name for attr in node.attr.values() for f in attr.list.func]
+            called += [node.op] if node.op in graph.library else []
+            for other in called:
+                if other not in seen and other in graph.library:
+                    seen.add(other)
+                    pending.append(graph.library.get(other))
+
+
+def _check_node(node: Any, name: str, graph: Graph) -> None:
+    if node.op in _READS or node.op.startswith(("TensorArray", "Stack")):
+        return
+    effects = effects_of(resolve_op(node.op, graph.ops, graph))
+    if not effects:
+        return
+    what = "give other random numbers" if "rng" in effects else "have its effect twice"
+    raise UnimplementedError(
+        f"the gradient of function {name!r} runs its body again, and this op would {what}; use a "
+        "stateless op in its place, or build the body without a function",
+        node=node.name,
+        op=node.op,
+    )
