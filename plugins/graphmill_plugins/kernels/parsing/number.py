@@ -49,6 +49,13 @@ def string_to_number(xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[V
     if out_type.kind == "f":
 
         def to_floats(value: Value) -> Value:
+            items = value.ravel().tolist()
+            if not any(b"_" in item for item in items):  # Python takes 1_000 for a number
+                try:
+                    numbers = np.fromiter(map(float, items), np.float64, len(items))
+                    return numbers.astype(out_type).reshape(value.shape)
+                except ValueError:
+                    pass  # hexadecimal, or none: told below
             return map_numbers(_to_float, value, np.float64).astype(out_type)
 
         return to_floats

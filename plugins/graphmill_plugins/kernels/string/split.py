@@ -46,13 +46,15 @@ def _check(value: Value, delimiter: Value, name: str) -> bytes:
     return scalar_bytes(delimiter)
 
 
-def _split_any(item: bytes, delimiters: bytes) -> list[bytes]:
-    """Split at every byte that is one of `delimiters`."""
+def _split_all(items: list[bytes], delimiters: bytes) -> list[list[bytes]]:
+    """Split at every byte that is one of `delimiters`, of which none means after every byte."""
+    if not delimiters:
+        return [[item[place : place + 1] for place in range(len(item))] for item in items]
+    first = delimiters[:1]
     if len(delimiters) > 1:
-        first = delimiters[:1]
-        item = item.translate(bytes.maketrans(delimiters, first * len(delimiters)))
-        delimiters = first
-    return item.split(delimiters)
+        table = bytes.maketrans(delimiters, first * len(delimiters))
+        items = [item.translate(table) for item in items]
+    return [item.split(first) if item else [] for item in items]
 
 
 @kernel("StringSplit", host=True, dynamic_shape=True)
@@ -62,14 +64,8 @@ def string_split(
     """Split each string at any byte of `delimiter`; without one into single bytes."""
     del xp
     delimiters = _check(value, delimiter, "delimiter")
-    rows: list[list[bytes]] = []
-    for item in value.tolist():
-        if delimiters and item:
-            pieces = _split_any(item, delimiters)
-        else:
-            pieces = [item[place : place + 1] for place in range(len(item))]
-        rows.append(list(filter(None, pieces)) if skip_empty else pieces)
-    return _sparse(rows)
+    rows = _split_all(value.tolist(), delimiters)
+    return _sparse([list(filter(None, row)) for row in rows] if skip_empty else rows)
 
 
 def _split_space(item: bytes, maxsplit: int) -> list[bytes]:
