@@ -6,7 +6,7 @@ Semantics: `InstantiateFunction` in `tensorflow/core/framework/function.cc`, `Pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError, OpError, suggest
@@ -47,16 +47,39 @@ class FunctionBody:
     ret_types: tuple[DType, ...]
     control_rets: tuple[Node, ...]
 
+    def with_arg_types(self, arg_types: tuple[DType, ...]) -> FunctionBody:
+        """Return the same function with further arguments, which it does not read."""
+        return replace(self, arg_types=arg_types)
+
+    def copy(self, library: FunctionLibrary) -> FunctionBody:
+        """Return a body of the same nodes in a graph of its own; attrs are shared, not copied.
+
+        Args:
+            library: the functions that the nodes of the copy may call.
+        """
+        graph = Graph()
+        graph.library = library
+        copies = graph.copy_nodes(self.graph.nodes)
+        for node, copy in copies.items():
+            for position, edge in enumerate(node.in_edges):
+                graph.add_edge(copies[edge.src], edge.src_output, copy, position)
+            graph.add_control_edges((copies[edge.src] for edge in node.control_in_edges), copy)
+        control_rets = tuple(copies[node] for node in self.control_rets)
+        return FunctionBody(self.name, graph, self.arg_types, self.ret_types, control_rets)
+
 
 def instantiate_function(
     name: str, attrs: Mapping[str, Any], library: FunctionLibrary, ops: OpRegistry
 ) -> FunctionBody:
-    """Return the body of a function of `library` for some attrs.
+    """Return the body of a function of `library` for some attrs, the caller's to change.
 
     Raises:
         NotFoundError: there is no such function, or its body has an unknown op.
         InvalidArgumentError: an attr is missing, or the body is malformed; names function and node.
     """
+    made = library.body(name)
+    if made is not None:
+        return made.copy(library)
     builder = _Builder(library.get(name), library.signature(name), dict(attrs), library, ops)
     try:
         return builder.build()

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops.op_def import OpDef
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from graphmill import proto
+    from graphmill.graph.function_body import FunctionBody
 
 
 class FunctionLibrary:
     """Functions as their `FunctionDef` messages; a message is not changed once it is added.
+
+    Beside these there are bodies: functions that passes made out of a graph's own nodes. They are
+    called by name like the others, have no message, and are in no graph that is written out.
 
     Attributes:
         gradients: name of the gradient function by name of the function.
@@ -29,6 +33,7 @@ class FunctionLibrary:
     def __init__(self) -> None:
         self._functions: dict[str, proto.FunctionDef] = {}
         self._signatures: dict[str, OpDef] = {}
+        self._bodies: dict[str, FunctionBody] = {}
         self.gradients: dict[str, str] = {}
         self.large_tensors: dict[tuple[str, str, str], Any] = {}
         self.registered_gradients: dict[str, str] = {}
@@ -65,6 +70,34 @@ class FunctionLibrary:
         if found is None:
             found = self._signatures[name] = OpDef.from_proto(self.get(name).signature)
         return found
+
+    def attr_names(self, name: str) -> frozenset[str]:
+        """Return the names of the attrs that a function is instantiated with; a body has none.
+
+        Raises:
+            NotFoundError: there is no function and no body of that name.
+        """
+        if name in self._bodies:
+            return frozenset()
+        return frozenset(attr.name for attr in self.signature(name).attrs)
+
+    def body(self, name: str) -> FunctionBody | None:
+        """Return a body, which is not to be changed, or None if there is none of that name."""
+        return self._bodies.get(name)
+
+    def add_body(self, name: str, body: FunctionBody) -> None:
+        """Add a body under a name that no function has.
+
+        Raises:
+            AlreadyExistsError: the name is taken.
+        """
+        if name in self._functions or name in self._bodies:
+            raise AlreadyExistsError(f"the library already has a function {name!r}")
+        self._bodies[name] = body
+
+    def discard_body(self, name: str) -> None:
+        """Drop a body that no graph calls any more; one that is not there is left alone."""
+        self._bodies.pop(name, None)
 
     def add(self, function: proto.FunctionDef) -> None:
         """Add a function; adding an equal one again does nothing.
@@ -116,6 +149,7 @@ class FunctionLibrary:
         other = FunctionLibrary()
         other._functions = dict(self._functions)
         other._signatures = dict(self._signatures)
+        other._bodies = dict(self._bodies)
         other.gradients = dict(self.gradients)
         other.large_tensors = dict(self.large_tensors)
         other.registered_gradients = dict(self.registered_gradients)
@@ -143,6 +177,7 @@ class FunctionLibrary:
     def _take(self, other: FunctionLibrary) -> None:
         self._functions = other._functions
         self._signatures = other._signatures
+        self._bodies = other._bodies
         self.gradients = other.gradients
         self.large_tensors = other.large_tensors
         self.registered_gradients = other.registered_gradients

@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphmill
 from graphmill import dtypes, errors, proto
+from graphmill.graph.function_body import FunctionBody, instantiate_function
 from graphmill.graph.function_library import FunctionLibrary
+from graphmill.graph.graph import Graph
+from graphmill.ops.attr_types import TensorAttr
 from graphmill.testing.messages import function_def, node_def
 
 
@@ -113,3 +117,43 @@ def test_g2_contents_that_were_cut_out_are_written_back() -> None:
     content = written.function[0].node_def[0].attr["value"].tensor.tensor_content
     assert content == large.tobytes()
     assert given.function[0].node_def[0].attr["value"].tensor.tensor_content == b""
+
+
+def body(name: str) -> FunctionBody:
+    """Return a function of no arguments whose result is 3."""
+    graph = Graph()
+    ops = graphmill.default_host().ops
+    attrs = {"dtype": dtypes.int32, "value": TensorAttr(np.array(3, np.int32))}
+    const = graph.add_node("three", ops.get("Const"), attrs=attrs)
+    ret = ops.get("_Retval")
+    graph.add_node(
+        "result", ret, [(const, 0)], attrs=ret.with_defaults({"T": dtypes.int32, "index": 0})
+    )
+    return FunctionBody(name, graph, (), (dtypes.int32,), ())
+
+
+def test_e10_a_body_is_called_by_name_and_never_written(library: FunctionLibrary) -> None:
+    library.add_body("made", body("made"))
+    assert "made" not in library
+    assert library.attr_names("made") == frozenset()
+    assert library.copy().body("made") is library.body("made")
+    with pytest.raises(errors.AlreadyExistsError, match="already has a function 'made'"):
+        library.add_body("made", body("made"))
+    with pytest.raises(errors.AlreadyExistsError):
+        library.add_body("helper", body("helper"))
+    message = proto.FunctionDefLibrary()
+    library.write(message)
+    assert [function.signature.name for function in message.function] == ["helper"]
+    library.discard_body("made")
+    assert library.body("made") is None
+
+
+def test_e10_each_instance_of_a_body_has_a_graph_of_its_own(library: FunctionLibrary) -> None:
+    library.add_body("made", body("made"))
+    ops = graphmill.default_host().ops
+    first = instantiate_function("made", {}, library, ops)
+    second = instantiate_function("made", {}, library, ops)
+    assert first.graph is not second.graph
+    assert [node.name for node in first.graph] == ["three", "result"]
+    assert first.graph.node("three").attrs is second.graph.node("three").attrs
+    assert first.graph.library is library

@@ -1,0 +1,1 @@
+"""Compilation: clusters, control flow as functions, tiers."""

@@ -1,0 +1,166 @@
+"""Functionalisation: v1 loops and conditionals become functional nodes where that is proven.
+
+    records = functionalize(graph)
+
+`Enter`, `Merge`, `Switch`, `NextIteration` and `Exit` say what runs by which values are dead. A
+loop or conditional that is made of them and whose shape is proven is replaced by one `While` or
+`If` node, innermost first, whose functions are bodies in the graph's library. What is not proven
+stays exactly as it was, and a record says why.
+
+Semantics: `tensorflow/compiler/tf2xla/functionalize_control_flow.cc`, for what comes out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.jit.functionalize.conditionals import (
+    Conditional,
+    find_conditionals,
+    prove_conditional,
+    ranks,
+    refresh,
+)
+from graphmill_plugins.jit.functionalize.if_nodes import IfMaker
+from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS, Liveness
+from graphmill_plugins.jit.functionalize.loops import prove_loop
+from graphmill_plugins.jit.functionalize.policy import nodes_that_wait, traceable_regions
+from graphmill_plugins.jit.functionalize.region import (
+    FUNCTIONALISED,
+    NotProvenError,
+    Region,
+    RegionRecord,
+)
+from graphmill_plugins.jit.functionalize.while_nodes import WhileMaker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from graphmill.graph.frames import FramePath
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.plugin.host import Host
+
+    Wanted = Callable[[Region], str | None]
+
+__all__ = ["FUNCTIONALISED", "Region", "RegionRecord", "functionalize", "traceable_regions"]
+
+
+def functionalize(
+    graph: Graph,
+    wanted: Wanted | None = None,
+    keep: Collection[Node] = (),
+    *,
+    host: Host | None = None,
+) -> list[RegionRecord]:
+    """Replace proven loops and conditionals of a graph by functional nodes, innermost first.
+
+    Args:
+        graph: is changed; its library gets the functions of the new nodes.
+        wanted: returns why a proven region is to stay as it is, or None; by default
+            `traceable_regions(host)`.
+        keep: nodes that are to stay.
+        host: whose ops and kernels; by default the installed ones.
+
+    Returns:
+        What became of each region, in the order in which they were looked at.
+    """
+    if not any(node.op in CONTROL_FLOW_OPS for node in graph.nodes):
+        return []
+    if host is None:
+        from graphmill.plugin.host import default_host
+
+        host = default_host()
+    try:
+        liveness = Liveness(graph)
+    except InvalidArgumentError:
+        return []  # the executor refuses it, with the reason
+    return _Functionalizer(graph, liveness, wanted or traceable_regions(host), keep, host).run()
+
+
+class _Functionalizer:
+    """Rewrites the regions of one graph."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        liveness: Liveness,
+        wanted: Wanted,
+        keep: Collection[Node],
+        host: Host,
+    ) -> None:
+        self.graph = graph
+        self.liveness = liveness
+        self.wanted = wanted
+        self.keep = set(keep)
+        self.ops = host.ops
+        self.waits = nodes_that_wait(graph)
+        self.records: list[RegionRecord] = []
+
+    def run(self) -> list[RegionRecord]:
+        for path in sorted(self.liveness.roots, key=len, reverse=True):
+            for item in find_conditionals(self.liveness, self.liveness.roots[path]):
+                self._conditional(item, path)
+            if path:
+                self._loop(path)
+        return self.records
+
+    def _conditional(self, item: Conditional, path: FramePath) -> None:
+        refresh(item, self.liveness)
+        if not item.switches:
+            return
+        region = item.region()
+        names = tuple(node.name for node in region.nodes)
+        try:
+            prove_conditional(item, self.liveness, self.keep)
+            self._ask(region)
+            maker = IfMaker(self.graph, self.ops, item, ranks(item, self.graph, self.waits))
+            maker.rewrite()
+        except NotProvenError as reason:
+            item.around.keeps_control_flow = f"conditional {item.name} in it stays: {reason}"
+            self._record(region, names, str(reason))
+            return
+        self.liveness.forget(region.nodes)
+        for node in maker.made:
+            self.liveness.replace((), node, item.around, path)
+        self.liveness.place_control_triggers()
+        made = tuple(node.name for node in maker.made)
+        self._record(region, names, FUNCTIONALISED, made, maker.functions)
+
+    def _loop(self, path: FramePath) -> None:
+        try:
+            loop = prove_loop(self.liveness, path, self.keep)
+        except NotProvenError as reason:
+            nodes = tuple(n for n, frame in self.liveness.frames.items() if frame == path)
+            region = Region("while", path[-1], nodes)
+            self._record(region, tuple(node.name for node in nodes), str(reason))
+            return
+        region = loop.region()
+        names = tuple(node.name for node in region.nodes)
+        maker = WhileMaker(self.graph, self.ops, loop)
+        try:
+            self._ask(region)
+            maker.rewrite()
+        except NotProvenError as reason:
+            self._record(region, names, str(reason))
+            return
+        self.liveness.replace(region.nodes, maker.node, loop.around, path[:-1])
+        self.liveness.place_control_triggers()
+        self._record(region, names, FUNCTIONALISED, (maker.node.name,), maker.functions)
+
+    def _ask(self, region: Region) -> None:
+        reason = self.wanted(region)
+        if reason is not None:
+            raise NotProvenError(reason)
+
+    def _record(
+        self,
+        region: Region,
+        names: tuple[str, ...],
+        outcome: str,
+        made: tuple[str, ...] = (),
+        functions: Iterable[str] = (),
+    ) -> None:
+        record = RegionRecord(region.kind, region.name, names, outcome, made, tuple(functions))
+        self.records.append(record)

@@ -1,0 +1,196 @@
+"""Proving the shape of a conditional made of `Switch` and `Merge`.
+
+A conditional is all that depends on one predicate at one place: the `Switch`es that read it, the
+nodes that are alive on one side of it, the `Merge`s of both sides. Nothing of a side may leave it
+but through these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from graphmill.graph.algorithms import MERGE_OPS, is_back_edge, topological_order
+from graphmill_plugins.jit.functionalize.liveness import (
+    CONTROL_FLOW_OPS,
+    CONTROL_TRIGGER,
+    SWITCH_OPS,
+    pred_of,
+)
+from graphmill_plugins.jit.functionalize.region import NotProvenError, Region
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill_plugins.jit.functionalize.liveness import Branch, Liveness, Tensor
+
+BOUNDARIES: Final = frozenset({"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"})
+"""Ops at which a value leaves the graph, dead or alive."""
+
+
+@dataclass(slots=True)
+class Conditional:
+    """A conditional.
+
+    Attributes:
+        around: the branch that it is in.
+        pred: its predicate.
+        switches: what brings values in.
+        sides: the nodes that run if the predicate is false, and if it is true.
+        merges: what brings values out; alive whenever the conditional is.
+    """
+
+    around: Branch
+    pred: Tensor
+    switches: list[Node]
+    sides: tuple[list[Node], list[Node]]
+    merges: list[Node]
+
+    @property
+    def name(self) -> str:
+        """The name scope of its first `Switch`, or the name of its predicate."""
+        first = min(self.switches, key=lambda node: node.id)
+        return first.name.rpartition("/")[0] or self.pred[0].name
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All its nodes."""
+        return [*self.switches, *self.sides[0], *self.sides[1], *self.merges]
+
+    def region(self) -> Region:
+        """Return what others are told of it."""
+        return Region("cond", self.name, tuple(self.nodes))
+
+
+def find_conditionals(liveness: Liveness, root: Branch) -> list[Conditional]:
+    """Return the conditionals of a frame, those within others first; the loop's own left out."""
+    found: list[Conditional] = []
+    pending = [root]
+    while pending:
+        around = pending.pop()
+        members = liveness.members(around)
+        for pred, sides in around.children.items():
+            pending.extend(sides)
+            if pred[0].op == "LoopCond":
+                continue
+            switches = [n for n in members if n.op in SWITCH_OPS and pred_of(n) == pred]
+            merges = [n for n in members if n.op in MERGE_OPS and _merges(n, sides, liveness)]
+            inside = (liveness.members(sides[0]), liveness.members(sides[1]))
+            found.append(Conditional(around, pred, switches, inside, merges))
+    return sorted(found, key=lambda item: -item.around.depth)
+
+
+def _merges(node: Node, sides: tuple[Branch, Branch], liveness: Liveness) -> bool:
+    sources = {liveness.of_output((edge.src, edge.src_output)) for edge in node.in_edges}
+    return sources == set(sides)
+
+
+def refresh(item: Conditional, liveness: Liveness) -> None:
+    """Take in what the rewriting of inner conditionals changed."""
+    sides = item.around.sides(item.pred)
+    item.sides = (liveness.members(sides[0]), liveness.members(sides[1]))
+
+
+def prove_conditional(item: Conditional, liveness: Liveness, keep: Collection[Node]) -> None:
+    """Check that a conditional can become a functional node.
+
+    Raises:
+        NotProvenError: it cannot, and why.
+    """
+    sides = item.around.sides(item.pred)
+    for branch in sides:
+        if branch.keeps_control_flow:
+            raise NotProvenError(branch.keeps_control_flow)
+    merges = set(item.merges)
+    for node in item.nodes:
+        if node in keep:
+            raise NotProvenError(f"{node.name} has to stay")
+    for switch in item.switches:
+        if any(
+            e.dst.op in MERGE_OPS and e.dst.input_types[e.dst_input].is_ref
+            for e in switch.out_edges
+            if not e.is_control
+        ):
+            raise NotProvenError(f"{switch.name} gives a reference to a Merge")
+        _check_uses(switch, sides, merges, liveness)
+    for branch, members in zip(sides, item.sides, strict=True):
+        for node in members:
+            _check_member(node)
+            _check_uses(node, (branch, branch), merges, liveness)
+    for merge in item.merges:
+        if merge.op == "RefMerge":
+            raise NotProvenError(f"{merge.name} gives a reference")
+
+
+def _check_member(node: Node) -> None:
+    if node.op in CONTROL_FLOW_OPS:
+        raise NotProvenError(f"{node.name} ({node.op}) is within it")
+    if node.op in BOUNDARIES:
+        what = f"{node.in_edges[0].src.name}" if node.in_edges else node.name
+        raise NotProvenError(f"{what} may be dead and is fetched or sent")
+
+
+def _check_uses(
+    node: Node, sides: tuple[Branch, Branch], merges: set[Node], liveness: Liveness
+) -> None:
+    for edge in node.out_edges:
+        if edge.dst is node.graph.sink:
+            continue
+        branch = liveness.of(edge.dst)
+        if edge.is_control:
+            # A ControlTrigger waits for dead nodes too: it will wait for the whole conditional.
+            is_loose = edge.dst.op == CONTROL_TRIGGER and branch is None
+            if node.op in SWITCH_OPS or branch is sides[0] or is_loose:
+                continue
+        elif edge.dst in merges or branch is sides[edge.src_output if node.op in SWITCH_OPS else 0]:
+            continue
+        raise NotProvenError(f"{node.name} may be dead, and {edge.dst.name} uses it")
+
+
+def ranks(item: Conditional, graph: Graph, waits: Collection[Node]) -> dict[Node, int]:
+    """Return how often a path through something else leads out of a conditional and in again.
+
+    Nodes of one rank can be one node without closing a cycle.
+
+    Args:
+        item: the conditional.
+        graph: its graph.
+        waits: nodes that may wait for another node without an edge from it: what comes after one
+            of them is of another rank than what comes before, lest each wait for the other.
+    """
+    members, merges = {*item.sides[0], *item.sides[1]}, set(item.merges)
+    inside = members | merges
+    if not waits and not _leads_back(inside, merges):
+        return dict.fromkeys(inside, 0)
+    rank: dict[Node, int] = {}
+    for node in topological_order(graph):
+        most = 0
+        for edge in (*node.in_edges, *node.control_in_edges):
+            if edge.src in rank and not is_back_edge(edge):
+                leaves = edge.src in merges or (edge.src in members and node not in inside)
+                most = max(most, rank[edge.src] + leaves)
+        rank[node] = most + (node in waits)
+    return {node: rank[node] for node in inside}
+
+
+def _leads_back(inside: set[Node], merges: set[Node]) -> bool:
+    """Return whether a path leaves a conditional and comes in again."""
+    seen: set[Node] = set()
+    stack: list[Node] = []
+    for node in inside:
+        for edge in node.out_edges:
+            if edge.dst not in inside:
+                seen.add(edge.dst)
+            elif node in merges:
+                return True
+    stack.extend(seen)
+    while stack:
+        for edge in stack.pop().out_edges:
+            if edge.dst in inside and not is_back_edge(edge):
+                return True
+            if edge.dst not in seen and not is_back_edge(edge):
+                seen.add(edge.dst)
+                stack.append(edge.dst)
+    return False

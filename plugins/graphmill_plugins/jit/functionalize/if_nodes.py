@@ -1,0 +1,282 @@
+"""Putting `If` nodes in the place of a conditional whose shape is proven."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill.dtypes import int32
+from graphmill.ops.attr_types import FuncAttr, TensorAttr
+from graphmill_plugins.jit.functionalize.bodies import (
+    BodyMaker,
+    Captures,
+    common_device,
+    effects_among,
+    entered,
+    free_name,
+    has_effects,
+    is_cloned,
+    is_silent,
+    origin_of,
+)
+from graphmill_plugins.jit.functionalize.liveness import pred_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Edge, Node
+    from graphmill.ops.op_registry import OpRegistry
+    from graphmill_plugins.jit.functionalize.conditionals import Conditional
+    from graphmill_plugins.jit.functionalize.liveness import Tensor
+
+_SIDES = ("false", "true")
+
+
+class IfMaker:
+    """Rewrites one conditional.
+
+    Args:
+        graph: its graph.
+        ops: definitions of ops.
+        item: the conditional.
+        rank: of each of its nodes; those of one rank become one node.
+
+    Attributes:
+        made: the new nodes.
+        functions: the names of their branches in the graph's library.
+    """
+
+    def __init__(
+        self, graph: Graph, ops: OpRegistry, item: Conditional, rank: Mapping[Node, int]
+    ) -> None:
+        self.made: list[Node] = []
+        self.functions: list[str] = []
+        self._graph = graph
+        self._ops = ops
+        self._item = item
+        self._switches = set(item.switches)
+        numbers = sorted({*rank.values()})
+        self._parts = [_Part(self, [n for n in rank if rank[n] == number]) for number in numbers]
+        self._part_of = {node: part for part in self._parts for node in part.nodes}
+        self._given: dict[Tensor, Tensor] = {}  # what the new nodes give in the place of old ones
+
+    def rewrite(self) -> None:
+        """Replace the conditional.
+
+        Raises:
+            NotProvenError: it cannot be, after all; the graph is unchanged.
+        """
+        for part in self._parts:
+            part.build(self._graph, self._ops)
+        for part in self._parts:
+            self._put(part)
+        for switch in self._item.switches:
+            self._pass_waits(switch)
+        for merge in self._item.merges:
+            for output in (0, 1):
+                if (merge, output) in self._given:
+                    self._graph.redirect(merge, output, *self._given[merge, output])
+        for node, part in self._part_of.items():
+            for edge in [edge for edge in node.out_edges if edge.is_control]:
+                if edge.dst not in self._part_of and edge.dst not in self._switches:
+                    self._graph.add_control_edge(part.node, edge.dst)
+        self._graph.withdraw(self._item.nodes)
+
+    def outside(self, side: int, tensor: Tensor) -> Tensor:
+        """Return what a branch captures where a node of it reads a tensor of another."""
+        del side
+        return entered(tensor[0]) if tensor[0] in self._switches else tensor
+
+    def side_input(self, merge: Node, side: int) -> Edge:
+        """Return the edge by which a side gives its result to a `Merge`."""
+        return next(edge for edge in merge.in_edges if self._side(edge) == side)
+
+    def is_later(self, part: _Part, node: Node) -> bool:
+        """Return whether a node belongs to another part of the conditional, a later one."""
+        other = self._part_of.get(node)
+        return other is not None and other is not part
+
+    def members(self, part: _Part, side: int) -> list[Node]:
+        """Return the nodes of a part that run on one side."""
+        return [node for node in self._item.sides[side] if self._part_of[node] is part]
+
+    def merges(self, part: _Part) -> list[Node]:
+        """Return the `Merge`s of a part."""
+        return [node for node in self._item.merges if self._part_of[node] is part]
+
+    def _side(self, edge: Edge) -> int:
+        if edge.src in self._switches:
+            return edge.src_output
+        return 1 if edge.src in set(self._item.sides[1]) else 0
+
+    def _put(self, part: _Part) -> None:
+        """Add the node of a part, all parts before it being there."""
+        graph = self._graph
+        is_stateful = any(has_effects(body) for body in part.bodies)
+        op_def = self._ops.get("If" if is_stateful else "StatelessIf")
+        node_name = free_name(graph, f"{self._item.name}/{op_def.name}", _SIDES)
+        names = [f"{node_name}/{side}" for side in _SIDES]
+        for name, body in zip(names, part.bodies, strict=True):
+            graph.library.add_body(name, replace(body, name=name))
+        self.functions += names
+        pred, pred_output = pred_of(self._item.switches[0])
+        inputs = [self._source(tensor) for tensor in part.captures.tensors]
+        attrs = op_def.with_defaults(
+            {
+                "Tcond": pred.output_types[pred_output].base_dtype,
+                "Tin": part.captures.types,
+                "Tout": part.bodies[0].ret_types,
+                "then_branch": FuncAttr(names[1]),
+                "else_branch": FuncAttr(names[0]),
+            }
+        )
+        device, assigned = common_device(part.nodes)
+        part.node = graph.add_node(
+            node_name,
+            op_def,
+            [(pred, pred_output), *inputs],
+            self._control_inputs(part),
+            attrs,
+            device,
+        )
+        part.node.assigned_device = assigned
+        self.made.append(part.node)
+        for index, tensor in enumerate(part.outputs):
+            self._given[tensor] = (part.node, index)
+
+    def _source(self, tensor: Tensor) -> Tensor:
+        if tensor[0] in self._switches:
+            edge = tensor[0].in_edges[0]
+            tensor = (edge.src, edge.src_output)
+        return self._given.get(tensor, tensor)
+
+    def _control_inputs(self, part: _Part) -> list[Node]:
+        used = {
+            edge.src for node in part.nodes for edge in node.in_edges if edge.src in self._switches
+        }
+        found: dict[Node, None] = {}
+        # The predicate is read where it is made; its identities may wait for more.
+        named = {switch.in_edges[1].src for switch in used} - {pred_of(self._item.switches[0])[0]}
+        found.update(dict.fromkeys(node for node in named if _waits_for_more(node)))
+        for node in (*part.nodes, *used):
+            for edge in node.control_in_edges:
+                for src in self._waits(edge.src):
+                    before = self._part_of.get(src)
+                    if before is None:
+                        found[src] = None
+                    elif before is not part and not is_silent(src):
+                        found[before.node] = None
+        return list(found)
+
+    def _waits(self, src: Node) -> Iterator[Node]:
+        """Give the nodes that are done when `src` is; those of a `Switch` are what it reads."""
+        if src is self._graph.source:
+            return
+        if src not in self._switches:
+            yield src
+            return
+        for edge in (*src.in_edges, *src.control_in_edges):
+            yield from self._waits(edge.src)
+
+    def _pass_waits(self, switch: Node) -> None:
+        """Let what waits for a `Switch`, outside, wait for what it reads."""
+        for edge in [edge for edge in switch.out_edges if edge.is_control]:
+            if edge.dst in self._part_of or edge.dst in self._switches:
+                continue
+            for src in self._waits(switch):
+                part = self._part_of.get(src)
+                self._graph.add_control_edge(src if part is None else part.node, edge.dst)
+
+
+def _waits_for_more(node: Node) -> bool:
+    """Return whether a chain of identities has control inputs."""
+    while node.op == "Identity":
+        if any(edge.src is not node.graph.source for edge in node.control_in_edges):
+            return True
+        node = node.in_edges[0].src
+    return False
+
+
+class _Part:
+    """What of a conditional becomes one node.
+
+    Attributes:
+        nodes: its nodes, `Switch`es left out.
+        captures: what its branches read.
+        bodies: its branches, that for false first.
+        outputs: the tensors that it gives to others, in order.
+        node: the new node, once it is there.
+    """
+
+    node: Node
+
+    def __init__(self, maker: IfMaker, nodes: Iterable[Node]) -> None:
+        self._maker = maker
+        self.nodes = list(nodes)
+        self.captures = Captures()
+        self.bodies: list[FunctionBody] = []
+        self.outputs: list[Tensor] = []
+
+    def build(self, graph: Graph, ops: OpRegistry) -> None:
+        """Make the branches.
+
+        Raises:
+            NotProvenError: one of them cannot be a function.
+        """
+        maker = self._maker
+        merges = maker.merges(self)
+        makers = []
+        for side in (0, 1):
+            body = BodyMaker(graph, ops, self.captures, partial(maker.outside, side))
+            body.copy(maker.members(self, side))
+            makers.append(body)
+        for merge in merges:
+            self._give_merge(merge, makers)
+        for side in (0, 1):
+            for tensor in self._crossing(maker.members(self, side)):
+                self._give_crossing(tensor, makers, side)
+        for side, body in enumerate(makers):
+            effects = effects_among(maker.members(self, side))
+            self.bodies.append(body.finish(_SIDES[side], effects))
+        # An argument that only the other branch reads counts for both.
+        types = self.captures.types
+        self.bodies = [body.with_arg_types(types) for body in self.bodies]
+
+    def _give_merge(self, merge: Node, makers: list[BodyMaker]) -> None:
+        wants_index = any(edge.src_output == 1 for edge in merge.out_edges)
+        for side, body in enumerate(makers):
+            edge = self._maker.side_input(merge, side)
+            body.ret(body.tensor((edge.src, edge.src_output)))
+            if wants_index:
+                value = TensorAttr(np.array(edge.dst_input, np.int32))
+                attrs = {"dtype": int32, "value": value}
+                body.ret((body.add("Const", f"{merge.name}/value_index", (), attrs), 0))
+        self.outputs.append((merge, 0))
+        if wants_index:
+            self.outputs.append((merge, 1))
+
+    def _crossing(self, members: Iterable[Node]) -> list[Tensor]:
+        """Return what later parts of the conditional read of some nodes."""
+        found: dict[Tensor, None] = {}
+        for node in members:
+            for edge in node.out_edges:
+                if not edge.is_control and self._maker.is_later(self, edge.dst):
+                    tensor = (node, edge.src_output)
+                    if not is_cloned(origin_of(tensor)):
+                        found[tensor] = None
+        return list(found)
+
+    def _give_crossing(self, tensor: Tensor, makers: list[BodyMaker], side: int) -> None:
+        """Give what only one branch has; the other gives something that nobody reads."""
+        dtype = tensor[0].output_types[tensor[1]].base_dtype
+        fake = makers[1 - side].add(
+            "FakeParam", f"{tensor[0].name}/absent", (), {"dtype": dtype, "shape": None}
+        )
+        makers[1 - side].ret((fake, 0))
+        makers[side].ret(makers[side].tensor(tensor))
+        self.outputs.append(tensor)

@@ -1,0 +1,281 @@
+"""When is a node alive: in which branch of which conditionals, in which part of which loop.
+
+A `Branch` is a place of the graph whose values live and die together: a frame, or one side of a
+conditional within another place. A node is in the innermost branch of those of its inputs; where
+its inputs are in branches that do not lie within each other, nothing is known of it. What a `Merge`
+of the two sides of a conditional gives is in the branch around.
+
+Semantics: the dead tokens of `tensorflow/core/common_runtime/propagator_state.cc`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS, is_back_edge
+from graphmill.graph.frames import ENTER_OPS, EXIT_OPS, FramePath, analyse_frames, output_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Edge, Node
+
+Tensor: TypeAlias = "tuple[Node, int]"
+
+SWITCH_OPS: Final = frozenset({"Switch", "RefSwitch"})
+LOOP_COND: Final = "LoopCond"
+CONTROL_TRIGGER: Final = "ControlTrigger"
+CONTROL_FLOW_OPS: Final = (
+    SWITCH_OPS | MERGE_OPS | ENTER_OPS | EXIT_OPS | NEXT_ITERATION_OPS | {LOOP_COND, "_SwitchN"}
+)
+"""Ops that mean something by what is dead, or by the frame they lead to."""
+
+
+class Branch:
+    """A place whose values live and die together.
+
+    Attributes:
+        parent: the branch around; None for a frame.
+        pred: the tensor that decides, its identities looked through; None for a frame.
+        side: for which value of it this is alive.
+        depth: how many branches are around it.
+        keeps_control_flow: why something within it stays as it is, empty if nothing does.
+    """
+
+    __slots__ = ("children", "depth", "keeps_control_flow", "parent", "pred", "side")
+
+    def __init__(
+        self, parent: Branch | None = None, pred: Tensor | None = None, side: int = 0
+    ) -> None:
+        self.parent = parent
+        self.pred = pred
+        self.side = side
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.keeps_control_flow = ""
+        self.children: dict[Tensor, tuple[Branch, Branch]] = {}
+
+    def sides(self, pred: Tensor) -> tuple[Branch, Branch]:
+        """Return the two sides of the conditional on `pred` within this branch."""
+        found = self.children.get(pred)
+        if found is None:
+            found = self.children[pred] = (Branch(self, pred, 0), Branch(self, pred, 1))
+        return found
+
+    def side_of(self, pred: Tensor, side: int) -> Branch | None:
+        """Return where one output of a `Switch` on `pred` is; None if it never lives."""
+        branch: Branch | None = self
+        while branch is not None and branch.parent is not None:
+            if branch.pred == pred:
+                return self if branch.side == side else None
+            branch = branch.parent
+        return self.sides(pred)[side]
+
+    def is_within(self, other: Branch) -> bool:
+        """Return whether it is `other` or lies in it."""
+        branch: Branch | None = self
+        while branch is not None and branch.depth > other.depth:
+            branch = branch.parent
+        return branch is other
+
+
+class Liveness:
+    """The branch of each node of a graph.
+
+    Attributes:
+        frames: the frame that each node runs in.
+        roots: the branch that is the whole of a frame.
+        enters, exits: the `Enter` nodes into, the `Exit` nodes out of a frame.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        """Analyse a graph.
+
+        Raises:
+            InvalidArgumentError: its frames are malformed.
+        """
+        self.frames, infos = analyse_frames(graph)
+        self.roots: dict[FramePath, Branch] = {path: Branch() for path in infos}
+        self.enters: dict[FramePath, list[Node]] = defaultdict(list)
+        self.exits: dict[FramePath, list[Node]] = defaultdict(list)
+        self._of: dict[Node, Branch | None] = {}
+        self._triggers = {node: None for node in graph.nodes if node.op == CONTROL_TRIGGER}
+        self._around: dict[FramePath, Branch | None] = {}
+        self._members: dict[Branch, dict[Node, None]] = defaultdict(dict)
+        for node, path in self.frames.items():
+            if node.op in ENTER_OPS:
+                self.enters[output_frame(node, self.frames)].append(node)
+            elif node.op in EXIT_OPS:
+                self.exits[path].append(node)
+        for node in self._order(graph.nodes):
+            self._of[node] = self._branch_of(node)
+        for node in self._of:
+            self._place(node, self._of[node])
+        self.place_control_triggers()
+
+    def of(self, node: Node) -> Branch | None:
+        """Return the branch of a node; None if it is not known."""
+        return self._of.get(node)
+
+    def of_output(self, tensor: Tensor) -> Branch | None:
+        """Return the branch of an output; None if it is not known."""
+        node, output = tensor
+        branch = self.of(node)
+        if branch is None:
+            return None
+        if node.op in SWITCH_OPS and output >= 0:
+            return branch.side_of(pred_of(node), output)
+        if node.op in ENTER_OPS:
+            return self.roots[output_frame(node, self.frames)]
+        return self.around(self.frames[node]) if node.op in EXIT_OPS else branch
+
+    def around(self, path: FramePath) -> Branch | None:
+        """Return the branch that a loop is in: that of all its `Enter`s together."""
+        if path not in self._around:
+            self._around[path] = join(self.of(node) for node in self.enters[path])
+        return self._around[path]
+
+    def members(self, branch: Branch) -> list[Node]:
+        """Return the nodes of a branch, those in branches within it left out."""
+        return list(self._members.get(branch, ()))
+
+    def replace(self, gone: Iterable[Node], made: Node, branch: Branch, path: FramePath) -> None:
+        """Note that a node of a branch took the place of others."""
+        self.forget(gone)
+        self._place(made, branch)
+        self.frames[made] = path
+
+    def forget(self, gone: Iterable[Node]) -> None:
+        """Note that nodes are gone."""
+        for node in gone:
+            del self.frames[node]
+            self._triggers.pop(node, None)
+            branch = self._of.pop(node, None)
+            if branch is not None:
+                self._members[branch].pop(node, None)
+
+    def _order(self, nodes: Iterable[Node]) -> list[Node]:
+        """Return the nodes, each after its inputs, and an `Exit` after all `Enter`s of its loop.
+
+        What cannot be ordered so is left out: a loop that waits for a result of its own.
+        """
+        waiting: dict[Node, int] = {}
+        for node in nodes:
+            waiting[node] = sum(1 for _ in forward_inputs(node))
+            if node.op in EXIT_OPS:
+                waiting[node] += len(self.enters[self.frames[node]])
+        order = [node for node, count in waiting.items() if not count]
+        for node in order:
+            followers = [edge.dst for edge in node.out_edges if not is_back_edge(edge)]
+            if node.op in ENTER_OPS:
+                followers += self.exits[output_frame(node, self.frames)]
+            for follower in followers:
+                if follower in waiting:
+                    waiting[follower] -= 1
+                    if not waiting[follower]:
+                        order.append(follower)
+        return order
+
+    def _branch_of(self, node: Node) -> Branch | None:
+        root = self.roots[self.frames[node]]
+        if node.op in MERGE_OPS:
+            return self._merged(node, root)
+        if node.op == CONTROL_TRIGGER:
+            return root  # runs whatever is dead; see `place_control_triggers`
+        return join((self._reached(edge) for edge in forward_inputs(node)), root)
+
+    def _reached(self, edge: Edge) -> Branch | None:
+        if edge.src.op in EXIT_OPS and edge.is_control:
+            return self.around(self.frames[edge.src])
+        return self.of_output((edge.src, edge.src_output))
+
+    def _merged(self, node: Node, root: Branch) -> Branch | None:
+        found: Branch | None
+        sources = [self._reached(edge) for edge in node.in_edges if not is_back_edge(edge)]
+        if len(sources) < len(node.in_edges):
+            found = root if sources == [root] else None
+        else:
+            found = _closed(sources)
+        for edge in node.control_in_edges:
+            if edge.src is node.graph.source:
+                continue
+            # A Merge does not die of a dead node that it waits for; so that one must not be dead.
+            waits = self._reached(edge)
+            if found is None or waits is None or not found.is_within(waits):
+                return None
+        return found
+
+    def place_control_triggers(self) -> None:
+        """Let a `ControlTrigger` be where its inputs are, if those who wait for it are there too.
+
+        It runs even if its inputs are dead. Nobody notices where all who wait are dead then;
+        elsewhere its branch is not known.
+        """
+        for node in self._triggers:
+            root = self.roots[self.frames[node]]
+            place = join((self._reached(edge) for edge in forward_inputs(node)), root)
+            for edge in node.out_edges:
+                branch = self._of.get(edge.dst)
+                if place is None or branch is None or not branch.is_within(place):
+                    place = None
+                    break
+            self._place(node, place)
+
+    def _place(self, node: Node, branch: Branch | None) -> None:
+        before = self._of.get(node)
+        if before is not None:
+            self._members[before].pop(node, None)
+        self._of[node] = branch
+        if branch is not None:
+            self._members[branch][node] = None
+
+
+def join(branches: Iterable[Branch | None], root: Branch | None = None) -> Branch | None:
+    """Return the innermost of branches that lie within each other; None if they do not.
+
+    Args:
+        branches: some branches; None for one that is not known.
+        root: what the result lies in at least.
+    """
+    innermost = root
+    for branch in branches:
+        if branch is None:
+            return None
+        if innermost is None or branch.is_within(innermost):
+            innermost = branch
+        elif not innermost.is_within(branch):
+            return None
+    return innermost
+
+
+def _closed(sources: Sequence[Branch | None]) -> Branch | None:
+    """Return the branch around the conditional whose two sides are merged."""
+    if len(sources) == 1:
+        return sources[0]
+    if len(sources) != 2:
+        return None
+    first, second = sources
+    if first is None or second is None or first is second or first.parent is None:
+        return None
+    is_pair = first.parent is second.parent and first.pred == second.pred
+    return first.parent if is_pair else None
+
+
+def pred_of(switch: Node) -> Tensor:
+    """Return the predicate of a `Switch`, its identities looked through."""
+    edge = switch.in_edges[1]
+    while edge.src.op == "Identity":
+        before = edge.src.in_edges[0]
+        if before.src.output_types[before.src_output].is_ref:
+            break
+        edge = before
+    return edge.src, edge.src_output
+
+
+def forward_inputs(node: Node) -> Iterator[Edge]:
+    """Give the edges into a node, those of `_SOURCE` and the back edges of loops left out."""
+    source = node.graph.source
+    for edge in (*node.in_edges, *node.control_in_edges):
+        if edge.src is not source and not is_back_edge(edge):
+            yield edge

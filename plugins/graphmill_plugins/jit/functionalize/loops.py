@@ -1,0 +1,276 @@
+"""Proving the shape of a loop made of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit`.
+
+The nodes of its frame are in three parts: those that are alive in every iteration, the last
+included, compute the condition; those alive if it holds are the body; those alive if it does not
+are the `Exit`s. A loop variable is a `Merge` of an `Enter` and a `NextIteration`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS
+from graphmill.graph.frames import ENTER_OPS, EXIT_OPS
+from graphmill_plugins.jit.functionalize.conditionals import BOUNDARIES
+from graphmill_plugins.jit.functionalize.liveness import (
+    LOOP_COND,
+    SWITCH_OPS,
+    Branch,
+    pred_of,
+)
+from graphmill_plugins.jit.functionalize.region import NotProvenError, Region
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from graphmill.graph.frames import FramePath
+    from graphmill.graph.node import Node
+    from graphmill_plugins.jit.functionalize.liveness import Liveness, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class LoopVariable:
+    """A loop variable.
+
+    Attributes:
+        enter: brings in its first value.
+        merge: its value in each iteration.
+        following: where its next value comes from: the `NextIteration`.
+    """
+
+    enter: Node
+    merge: Node
+    following: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop whose shape is proven.
+
+    Attributes:
+        name: its frame.
+        around: the branch that it is in.
+        variables: its variables.
+        constants: the `Enter`s of what is the same in all iterations.
+        switches: what tells the last iteration from the others.
+        condition: the `LoopCond`.
+        test, body: the nodes that compute the condition, and those that run if it holds.
+        exits: the `Exit`s.
+    """
+
+    name: str
+    around: Branch
+    variables: list[LoopVariable]
+    constants: list[Node]
+    switches: list[Node]
+    condition: Node
+    test: list[Node]
+    body: list[Node]
+    exits: list[Node]
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All its nodes."""
+        variables = [n for v in self.variables for n in (v.enter, v.merge, v.following)]
+        return [
+            *variables,
+            *self.constants,
+            *self.switches,
+            self.condition,
+            *self.test,
+            *self.body,
+            *self.exits,
+        ]
+
+    def region(self) -> Region:
+        """Return what others are told of it."""
+        return Region("while", self.name, tuple(self.nodes))
+
+
+def prove_loop(liveness: Liveness, path: FramePath, keep: Collection[Node]) -> Loop:
+    """Return the loop of a frame.
+
+    Raises:
+        NotProvenError: its shape is not proven, and why.
+    """
+    inside = [node for node, frame in liveness.frames.items() if frame == path]
+    return _Prover(liveness, path, inside).prove(keep)
+
+
+class _Prover:
+    """Proves the shape of one loop."""
+
+    def __init__(self, liveness: Liveness, path: FramePath, inside: list[Node]) -> None:
+        self.liveness = liveness
+        self.path = path
+        self.root = liveness.roots[path]
+        self.inside = inside
+
+    def prove(self, keep: Collection[Node]) -> Loop:
+        around = self.liveness.around(self.path)
+        if around is None:
+            raise NotProvenError(
+                "what enters it is not alive together, or waits for what comes out of it"
+            )
+        condition = self._condition()
+        self.goes_on, self.is_done = self._sides(condition)
+        enters = self.liveness.enters[self.path]
+        variables = [self._variable(n) for n in self._of(MERGE_OPS)]
+        starts = {variable.enter for variable in variables}
+        loop = Loop(
+            self.path[-1],
+            around,
+            variables,
+            [node for node in enters if node not in starts],
+            self._of(SWITCH_OPS),
+            condition,
+            [n for n in self.inside if self.liveness.of(n) is self.root and _is_plain(n)],
+            [n for n in self.inside if self.liveness.of(n) is self.goes_on and _is_plain(n)],
+            self._of(EXIT_OPS),
+        )
+        self._check(loop, keep)
+        return loop
+
+    def _of(self, ops: Collection[str]) -> list[Node]:
+        return [node for node in self.inside if node.op in ops]
+
+    def _condition(self) -> Node:
+        found = self._of((LOOP_COND,))
+        if len(found) != 1:
+            raise NotProvenError(f"it has {len(found)} LoopConds")
+        if self.liveness.of(found[0]) is not self.root:
+            raise NotProvenError(f"the condition {found[0].name} may be dead")
+        for edge in found[0].out_edges:
+            if not edge.is_control and (edge.dst.op not in SWITCH_OPS or edge.dst_input != 1):
+                raise NotProvenError(f"{edge.dst.name} ({edge.dst.op}) reads the condition")
+        return found[0]
+
+    def _sides(self, condition: Node) -> tuple[Branch, Branch]:
+        done, goes_on = self.root.sides((condition, 0))
+        for node in self.inside:
+            branch = self.liveness.of(node)
+            if branch not in (self.root, done, goes_on):
+                raise NotProvenError(
+                    f"it is not known when {node.name} is alive"
+                    if branch is None
+                    else f"a conditional in it stays: {node.name} depends on "
+                    f"{branch.pred[0].name if branch.pred else ''}"
+                )
+        return goes_on, done
+
+    def _variable(self, merge: Node) -> LoopVariable:
+        sources = [edge.src for edge in merge.in_edges]
+        starts = [node for node in sources if node.op in ENTER_OPS]
+        following = [node for node in sources if node.op in NEXT_ITERATION_OPS]
+        if len(sources) != 2 or len(starts) != 1 or len(following) != 1:
+            raise NotProvenError(f"{merge.name} merges no Enter with a NextIteration")
+        if starts[0].attrs["is_constant"]:
+            raise NotProvenError(f"{starts[0].name} enters {merge.name} in each iteration")
+        if merge.control_in_edges or any(edge.src_output == 1 for edge in merge.out_edges):
+            raise NotProvenError(f"{merge.name} waits, or its value_index is read")
+        if merge.op == "RefMerge":
+            raise NotProvenError(f"{merge.name} is a reference")
+        return LoopVariable(starts[0], merge, following[0])
+
+    def _check(self, loop: Loop, keep: Collection[Node]) -> None:
+        for node in loop.nodes:
+            if node in keep:
+                raise NotProvenError(f"{node.name} has to stay")
+        for enter in loop.constants:
+            if not enter.attrs["is_constant"]:
+                raise NotProvenError(f"{enter.name} enters the first iteration only")
+        for node in loop.switches:
+            if pred_of(node) != (loop.condition, 0):
+                raise NotProvenError(f"a conditional in it stays: {node.name}")
+        self._check_parts(loop)
+        self._check_following(loop)
+        for node in loop.exits:
+            self._check_exit(node, loop)
+        self._check_starts(loop)
+
+    def _check_parts(self, loop: Loop) -> None:
+        for node in self.inside:
+            if node.op in ENTER_OPS:
+                raise NotProvenError(f"a loop in it stays: {node.name}")
+            if node.op in BOUNDARIES:
+                raise NotProvenError(f"{node.in_edges[0].src.name} is fetched or sent")
+            if self.liveness.of(node) is self.is_done and node.op not in EXIT_OPS:
+                raise NotProvenError(f"{node.name} runs after the last iteration")
+        test = set(loop.test)
+        for node in loop.test:
+            for edge in node.out_edges:
+                is_used = not edge.is_control and edge.dst not in test
+                if is_used and edge.dst is not loop.condition and node.op_def.is_stateful:
+                    raise NotProvenError(f"{edge.dst.name} reads {node.name}, which has effects")
+
+    def _check_following(self, loop: Loop) -> None:
+        known = {variable.following for variable in loop.variables}
+        for node in self._of(NEXT_ITERATION_OPS):
+            if self.liveness.of(node) is not self.goes_on:
+                raise NotProvenError(f"{node.name} goes on when the condition is false")
+            if node not in known:
+                raise NotProvenError(f"{node.name} leads to no Merge")
+            if any(edge.is_control or edge.dst.op not in MERGE_OPS for edge in node.out_edges):
+                raise NotProvenError(f"{node.name} leads to something besides a Merge")
+
+    def _check_exit(self, node: Node, loop: Loop) -> None:
+        src = node.in_edges[0].src
+        if self.liveness.of(node) is not self.is_done or src not in loop.switches:
+            raise NotProvenError(f"{node.name} does not leave with the last iteration")
+        merges = {variable.merge for variable in loop.variables}
+        if src.in_edges[0].src not in merges or node.control_in_edges:
+            raise NotProvenError(f"{node.name} does not give the last value of a loop variable")
+        if node.op == "RefExit":
+            raise NotProvenError(f"{node.name} is a reference")
+
+    def _check_starts(self, loop: Loop) -> None:
+        """Check that all that enters is alive together; unless it is, effects might run."""
+        of = self.liveness.of
+        if any(of(variable.enter) is not loop.around for variable in loop.variables):
+            raise NotProvenError("some of its variables may be dead when others are not")
+        early = [node for node in loop.constants if of(node) is not loop.around]
+        if not early:
+            return
+        # What depends on nothing but these would run though the loop does not.
+        tied = [variable.merge for variable in loop.variables]
+        tied += [node for node in loop.constants if of(node) is loop.around]
+        dead = set(tied)
+        while tied:
+            for edge in tied.pop().out_edges:
+                if edge.dst not in dead:
+                    dead.add(edge.dst)
+                    tied.append(edge.dst)
+        for node in (*loop.test, *loop.body):
+            if node.op_def.is_stateful and node not in dead:
+                raise NotProvenError(f"{node.name} runs when {early[0].name} is alive")
+
+
+def _is_plain(node: Node) -> bool:
+    return not (
+        node.op in MERGE_OPS
+        or node.op in SWITCH_OPS
+        or node.op in NEXT_ITERATION_OPS
+        or node.op in EXIT_OPS
+        or node.op == LOOP_COND
+    )
+
+
+def value_of(loop: Loop, tensor: Tensor) -> Tensor:
+    """Return the value that is behind a tensor of the frame: of a `Switch` that which it splits."""
+    switches = set(loop.switches)
+    while tensor[0] in switches:
+        edge = tensor[0].in_edges[0]
+        tensor = (edge.src, edge.src_output)
+    return tensor
+
+
+def controls_of(nodes: Iterable[Node]) -> list[Node]:
+    """Return what nodes wait for, once each."""
+    found = {
+        edge.src: None
+        for node in nodes
+        for edge in node.control_in_edges
+        if edge.src is not node.graph.source
+    }
+    return list(found)

@@ -1,0 +1,164 @@
+"""Putting a `While` node in the place of a loop whose shape is proven."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from graphmill.ops.attr_types import FuncAttr
+from graphmill_plugins.jit.functionalize.bodies import (
+    BodyMaker,
+    Captures,
+    common_device,
+    effects_among,
+    entered,
+    free_name,
+    has_effects,
+)
+from graphmill_plugins.jit.functionalize.loops import controls_of, value_of
+
+if TYPE_CHECKING:
+    from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.ops.op_registry import OpRegistry
+    from graphmill_plugins.jit.functionalize.liveness import Tensor
+    from graphmill_plugins.jit.functionalize.loops import Loop
+
+_KINDS: Final = ("cond", "body")
+
+
+class WhileMaker:
+    """Rewrites one loop.
+
+    Attributes:
+        node: the new node, once it is there.
+        functions: the names of condition and body in the graph's library.
+    """
+
+    node: Node
+
+    def __init__(self, graph: Graph, ops: OpRegistry, loop: Loop) -> None:
+        self.functions: list[str] = []
+        self._graph = graph
+        self._ops = ops
+        self._loop = loop
+        self._enters = {*loop.constants, *(variable.enter for variable in loop.variables)}
+        self._captures = Captures((variable.enter, 0) for variable in loop.variables)
+        self._test = set(loop.test)
+
+    def rewrite(self) -> None:
+        """Replace the loop.
+
+        Raises:
+            NotProvenError: it cannot be, after all; the graph is unchanged.
+        """
+        body = self._body_maker()
+        cond = self._body_maker()
+        self._fill_body(body)
+        self._fill_cond(cond)
+        for index in self._captures.captured:
+            body.ret(body.arg(index, self._captures.tensors[index]))
+        bodies = [
+            cond.finish("cond", effects_among(self._needed_test())),
+            body.finish("body", effects_among(self._loop.body)),
+        ]
+        self._put([function.with_arg_types(self._captures.types) for function in bodies])
+
+    def _body_maker(self) -> BodyMaker:
+        maker = BodyMaker(self._graph, self._ops, self._captures, self._outside)
+        for index, variable in enumerate(self._loop.variables):
+            if any(not edge.is_control for edge in variable.merge.out_edges):
+                maker.inside[variable.merge, 0] = maker.arg(index, (variable.enter, 0))
+        return maker
+
+    def _outside(self, tensor: Tensor) -> Tensor:
+        """Return for a tensor of the frame a variable's, or what a constant `Enter` brings in."""
+        found = value_of(self._loop, tensor)
+        return entered(found[0]) if found[0] in self._enters else found
+
+    def _fill_body(self, maker: BodyMaker) -> None:
+        loop = self._loop
+        maker.copy([*self._read_of_test(), *loop.body])
+        for variable in loop.variables:
+            edge = variable.following.in_edges[0]
+            maker.ret(maker.tensor((edge.src, edge.src_output)))
+
+    def _fill_cond(self, maker: BodyMaker) -> None:
+        maker.copy(self._needed_test())
+        edge = self._loop.condition.in_edges[0]
+        maker.ret(maker.tensor((edge.src, edge.src_output)))
+
+    def _needed_test(self) -> list[Node]:
+        """Return the nodes that the condition needs, and those with effects."""
+        roots = [node for node in self._loop.test if node.op_def.is_stateful or not node.out_edges]
+        roots += [
+            edge.src
+            for edge in (*self._loop.condition.in_edges, *self._loop.condition.control_in_edges)
+            if edge.src in self._test
+        ]
+        return self._closure(roots, with_control=True)
+
+    def _read_of_test(self) -> list[Node]:
+        """Return the nodes of the condition that the body reads: it computes them once more."""
+        readers = [*self._loop.body, *(variable.following for variable in self._loop.variables)]
+        read = [
+            value_of(self._loop, (edge.src, edge.src_output))[0]
+            for node in readers
+            for edge in node.in_edges
+        ]
+        return self._closure([node for node in read if node in self._test], with_control=False)
+
+    def _closure(self, roots: list[Node], *, with_control: bool) -> list[Node]:
+        found = dict.fromkeys(roots)
+        stack = list(found)
+        while stack:
+            node = stack.pop()
+            for edge in (*node.in_edges, *(node.control_in_edges if with_control else ())):
+                if edge.src in self._test and edge.src not in found:
+                    found[edge.src] = None
+                    stack.append(edge.src)
+        return list(found)
+
+    def _put(self, bodies: list[FunctionBody]) -> None:
+        graph, loop = self._graph, self._loop
+        is_stateful = any(has_effects(body) for body in bodies)
+        op_def = self._ops.get("While" if is_stateful else "StatelessWhile")
+        node_name = free_name(graph, f"{loop.name}/{op_def.name}", _KINDS)
+        self.functions = [f"{node_name}/{kind}" for kind in _KINDS]
+        for name, body in zip(self.functions, bodies, strict=True):
+            graph.library.add_body(name, replace(body, name=name))
+        attrs = op_def.with_defaults(
+            {
+                "T": self._captures.types,
+                "cond": FuncAttr(self.functions[0]),
+                "body": FuncAttr(self.functions[1]),
+                "parallel_iterations": loop.variables[0].enter.attrs["parallel_iterations"],
+            }
+        )
+        device, assigned = common_device(loop.nodes)
+        self.node = graph.add_node(
+            node_name,
+            op_def,
+            [self._source(tensor) for tensor in self._captures.tensors],
+            controls_of(self._enters),
+            attrs,
+            device,
+        )
+        self.node.assigned_device = assigned
+        self._redirect_exits()
+        graph.withdraw(loop.nodes)
+
+    def _redirect_exits(self) -> None:
+        number = {variable.merge: index for index, variable in enumerate(self._loop.variables)}
+        for leaving in self._loop.exits:
+            merge, _ = value_of(self._loop, (leaving.in_edges[0].src, 0))
+            self._graph.redirect(leaving, 0, self.node, number[merge])
+            for edge in [edge for edge in leaving.out_edges if edge.is_control]:
+                self._graph.add_control_edge(self.node, edge.dst)
+
+    def _source(self, tensor: Tensor) -> Tensor:
+        if tensor[0] in self._enters:
+            edge = tensor[0].in_edges[0]
+            return edge.src, edge.src_output
+        return tensor
