@@ -17,7 +17,7 @@ from jax import lax
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels.jax.nn_conv import convolve, grouped_depthwise, shifted_depthwise
-from graphmill_plugins.kernels.jax.nn_pool_grad import spread
+from graphmill_plugins.kernels.jax.nn_pool_grad import inner, spread
 from graphmill_plugins.kernels.nn.conv import CONV_TYPES, widen
 from graphmill_plugins.kernels.nn.conv_grad import (
     depthwise_plan,
@@ -92,7 +92,7 @@ def _spread_products(gradient: Value, weights: Value, axes: Sequence[Axis]) -> V
         for position, (axis, tap) in enumerate(zip(axes, places, strict=True), 1):
             part = spread(part, axis, tap, position)
         total = part if total is None else total + part
-    return total
+    return inner(total, axes)
 
 
 def _kernel_gradient(windows: Windows) -> Run:

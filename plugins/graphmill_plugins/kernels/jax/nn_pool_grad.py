@@ -60,30 +60,40 @@ def _max_gradient_by_taps(x: Value, out: Value, gradient: Value, axes: Sequence[
     """Give each gradient to the first maximum, or to all for volumes, tap by tap."""
     dtype, wide = gradient.dtype, widen(gradient.dtype)
     pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
-    padded = jnp.pad(x, pads)
-    # A tap in the padding is no input, whatever stands there.
+    # A tap in the padding is no input, whatever stands there: a NaN equals nothing, and integers
+    # have a mask, which is slower.
+    is_whole = x.dtype.kind in "iu"
+    padded = jnp.pad(x, pads, constant_values=0 if is_whole else np.nan)
     inside = np.pad(np.ones((1, *(axis.size for axis in axes), 1), bool), pads)
     pending = jnp.ones(out.shape, bool)
     total: Any = None
     for taps in np.ndindex(*(axis.kernel for axis in axes)):
         part = (slice(None), *(axis.taps(tap) for axis, tap in zip(axes, taps, strict=True)))
-        hit = pending & inside[part] & (padded[part] == out)
+        hit = pending & (padded[part] == out)
+        if is_whole:
+            hit = hit & inside[part]
         if len(axes) == 2:
             pending = pending & ~hit
         share = jnp.where(hit, gradient, 0).astype(wide)
         for position, (axis, tap) in enumerate(zip(axes, taps, strict=True), 1):
             share = spread(share, axis, tap, position)
         total = share if total is None else total + share
-    return total.astype(dtype)
+    return inner(total, axes).astype(dtype)
 
 
 def spread(values: Value, axis: Axis, tap: int, position: int) -> Value:
-    """Put the value of each window where its tap lies on the input, zeros elsewhere."""
-    first = tap * axis.dilation - axis.before
+    """Put the value of each window where its tap lies on the padded input, zeros elsewhere."""
+    first = tap * axis.dilation
     last = first + (axis.out - 1) * axis.stride
     config = [(0, 0, 0)] * values.ndim
-    config[position] = (first, axis.size - 1 - last, axis.stride - 1)
+    config[position] = (first, axis.padded - 1 - last, axis.stride - 1)
     return lax.pad(values, np.zeros((), values.dtype), config)
+
+
+def inner(values: Value, axes: Sequence[Axis]) -> Value:
+    """Cut the padding off again."""
+    parts = (slice(axis.before, axis.before + axis.size) for axis in axes)
+    return values[(slice(None), *parts)]
 
 
 def _avg_gradient(shape: Sequence[int], gradient: Value, axes: Sequence[Axis]) -> Value:
@@ -94,7 +104,7 @@ def _avg_gradient(shape: Sequence[int], gradient: Value, axes: Sequence[Axis]) -
     for position, axis in enumerate(axes, 1):
         parts = [spread(share, axis, tap, position) for tap in range(axis.kernel)]
         share = functools.reduce(jnp.add, parts)
-    return share.astype(dtype)
+    return inner(share, axes).astype(dtype)
 
 
 def _avg_gradient_by_windows(shape: Sequence[int], share: Value, axes: Sequence[Axis]) -> Value:

@@ -106,11 +106,12 @@ def is_worth_it(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> b
 def winograd(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     """Convolve channels-last `x` (N, H, W, C) with `kernel` (3, 3, C, O), strides of one."""
     count = x.shape[0] * math.prod(-(-axis.out // _LARGE.step) for axis in axes)
-    return _convolve(_LARGE if count >= _MANY_TILES else _SMALL, x, kernel, axes)
+    tiles = _LARGE if count >= _MANY_TILES else _SMALL
+    return _convolve(tiles, x, _transform(tiles, kernel), axes)
 
 
-def _convolve(tiles: _Tiles, x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
-    batch, channels, width = x.shape[0], x.shape[-1], kernel.shape[-1]
+def _convolve(tiles: _Tiles, x: Value, weights: Value, axes: Sequence[Axis]) -> Value:
+    batch, channels, width = x.shape[0], x.shape[-1], weights.shape[-1]
     step, points = tiles.step, tiles.points
     high, wide = (-(-axis.out // step) for axis in axes)
     pads = [
@@ -122,7 +123,7 @@ def _convolve(tiles: _Tiles, x: Value, kernel: Value, axes: Sequence[Axis]) -> V
     rows = _stacked(tiles.inputs, _shifts(tiles, x, 1, high), 0)
     grid = _stacked(tiles.inputs, _shifts(tiles, rows, 3, wide), 1)
     inputs = grid.reshape(points * points, batch * high * wide, channels)
-    products = lax.dot_general(inputs, _transform(tiles, kernel), (((2,), (1,)), ((0,), (0,))))
+    products = lax.dot_general(inputs, weights, (((2,), (1,)), ((0,), (0,))))
     sums = lax.optimization_barrier(products).reshape(points, points, batch, high, wide, width)
     lines = _stacked(tiles.outputs, [sums[k] for k in range(points)], 3)
     out = jnp.stack(_sums(tiles.outputs, [lines[k] for k in range(points)]), 4)
