@@ -59,7 +59,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "image.resize_grad",
         "image.transform",
     ),
-    "io": ("io.checkpoint", "io.file"),
+    "io": ("io.checkpoint", "io.file", "io.reader"),
     "linalg": ("linalg.einsum", "linalg.factor", "linalg.solve"),
     "logging": ("logging.debug", "logging.ops"),
     "lookup": ("lookup.ops", "lookup.text_file"),

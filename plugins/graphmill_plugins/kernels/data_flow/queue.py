@@ -71,7 +71,7 @@ class _QueueKernel:
         container = self._container or ctx.resources.default_container
         if not self._is_reference:
             return ResourceHandle(ctx.device.name, container, self._name, "Queue", queue)
-        return _reference(container, self._name)
+        return reference(container, self._name)
 
     def _check_same(self, queue: Queue, wanted: Queue) -> None:
         """Check that a queue found by name is one that this node could have made."""
@@ -86,7 +86,8 @@ class _QueueKernel:
                 )
 
 
-def _reference(container: str, name: str) -> Ref:
+def reference(container: str, name: str) -> Ref:
+    """Return the older kind of handle: a reference to the strings container and name."""
     ref = Ref(dtypes.string, (2,), name)
     ref.value = string_array([container.encode(), name.encode()])
     return ref
@@ -175,7 +176,7 @@ class RandomShuffleQueueKernel(_QueueKernel):
 def fake_queue(ctx: OpKernelContext, resource: Any) -> Ref:
     """Return the older kind of handle for a queue given by the newer kind."""
     del ctx
-    return _reference(resource.container, resource.name)
+    return reference(resource.container, resource.name)
 
 
 def queue_of(ctx: OpKernelContext, handle: Any) -> Queue:

@@ -130,13 +130,13 @@ class TFRecordPart(FilePart):
 
     def __init__(self, stream: BinaryIO, offset: int = 0) -> None:
         super().__init__(stream)
-        self._offset = offset
+        self.offset = offset
 
     def next(self) -> bytes | None:
         """Return the next record, None at the end."""
-        record = read_record(self.stream, self._offset)
+        record = read_record(self.stream, self.offset)
         if record is not None:
-            self._offset += len(record) + _RECORD_EXTRA
+            self.offset += len(record) + _RECORD_EXTRA
         return record
 
 

@@ -1,0 +1,276 @@
+"""`Reader`: takes names of work (mostly files) from a queue and gives records one by one.
+
+Semantics: tensorflow/core/framework/reader_base.cc. Reads are served in the order in which they
+came; while one waits for the queue, no thread does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+from graphmill.errors import DataLossError, InvalidArgumentError, UnimplementedError
+from graphmill.files import as_path, read_bytes
+from graphmill.files.stream import open_stream, read_exactly
+from graphmill.proto.wire import LENGTH, VARINT, iterate_fields, length_delimited, write_varint
+from graphmill_plugins.kernels._strings import decode
+from graphmill_plugins.kernels.data_flow._queue import Dequeue
+from graphmill_plugins.kernels.dataset._files import FixedLengthPart, LinePart, TFRecordPart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill_plugins.kernels.data_flow._queue import Element, Queue
+    from graphmill_plugins.kernels.dataset._files import FilePart
+
+    Record = tuple[bytes, bytes]
+    Done = Callable[[list[Record] | None, BaseException | None], None]
+
+_UINT63 = (1 << 63) - 1
+
+
+class Read:
+    """One request: up to so many records, of one piece of work."""
+
+    __slots__ = ("cancellation", "count", "done", "queue")
+
+    def __init__(
+        self, queue: Queue, count: int, done: Done, cancellation: CancellationManager
+    ) -> None:
+        self.queue, self.count, self.done, self.cancellation = queue, count, done, cancellation
+
+
+class Reader:
+    """Takes work from a queue, and records out of the work.
+
+    Threads: `_lock` guards the requests that wait; the first of them alone touches all else.
+
+    Attributes:
+        work: what is being read; None between two pieces.
+        last_work: what was read last.
+        started, finished: how many pieces of work were begun and read to the end.
+        produced: how many records were given.
+    """
+
+    can_save = False
+    """Whether its state can be saved."""
+    has_one_record = False
+    """Whether a piece of work is finished with its first record."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reads: deque[Read] = deque()
+        self.work: bytes | None = None
+        self.last_work = b""
+        self.started = self.finished = self.produced = 0
+
+    def submit(self, read: Read) -> None:
+        """Serve a request, or have it wait for those before it."""
+        with self._lock:
+            self._reads.append(read)
+            if len(self._reads) > 1:
+                return
+        self._serve(read)
+
+    def _serve(self, read: Read) -> None:
+        """Go on with the request in front until it is done or must wait for work."""
+        try:
+            found = self._records(read.count) if self.work is not None else []
+        except BaseException as error:  # noqa: BLE001 - goes to the one who asked
+            self._end(read, None, error)
+            return
+        if found:
+            self.produced += len(found)
+            self._end(read, found, None)
+            return
+        taker = Dequeue(1, lambda elements, error: self._got_work(read, elements, error))
+        read.queue.submit(taker, read.cancellation)
+
+    def _got_work(
+        self, read: Read, elements: list[Element] | None, error: BaseException | None
+    ) -> None:
+        if error is not None or elements is None:
+            self._end(read, None, error)
+            return
+        try:
+            work: bytes = elements[0][0].item()
+            self.start(work)
+            self.work = self.last_work = work
+            self.started += 1
+        except BaseException as failure:  # noqa: BLE001 - goes to the one who asked
+            self._end(read, None, failure)
+            return
+        self._serve(read)
+
+    def _end(self, read: Read, records: list[Record] | None, error: BaseException | None) -> None:
+        with self._lock:
+            self._reads.popleft()
+            following = self._reads[0] if self._reads else None
+        read.done(records, error)
+        if following is not None:
+            self._serve(following)
+
+    def _records(self, count: int) -> list[Record]:
+        found: list[Record] = []
+        while len(found) < count:
+            record = self.next()
+            if record is not None:
+                found.append(record)
+            if record is None or self.has_one_record:
+                self.stop()
+                self.work = None
+                self.finished += 1
+                break
+        return found
+
+    def start(self, work: bytes) -> None:
+        """Begin a piece of work."""
+
+    def next(self) -> Record | None:
+        """Return the next key and record of the work, None at its end."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Let go of the work."""
+
+    def reset(self) -> None:
+        """Begin anew: no work, all numbers zero."""
+        if self.work is not None:
+            self.stop()
+        self.work, self.last_work = None, b""
+        self.started = self.finished = self.produced = 0
+
+    def state(self) -> bytes:
+        """Return the state, as TensorFlow's message ReaderBaseState.
+
+        Raises:
+            UnimplementedError: this kind of reader cannot save it.
+        """
+        self._check_can_save("SerializeState")
+        numbers = (self.started, self.finished, self.produced)
+        fields = [
+            bytes([number << 3 | VARINT]) + write_varint(value)
+            for number, value in enumerate(numbers, 1)
+            if value
+        ]
+        if self.last_work:
+            fields.append(length_delimited(4, len(self.last_work)) + self.last_work)
+        return b"".join(fields)
+
+    def restore(self, state: bytes) -> None:
+        """Go back to a state.
+
+        Raises:
+            UnimplementedError: this kind of reader cannot.
+            InvalidArgumentError: the bytes are no state.
+        """
+        self._check_can_save("RestoreState")
+        numbers = {1: 0, 2: 0, 3: 0}
+        work = b""
+        try:
+            for field in iterate_fields(state, 0, len(state)):
+                if field.number in numbers and field.wire_type == VARINT:
+                    numbers[field.number] = field.value
+                elif field.number == 4 and field.wire_type == LENGTH:
+                    work = state[field.start : field.end]
+        except DataLossError as error:
+            raise InvalidArgumentError(
+                f"Could not parse the state of a reader: {error.message}"
+            ) from error
+        started, finished, produced = numbers.values()
+        if max(numbers.values()) > _UINT63 or started - finished not in (0, 1):
+            raise InvalidArgumentError(
+                f"the state of a reader with {started} pieces of work started and {finished} "
+                "finished makes no sense"
+            )
+        self.reset()
+        self.started, self.finished, self.produced = started, finished, produced
+        self.last_work = work
+        self.work = work if started > finished else None
+
+    def _check_can_save(self, what: str) -> None:
+        if not self.can_save:
+            raise UnimplementedError(f"{type(self).__name__} has no {what}")
+
+
+class IdentityReader(Reader):
+    """Gives the name of the work itself."""
+
+    can_save = True
+    has_one_record = True
+
+    def next(self) -> Record | None:
+        """Return the work."""
+        return None if self.work is None else (self.work, self.work)
+
+
+class WholeFileReader(IdentityReader):
+    """Gives each file whole."""
+
+    def next(self) -> Record | None:
+        """Return the file."""
+        return None if self.work is None else (self.work, read_bytes(as_path(self.work)))
+
+
+class PartsReader(Reader):
+    """Gives the pieces of files.
+
+    Args:
+        open_part: opens a file.
+        numbers_from: the number of the first piece, for keys; None for the place in the file.
+    """
+
+    def __init__(
+        self, open_part: Callable[[str], FilePart], numbers_from: int | None = None
+    ) -> None:
+        super().__init__()
+        self._open_part = open_part
+        self._numbers_from = numbers_from
+        self._part: FilePart | None = None
+        self._number = 0
+
+    def start(self, work: bytes) -> None:
+        """Open a file."""
+        self._part = self._open_part(as_path(decode(work)))
+        self._number = self._numbers_from or 0
+
+    def next(self) -> Record | None:
+        """Return the next piece."""
+        part = self._part
+        if part is None or self.work is None:
+            return None
+        place = part.offset if isinstance(part, TFRecordPart) else self._number
+        piece = part.next()
+        self._number += 1
+        return None if piece is None else (self.work + b":%d" % place, piece)
+
+    def stop(self) -> None:
+        """Close the file."""
+        if self._part is not None:
+            self._part.stream.close()
+            self._part = None
+
+
+def open_records(path: str, compression: str) -> FilePart:
+    """Open a TFRecord file."""
+    return TFRecordPart(open_stream(path, compression))
+
+
+def open_lines(path: str, skipped: int) -> FilePart:
+    """Open a text file behind its first lines."""
+    part = LinePart(open_stream(path))
+    for _ in range(skipped):
+        if part.next() is None:
+            break
+    return part
+
+
+def open_pieces(
+    path: str, encoding: str, header: int, record: int, footer: int, hop: int
+) -> FilePart:
+    """Open a file of pieces of one length behind its header."""
+    stream = open_stream(path, encoding)
+    read_exactly(stream, header)
+    return FixedLengthPart(stream, record, footer, hop)

@@ -1,0 +1,205 @@
+"""Reader kernels: readers as resources, records out of them, their state.
+
+Semantics: tensorflow/core/kernels/reader_ops.cc and the *_reader_op.cc beside it. The older ops
+without V2 hand a reader on as a reference to the two strings (container, name).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.files.stream import check_compression
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.variables import Ref, ResourceHandle
+from graphmill_plugins.kernels._strings import string_array, string_scalar
+from graphmill_plugins.kernels.data_flow.queue import queue_of, reference
+from graphmill_plugins.kernels.io._reader import (
+    IdentityReader,
+    PartsReader,
+    Read,
+    Reader,
+    WholeFileReader,
+    open_lines,
+    open_pieces,
+    open_records,
+)
+from graphmill_plugins.kernels.state.value import resource_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+    from graphmill_plugins.kernels.io._reader import Record
+
+    Done = Callable[..., None]
+
+_STATE = ("state",)
+_READ = ("fs.read", "state")
+
+
+class _ReaderKernel:
+    """Find or make a node's reader, and hand on its handle."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._container, self._name = resource_key(construction)
+        self._is_reference = construction.op_def.output_args[0].is_ref
+        self._factory = self._make(construction)
+
+    def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
+        raise NotImplementedError
+
+    def __call__(self, ctx: OpKernelContext) -> Any:
+        """Return the handle."""
+        reader = ctx.resources.lookup_or_create(self._container, self._name, Reader, self._factory)
+        container = self._container or ctx.resources.default_container
+        if self._is_reference:
+            return reference(container, self._name)
+        return ResourceHandle(ctx.device.name, container, self._name, "Reader", reader)
+
+
+@kernel("IdentityReader", "IdentityReaderV2", stateful=True, effects=_STATE)
+class IdentityReaderKernel(_ReaderKernel):
+    """Hand on a reader that gives the names of its work."""
+
+    def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
+        del construction
+        return IdentityReader
+
+
+@kernel("WholeFileReader", "WholeFileReaderV2", stateful=True, effects=_READ)
+class WholeFileReaderKernel(_ReaderKernel):
+    """Hand on a reader that gives files whole."""
+
+    def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
+        del construction
+        return WholeFileReader
+
+
+@kernel("TFRecordReader", "TFRecordReaderV2", stateful=True, effects=_READ)
+class TFRecordReaderKernel(_ReaderKernel):
+    """Hand on a reader of TFRecord files."""
+
+    def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
+        compression = construction.attr("compression_type")
+        check_compression(compression)
+        return partial(PartsReader, partial(open_records, compression=compression))
+
+
+@kernel("TextLineReader", "TextLineReaderV2", stateful=True, effects=_READ)
+class TextLineReaderKernel(_ReaderKernel):
+    """Hand on a reader of lines."""
+
+    def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
+        skipped = construction.attr("skip_header_lines")
+        if skipped < 0:
+            raise InvalidArgumentError(f"skip_header_lines must be >= 0 not {skipped}")
+        opened = partial(open_lines, skipped=skipped)
+        return partial(PartsReader, opened, numbers_from=skipped + 1)
+
+
+@kernel("FixedLengthRecordReader", "FixedLengthRecordReaderV2", stateful=True, effects=_READ)
+class FixedLengthRecordReaderKernel(_ReaderKernel):
+    """Hand on a reader of pieces of one length."""
+
+    def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
+        names = ("header_bytes", "record_bytes", "footer_bytes", "hop_bytes")
+        header, record, footer, hop = (construction.attr(name) for name in names)
+        if min(header, footer, hop) < 0 or record <= 0:
+            raise InvalidArgumentError(
+                f"{', '.join(names)} must not be negative, and record_bytes positive; got "
+                f"{header}, {record}, {footer}, {hop}"
+            )
+        encoding = construction.attrs.get("encoding", b"").decode()
+        check_compression(encoding)
+        opened = partial(
+            open_pieces, encoding=encoding, header=header, record=record, footer=footer, hop=hop
+        )
+        return partial(PartsReader, opened, numbers_from=0)
+
+
+def reader_of(ctx: OpKernelContext, handle: Any) -> Reader:
+    """Return the reader that either kind of handle points to.
+
+    Raises:
+        NotFoundError: there is none of that name.
+        InvalidArgumentError: the handle is that of something else.
+    """
+    if type(handle) is ResourceHandle:
+        found: Reader = handle.expect(Reader)
+        return found
+    names = handle.read() if isinstance(handle, Ref) else handle
+    container, name = (part.decode() for part in names.ravel().tolist())
+    return ctx.resources.lookup(container, name, Reader)
+
+
+@kernel("ReaderRead", "ReaderReadV2", async_=True, host=True, effects=_READ)
+def reader_read(ctx: OpKernelContext, reader: Any, queue: Any, done: Done) -> None:
+    """Take the next key and record."""
+
+    def taken(records: list[Record] | None, error: BaseException | None) -> None:
+        if error is not None or records is None:
+            done(error=error)
+        else:
+            done(tuple(map(string_scalar, records[0])))
+
+    read = Read(queue_of(ctx, queue), 1, taken, ctx.cancellation)
+    reader_of(ctx, reader).submit(read)
+
+
+@kernel("ReaderReadUpTo", "ReaderReadUpToV2", async_=True, host=True, effects=_READ)
+def reader_read_up_to(
+    ctx: OpKernelContext, reader: Any, queue: Any, num_records: Value, done: Done
+) -> None:
+    """Take keys and records of one piece of work, at most so many."""
+    count = int(num_records)
+    if count < 1:
+        raise InvalidArgumentError(f"num_records must be positive, got {count}")
+
+    def taken(records: list[Record] | None, error: BaseException | None) -> None:
+        if error is not None or records is None:
+            done(error=error)
+        else:
+            done(tuple(string_array(list(part)) for part in zip(*records, strict=True)))
+
+    read = Read(queue_of(ctx, queue), count, taken, ctx.cancellation)
+    reader_of(ctx, reader).submit(read)
+
+
+@kernel("ReaderNumRecordsProduced", "ReaderNumRecordsProducedV2", stateful=True, effects=_STATE)
+def reader_num_records_produced(ctx: OpKernelContext, reader: Any) -> Value:
+    """Return how many records a reader has given."""
+    return np.int64(reader_of(ctx, reader).produced)
+
+
+@kernel(
+    "ReaderNumWorkUnitsCompleted", "ReaderNumWorkUnitsCompletedV2", stateful=True, effects=_STATE
+)
+def reader_num_work_units_completed(ctx: OpKernelContext, reader: Any) -> Value:
+    """Return how many pieces of work a reader has read to the end."""
+    return np.int64(reader_of(ctx, reader).finished)
+
+
+@kernel("ReaderSerializeState", "ReaderSerializeStateV2", stateful=True, effects=_STATE)
+def reader_serialize_state(ctx: OpKernelContext, reader: Any) -> Value:
+    """Return the state of a reader."""
+    return string_scalar(reader_of(ctx, reader).state())
+
+
+@kernel("ReaderRestoreState", "ReaderRestoreStateV2", stateful=True, host=True, effects=_STATE)
+def reader_restore_state(ctx: OpKernelContext, reader: Any, state: Value) -> None:
+    """Bring a reader back to a state."""
+    if state.ndim:
+        raise InvalidArgumentError(f"Reader state must be scalar, got shape {list(state.shape)}")
+    reader_of(ctx, reader).restore(state.item())
+
+
+@kernel("ReaderReset", "ReaderResetV2", stateful=True, effects=_STATE)
+def reader_reset(ctx: OpKernelContext, reader: Any) -> None:
+    """Have a reader begin anew."""
+    reader_of(ctx, reader).reset()
