@@ -66,11 +66,6 @@ DIFFERENT = {
     "SparseSlice": "has no gradient here",
     "SparseAddGrad": "has no gradient here",
     "SparseSoftmax": "has no gradient here",
-    "RaggedRange": "has no gradient here",
-    "RaggedGather": "has no gradient here",
-    "RaggedTensorToSparse": "has no gradient here",
-    "RaggedTensorToTensor": "has no gradient here",
-    "RaggedFillEmptyRows": "has no gradient here",
 }
 """Ops whose gradients are not TensorFlow's in some case, with the reason."""
 

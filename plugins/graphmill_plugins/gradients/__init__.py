@@ -24,6 +24,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "math": ("math_binary", "math_reduction", "math_segment", "math_unary", "constants"),
     "nn": ("nn_conv", "nn_loss", "nn_norm", "nn_pool", "nn_activation"),
     "quantized": ("quantized",),
+    "ragged": ("ragged",),
     "random": ("random",),
     "sparse": ("sparse",),
     "state": ("state",),

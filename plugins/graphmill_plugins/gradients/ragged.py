@@ -1,0 +1,88 @@
+"""Gradients of ragged tensors: the op is asked where each value went, by the values' numbers.
+
+Semantics: tensorflow/python/ops/ragged/ragged_conversion_ops.py, ragged_gather_ops.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.ops import array, math, ragged
+from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill_plugins.gradients._support import as_dense
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.graph.tensor import Tensor
+
+none = not_differentiable("RaggedRange")
+
+
+def _numbers(count: Tensor) -> Tensor:
+    """Return 1, 2, … count: zero is for what no value gave."""
+    return math.range(1, count + 1, 1)
+
+
+@gradient("RaggedTensorToTensor")
+def ragged_tensor_to_tensor(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Give each value what it became, and the default value what it filled."""
+    _, values, default, *partitions = op.inputs
+    kinds = op.get_attr("row_partition_types")
+    depth = len(kinds) + (0 if kinds[0] == b"FIRST_DIM_SIZE" else 1)
+    given = as_dense(dy)
+    value_shape = op.shape(values)
+    count, inner = value_shape[0], value_shape[1:]
+    places = ragged.ragged_tensor_to_tensor(
+        array.shape(given)[:depth],
+        _numbers(count),
+        0,
+        partitions,
+        row_partition_types=kinds,
+    )
+    places = array.reshape(places, [-1])
+    rows = array.reshape(given, array.concat_v2([array.shape(places), inner], 0))
+    sums = math.unsorted_segment_sum(rows, places, count + 1)
+    by_values, filled = sums[1:], sums[0]
+    default_shape = op.shape(default)
+    axes = array.broadcast_gradient_args(default_shape, inner).r0
+    by_default = array.reshape(math.sum(filled, axes), default_shape)
+    return [None, by_values, by_default, *[None] * len(partitions)]
+
+
+@gradient("RaggedGather")
+def ragged_gather(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
+    """Add the gradient of each row to the rows that it was gathered from."""
+    depth = op.get_attr("PARAMS_RAGGED_RANK")
+    found: list[Any] = [None] * len(op.inputs)
+    dy = dys[-1]
+    if dy is None:
+        return found
+    splits, values, indices = op.inputs[:depth], op.inputs[depth], op.inputs[depth + 1]
+    count = op.shape(values)[0]
+    places = ragged.ragged_gather(
+        splits,
+        _numbers(count),
+        indices,
+        OUTPUT_RAGGED_RANK=op.get_attr("OUTPUT_RAGGED_RANK"),
+    ).output_dense_values
+    found[depth] = math.unsorted_segment_sum(dy, places - 1, count)
+    return found
+
+
+@gradient("RaggedTensorToSparse")
+def ragged_tensor_to_sparse(op: ForwardOp, _: Any, dy: Tensor | None, _shape: Any) -> list[Any]:
+    """Return the values in their shape."""
+    rest = [None] * (len(op.inputs) - 1)
+    if dy is None:
+        return [*rest, None]
+    return [*rest, array.reshape(dy, op.shape(op.inputs[-1]))]
+
+
+@gradient("RaggedFillEmptyRows")
+def ragged_fill_empty_rows(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
+    """Give the values what was theirs, and the rest to the default."""
+    dy = dys[1]
+    if dy is None:
+        return [None] * 4
+    found = ragged.ragged_fill_empty_rows_grad(op.outputs[3], dy)
+    return [None, found.d_values, None, found.d_default_value]
