@@ -8,6 +8,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+from graphmill_plugins.cpu.malloc import keep_freed_memory
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -45,6 +46,7 @@ class CpuDeviceFactory(DeviceFactory):
 
     def create_devices(self, config: Any, name_prefix: str) -> list[CpuDevice]:
         """Return the CPU devices of a session."""
+        keep_freed_memory()
         count = config.device_count.get("CPU", 1) if config is not None else 1
         return [
             CpuDevice(DeviceAttributes(f"{name_prefix}/device:CPU:{index}", "CPU", _MEMORY_LIMIT))
