@@ -35,10 +35,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "control_flow": ("control_flow.ops", "control_flow.transfer"),
     "data_flow": (
+        "data_flow.barrier",
         "data_flow.accumulator",
         "data_flow.partition",
         "data_flow.queue",
         "data_flow.queue_elements",
+        "data_flow.staging",
         "data_flow.stack",
         "data_flow.session_tensor",
     ),

@@ -1,0 +1,254 @@
+"""Barrier kernels: elements put together by key from components that come one by one.
+
+Semantics: tensorflow/core/kernels/barrier_ops.cc. Complete elements are taken in the order in which
+their first components came; of one insertion the one that was complete first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._elements import rows, stacked
+from graphmill_plugins.kernels._partial_shape import is_fully_defined
+from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.data_flow._staging import Store
+from graphmill_plugins.kernels.data_flow.queue import reference
+from graphmill_plugins.kernels.state.value import resource_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.dtypes import DType
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Shape, Value
+
+    Done = Callable[..., None]
+
+_STATE = ("state",)
+_FIRST_INDEX = -(1 << 63)
+
+
+class Barrier(Store):
+    """Elements by key, complete and not.
+
+    Attributes:
+        name: for messages.
+        dtypes, shapes: of the components; shapes may be None.
+        incomplete: by key the number of the insertion that it began with, and its components.
+        ready: complete elements: number of that insertion, key, components.
+        is_closed: whether no new key may come.
+        cancels: whether nothing may come at all.
+    """
+
+    def __init__(
+        self, name: str, dtypes: tuple[DType, ...], shapes: tuple[Shape, ...] | None
+    ) -> None:
+        super().__init__()
+        self.name, self.dtypes, self.shapes = name, dtypes, shapes
+        self.incomplete: dict[bytes, tuple[int, dict[int, Value]]] = {}
+        self.ready: list[tuple[int, bytes, list[Value]]] = []
+        self.is_closed = self.cancels = False
+        self._next_index = _FIRST_INDEX
+
+    def insert(self, keys: list[bytes], component: int, values: list[Value]) -> None:
+        """Add a component to the elements of some keys; under the lock.
+
+        Raises:
+            CancelledError: the barrier is closed, and a key is new.
+            InvalidArgumentError: an element has the component already.
+        """
+        if self.cancels:
+            raise CancelledError(f"Barrier {self.name} is closed. Pending enqueues cancelled")
+        for key in keys:
+            parts = self.incomplete.get(key)
+            if parts is None and self.is_closed:
+                raise CancelledError(
+                    f"Barrier {self.name} is closed, but attempted to insert a brand new key: "
+                    f"{key.decode(errors='replace')}. Pending inserts not cancelled, so the keys "
+                    "that are there may be completed."
+                )
+            if parts is not None and component in parts[1]:
+                raise InvalidArgumentError(
+                    f"Key {key.decode(errors='replace')} already has a value for component "
+                    f"{component} in barrier {self.name}"
+                )
+        for key, value in zip(keys, values, strict=True):
+            self._insert_one(key, component, value)
+        self._next_index += 1
+
+    def _insert_one(self, key: bytes, component: int, value: Value) -> None:
+        if key not in self.incomplete:
+            self.incomplete[key] = (self._next_index, {})
+        index, parts = self.incomplete[key]
+        parts[component] = value
+        if len(parts) == len(self.dtypes):
+            del self.incomplete[key]
+            whole = [parts[place] for place in range(len(self.dtypes))]
+            self.ready.append((index, key, whole))
+            self.ready.sort(key=lambda element: element[0])
+
+    def take(
+        self, count: int, *, allows_fewer: bool
+    ) -> list[tuple[int, bytes, list[Value]]] | None:
+        """Return complete elements, or None to wait; under the lock.
+
+        Raises:
+            OutOfRangeError: the barrier is closed, and there are not enough.
+        """
+        if len(self.ready) >= count:
+            taken, self.ready = self.ready[:count], self.ready[count:]
+            return taken
+        can_come = not self.cancels and (not self.is_closed or bool(self.incomplete))
+        if can_come:
+            return None
+        if allows_fewer and self.ready:
+            taken, self.ready = self.ready, []
+            return taken
+        raise OutOfRangeError(
+            f"Barrier '{self.name}' is closed and has insufficient elements (requested {count}, "
+            f"total size {len(self.ready)})"
+        )
+
+
+@kernel("Barrier", stateful=True, effects=_STATE)
+class BarrierKernel:
+    """Hand on a barrier."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        attrs = construction.attrs
+        self._container, self._name = resource_key(construction)
+        self._dtypes: tuple[DType, ...] = attrs["component_types"]
+        self._shapes: tuple[Shape, ...] | None = tuple(attrs["shapes"]) or None
+        if self._shapes is not None and len(self._shapes) != len(self._dtypes):
+            raise InvalidArgumentError(
+                f"a barrier of {len(self._dtypes)} components was given {len(self._shapes)} shapes"
+            )
+        for shape in self._shapes or ():
+            if not is_fully_defined(shape):
+                raise InvalidArgumentError(
+                    f"the shape {shape_text(shape)} of a barrier's component is not fully defined"
+                )
+
+    def __call__(self, ctx: OpKernelContext) -> Any:
+        """Return the handle."""
+        ctx.resources.lookup_or_create(
+            self._container,
+            self._name,
+            Barrier,
+            lambda: Barrier(self._name, self._dtypes, self._shapes),
+        )
+        return reference(self._container or ctx.resources.default_container, self._name)
+
+
+def _barrier(ctx: OpKernelContext, handle: Any) -> Barrier:
+    container, name = (part.decode() for part in handle.read().ravel().tolist())
+    return ctx.resources.lookup(container, name, Barrier)
+
+
+@kernel("BarrierInsertMany", stateful=True, host_memory=("keys",), effects=_STATE)
+def barrier_insert_many(
+    ctx: OpKernelContext, handle: Any, keys: Value, values: Value, component_index: int
+) -> None:
+    """Add a component to the elements of some keys."""
+    barrier = _barrier(ctx, handle)
+    if keys.ndim != 1 or values.ndim < 1 or len(keys) != len(values):
+        raise InvalidArgumentError(
+            f"expected a vector of keys and as many values; got shapes {shape_text(keys.shape)} "
+            f"and {shape_text(values.shape)}"
+        )
+    if not 0 <= component_index < len(barrier.dtypes):
+        raise InvalidArgumentError(
+            f"The component ID is out of range {component_index} > num_components"
+            f" (= {len(barrier.dtypes)})"
+        )
+    dtype = barrier.dtypes[component_index]
+    if values.dtype != dtype.as_numpy_dtype:
+        raise InvalidArgumentError(
+            f"component {component_index} of barrier {barrier.name} is of {dtype.name}, got "
+            f"{values.dtype}"
+        )
+    if barrier.shapes is not None and tuple(values.shape[1:]) != barrier.shapes[component_index]:
+        raise InvalidArgumentError(
+            f"Shape mismatch: component {component_index} of barrier {barrier.name} has shape "
+            f"{shape_text(barrier.shapes[component_index])}, got {shape_text(values.shape[1:])}"
+        )
+    parts = rows(values, dtype)
+    with barrier.lock:
+        barrier.insert(keys.tolist(), component_index, parts)
+    barrier.changed()
+
+
+@kernel("BarrierTakeMany", async_=True, host_memory=("num_elements",), effects=_STATE)
+class BarrierTakeManyKernel:
+    """Take complete elements; wait for them."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        attrs = construction.attrs
+        self._allows_fewer: bool = attrs["allow_small_batch"]
+        if attrs["timeout_ms"] != -1:
+            raise InvalidArgumentError("Timeout not supported yet; give the step one instead.")
+
+    def __call__(self, ctx: OpKernelContext, handle: Any, num_elements: Value, done: Done) -> None:
+        """Call `done` with indices, keys and components."""
+        barrier = _barrier(ctx, handle)
+        count = int(num_elements)
+        if count < 0:
+            raise InvalidArgumentError(f"num_elements must not be negative, got {count}")
+
+        def take() -> tuple[Any] | None:
+            taken = barrier.take(count, allows_fewer=self._allows_fewer)
+            return None if taken is None else (_stacked(ctx, barrier, taken),)
+
+        barrier.submit(take, done, ctx.cancellation, is_take=True)
+
+
+def _stacked(
+    ctx: OpKernelContext, barrier: Barrier, taken: list[tuple[int, bytes, list[Value]]]
+) -> tuple[Any, ...]:
+    indices = np.array([index for index, _, _ in taken], np.int64)
+    keys = string_array([key for _, key, _ in taken])
+    components = []
+    for place, dtype in enumerate(barrier.dtypes):
+        values = [whole[place] for _, _, whole in taken]
+        if values:
+            shape = tuple(values[0].shape)
+        else:
+            shape = tuple(barrier.shapes[place] or ()) if barrier.shapes else ()
+        if any(tuple(value.shape) != shape for value in values):
+            raise InvalidArgumentError(
+                f"elements of barrier {barrier.name} differ in the shape of component {place}"
+            )
+        components.append(stacked(ctx.xp, values, shape, dtype))
+    return indices, keys, components
+
+
+@kernel("BarrierClose", stateful=True, effects=_STATE)
+def barrier_close(ctx: OpKernelContext, handle: Any, cancel_pending_enqueues: bool) -> None:
+    """Let no new key in; or nothing at all, and forget what is not complete."""
+    barrier = _barrier(ctx, handle)
+    with barrier.lock:
+        if barrier.cancels or (barrier.is_closed and not cancel_pending_enqueues):
+            raise CancelledError(f"Barrier '{barrier.name}' is already closed.")
+        barrier.is_closed = True
+        if cancel_pending_enqueues:
+            barrier.cancels = True
+            barrier.incomplete.clear()
+    barrier.changed()
+
+
+@kernel("BarrierReadySize", stateful=True, effects=_STATE)
+def barrier_ready_size(ctx: OpKernelContext, handle: Any) -> Value:
+    """Return the number of complete elements."""
+    return np.int32(len(_barrier(ctx, handle).ready))
+
+
+@kernel("BarrierIncompleteSize", stateful=True, effects=_STATE)
+def barrier_incomplete_size(ctx: OpKernelContext, handle: Any) -> Value:
+    """Return the number of elements of which components are missing."""
+    return np.int32(len(_barrier(ctx, handle).incomplete))
