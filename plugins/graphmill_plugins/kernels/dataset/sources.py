@@ -252,7 +252,7 @@ def matching_files_dataset(ctx: OpKernelContext, patterns: Value) -> Dataset:
     return ListOfElements([(row,) for row in rows(out, string)], (string,), ((),))
 
 
-@dataset_kernel("GeneratorDataset")
+@dataset_kernel("GeneratorDataset", effects=("state",))
 def generator_dataset(
     ctx: OpKernelContext,
     init_args: list[Value],

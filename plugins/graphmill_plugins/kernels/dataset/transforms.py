@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.files import as_path
 from graphmill.runtime.variables import ResourceHandle
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels._support import to_ints
@@ -259,7 +260,7 @@ def cache_dataset_v2(ctx: OpKernelContext, source: Value, filename: Value, cache
 
 
 def _cached(source: Value, filename: Value, cache: MemoryCache) -> Dataset:
-    path = decode(scalar(filename, "filename"))
+    path = as_path(decode(scalar(filename, "filename")))
     found = dataset_of(source)
     return FileCache(found, path) if path else Cache(found, cache)
 
