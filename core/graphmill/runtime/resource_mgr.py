@@ -101,12 +101,15 @@ class ResourceMgr:
     def clear_container(self, container: str) -> None:
         """Remove all resources of a container; a container that does not exist is empty already."""
         with self._lock:
-            self._containers.pop(container or self.default_container, None)
+            held = self._containers.pop(container or self.default_container, None)
+        del held  # outside of the lock: what a resource does at its end may ask for others
 
     def clear(self) -> None:
         """Remove all resources of all containers."""
         with self._lock:
+            held = dict(self._containers)
             self._containers.clear()
+        del held
 
     def names(self, container: str = "") -> list[tuple[str, str]]:
         """Return (type name, resource name) of everything in a container, sorted."""

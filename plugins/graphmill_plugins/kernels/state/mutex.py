@@ -6,7 +6,9 @@ it is consumed, or until nobody has the value any more. Waiting for it is asynch
 
 from __future__ import annotations
 
+import itertools
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmill import dtypes
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
     from graphmill.runtime.op_kernel_context import OpKernelContext
 
     Done = Callable[..., None]
+    Keep = Callable[["Hold"], None]
 
 _STATE = ("state",)
+_numbers = itertools.count()
 
 
 class Mutex:
@@ -38,13 +42,21 @@ class Mutex:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._lock = threading.RLock()  # a lock value may go out of use under it
+        self._lock = threading.Lock()
         self._line = WaitingLine(self._lock, f"acquiring mutex {name!r}")
         self._is_held = False
 
-    def acquire(self, done: Done, cancellation: CancellationManager | None) -> None:
-        """Call `done(lock)` when the mutex is free; it is held then."""
-        waiting = Waiting(done)
+    def acquire(
+        self, keep: Keep, done: Done, cancellation: CancellationManager | None = None
+    ) -> None:
+        """Call `done(lock)` when the mutex is free; it is held then.
+
+        Args:
+            keep: keeps the hold for as long as the step lives; called before `done`.
+            done: called with the lock, or with an error if the step is cancelled.
+            cancellation: that of the step.
+        """
+        waiting = Waiting(done, keep)
         with self._lock:
             is_free = not self._is_held
             if is_free:
@@ -52,7 +64,7 @@ class Mutex:
             else:
                 self._line.join(waiting)
         if is_free:
-            done(MutexLock(self))
+            self._give(waiting)
         else:
             self._line.watch(waiting, cancellation)
 
@@ -63,18 +75,18 @@ class Mutex:
             self._is_held = first is not None
         if first is not None:
             first.leave()
-            first.done(MutexLock(self))
+            self._give(first)
+
+    def _give(self, waiting: Waiting) -> None:
+        hold = Hold(self)
+        waiting.request(hold)
+        waiting.done(MutexLock(hold))
 
 
-class MutexLock:
-    """That a mutex is held: a scalar of dtype variant."""
+class Hold:
+    """That a mutex is held by a step. It ends when the lock is consumed, or with the step."""
 
-    __slots__ = ("_mutex",)
-
-    dtype: ClassVar[np.dtype[Any]] = dtypes.variant.as_numpy_dtype
-    shape: ClassVar[tuple[int, ...]] = ()
-    ndim: ClassVar[int] = 0
-    size: ClassVar[int] = 1
+    __slots__ = ("__weakref__", "_mutex")
 
     def __init__(self, mutex: Mutex) -> None:
         self._mutex: Mutex | None = mutex
@@ -86,10 +98,33 @@ class MutexLock:
             mutex.release()
 
     def __del__(self) -> None:
-        self.release()  # a step that failed has not consumed it
+        self.release()
+
+
+class MutexLock:
+    """What stands for a hold in the graph: a scalar of dtype variant.
+
+    It does not keep the hold alive: the error of a failed step may keep all values of the step.
+    """
+
+    __slots__ = ("_hold",)
+
+    dtype: ClassVar[np.dtype[Any]] = dtypes.variant.as_numpy_dtype
+    shape: ClassVar[tuple[int, ...]] = ()
+    ndim: ClassVar[int] = 0
+    size: ClassVar[int] = 1
+
+    def __init__(self, hold: Hold) -> None:
+        self._hold = weakref.ref(hold)
+
+    def release(self) -> None:
+        """Give the mutex back, if that has not been done."""
+        hold = self._hold()
+        if hold is not None:
+            hold.release()
 
     def __repr__(self) -> str:
-        return "a lock of a mutex" + (" (released)" if self._mutex is None else "")
+        return "a lock of a mutex"
 
 
 @kernel("MutexV2", stateful=True, effects=_STATE)
@@ -112,7 +147,12 @@ class MutexKernel:
 def mutex_lock(ctx: OpKernelContext, mutex: Any, done: Done) -> None:
     """Return the lock when the mutex is free."""
     found: Mutex = mutex.expect(Mutex)
-    found.acquire(done, ctx.cancellation)
+    resources, container = ctx.resources, ctx.step_container
+
+    def keep(hold: Hold) -> None:
+        resources.create(container, f"hold_{next(_numbers)}_of_{found.name}", hold)
+
+    found.acquire(keep, done, ctx.cancellation)
 
 
 @kernel("ConsumeMutexLock", stateful=True, effects=_STATE)

@@ -1,0 +1,94 @@
+"""`Accumulator`: who waits is served in order, leaves when cancelled, and sees whole sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphmill import dtypes, errors
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill_plugins.kernels.data_flow._accumulator import DenseAccumulator, SparseAccumulator
+
+
+class Taker:
+    """What `take` was answered."""
+
+    def __init__(self) -> None:
+        self.results: list[Any] = []
+        self.error: BaseException | None = None
+
+    def __call__(self, result: Any = None, error: BaseException | None = None) -> None:
+        self.error = error
+        if error is None:
+            self.results.append(result)
+
+
+def value(number: float) -> Any:
+    return np.array([number], np.float32)
+
+
+@pytest.fixture
+def accumulator() -> DenseAccumulator:
+    return DenseAccumulator("a", dtypes.float32, (1,), "SUM")
+
+
+def test_takers_are_served_in_the_order_in_which_they_came(accumulator: DenseAccumulator) -> None:
+    first, second = Taker(), Taker()
+    accumulator.take(2, first)
+    accumulator.take(1, second)
+    accumulator.apply(0, value(1))
+    assert not first.results
+    assert not second.results
+    accumulator.apply(0, value(2))
+    assert [result.tolist() for result in first.results] == [[3]]
+    accumulator.apply(1, value(5))
+    assert [result.tolist() for result in second.results] == [[5]]
+
+
+def test_taking_counts_the_step_up_so_that_older_gradients_are_dropped(
+    accumulator: DenseAccumulator,
+) -> None:
+    accumulator.apply(0, value(1))
+    accumulator.take(1, Taker())
+    accumulator.apply(0, value(7))
+    assert accumulator.count == 0
+
+
+def test_who_is_cancelled_leaves_the_line(accumulator: DenseAccumulator) -> None:
+    first, second, cancellation = Taker(), Taker(), CancellationManager()
+    accumulator.take(1, first, cancellation)
+    accumulator.take(1, second)
+    cancellation.start_cancel()
+    assert isinstance(first.error, errors.CancelledError)
+    accumulator.apply(0, value(4))
+    assert not first.results
+    assert second.results
+
+
+def test_who_comes_cancelled_is_told_at_once(accumulator: DenseAccumulator) -> None:
+    taker, cancellation = Taker(), CancellationManager()
+    cancellation.start_cancel()
+    accumulator.take(1, taker, cancellation)
+    assert isinstance(taker.error, errors.CancelledError)
+
+
+def test_a_gradient_that_was_given_is_not_written_to(accumulator: DenseAccumulator) -> None:
+    given, taker = value(1), Taker()
+    accumulator.apply(0, given)
+    accumulator.apply(0, value(2))
+    accumulator.take(2, taker)
+    assert given.tolist() == [1]
+
+
+def test_the_mean_of_a_row_is_over_the_gradients_that_had_it() -> None:
+    accumulator, taker = SparseAccumulator("s", dtypes.float32, (4, 1), "MEAN"), Taker()
+    shape = np.array([4, 1])
+    accumulator.apply(0, np.array([0, 2]), np.array([[1], [2]], "f"), shape, True)
+    accumulator.apply(0, np.array([2, 3]), np.array([[4], [5]], "f"), shape, True)
+    accumulator.take(2, taker)
+    indices, values, found = taker.results[0]
+    assert indices.tolist() == [0, 2, 3]
+    assert values.tolist() == [[1], [3], [5]]
+    assert found.tolist() == [4, 1]
