@@ -60,6 +60,12 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "gather in a loop": lambda x, w: repeat(
         3, lambda i, s: s + ops.array.gather_v2(x, [i, 0], 0), w[:2]
     ),
+    "gather in nested loops": lambda x, w: repeat(
+        2, lambda i, s: repeat(2, lambda j, u: u * ops.array.gather_v2(x, [i, j], 0), s), w[:2]
+    ),
+    "gather in a loop that never runs": lambda x, w: repeat(
+        0, lambda i, s: s + ops.array.gather_v2(x, [i, 0], 0), w[:2]
+    ),
     "true branch": lambda x, w: graphmill.cond(x[0] < 9, lambda: x * w, lambda: sin(x)),
     "false branch": lambda x, w: graphmill.cond(x[0] > 9, lambda: x * w, lambda: sin(x)),
     "branch in a loop": lambda x, w: repeat(
@@ -291,3 +297,15 @@ def test_a_function_that_reads_what_it_wrote_has_no_gradient() -> None:
         y = ops.functional.stateful_partitioned_call([x, v.handle], Tout=["float64"], f=f)[0]
         with pytest.raises(errors.UnimplementedError, match="have its effect twice"):
             graphmill.gradients(y, x)
+
+
+def test_rows_that_a_loop_reads_stay_rows() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float64", (5, 2))
+        y = repeat(3, lambda i, s: s + ops.array.gather_v2(x, [i, 0], 0), np.zeros((2, 2)))
+        (dx,) = graphmill.gradients(y, x)
+    assert isinstance(dx, graphmill.IndexedSlices)
+    with graphmill.Session(graph=graph) as session:
+        indices = session.run(dx.indices, {x: np.zeros((5, 2))})
+    assert sorted(indices.tolist()) == [0, 0, 0, 0, 1, 2]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.backprop.indexed_slices import dense
+from graphmill.backprop.indexed_slices import IndexedSlices, dense
 from graphmill.backprop.structure import is_trainable
 from graphmill.errors import InternalError
 from graphmill.graph.cond_context import switch
@@ -199,7 +199,7 @@ class LoopGradient:
 
     def build(
         self, given: Mapping[Output, Gradient | None], reached: set[Output]
-    ) -> list[tuple[Output, Tensor]]:
+    ) -> list[tuple[Output, Gradient]]:
         """Return the gradients of what the loop reads from outside, given those of its exits."""
         loop, walk = self._loop, self._walk
         active = self._active(given)
@@ -227,7 +227,7 @@ class LoopGradient:
                 counter.close(counter.inside - 1)
             self._close(variables, found)
             sums = self._sums(context, invariants, found[len(active) :])
-        results = [
+        results: list[tuple[Output, Gradient]] = [
             (variable.initial, held.exit())
             for variable, held in zip(active, variables, strict=True)
             if variable.initial in reached
@@ -286,24 +286,58 @@ class LoopGradient:
 
     def _sums(
         self, context: BackwardContext, invariants: list[Any], found: list[Gradient | None]
-    ) -> list[tuple[Output, Tensor]]:
+    ) -> list[tuple[Output, Gradient]]:
         """Add up the gradients of invariants over all iterations."""
-        flow = self._graph.control_flow
-        sums: list[tuple[Output, Tensor]] = []
+        sums: list[tuple[Output, Gradient]] = []
         for enter, value in zip(invariants, found, strict=True):
-            if value is None:
-                continue
-            with flow.entered(context):
-                tensor = dense(value)
-            source = Tensor(*enter.inputs[0])
-            with flow.entered(context.outer):
-                zeros = self._walk.zeros(source, tensor.dtype.base_dtype)
-            held = context.variable(zeros)
-            with flow.entered(context):
-                following = math.add_n([held.inside, tensor])
-            held.close(following)
-            sums.append((enter.inputs[0], held.exit()))
+            if isinstance(value, IndexedSlices):
+                sums.append((enter.inputs[0], self._all_rows(context, enter, value)))
+            elif value is not None:
+                sums.append((enter.inputs[0], self._sum(context, enter, value)))
         return sums
+
+    def _sum(self, context: BackwardContext, enter: Any, value: Tensor) -> Tensor:
+        flow = self._graph.control_flow
+        with flow.entered(context.outer):
+            zeros = self._walk.zeros(Tensor(*enter.inputs[0]), value.dtype.base_dtype)
+        held = context.variable(zeros)
+        with flow.entered(context):
+            following = math.add_n([held.inside, value])
+        held.close(following)
+        return held.exit()
+
+    def _all_rows(
+        self, context: BackwardContext, enter: Any, value: IndexedSlices
+    ) -> IndexedSlices:
+        """Keep the rows of each iteration in lists, and join them after the loop."""
+        flow, graph = self._graph.control_flow, self._graph
+        with flow.entered(context.outer):
+            shape = self._walk.shape(Tensor(*enter.inputs[0]))
+            inner = shape[1:]
+            none = array.concat_v2([graph.constant([0]), inner], 0)
+        joined = []
+        for part, size, rest in (
+            (value.values, none, inner),
+            (value.indices, graph.constant([0]), graph.constant([], "int32")),
+        ):
+            dtype = part.dtype.base_dtype
+            with flow.entered(context.outer):
+                # A first part without rows tells the shape if the loop does not run at all.
+                first = array.fill(size, graph.constant(0, dtype))
+                begun = tensor_list.tensor_list_push_back(_empty_list(dtype), first)
+            held = context.variable(begun)
+            with flow.entered(context):
+                pushed = tensor_list.tensor_list_push_back(held.inside, part)
+            held.close(pushed)
+            whole = held.exit()
+            with flow.entered(context.outer):
+                shape_of_part = array.concat_v2([graph.constant([-1]), rest], 0)
+                joined.append(
+                    tensor_list.tensor_list_concat_v2(
+                        whole, shape_of_part, graph.constant([], "int64"), element_dtype=dtype
+                    ).tensor
+                )
+        return IndexedSlices(joined[0], joined[1], shape)
 
 
 class _Counter(_Variable):
