@@ -221,8 +221,6 @@ class Interleave(Dataset):
         cycle: how many are open; 1 is one after the other (`FlatMap`).
         block: how many elements are taken from one before the next.
         ahead: how many elements of each open one are made ahead of time; 0 for none.
-        takes_turn: whether a dataset that ends gives the next one its place only when the turn
-            comes to it again, as the parallel variants do.
     """
 
     waits = True

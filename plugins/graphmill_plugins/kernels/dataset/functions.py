@@ -251,6 +251,55 @@ def parallel_interleave_dataset_v4(
     )
 
 
+@dataset_kernel("ParallelInterleaveDataset", "ExperimentalParallelInterleaveDataset")
+def legacy_parallel_interleave_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    captured: list[Value],
+    cycle_length: Value,
+    block_length: Value,
+    sloppy: Value,
+    buffer_output_elements: Value,
+    prefetch_input_elements: Value,
+    f: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+) -> Dataset:
+    """Make a dataset of the elements of several datasets by turns, in order also if `sloppy`."""
+    del sloppy, prefetch_input_elements
+    block = int(scalar(block_length, "block_length"))
+    buffer = int(scalar(buffer_output_elements, "buffer_output_elements"))
+    return _calls.Interleave(
+        dataset_of(source),
+        CapturedFunction(ctx, f, captured),
+        structure(output_types, output_shapes),
+        cycle=_cycle(cycle_length),
+        block=block,
+        ahead=max(buffer, block),
+    )
+
+
+@dataset_kernel("LegacyParallelInterleaveDatasetV2")
+def legacy_parallel_interleave_dataset_v2(
+    ctx: OpKernelContext,
+    source: Value,
+    captured: list[Value],
+    cycle_length: Value,
+    block_length: Value,
+    buffer_output_elements: Value,
+    prefetch_input_elements: Value,
+    f: Any,
+    output_types: Types,
+    output_shapes: Shapes,
+) -> Dataset:
+    """Make a dataset of the elements of several datasets by turns, always in order."""
+    made: Dataset = legacy_parallel_interleave_dataset(
+        *(ctx, source, captured, cycle_length, block_length, None),
+        *(buffer_output_elements, prefetch_input_elements, f, output_types, output_shapes),
+    )
+    return made
+
+
 @dataset_kernel("GroupByWindowDataset", "ExperimentalGroupByWindowDataset")
 def group_by_window_dataset(
     ctx: OpKernelContext,

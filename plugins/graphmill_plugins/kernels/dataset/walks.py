@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill.errors import CancelledError, InvalidArgumentError
 from graphmill.tf_record import TFRecordWriter
+from graphmill_plugins.kernels._elements import stacked
 from graphmill_plugins.kernels._paths import scalar_path
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.dataset._dataset import (
@@ -23,6 +24,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
 )
 from graphmill_plugins.kernels.dataset._prefetch import Waiter
 from graphmill_plugins.kernels.dataset.iterators import element_fault
+from graphmill_plugins.kernels.lookup.ops import initializable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,3 +149,30 @@ class _Walk:
 
     def __exit__(self, *exception: object) -> None:
         self.scope.close()
+
+
+@dataset_kernel("InitializeTableFromDataset", async_=True, effects=("state",))
+class InitializeTableFromDatasetKernel(_WholeKernel):
+    """Fill a table from a dataset of keys and values."""
+
+    def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
+        """Fill the table."""
+        handle, dataset = inputs
+        table = initializable(ctx, handle)
+        source = dataset_of(dataset)
+        if len(source.dtypes) != 2:
+            raise InvalidArgumentError(
+                f"a table is filled from a dataset of keys and values; this one has "
+                f"{len(source.dtypes)} components"
+            )
+        elements = []
+        with _Walk(ctx, source) as walk:
+            while (element := walk.next()) is not None:
+                elements.append(element)
+        rows = zip(*elements, strict=True) if elements else ((), ())
+        table.initialize(
+            *(
+                stacked(np, list(row), (), dtype)
+                for row, dtype in zip(rows, source.dtypes, strict=True)
+            )
+        )
