@@ -1,0 +1,207 @@
+"""`Elements`: the elements of a tensor array, list or stack as one array, while it is traced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.errors import NotTraceable
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+GUARD = "all indices are in range"
+"""Key of the state for a bool: whether all indices were in range so far.
+
+The interpreter raises at an index out of range; compiled code cannot. Where the state has this key
+it is kept, so that the step can be run again by the interpreter if it does not hold at the end.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Elements of one shape, stacked along the first axis.
+
+    Attributes:
+        dtype: their type.
+        data: the array; None as long as the elements' shape is not known.
+        length: how many there are of `size`, for what grows; None for what does not.
+        size: for how many there is room; -1 where that is not known.
+        may_grow: whether elements are added at the end.
+        is_bounded: whether `size` is a bound that whoever made it gave.
+    """
+
+    dtype: np.dtype[Any]
+    data: Any
+    length: Any
+    size: int
+    may_grow: bool = False
+    is_bounded: bool = False
+
+    def __post_init__(self) -> None:
+        """Tell JAX of the class, once."""
+        _register()
+
+    def leaves(self) -> list[Any]:
+        """Return its arrays."""
+        return [leaf for leaf in (self.data, self.length) if leaf is not None]
+
+    def like(self, other: Elements) -> Elements:
+        """Return the same elements, as zeros of the other's shape if there are none yet."""
+        if self.data is not None or other.data is None:
+            return self
+        return self.filled(other.data.shape[1:])
+
+    def filled(self, shape: tuple[int, ...]) -> Elements:
+        """Return elements that are zeros of a shape.
+
+        Raises:
+            NotTraceable: it is not known how many.
+        """
+        if self.size < 0:
+            raise NotTraceable("a stack or list grows without a bound that is known")
+        zeros = jax_module().numpy.zeros((self.size, *shape), self.dtype)
+        return replace(self, data=zeros)
+
+    def reserved(self, count: int | None) -> Elements:
+        """Return an empty stack with room for `count` times as many elements as before.
+
+        With None it is not known for how many: then nothing can be pushed.
+        """
+        if self.is_bounded:
+            return self
+        return replace(self, size=-1 if count is None else count * max(self.size, 1))
+
+    def with_element(self, index: Any, value: Any, *, add: bool = False) -> Elements:
+        """Return the elements with one set, or added to."""
+        elements = self if self.data is not None else self.filled(np.shape(value))
+        self.check_shape(elements, np.shape(value))
+        lax = jax_module().lax
+        value = jax_module().numpy.asarray(value, self.dtype)
+        if add:
+            value = value + elements.element(index)
+        return replace(
+            elements, data=lax.dynamic_update_index_in_dim(elements.data, value, index, 0)
+        )
+
+    def element(self, index: Any) -> Any:
+        """Return one element.
+
+        Raises:
+            NotTraceable: there is none whose shape is known.
+        """
+        if self.data is None:
+            raise NotTraceable("an element is read before any is written")
+        lax = jax_module().lax
+        return lax.dynamic_index_in_dim(self.data, index, 0, keepdims=False)
+
+    def picked(self, indices: Any) -> Any:
+        """Return some elements, stacked."""
+        if self.data is None:
+            raise NotTraceable("elements are read before any is written")
+        if _is_all(indices, self.size):
+            return self.data
+        return jax_module().numpy.take(self.data, indices, axis=0, mode="clip")
+
+    def with_rows(self, indices: Any, rows: Any, *, add: bool = False) -> Elements:
+        """Return the elements with some set to the rows of an array, or with these added."""
+        numpy = jax_module().numpy
+        rows = numpy.asarray(rows, self.dtype)
+        elements = self if self.data is not None else self.filled(rows.shape[1:])
+        self.check_shape(elements, rows.shape[1:])
+        if _is_all(indices, self.size):
+            return replace(elements, data=elements.data + rows if add else rows)
+        place = elements.data.at[indices]
+        return replace(elements, data=place.add(rows) if add else place.set(rows))
+
+    def pushed(self, value: Any) -> Elements:
+        """Return the elements with one more at the end."""
+        if self.size < 0 and isinstance(self.length, np.integer):
+            return self._longer(value)
+        elements = self if self.data is not None else self.filled(np.shape(value))
+        return replace(elements.with_element(self.length, value), length=self.length + np.int32(1))
+
+    def popped(self) -> tuple[Any, Elements]:
+        """Return the last element, and the others."""
+        last = self.length - np.int32(1)
+        return self.element(last), replace(self, length=last)
+
+    def _longer(self, value: Any) -> Elements:
+        """Return the elements with room for one more, outside of loops."""
+        numpy = jax_module().numpy
+        row = numpy.asarray(value, self.dtype)[None]
+        if self.data is not None:
+            self.check_shape(self, row.shape[1:])
+            row = numpy.concatenate([self.data[: int(self.length)], row])
+        return replace(self, data=row, length=self.length + np.int32(1))
+
+    @staticmethod
+    def check_shape(elements: Elements, shape: tuple[int, ...]) -> None:
+        """Check that an element is of the shape that the others have.
+
+        Raises:
+            NotTraceable: it is not.
+        """
+        if tuple(elements.data.shape[1:]) != tuple(shape):
+            raise NotTraceable(
+                f"elements have shapes {tuple(elements.data.shape[1:])} and {tuple(shape)}"
+            )
+
+
+def is_gradient_of_known(key: Hashable, state: Mapping[Hashable, Any]) -> bool:
+    """Return whether a key of the state is that of gradients of something that has its state."""
+    forward = getattr(key, "forward", None)
+    return forward is not None and (forward in state or is_gradient_of_known(forward, state))
+
+
+def guard(state: dict[Hashable, Any], index: Any, size: Any) -> None:
+    """Note whether an index, or all of several, is in range."""
+    if GUARD in state:
+        numpy = jax_module().numpy
+        state[GUARD] = state[GUARD] & numpy.all((index >= 0) & (index < size))
+
+
+def _is_all(indices: Any, size: int) -> bool:
+    """Return whether indices are known to be those of all elements, in order."""
+    is_known = isinstance(indices, np.ndarray)
+    return is_known and indices.size == size and bool((indices == np.arange(size)).all())
+
+
+def is_outside(index: Any, size: int) -> bool:
+    """Return whether an index, or one of several, is known to be out of range."""
+    if not isinstance(index, (np.ndarray, np.generic)):
+        return False
+    known: Any = index
+    return not bool(np.all((known >= 0) & (known < size)))
+
+
+def known_int(value: Any, what: str) -> int:
+    """Return an integer that must be known while tracing.
+
+    Raises:
+        NotTraceable: it is not.
+    """
+    if not isinstance(value, (np.ndarray, np.generic)):
+        raise NotTraceable(f"{what} is computed in the same program")
+    return int(value)
+
+
+@cache
+def _register() -> None:
+    def flatten(value: Elements) -> tuple[tuple[Any, Any], Any]:
+        return (value.data, value.length), (
+            value.dtype,
+            value.size,
+            value.may_grow,
+            value.is_bounded,
+        )
+
+    def unflatten(fixed: Any, leaves: tuple[Any, Any]) -> Elements:
+        dtype, *others = fixed
+        return Elements(dtype, *leaves, *others)
+
+    jax_module().tree_util.register_pytree_node(Elements, flatten, unflatten)

@@ -1,0 +1,61 @@
+"""Loops and conditionals with TensorFlow's gradients: functionalised, and traced as arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.plugins.jit import tracer
+
+import graphmill
+from graphmill import proto
+from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.lowering.prune import build_client_graph
+from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.functionalize import functionalize
+
+_FOLDER = Path(__file__).parents[3] / "data" / "v1_gradients"
+_NAMES = sorted(path.stem for path in _FOLDER.glob("*.pb"))
+
+
+def load(name: str) -> tuple[bytes, dict[str, Any], list[str], list[Any]]:
+    """Return the graph, feeds, fetches and expected values of a case."""
+    with np.load(_FOLDER / f"{name}.npz") as arrays:
+        feeds = {key[5:]: arrays[key] for key in arrays if key.startswith("feed ")}
+        fetches = arrays["fetches"].tolist()
+        wanted = [arrays[f"want {index}"] for index in range(len(fetches))]
+    return (_FOLDER / f"{name}.pb").read_bytes(), feeds, fetches, wanted
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_interpreted(functionalizing: Any, name: str) -> None:
+    graph, feeds, fetches, wanted = load(name)
+    results = functionalizing.run(graph, fetches, feeds)
+    for result, expected in zip(results, wanted, strict=True):
+        np.testing.assert_allclose(result, expected, 1e-4, 1e-5)
+    assert functionalizing.records
+    assert all(record.is_functionalised for record in functionalizing.records)
+
+
+def traced(name: str) -> tuple[list[Any], list[Any]]:
+    """Return the results of the compiled graph, and what they should be."""
+    message, feeds, fetches, wanted = load(name)
+    ops = graphmill.default_host().ops
+    full = graph_from_graph_def(proto.GraphDef.FromString(message), ops)
+    client = build_client_graph(full, ops, list(feeds), fetches, []).graph
+    functionalize(client)
+    return tracer.run(client, list(feeds.values())), wanted
+
+
+@pytest.mark.parametrize("name", [name for name in _NAMES if name != "nested_grad"])
+def test_traced(name: str) -> None:
+    for result, expected in zip(*traced(name), strict=True):
+        np.testing.assert_allclose(result, expected, 1e-4, 1e-5)
+
+
+def test_a_stack_without_a_bound_is_not_traced() -> None:
+    """How often the inner loop runs depends on the counter of the outer one."""
+    with pytest.raises(NotTraceable, match="without a bound"):
+        traced("nested_grad")
