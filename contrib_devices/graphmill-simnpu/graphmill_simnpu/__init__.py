@@ -25,7 +25,8 @@ def graphmill_register_ops(ops: Any) -> None:
 @hookimpl
 def graphmill_register_kernels(kernels: Any) -> None:
     """Register the device's own kernels, and a general one for its op."""
-    kernels.add_module("graphmill_simnpu.kernels", ops=(*OWN_KERNELS, FUSED_OP))
+    kernels.add_module("graphmill_simnpu.kernels", ops=OWN_KERNELS, backend="simnpu")
+    kernels.add_module("graphmill_simnpu.fused_kernel", ops=[FUSED_OP])
 
 
 @hookimpl
@@ -34,5 +35,5 @@ def graphmill_register_devices(devices: Any) -> None:
     devices.add("SIMNPU", "graphmill_simnpu.device:SimNpuFactory", priority=20)
 
 
-OWN_KERNELS = ("MatMul", "AddV2", "Mul", "Relu")
-"""TensorFlow's ops that have a kernel for the device."""
+OWN_KERNELS = ("MatMul", "AddV2", "Mul", "Relu", FUSED_OP)
+"""Ops that have a kernel for the device."""

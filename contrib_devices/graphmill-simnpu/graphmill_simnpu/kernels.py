@@ -55,12 +55,6 @@ def mat_mul_bias_relu(xp: Any, a: Any, b: Any, bias: Any) -> Any:
     return _launch(_fused, a, b, bias)
 
 
-@kernel(FUSED_OP)
-def mat_mul_bias_relu_anywhere(xp: Any, a: Any, b: Any, bias: Any) -> Any:
-    """Compute the same on other devices, for graphs that have the op themselves."""
-    return xp.maximum(xp.matmul(a, b) + bias, 0)
-
-
 def _check_product(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> None:
     rows = a.shape[::-1] if transpose_a else a.shape
     columns = b.shape[::-1] if transpose_b else b.shape

@@ -182,10 +182,16 @@ class KernelRegistrar(_Registrar):
         declared = [kernels] if isinstance(kernels, KernelDef) else kernels_of(kernels)
         self._file(*(op for definition in declared for op in definition.ops))
 
-    def add_module(self, module: str, ops: Iterable[str]) -> None:
-        """Register a module by name; it is imported when one of `ops` is first used."""
+    def add_module(self, module: str, ops: Iterable[str], *, backend: str | None = None) -> None:
+        """Register a module by name; it is imported when one of `ops` is first used.
+
+        Args:
+            module: name of the module.
+            ops: names of the ops that it has kernels for.
+            backend: import it only for devices that accept this backend.
+        """
         names = tuple(ops)
-        self._registry.add_module(module, names, owner=self.owner)
+        self._registry.add_module(module, names, owner=self.owner, backend=backend)
         self._file(*names)
 
     def add_family(self, family: str, *modules: str, backend: str | None = None) -> None:

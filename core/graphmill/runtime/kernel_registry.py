@@ -97,9 +97,14 @@ class KernelRegistry:
                 self._add_definition(definition, owner)
             self._changed()
 
-    def add_module(self, module: str, ops: Iterable[str], owner: object = None) -> None:
-        """Register a module, by name, that is imported when one of `ops` is first looked up."""
-        lazy = _LazyModule(module, None, owner)
+    def add_module(
+        self, module: str, ops: Iterable[str], owner: object = None, backend: str | None = None
+    ) -> None:
+        """Register a module, by name, that is imported when one of `ops` is first looked up.
+
+        With `backend` it is imported only for a device that accepts that backend.
+        """
+        lazy = _LazyModule(module, backend, owner)
         with self._lock:
             for op in ops:
                 self._modules_by_op.setdefault(op, []).append(lazy)

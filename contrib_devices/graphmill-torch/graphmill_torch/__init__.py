@@ -1,0 +1,37 @@
+"""Devices of type TORCH: PyTorch, on the processor or on an accelerator that it finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmill.spi import hookimpl
+
+GRAPHMILL_SPI = ">=1.0,<2"
+
+OWN_KERNELS = {
+    "elementwise": (
+        *("Add", "AddV2", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "SquaredDifference"),
+        *("Neg", "Exp", "Log", "Sqrt", "Rsqrt", "Tanh", "Sigmoid", "Erf", "Relu", "Relu6"),
+        "ReluGrad",
+    ),
+    "products": ("MatMul", "BatchMatMulV2", "BiasAdd", "BiasAddGrad", "Softmax"),
+    "convolution": (
+        *("Conv2D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv2DBackpropFilter"),
+        *("MaxPool", "AvgPool", "FusedBatchNormV3"),
+    ),
+    "scatter": ("ScatterNd", "TensorScatterUpdate"),
+}
+"""Ops that have a kernel on PyTorch; all others run on NumPy, over the same memory on a CPU."""
+
+
+@hookimpl
+def graphmill_register_kernels(kernels: Any) -> None:
+    """Register the kernels, for devices that accept the backend "torch": they import it."""
+    for module, ops in OWN_KERNELS.items():
+        kernels.add_module(f"graphmill_torch.kernels.{module}", ops=ops, backend="torch")
+
+
+@hookimpl
+def graphmill_register_devices(devices: Any) -> None:
+    """Register the device type, after CPUs in preference: nodes go there only if they ask."""
+    devices.add("TORCH", "graphmill_torch.factory:TorchFactory", priority=30)

@@ -1,0 +1,151 @@
+"""`TorchArray`: a PyTorch tensor that says its element type as NumPy does.
+
+graphmill's executors check the element types of what kernels give, and kernels of others compute
+with NumPy. On a CPU both see the same memory; on an accelerator what NumPy computes is copied.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import torch
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+_BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
+_TO_TORCH: Final = {
+    np.dtype(name): getattr(torch, name)
+    for name in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128"),
+    )
+} | {_BFLOAT16: torch.bfloat16}
+_TO_NUMPY: Final = {value: key for key, value in _TO_TORCH.items()}
+
+
+class TorchArray(NDArrayOperatorsMixin):
+    """A value of a device.
+
+    Attributes:
+        tensor: the PyTorch tensor.
+        dtype: its element type as NumPy knows it.
+    """
+
+    __slots__ = ("dtype", "tensor")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+        self.dtype = _TO_NUMPY[tensor.dtype]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return tuple(self.tensor.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The rank."""
+        return self.tensor.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.tensor.numel()
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self.tensor.nbytes
+
+    def numpy(self) -> Any:
+        """Return the values as NumPy array; a view of the memory where it is the host's."""
+        tensor = self.tensor.detach().resolve_conj().resolve_neg().cpu()
+        if tensor.dtype is torch.bfloat16:
+            return tensor.view(torch.int16).numpy().view(_BFLOAT16)
+        return tensor.numpy()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        return _wrapped_like(self, getattr(ufunc, method)(*opened(inputs), **opened(keywords)))
+
+    def __array_function__(self, function: Any, _: Any, args: Any, keywords: Any) -> Any:
+        return _wrapped_like(self, function(*opened(args), **opened(keywords)))
+
+    def __getitem__(self, index: Any) -> Any:
+        return _wrapped_like(self, self.numpy()[opened(index)])
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self.numpy(), name)
+        if not callable(found):
+            return _wrapped_like(self, found)
+        return lambda *args, **kw: _wrapped_like(self, found(*opened(args), **opened(kw)))
+
+    def __bool__(self) -> bool:
+        return bool(self.tensor)
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+    def __iter__(self) -> Any:
+        return iter([self[index] for index in range(len(self))])
+
+    def __int__(self) -> int:
+        return int(self.tensor)
+
+    def __index__(self) -> int:
+        return int(self.tensor)
+
+    def __float__(self) -> float:
+        return float(self.tensor)
+
+
+def is_known(dtype: Any) -> bool:
+    """Return whether PyTorch has an element type."""
+    return dtype in _TO_TORCH
+
+
+def from_numpy(value: Any, where: torch.device) -> Any:
+    """Return a host value as value of a device; element types that PyTorch lacks stay as they are.
+
+    The memory is shared where it can be: the caller copies first if somebody else may write to it.
+    """
+    array = np.asarray(value)
+    if array.dtype not in _TO_TORCH:
+        return value
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = array.copy()
+    if array.dtype == _BFLOAT16:
+        return TorchArray(torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).to(where))
+    return TorchArray(torch.from_numpy(array).to(where))
+
+
+def torch_dtype(dtype: Any) -> torch.dtype:
+    """Return PyTorch's element type for NumPy's."""
+    return _TO_TORCH[np.dtype(dtype)]
+
+
+def opened(value: Any) -> Any:
+    """Return a value with NumPy arrays in place of those of devices."""
+    if isinstance(value, TorchArray):
+        return value.numpy()
+    if type(value) in (list, tuple):
+        return type(value)(opened(item) for item in value)
+    if type(value) is dict:
+        return {key: opened(item) for key, item in value.items()}
+    return value
+
+
+def wrapped(value: Any, where: torch.device) -> Any:
+    """Return a result with values of a device in place of NumPy arrays."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return from_numpy(value, where)
+    if isinstance(value, (list, tuple)):
+        made = [wrapped(item, where) for item in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
+
+
+def _wrapped_like(array: TorchArray, value: Any) -> Any:
+    return wrapped(value, array.tensor.device)

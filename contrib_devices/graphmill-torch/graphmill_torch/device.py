@@ -1,0 +1,136 @@
+"""`TorchDevice`: one of PyTorch's devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import array_api_compat.torch as xp
+import numpy as np
+import torch
+
+from graphmill.spi import Device, DeviceAttributes, errors
+from graphmill_torch.array import TorchArray, from_numpy, opened, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.spi import OpKernel
+
+_HOST_MEMORY = 16 << 30  # what it says of a CPU's; nothing enforces it
+
+
+class TorchDevice(Device):
+    """One device of PyTorch.
+
+    Its own kernels compute with PyTorch through `array_api_compat`; all others with NumPy, on the
+    same memory if PyTorch computes on the CPU.
+
+    Attributes:
+        where: the device as PyTorch knows it.
+    """
+
+    backends = ("torch", "numpy")
+
+    def __init__(self, attributes: DeviceAttributes, where: torch.device) -> None:
+        super().__init__(attributes)
+        self.where = where
+
+    def namespace(self, backend: str) -> Any:
+        """Return PyTorch's functions as the array API has them; general kernels take NumPy's."""
+        if backend not in self.backends:
+            raise errors.InvalidArgumentError(f"{self.name} runs {self.backends}, not {backend!r}")
+        return np
+
+    def to_device(self, value: Any) -> Any:
+        """Return a copy of a host value."""
+        return from_numpy(np.array(opened(value)), self.where)
+
+    def to_host(self, value: Any) -> Any:
+        """Return a copy of a value; waits until it is computed."""
+        return np.array(opened(value))[()]
+
+    def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
+        """Return what opens the values that a kernel is given, and wraps what it gives."""
+        compute, declared = kernel.compute, kernel.definition
+        if declared.host or declared.stateful:
+            return compute
+        if declared.backend == "torch":
+            return _on_torch(compute, self.where)
+        if declared.host_memory:
+            return lambda *inputs: compute(*opened(inputs))
+        where = self.where
+        return lambda *inputs: wrapped(compute(*opened(inputs)), where)
+
+    def sync(self) -> None:
+        """Wait until all that was started is done."""
+        if self.where.type == "cuda":
+            torch.cuda.synchronize(self.where)
+        elif self.where.type == "mps":
+            torch.mps.synchronize()
+
+
+def make_devices(count: int, name_prefix: str) -> list[TorchDevice]:
+    """Return devices: PyTorch's accelerators, or its CPU.
+
+    Raises:
+        InvalidArgumentError: more accelerators are asked for than PyTorch has.
+    """
+    return [
+        TorchDevice(
+            DeviceAttributes(
+                f"{name_prefix}/device:TORCH:{index}",
+                "TORCH",
+                _memory_of(place),
+                physical_device_desc=str(place),
+            ),
+            place,
+        )
+        for index, place in enumerate(_places(count))
+    ]
+
+
+def _places(count: int) -> list[torch.device]:
+    if torch.cuda.is_available():
+        if count > torch.cuda.device_count():
+            raise errors.InvalidArgumentError(
+                f"device_count asks for {count} devices of type TORCH, PyTorch has "
+                f"{torch.cuda.device_count()}"
+            )
+        return [torch.device("cuda", index) for index in range(count)]
+    if torch.backends.mps.is_available():
+        return [torch.device("mps")] * count
+    return [torch.device("cpu")] * count
+
+
+def _memory_of(place: torch.device) -> int:
+    if place.type != "cuda":
+        return _HOST_MEMORY
+    total: int = torch.cuda.get_device_properties(place).total_memory
+    return total
+
+
+def _on_torch(compute: Callable[..., Any], where: torch.device) -> Callable[..., Any]:
+    """Return a kernel of this package as function of values; it is given `xp` for the namespace."""
+    inner: Any = getattr(compute, "func", compute)
+    keywords = getattr(compute, "keywords", {})
+
+    def call(*inputs: Any) -> Any:
+        try:
+            with torch.no_grad():
+                result = inner(xp, *[_tensor(value, where) for value in inputs], **keywords)
+        except torch.OutOfMemoryError as error:
+            raise errors.ResourceExhaustedError(f"{where} is out of memory: {error}") from error
+        except RuntimeError as error:  # what PyTorch raises for shapes that do not fit
+            raise errors.InvalidArgumentError(str(error)) from error
+        if isinstance(result, torch.Tensor):
+            return TorchArray(result)
+        return tuple(TorchArray(item) for item in result)
+
+    return call
+
+
+def _tensor(value: Any, where: torch.device) -> Any:
+    """Return PyTorch's tensor for a value; what control flow made is still NumPy's."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = from_numpy(value, where)
+    return value.tensor if isinstance(value, TorchArray) else value

@@ -1,0 +1,37 @@
+"""`TorchFactory`: imports PyTorch only for sessions that ask for one of its devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.spi import DeviceFactory, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.spi import Device
+
+
+class TorchFactory(DeviceFactory):
+    """Makes as many devices as `device_count["TORCH"]` says; none if it does not say.
+
+    They are PyTorch's accelerators if there are any (CUDA, ROCm, MPS), else its CPU.
+    """
+
+    def create_devices(self, config: Any, name_prefix: str) -> Sequence[Device]:
+        """Return the devices of a session.
+
+        Raises:
+            FailedPreconditionError: PyTorch cannot be imported.
+            InvalidArgumentError: more accelerators are asked for than PyTorch has.
+        """
+        count = config.device_count.get("TORCH", 0)
+        if not count:
+            return []
+        try:
+            from graphmill_torch.device import make_devices
+        except ImportError as error:
+            raise errors.FailedPreconditionError(
+                f"PyTorch cannot be imported ({error}); install it with pip install torch"
+            ) from error
+        return make_devices(count, name_prefix)

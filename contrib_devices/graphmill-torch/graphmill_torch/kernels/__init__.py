@@ -1,0 +1,1 @@
+"""Kernels on PyTorch, a module for each kind of op."""

@@ -1,0 +1,262 @@
+"""Convolution, pooling and batch normalisation, by PyTorch's own functions.
+
+Semantics: `tensorflow/core/kernels/conv_ops.cc`, `maxpooling_op.cc`, `fused_batch_norm_op.cc`.
+PyTorch has channels second and pads alike on both sides; here channels may be last, and SAME pads
+one more at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from graphmill.spi import errors, kernel
+from graphmill_torch.kernels.elementwise import FLOATS
+
+_T = {"T": FLOATS}
+
+
+def channels_second(x: Any, data_format: str) -> Any:
+    """Return a batch of pictures with the channels second."""
+    return x if data_format == "NCHW" else x.permute(0, 3, 1, 2)
+
+
+def channels_back(x: Any, data_format: str) -> Any:
+    """Return it as it was."""
+    return x if data_format == "NCHW" else x.permute(0, 2, 3, 1)
+
+
+def spatial(values: Any, data_format: str) -> tuple[int, int]:
+    """Return the two spatial ones of four attrs."""
+    start = 2 if data_format == "NCHW" else 1
+    return values[start], values[start + 1]
+
+
+def pads(
+    sizes: Any, taps: Any, strides: Any, dilations: Any, padding: str, explicit: Any, layout: str
+) -> list[tuple[int, int]]:
+    """Return what is padded before and after, for height and width."""
+    if padding == "VALID":
+        return [(0, 0), (0, 0)]
+    if padding == "EXPLICIT":
+        start = 4 if layout == "NCHW" else 2
+        return [(explicit[start], explicit[start + 1]), (explicit[start + 2], explicit[start + 3])]
+    found = []
+    for size, tap, stride, dilation in zip(sizes, taps, strides, dilations, strict=True):
+        extent = (tap - 1) * dilation + 1
+        total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+        found.append((total // 2, total - total // 2))
+    return found
+
+
+def padded(x: Any, around: list[tuple[int, int]], value: float = 0.0) -> Any:
+    """Return a batch with channels second, padded."""
+    (top, bottom), (left, right) = around
+    if not any((top, bottom, left, right)):
+        return x
+    return functional.pad(x, (left, right, top, bottom), value=value)
+
+
+class _Geometry:
+    """What the three convolution ops share: strides, dilations, padding."""
+
+    def __init__(
+        self, x_shape: Any, w_shape: Any, strides: Any, dilations: Any, padding: str, explicit: Any,
+        layout: str,
+    ) -> None:  # fmt: skip
+        channel = 1 if layout == "NCHW" else 3
+        if strides[0] != 1 or strides[channel] != 1 or dilations[0] != 1 or dilations[channel] != 1:
+            raise errors.UnimplementedError(
+                "strides and dilations over the batch and the channels are not supported"
+            )
+        self.strides = spatial(strides, layout)
+        self.dilations = spatial(dilations, layout)
+        self.sizes = spatial(x_shape, layout)
+        self.channels = x_shape[channel]
+        if len(x_shape) != 4 or len(w_shape) != 4:
+            raise ValueError(f"input and filter must be 4-dimensional: {x_shape}, {w_shape}")
+        if not w_shape[2] or self.channels % w_shape[2]:
+            raise ValueError(
+                f"input depth must be evenly divisible by filter depth: {self.channels} vs "
+                f"{w_shape[2]}"
+            )
+        self.groups = self.channels // w_shape[2]
+        self.pads = pads(
+            self.sizes, w_shape[:2], self.strides, self.dilations, padding, explicit, layout
+        )
+
+
+@kernel("Conv2D", backend="torch", types=_T)
+def conv2d(
+    xp: Any, input: Any, filter: Any, *, strides: Any, padding: str, explicit_paddings: Any,  # noqa: A002
+    data_format: str, dilations: Any,
+) -> Any:  # fmt: skip
+    """Convolve pictures."""
+    del xp
+    shape = tuple(input.shape)
+    made = _Geometry(
+        shape, tuple(filter.shape), strides, dilations, padding, explicit_paddings, data_format
+    )
+    x = padded(channels_second(input, data_format), made.pads)
+    w = filter.permute(3, 2, 0, 1)
+    extents = [
+        (tap - 1) * apart + 1 for tap, apart in zip(w.shape[2:], made.dilations, strict=True)
+    ]
+    sizes = [
+        max((size - extent) // step + 1, 0)
+        for size, extent, step in zip(x.shape[2:], extents, made.strides, strict=True)
+    ]
+    if not all((*sizes, x.shape[0], w.shape[0])):  # no output: PyTorch would refuse it
+        return channels_back(x.new_zeros(x.shape[0], w.shape[0], *sizes), data_format)
+    y = functional.conv2d(x, w, None, made.strides, 0, made.dilations, made.groups)
+    return channels_back(y, data_format)
+
+
+@kernel("DepthwiseConv2dNative", backend="torch", types=_T)
+def depthwise_conv2d(
+    xp: Any, input: Any, filter: Any, *, strides: Any, padding: str, explicit_paddings: Any,  # noqa: A002
+    data_format: str, dilations: Any,
+) -> Any:  # fmt: skip
+    """Convolve each channel by itself."""
+    del xp
+    height, width, channels, multiplier = filter.shape
+    step, apart = spatial(strides, data_format), spatial(dilations, data_format)
+    if input.shape[1 if data_format == "NCHW" else 3] != channels:
+        raise ValueError(
+            f"input and filter must have the same depth: {tuple(input.shape)}, "
+            f"{tuple(filter.shape)}"
+        )
+    sizes = spatial(input.shape, data_format)
+    around = pads(sizes, (height, width), step, apart, padding, explicit_paddings, data_format)
+    x = padded(channels_second(input, data_format), around)
+    w = filter.permute(2, 3, 0, 1).reshape(channels * multiplier, 1, height, width)
+    y = functional.conv2d(x, w, None, step, 0, apart, channels)
+    return channels_back(y, data_format)
+
+
+def _gradients(made: _Geometry, x: Any, w: Any, dy: Any, wanted: tuple[bool, bool]) -> Any:
+    """Return the gradients of input (padded) and filter, both in PyTorch's layout."""
+    return torch.ops.aten.convolution_backward(
+        dy, x, w, None, made.strides, (0, 0), made.dilations, False, (0, 0), made.groups,
+        (*wanted, False),
+    )  # fmt: skip
+
+
+@kernel("Conv2DBackpropInput", backend="torch", types=_T, static=("input_sizes",))
+def conv2d_backprop_input(
+    xp: Any, input_sizes: Any, filter: Any, out_backprop: Any, *, strides: Any, padding: str,  # noqa: A002
+    explicit_paddings: Any, data_format: str, dilations: Any,
+) -> Any:  # fmt: skip
+    """Give the gradient of the input of a convolution."""
+    del xp
+    shape = tuple(int(size) for size in input_sizes)
+    if len(shape) == 2:
+        batch = (out_backprop.shape[0],)
+        depth = (filter.shape[2],)
+        shape = batch + (depth + shape if data_format == "NCHW" else shape + depth)
+    made = _Geometry(
+        shape, tuple(filter.shape), strides, dilations, padding, explicit_paddings, data_format
+    )
+    (top, bottom), (left, right) = made.pads
+    height, width = made.sizes
+    x = filter.new_zeros(shape[0], made.channels, height + top + bottom, width + left + right)
+    dy = channels_second(out_backprop, data_format)
+    dx = _gradients(made, x, filter.permute(3, 2, 0, 1), dy, (True, False))[0]
+    dx = dx[:, :, top : top + height, left : left + width]
+    return channels_back(dx, data_format).contiguous()
+
+
+@kernel("Conv2DBackpropFilter", backend="torch", types=_T, static=("filter_sizes",))
+def conv2d_backprop_filter(
+    xp: Any, input: Any, filter_sizes: Any, out_backprop: Any, *, strides: Any, padding: str,  # noqa: A002
+    explicit_paddings: Any, data_format: str, dilations: Any,
+) -> Any:  # fmt: skip
+    """Give the gradient of the filter of a convolution."""
+    del xp
+    shape = tuple(int(size) for size in filter_sizes)
+    made = _Geometry(
+        tuple(input.shape), shape, strides, dilations, padding, explicit_paddings, data_format
+    )
+    x = padded(channels_second(input, data_format), made.pads)
+    w = input.new_zeros(shape).permute(3, 2, 0, 1)
+    dy = channels_second(out_backprop, data_format)
+    return _gradients(made, x, w, dy, (False, True))[1].permute(2, 3, 1, 0).contiguous()
+
+
+@kernel("MaxPool", backend="torch", types=_T)
+def max_pool(
+    xp: Any, input: Any, *, ksize: Any, strides: Any, padding: str, explicit_paddings: Any,  # noqa: A002
+    data_format: str,
+) -> Any:  # fmt: skip
+    """Give the largest value of each window."""
+    del xp
+    taps, step = _windows(input, ksize, strides, data_format)
+    sizes = spatial(input.shape, data_format)
+    around = pads(sizes, taps, step, (1, 1), padding, explicit_paddings, data_format)
+    x = padded(channels_second(input, data_format), around, float("-inf"))
+    return channels_back(functional.max_pool2d(x, taps, step), data_format)
+
+
+@kernel("AvgPool", backend="torch", types=_T)
+def avg_pool(
+    xp: Any, value: Any, *, ksize: Any, strides: Any, padding: str, data_format: str
+) -> Any:
+    """Give the mean of each window, padding not counted."""
+    del xp
+    taps, step = _windows(value, ksize, strides, data_format)
+    sizes = spatial(value.shape, data_format)
+    around = pads(sizes, taps, step, (1, 1), padding, (), data_format)
+    x = channels_second(value, data_format)
+    total = functional.avg_pool2d(padded(x, around), taps, step)
+    if padding != "SAME":
+        return channels_back(total, data_format)
+    share = functional.avg_pool2d(padded(torch.ones_like(x), around), taps, step)
+    return channels_back(total / share, data_format)
+
+
+def _windows(x: Any, ksize: Any, strides: Any, layout: str) -> tuple[Any, Any]:
+    if x.ndim != 4:
+        raise ValueError(f"tensor_in must be 4-dimensional, got {tuple(x.shape)}")
+    if ksize[0] != 1 or ksize[1 if layout == "NCHW" else 3] != 1:
+        raise ValueError("Pooling is not supported over the batch or the channels")
+    return spatial(ksize, layout), spatial(strides, layout)
+
+
+@kernel("FusedBatchNormV3", backend="torch", types={"T": FLOATS[:1], "U": FLOATS[:1]})
+def fused_batch_norm(
+    xp: Any, x: Any, scale: Any, offset: Any, mean: Any, variance: Any, *, epsilon: float,
+    exponential_avg_factor: float, data_format: str, is_training: bool,
+) -> Any:  # fmt: skip
+    """Normalise each channel, by statistics of the batch or given ones."""
+    del xp
+    if x.ndim not in (4, 5):
+        raise ValueError(f"input must be 4-dimensional, got {tuple(x.shape)}")
+    axis = 1 if data_format.startswith("NC") else x.ndim - 1
+    if any(tuple(given.shape) != (x.shape[axis],) for given in (scale, offset)):
+        raise ValueError(f"scale and offset must have {x.shape[axis]} elements")
+    around = tuple(i for i in range(x.ndim) if i != axis)
+    form = [-1 if i == axis else 1 for i in range(x.ndim)]
+    batch_mean, batch_variance = mean, variance
+    if is_training:
+        batch_mean = x.mean(around)
+        batch_variance = x.var(around, correction=0)
+    factor = scale * torch.rsqrt(batch_variance + epsilon)
+    y = x * factor.reshape(form) + (offset - batch_mean * factor).reshape(form)
+    if not is_training:
+        return y, mean, variance, mean, variance, _nothing(x)
+    count = x.numel() // x.shape[axis]
+    running = batch_variance * (count / max(count - 1, 1))
+    mixed = (batch_mean, running)
+    if exponential_avg_factor != 1.0:
+        share = exponential_avg_factor
+        mixed = (
+            mean * (1 - share) + batch_mean * share,
+            variance * (1 - share) + running * share,
+        )
+    return y, *mixed, batch_mean, batch_variance, _nothing(x)
+
+
+def _nothing(x: Any) -> Any:
+    return x.new_zeros(0 if x.ndim == 4 else ())

@@ -1,0 +1,55 @@
+"""Scatters, by PyTorch's `index_put`.
+
+Semantics: `tensorflow/core/kernels/scatter_nd_op.cc`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from graphmill.spi import errors, kernel
+from graphmill_torch.kernels.elementwise import FLOATS
+
+_INDEX = {"T": FLOATS}
+
+
+@kernel("ScatterNd", backend="torch", types=_INDEX, static=("shape",))
+def scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any) -> Any:
+    """Add updates into zeros."""
+    del xp
+    zeros = updates.new_zeros(tuple(int(size) for size in shape))
+    return _put(zeros, indices, updates, accumulate=True)
+
+
+@kernel("TensorScatterUpdate", backend="torch", types=_INDEX)
+def tensor_scatter_update(xp: Any, tensor: Any, indices: Any, updates: Any) -> Any:
+    """Put updates into a copy."""
+    del xp
+    return _put(tensor.clone(), indices, updates, accumulate=False)
+
+
+def _put(target: Any, indices: Any, updates: Any, *, accumulate: bool) -> Any:
+    depth = indices.shape[-1] if indices.ndim else 0
+    if indices.ndim < 1 or depth > target.ndim:
+        raise errors.InvalidArgumentError(
+            f"indices of shape {tuple(indices.shape)} do not fit a tensor of {tuple(target.shape)}"
+        )
+    expected = (*indices.shape[:-1], *target.shape[depth:])
+    if tuple(updates.shape) != expected:
+        raise errors.InvalidArgumentError(
+            f"Must have updates.shape = indices.shape[:batch_dim] + shape[num_index_dims:], got "
+            f"updates.shape: {tuple(updates.shape)}, expected {expected}"
+        )
+    where = indices.to(torch.int64)
+    limits = torch.tensor(target.shape[:depth], device=where.device)
+    if bool(((where < 0) | (where >= limits)).any()):
+        raise errors.InvalidArgumentError(
+            f"indices are out of bounds: they must lie in {tuple(target.shape[:depth])}"
+        )
+    if not depth:
+        return target + updates.sum(tuple(range(indices.ndim - 1))) if accumulate else updates
+    flat = tuple(where.reshape(-1, depth).T)
+    values = updates.reshape(-1, *target.shape[depth:])
+    return target.index_put(flat, values, accumulate=accumulate)

@@ -1,0 +1,51 @@
+"""PyTorch as a device passes the suites, and runs whole models right."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from graphmill.testing.conformance import DeviceTests, KernelTests
+from graphmill.testing.model_case import ModelCase
+
+DEVICE = "/device:TORCH:0"
+MODELS = os.environ.get("GRAPHMILL_BENCH_MODELS", "")
+CASES = ["mobilenet_v2_b1", "resnet50_b1", "inception_v3_b1", "bert_encoder"]
+CASES += ["cnn_train_step", "mlp_train_step"]
+
+
+class TestTorch(DeviceTests):
+    device = DEVICE
+
+
+class TestTorchKernels(KernelTests):
+    device = DEVICE
+    families = ("array", "math", "nn")
+    exclude: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("StridedSliceAssign", "ResourceStridedSliceAssign"),
+        "parts of variables are assigned by NumPy's or JAX's own means",
+    )
+
+
+@pytest.mark.skipif(not MODELS, reason="GRAPHMILL_BENCH_MODELS is not set")
+@pytest.mark.parametrize("name", CASES)
+def test_whole_models_are_right(name: str, tmp_path, graphmill_host) -> None:
+    from graphmill import proto
+    from graphmill.session.session import Session
+
+    case = ModelCase(Path(MODELS) / name, tmp_path)
+    graph = proto.GraphDef()
+    graph.ParseFromString((Path(MODELS) / name / "graph.pb").read_bytes())
+    for node in graph.node:
+        node.device = DEVICE
+    config = proto.ConfigProto(device_count={"TORCH": 1}, allow_soft_placement=True)
+    with Session(graph=graph, host=graphmill_host, config=config) as session:
+        for run in case.spec.get("init") or ():
+            session.run([], targets=run["targets"])
+        for step in range(min(case.steps, 3)):
+            assert case.run_step(session, step).problem == "", f"step {step}"
