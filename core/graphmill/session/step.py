@@ -16,6 +16,7 @@ from graphmill.errors import (
     InternalError,
     InvalidArgumentError,
     OpError,
+    ResourceExhaustedError,
 )
 from graphmill.plugin.step_observers import StepInfo
 from graphmill.runtime.call_frame import CallFrame
@@ -34,6 +35,7 @@ from graphmill.session.step_ids import next_step_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphmill.lowering.partitions import PerPartition
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys
     from graphmill.typing import Value
@@ -122,13 +124,19 @@ def run_step_with_options(
 def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
     executors.step_count += 1
     executors.last_step = args.step_id
+    if 0 < executors.hot_at <= executors.step_count:
+        executors.hot_at = -1
+        session.hot_steps.build_later(executors)
+    items = executors.items
+    if args.stats_collector is None:
+        items = executors.hot_items or items
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
         with np.errstate(all="ignore"):
-            if len(executors.items) == 1:
-                executors.items[0].executor.run(args)
+            if len(items) == 1:
+                items[0].executor.run(args)
             else:
-                _run_partitions(executors, args)
+                _run_partitions(items, args)
     except OpError:
         raise
     except KeyboardInterrupt:
@@ -136,7 +144,7 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
         args.start_cancel(CancelledError("the step was interrupted"))
         raise
     except Exception as error:
-        kinds = ", ".join(sorted({type(item.executor).__name__ for item in executors.items}))
+        kinds = ", ".join(sorted({type(item.executor).__name__ for item in items}))
         raise InternalError(
             f"the executor ({kinds}) failed: {type(error).__name__}: {error}"
         ) from error
@@ -147,10 +155,10 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
             session.devices.clear_containers([container.name])
 
 
-def _run_partitions(executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
+def _run_partitions(items: Sequence[PerPartition], args: ExecutorArgs) -> None:
     args.rendezvous = IntraProcessRendezvous()
-    barrier = ExecutorBarrier(len(executors.items), args)
-    for item in executors.items:
+    barrier = ExecutorBarrier(len(items), args)
+    for item in items:
         item.executor.run_async(args, barrier.partition_done)
     with StuckWatch(args):
         args.runner.run_until(lambda: barrier.is_done)
@@ -178,9 +186,19 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
         else:
             holders = _holders(value)  # before the call, which holds it too
             if not _is_exclusive(value, holders):
-                value = value.copy()
+                value = _copied(value, executors.fetches[index])
         results.append(value)
     return results
+
+
+def _copied(value: np.ndarray[Any, Any], fetch: str) -> np.ndarray[Any, Any]:
+    """Return a copy; a view may be of a tensor that is larger than all memory."""
+    try:
+        return value.copy()
+    except MemoryError as error:
+        raise ResourceExhaustedError(
+            f"out of memory for the value of fetch '{fetch}': {error}"
+        ) from error
 
 
 def _is_exclusive(value: np.ndarray[Any, Any], holders: tuple[int, int]) -> bool:

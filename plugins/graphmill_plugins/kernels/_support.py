@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.typing import ArrayNamespace, Value
 
+_MOST_COUNTED = 2**63 - 1
+_MOST_ELEMENTS = 2**40  # of one byte already a terabyte: no machine that we run on has it
 INT32_MAX = int(np.iinfo(np.int32).max)
 
 
@@ -48,9 +51,30 @@ def object_array(value: Value) -> Value:
 
 
 def to_ints(vector: Value) -> tuple[int, ...]:
-    """Return a concrete integer vector (or scalar: one element) as Python integers."""
+    """Return a concrete integer vector (or scalar: one element) as Python integers.
+
+    Raises:
+        InvalidArgumentError: it has more axes.
+    """
+    if vector.ndim > 1:
+        raise InvalidArgumentError(
+            f"expected a scalar or a vector of integers, got shape {shape_text(vector.shape)}"
+        )
     values = vector.tolist()
     return tuple(values) if isinstance(values, list) else (values,)
+
+
+def scalar_int(name: str, value: Value) -> int:
+    """Return the integer in a concrete scalar input.
+
+    Raises:
+        InvalidArgumentError: it is no scalar.
+    """
+    if np.ndim(value):
+        raise InvalidArgumentError(
+            f"{name} must be a scalar, got shape {shape_text(np.shape(value))}"
+        )
+    return int(value)
 
 
 def checked_axis(axis: int, rank: int, what: str = "axis") -> int:
@@ -88,6 +112,24 @@ def checked_shape(vector: Value, what: str = "shape") -> tuple[int, ...]:
     if sizes and min(sizes) < 0:
         raise InvalidArgumentError(f"{what} {list(sizes)} has a negative size")
     return sizes
+
+
+def check_size(shape: Sequence[int], what: str = "the output") -> None:
+    """Check that a tensor of a shape can be made at all, before anything is allocated for it.
+
+    Raises:
+        InvalidArgumentError: its elements cannot be counted in 64 bits, as TensorFlow says.
+        ResourceExhaustedError: they do not fit in any memory.
+    """
+    count = math.prod(shape)
+    if count > _MOST_COUNTED:
+        raise InvalidArgumentError(
+            f"{what} of shape {list(shape)} has more elements than 64 bits can count"
+        )
+    if count > _MOST_ELEMENTS:
+        raise ResourceExhaustedError(
+            f"{what} of shape {list(shape)} has {count} elements, more than fit in memory"
+        )
 
 
 def is_numpy(xp: ArrayNamespace) -> bool:

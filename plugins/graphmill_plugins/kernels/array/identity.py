@@ -9,7 +9,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, checked_shape, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +80,8 @@ def placeholder(ctx: Any, *, dtype: np.dtype[Any], shape: Shape) -> Value:
 @kernel("Empty", static=("shape",))
 def empty(xp: ArrayNamespace, shape: Value, *, dtype: np.dtype[Any]) -> Value:
     """Make a tensor of zeros (empty strings); contents are unspecified unless `init` is set."""
+    sizes = checked_shape(shape)
+    check_size(sizes)
     if dtype.kind == "O":
-        return np.full(shape.tolist(), b"", object)
-    return xp.zeros(shape.tolist(), dtype)
+        return np.full(sizes, b"", object)
+    return xp.zeros(sizes, dtype)

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -35,6 +36,7 @@ def output_size(size: Value) -> tuple[int, int]:
         raise errors.InvalidArgumentError(
             f"output dimensions must be positive, got {height} x {width}"
         )
+    check_size((height, width))
     return height, width
 
 

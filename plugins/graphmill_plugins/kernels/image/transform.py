@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -92,6 +92,7 @@ def _check(images: Value, transforms: Value, output_shape: Value) -> tuple[int, 
     height, width = output_shape.tolist()
     if height <= 0 or width <= 0:
         raise InvalidArgumentError(f"output dimensions must be positive, got {height} x {width}")
+    check_size((height, width))
     return height, width
 
 

@@ -55,6 +55,11 @@ def _cholesky_one_by_one(x: Value) -> Value:
 def cholesky_grad(xp: ArrayNamespace, factor: Value, grad: Value) -> Value:
     """Compute the gradient of a Cholesky factorisation, as a symmetric matrix."""
     check_square(factor)
+    if grad.shape != factor.shape:
+        raise InvalidArgumentError(
+            f"the gradient must have the factor's shape {shape_text(factor.shape)}, got "
+            f"{shape_text(grad.shape)}"
+        )
     # S = L^-T Φ(Lᵀ grad) L^-1, Φ the lower triangle with half of the diagonal.
     product = xp.matmul(adjoint_of(xp, factor), xp.tril(grad))
     size = factor.shape[-1]

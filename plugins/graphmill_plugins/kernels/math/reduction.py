@@ -37,7 +37,8 @@ def _axes(indices: Value, rank: int) -> tuple[int, ...]:
     Raises:
         InvalidArgumentError: an axis is out of range or stands there twice.
     """
-    axes = indices.tolist()
+    # Also a matrix of axes is taken, as by TensorFlow's kernels.
+    axes = indices.tolist() if indices.ndim < 2 else indices.reshape(-1).tolist()
     if type(axes) is int:
         axes = [axes]
     if len(axes) == 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -38,6 +38,7 @@ def range_(
         relation = "start <= limit when delta > 0" if step > 0 else "start >= limit when delta < 0"
         raise InvalidArgumentError(f"Requires {relation}: {first}/{last}")
     if Tidx.kind in "iu":
+        check_size((-(-abs(last - first) // abs(step)),))
         return np.arange(first, last, step, dtype=Tidx)
     return _accumulated(start.reshape(()), limit.reshape(()), delta.reshape(()), Tidx)
 
@@ -47,6 +48,7 @@ def _accumulated(start: Value, limit: Value, delta: Value, dtype: np.dtype[Any])
     steps = abs((limit - start) / delta)
     if not np.isfinite(steps):
         raise InvalidArgumentError(f"Requires ((limit - start) / delta) to be finite, got {steps}")
+    check_size((math.ceil(steps),))
     terms = np.full(math.ceil(steps), delta, dtype)
     terms[:1] = start
     return np.add.accumulate(terms, 0, dtype)
@@ -66,6 +68,7 @@ def lin_space(
     count = num.item()
     if count <= 0:
         raise InvalidArgumentError(f"Requires num > 0: {count}")
+    check_size((count,))
     first, last = start.reshape(()), stop.reshape(())
     if count == 1:
         return np.full(1, first, T)

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import scalar_int
 from graphmill_plugins.kernels.nn.conv import widen
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def in_top_k(predictions: Any, targets: Any, k: int) -> Value:
 @kernel("InTopKV2", host=True)
 def in_top_k_v2(xp: ArrayNamespace, predictions: Value, targets: Value, k: Value) -> Value:
     """Return whether targets are in the top `k`, which is an input."""
-    return in_top_k(xp.asarray(predictions), xp.asarray(targets), int(k))
+    return in_top_k(xp.asarray(predictions), xp.asarray(targets), scalar_int("k", k))
 
 
 @kernel("InTopK", host=True)

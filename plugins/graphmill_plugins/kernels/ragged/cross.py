@@ -13,9 +13,11 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.ragged._ragged import check_splits, splits_of
 from graphmill_plugins.kernels.sparse.cross import (
-    check_rows,
+    Column,
+    crossed,
     crossed_hash,
     dense_column,
     feature_text,
@@ -24,13 +26,15 @@ from graphmill_plugins.kernels.sparse.cross import (
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
-    from graphmill_plugins.kernels.sparse.cross import Column
 
 
 def _ragged_column(values: Value, splits: Value) -> Column:
+    if values.ndim != 1:
+        raise InvalidArgumentError(f"ragged values must be a vector, got rank {values.ndim}")
     check_splits(splits, len(values))
     items, bounds = values.tolist(), splits.tolist()
-    return [items[start:stop] for start, stop in itertools.pairwise(bounds)]
+    rows = {row: items[start:stop] for row, (start, stop) in enumerate(itertools.pairwise(bounds))}
+    return Column(len(rows), rows)
 
 
 @kernel("RaggedCross", host=True)
@@ -72,12 +76,11 @@ def ragged_cross(
     rows = [column for column in columns if column is not None]
     if len(rows) != total or not rows:
         raise InvalidArgumentError(f"input_order {input_order!r} does not fit the inputs")
-    out: list[Any] = []
-    lengths = []
-    for row in range(check_rows(rows)):
-        crossed = list(itertools.product(*(column[row] for column in rows)))
-        lengths.append(len(crossed))
-        out += crossed
+    count, found = crossed(rows)
+    check_size((count + 1,), "the row splits")
+    lengths = np.zeros(count, np.int64)
+    lengths[list(found)] = [len(made) for made in found.values()]
+    out = [features for made in found.values() for features in made]
     splits = splits_of(lengths, out_row_splits_type)
     if hashed_output:
         hashes = [crossed_hash(features, hash_key, num_buckets) for features in out]

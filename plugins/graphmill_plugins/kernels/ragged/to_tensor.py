@@ -5,14 +5,13 @@ Semantics: tensorflow/core/kernels/ragged_tensor_to_tensor_op.cc.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import object_array, shape_text
+from graphmill_plugins.kernels._support import check_size, object_array, shape_text
 from graphmill_plugins.kernels.ragged._ragged import check_splits
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ def _levels(kinds: tuple[str, ...], tensors: list[Value]) -> tuple[int, list[Any
         rows = int(tensors[0])
         kinds, tensors = kinds[1:], tensors[1:]
     else:
+        if tensors[0].ndim != 1:
+            raise InvalidArgumentError("row splits must be a vector")
         rows = len(tensors[0]) - 1
     levels = [_row_ids(kind, tensor) for kind, tensor in zip(kinds, tensors, strict=True)]
     above = rows
@@ -143,8 +144,7 @@ def _blank(
             f"default_value of shape {shape_text(default.shape)} does not spread over values of "
             f"shape {shape_text(inner)}"
         )
-    if math.prod(sizes) > np.iinfo(np.int64).max:
-        raise InvalidArgumentError(f"a tensor of shape {list(sizes)} is too large")
+    check_size(sizes)
     out = np.empty(sizes, dtype)
     out[...] = default
     return out

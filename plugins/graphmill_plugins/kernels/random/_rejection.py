@@ -69,7 +69,9 @@ def gamma(generator: _philox.Philox, alpha: Value, samples: int) -> Value:
     out = np.empty(outputs.size)
     ones = outputs[shape == 1]
     out[ones] = -np.log1p(-_philox.unit_of(lanes.bits(ones), _DOUBLE)[:, -1])
-    _tried_gamma(lanes, shape, out, outputs[shape != 1])
+    is_possible = shape + np.where(shape < 1, 2 / 3, -1 / 3) > 0  # not nan above all
+    out[~is_possible] = np.nan
+    _tried_gamma(lanes, shape, out, outputs[is_possible & (shape != 1)])
     return out.reshape(alpha.size, samples).T
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,15 @@ _MASK = (1 << 64) - 1
 _MULTIPLIER = 0xC6A4A7935BD1E995
 _LARGEST = (1 << 63) - 1
 
-Column = list[list[Any]]
-"""The features of each row of one input: `bytes` or `int`."""
+
+class Column(NamedTuple):
+    """The features (`bytes` or `int`) of one input: those of the rows that have any.
+
+    A sparse input says how many rows there are, in a number that nothing bounds.
+    """
+
+    height: int
+    rows: dict[int, list[Any]]
 
 
 def joined_hashes(first: int, second: int) -> int:
@@ -80,11 +87,11 @@ def sparse_column(indices: Value, values: Value, shape: Value, name: str) -> Col
             f"Expected the shape of {name} to have 2 elements, got {shape_text(shape.shape)}"
         )
     count = int(shape[0])
-    rows: Column = [[] for _ in range(max(count, 0))]
+    rows: dict[int, list[Any]] = {}
     for row, value in zip(indices[:, 0].tolist(), values.tolist(), strict=True):
         if 0 <= row < count:  # TensorFlow passes over the others
-            rows[row].append(value)
-    return rows
+            rows.setdefault(row, []).append(value)
+    return Column(count, rows)
 
 
 def dense_column(tensor: Value, place: int) -> Column:
@@ -98,20 +105,23 @@ def dense_column(tensor: Value, place: int) -> Column:
             f"Dense inputs should be a matrix but received shape {shape_text(tensor.shape)} at "
             f"position {place}"
         )
-    rows: Column = tensor.tolist()
-    return rows
+    return Column(len(tensor), dict(enumerate(tensor.tolist())))
 
 
-def check_rows(columns: Sequence[Column]) -> int:
-    """Return the number of rows, which all columns must share.
+def crossed(columns: Sequence[Column]) -> tuple[int, dict[int, list[tuple[Any, ...]]]]:
+    """Return the number of rows, and what crossing gives for those that have features in all.
 
     Raises:
-        InvalidArgumentError: they do not.
+        InvalidArgumentError: the columns have different numbers of rows.
     """
-    counts = [len(column) for column in columns]
+    counts = [column.height for column in columns]
     if len(set(counts)) > 1:
         raise InvalidArgumentError(f"Expected batch size {counts[0]} in all inputs, got {counts}")
-    return counts[0] if counts else 0
+    shared = sorted(set.intersection(*(set(column.rows) for column in columns)))
+    found = {
+        row: list(itertools.product(*(column.rows[row] for column in columns))) for row in shared
+    }
+    return counts[0], found
 
 
 def _columns(
@@ -130,18 +140,12 @@ def _columns(
 def _crossed(
     columns: list[Column], combine: Callable[[tuple[Any, ...]], Any]
 ) -> tuple[Value, list[Any], Value]:
-    count = check_rows(columns)
-    lengths: list[int] = []
-    out: list[Any] = []
-    for row in range(count):
-        before = len(out)
-        out += map(combine, itertools.product(*(column[row] for column in columns)))
-        lengths.append(len(out) - before)
-    indices = np.empty((len(out), 2), np.int64)
-    indices[:, 0] = np.repeat(np.arange(count), lengths)
-    starts = np.cumsum([0, *lengths[:-1]]) if lengths else np.zeros(0, np.int64)
-    indices[:, 1] = np.arange(len(out)) - np.repeat(starts, lengths)
-    return indices, out, np.array([count, max(lengths, default=0)], np.int64)
+    count, found = crossed(columns)
+    out = [combine(features) for row in found.values() for features in row]
+    places = [(row, place) for row, made in found.items() for place in range(len(made))]
+    indices = np.array(places, np.int64).reshape(len(places), 2)
+    longest = max(map(len, found.values()), default=0)
+    return indices, out, np.array([count, longest], np.int64)
 
 
 @kernel("SparseCross", host=True)
@@ -175,6 +179,8 @@ def sparse_cross_v2(
 ) -> tuple[Value, Value, Value]:
     """Cross columns to texts joined by the separator."""
     columns = _columns(indices, values, shapes, dense_inputs)
+    if np.ndim(sep):
+        raise InvalidArgumentError(f"sep must be a scalar, got shape {shape_text(np.shape(sep))}")
     separator: bytes = object_array(sep)[()]
     places, texts, shape = _crossed(columns, lambda row: separator.join(map(feature_text, row)))
     return places, string_array(texts), shape

@@ -12,6 +12,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import encode, string_array
+from graphmill_plugins.kernels._support import scalar_int
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -58,7 +59,7 @@ def unsorted_segment_join(
 ) -> Value:
     """Join what belongs to the same segment, in input order; an empty segment gives ""."""
     del xp
-    segments = int(num_segments)
+    segments = scalar_int("num_segments", num_segments)
     ids = np.asarray(segment_ids)
     if segments < 0:
         raise errors.InvalidArgumentError(f"Number of segments must be >= 0, got {segments}")

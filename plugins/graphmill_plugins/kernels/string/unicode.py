@@ -146,6 +146,14 @@ def _encode_codes(codes: list[int], codec: str, policy: _Policy) -> bytes:
     return "".join(kept).encode(codec)
 
 
+def _check_vectors(values: Value, splits: Value) -> None:
+    if values.ndim != 1 or splits.ndim != 1:
+        raise errors.InvalidArgumentError(
+            "input_values and input_splits must be vectors, got shapes "
+            f"{list(values.shape)} and {list(splits.shape)}"
+        )
+
+
 @kernel("UnicodeEncode", host=True)
 def unicode_encode(
     xp: ArrayNamespace,
@@ -158,6 +166,7 @@ def unicode_encode(
     """Return one string for each row of code points."""
     del xp
     policy = _policy(errors, replacement_char, False)
+    _check_vectors(input_values, input_splits)
     splits = input_splits.tolist()
     _check_rows(splits, len(input_values))
     codes = input_values.tolist()

@@ -1,0 +1,84 @@
+"""Inputs of the wrong shape or value give typed errors or answers: no kernel trips over them.
+
+Each op's first case is asked again with one input changed. What NumPy refuses by itself counts as
+typed: executors pass it on as an invalid argument (graphmill.runtime.kernel_errors).
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphmill.errors import OpError
+from graphmill.testing.case import load_cases, parse_cases
+from graphmill.testing.runner import KernelRunner, NotApplicableError
+from graphmill.testing.session_runner import SessionRunner
+
+REFUSALS = (OpError, *KernelRunner.refusals)
+
+
+def changed(value):
+    """Give variants of an input."""
+    array = np.asarray(value)
+    if array.size:
+        yield array.reshape(-1)[:1].reshape(())
+    yield array[None]
+    yield array.reshape(-1)[:0]
+    yield array.reshape(-1)
+    if array.ndim:
+        yield array[..., :0]
+        yield np.concatenate([array, array])
+    if array.dtype.kind == "i":
+        yield -1 - np.abs(array)
+    if array.dtype.kind == "f":
+        yield np.full_like(array, np.nan)
+
+
+@functools.cache
+def first_cases():
+    """Return each op's first case that a kernel answers by itself."""
+    found = {}
+    for case in load_cases():
+        if not case.error and case.program is None and case.op not in found:
+            found[case.op] = case
+    return found
+
+
+@pytest.mark.parametrize("letter", sorted({op[0] for op in first_cases()}))
+def test_changed_inputs_give_answers_or_typed_errors(letter, graphmill_host):
+    runner = KernelRunner(graphmill_host.ops, graphmill_host.kernels)
+    for op, case in first_cases().items():
+        if op.startswith(letter):
+            ask_with_changes(runner, case)
+
+
+def ask_with_changes(runner, case):
+    try:
+        bound = runner.bind(case)
+    except (NotApplicableError, OpError):
+        return
+    if bound.kernel.definition.effects:
+        return
+    for place, value in enumerate(bound.inputs):
+        for other in () if isinstance(value, list) else changed(value):
+            inputs = [*bound.inputs[:place], other, *bound.inputs[place + 1 :]]
+            try:
+                with np.errstate(all="ignore"):
+                    bound.call(inputs)
+            except (*REFUSALS, MemoryError):
+                continue
+            except Exception as error:  # the finding
+                shape = list(other.shape)
+                raise AssertionError(f"{case.id}, input {place} of shape {shape}") from error
+
+
+HUGE = list(parse_cases(Path(__file__).with_name("huge.toml").read_text("utf-8"), "huge"))
+
+
+@pytest.mark.parametrize("case", HUGE, ids=lambda case: case.id)
+def test_sizes_beyond_all_memory_are_refused_at_once(case, graphmill_host):
+    answer = SessionRunner(graphmill_host).run(case)
+    assert answer.error in {"InvalidArgument", "ResourceExhausted"}, answer.message
