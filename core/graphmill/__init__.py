@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphmill import dtypes, errors, ops, saved_model, train
+    from graphmill import dtypes, errors, ops, saved_model, tf_record, train
     from graphmill.backprop.gradients import gradients
     from graphmill.backprop.indexed_slices import IndexedSlices
     from graphmill.dtypes import DType, as_dtype

@@ -85,7 +85,9 @@ def test_a_file_is_prefetched_and_the_end_repeats(tmp_path: Any) -> None:
             session.run(value)
 
 
-def test_a_step_that_waits_for_a_prefetched_element_is_cancelled() -> None:
+@pytest.mark.parametrize("buffer", [0, 2])
+@pytest.mark.parametrize("threads", [-1, 1])
+def test_a_step_that_waits_for_an_element_is_cancelled(threads: int, buffer: int) -> None:
     """A queue that nobody fills stands behind the element; no executor thread waits for it."""
     graph = graphmill.Graph()
     with graph.as_default():
@@ -95,9 +97,9 @@ def test_a_step_that_waits_for_a_prefetched_element_is_cancelled() -> None:
         element = ops.dataset.map_dataset(
             numbers(3), [], f="dequeue", output_types=["int64"], output_shapes=[[]]
         )
-        ahead = ops.dataset.prefetch_dataset(element, const(2), **INT)
+        ahead = ops.dataset.prefetch_dataset(element, const(buffer), **INT)
         _, start, value = iterator_of(ahead)
-    session = graphmill.Session(graph=graph, config=pool_config(1))
+    session = graphmill.Session(graph=graph, config=pool_config(threads))
     session.run(start)
     with pytest.raises(errors.DeadlineExceededError):
         session.run(value, options=proto.RunOptions(timeout_in_ms=50))
