@@ -52,7 +52,7 @@ def check_order(indices: Any, shape: tuple[int, ...]) -> None:
         )
     if len(indices) < 2:
         return
-    flat = np.ravel_multi_index(tuple(indices.T), shape)
+    flat: Any = np.ravel_multi_index(tuple(indices.T), shape)
     steps = flat[1:] - flat[:-1]
     if steps.min() <= 0:
         row = int(np.argmax(steps <= 0)) + 1
