@@ -1,0 +1,168 @@
+"""Ten deliberately broken copies of a small device; `conformance/test_seeded_faults.py` runs them.
+
+Not collected by itself: each class here is meant to fail.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphmill.plugin.host import Host
+from graphmill.plugin.markers import hookimpl
+from graphmill.runtime.allocator import LimitedAllocator
+from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.testing.conformance import AllocatorTests, DeviceTests, KernelTests
+
+
+class Sound(Device):
+    backends = ("numpy",)
+
+    def namespace(self, backend):
+        return np
+
+    def to_device(self, value):
+        return np.array(value)[()]
+
+    def to_host(self, value):
+        return np.array(value)[()]
+
+
+class SharesMemory(Sound):
+    """Keeps the program's own array."""
+
+    def to_device(self, value):
+        return value
+
+
+class LosesPrecision(Sound):
+    """Keeps everything in 32 bits."""
+
+    def to_device(self, value):
+        value = np.asarray(value)
+        return value.astype(np.float32)[()] if value.dtype == np.float64 else np.array(value)[()]
+
+
+class ForgetsLayout(Sound):
+    """Copies memory as it lies, whatever the strides say."""
+
+    def to_device(self, value):
+        value = np.asarray(value)
+        flat = np.array(value, order="K").ravel(order="K")
+        return flat.reshape(value.shape)[()]
+
+
+class GivesBackHandles(Sound):
+    """Returns what is no NumPy value."""
+
+    def to_host(self, value):
+        return np.asarray(value).tolist()
+
+
+class ReusesItsBuffer(Sound):
+    """Gives the same memory for each result."""
+
+    def __init__(self, attributes):
+        super().__init__(attributes)
+        self.buffer = np.zeros(1 << 20, np.uint8)
+
+    def to_host(self, value):
+        value = np.asarray(value)
+        into = self.buffer[: value.nbytes].view(value.dtype).reshape(value.shape)
+        into[...] = value
+        return into if into.ndim else into[()]
+
+
+class HasNoNamespace(Sound):
+    """Names a backend that it does not have."""
+
+    backends = ("imaginary", "numpy")
+
+    def namespace(self, backend):
+        return np if backend == "numpy" else object()
+
+
+class NeverSyncs(Sound):
+    """Raises in `sync`."""
+
+    def sync(self):
+        raise RuntimeError("the driver does not answer")
+
+
+class ClosesOnce(Sound):
+    """Cannot be closed twice."""
+
+    is_open = True
+
+    def close(self):
+        assert self.is_open
+        self.is_open = False
+
+
+class WritesInputs(Sound):
+    """Computes negations in place."""
+
+    def compute_of(self, kernel):
+        def in_place(x):
+            return np.negative(x, out=x) if isinstance(x, np.ndarray) else -x
+
+        return in_place if kernel.op == "Neg" else kernel.compute
+
+
+def plugin(device_class, incarnation=None):
+    class Factory(DeviceFactory):
+        def create_devices(self, config, name_prefix):
+            more = {} if incarnation is None else {"incarnation": incarnation}
+            return [
+                device_class(DeviceAttributes(f"{name_prefix}/device:FAULTY:{i}", "FAULTY", **more))
+                for i in range(config.device_count.get("FAULTY", 0))
+            ]
+
+    class Plugin:
+        @hookimpl
+        def graphmill_register_devices(self, devices: Any) -> None:
+            devices.add("FAULTY", Factory(), priority=1)
+
+    return Plugin()
+
+
+def suite(base, device_class, **more):
+    class Suite(base):
+        device = "/device:FAULTY:0"
+
+        @pytest.fixture
+        def host(self):
+            return Host(plugins=[plugin(device_class, **more)])
+
+    Suite.__name__ = Suite.__qualname__ = f"Test{device_class.__name__}{'Again' if more else ''}"
+    return Suite
+
+
+TestSound = suite(DeviceTests, Sound)
+TestSharesMemory = suite(DeviceTests, SharesMemory)
+TestLosesPrecision = suite(DeviceTests, LosesPrecision)
+TestForgetsLayout = suite(DeviceTests, ForgetsLayout)
+TestGivesBackHandles = suite(DeviceTests, GivesBackHandles)
+TestReusesItsBuffer = suite(DeviceTests, ReusesItsBuffer)
+TestHasNoNamespace = suite(DeviceTests, HasNoNamespace)
+TestNeverSyncs = suite(DeviceTests, NeverSyncs)
+TestClosesOnce = suite(DeviceTests, ClosesOnce)
+TestSoundAgain = suite(DeviceTests, Sound, incarnation=7)
+
+
+class TestWritesInputs(suite(KernelTests, WritesInputs)):
+    families = ("math",)
+
+
+class TestLeakyAllocator(AllocatorTests):
+    """Its books forget what comes back."""
+
+    @pytest.fixture
+    def allocator(self):
+        class Leaky(LimitedAllocator):
+            def deallocate(self, memory):
+                pass
+
+        return Leaky("FAULTY", self.limit)
