@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.graph.algorithms import MERGE_OPS
 from graphmill_plugins.jit.functionalize.conditionals import (
     Conditional,
     find_conditionals,
@@ -23,7 +24,12 @@ from graphmill_plugins.jit.functionalize.conditionals import (
     refresh,
 )
 from graphmill_plugins.jit.functionalize.if_nodes import IfMaker
-from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS, Liveness
+from graphmill_plugins.jit.functionalize.liveness import (
+    CONTROL_FLOW_OPS,
+    SWITCH_OPS,
+    Liveness,
+    forward_inputs,
+)
 from graphmill_plugins.jit.functionalize.loops import prove_loop
 from graphmill_plugins.jit.functionalize.policy import nodes_that_wait, traceable_regions
 from graphmill_plugins.jit.functionalize.region import (
@@ -40,11 +46,19 @@ if TYPE_CHECKING:
     from graphmill.graph.frames import FramePath
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
+    from graphmill.lowering.passes import PassOptions
     from graphmill.plugin.host import Host
 
     Wanted = Callable[[Region], str | None]
 
-__all__ = ["FUNCTIONALISED", "Region", "RegionRecord", "functionalize", "traceable_regions"]
+__all__ = [
+    "FUNCTIONALISED",
+    "Region",
+    "RegionRecord",
+    "functionalize",
+    "functionalize_hot",
+    "traceable_regions",
+]
 
 
 def functionalize(
@@ -79,6 +93,11 @@ def functionalize(
     return _Functionalizer(graph, liveness, wanted or traceable_regions(host), keep, host).run()
 
 
+def functionalize_hot(graph: Graph, options: PassOptions) -> None:
+    """Functionalise what is proven and can be traced, on one device's graph (a pass)."""
+    functionalize(graph, host=options.host)
+
+
 class _Functionalizer:
     """Rewrites the regions of one graph."""
 
@@ -104,7 +123,24 @@ class _Functionalizer:
                 self._conditional(item, path)
             if path:
                 self._loop(path)
+        if any(record.is_functionalised for record in self.records):
+            self._drop_idle_switches()
         return self.records
+
+    def _drop_idle_switches(self) -> None:
+        """Let what only waits for a `Switch` wait for what that reads."""
+        for node in [node for node in self.graph.nodes if node.op in SWITCH_OPS]:
+            sources = list(forward_inputs(node))
+            followers = [edge.dst for edge in node.out_edges]
+            is_idle = all(edge.is_control for edge in node.out_edges) and node not in self.keep
+            # A node that waits for another does not see which of its outputs are dead.
+            if not is_idle or any(edge.src.op in SWITCH_OPS for edge in sources):
+                continue
+            if not followers or any(dst.op in MERGE_OPS for dst in followers):
+                continue
+            for dst in followers:
+                self.graph.add_control_edges([edge.src for edge in sources], dst)
+            self.graph.withdraw([node])
 
     def _conditional(self, item: Conditional, path: FramePath) -> None:
         refresh(item, self.liveness)

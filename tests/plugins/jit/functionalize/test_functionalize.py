@@ -231,3 +231,18 @@ def test_an_error_in_a_body_names_the_original_node(functionalizing) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="while/strict"):
         functionalizing.run(graph, y, {x: [1, 2]})
     assert functionalizing.outcomes == [WHILE]
+
+
+def test_a_switch_that_is_only_waited_for_goes(functionalizing) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x, p = graph.placeholder("int32", (), "x"), graph.placeholder("bool", (), "p")
+        idle, _ = ops.control_flow.switch(-x, p)
+        with graph.control_dependencies([idle.op]):
+            start = ops.array.identity(x)
+        y = graphmill.cond(p, lambda: start + 1, lambda: start - 1)
+    client = one_client_graph(graph, [y.name], ["x:0", "p:0"])
+    functionalize(client)
+    assert not [node.name for node in client.nodes if node.op == "Switch"]
+    assert client.node(start.op.name).control_inputs
+    assert functionalizing.run(graph, y, {x: 4, p: True}) == 5
