@@ -38,20 +38,25 @@ def product_sizes(jaxpr: core.Jaxpr) -> Iterator[float]:
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "dot_general":
             (contracted, _), _ = eqn.params["dimension_numbers"]
-            sizes = eqn.invars[0].aval.shape
+            sizes = _shape(eqn.invars[0])
             yield (
-                2.0 * math.prod(eqn.outvars[0].aval.shape) * math.prod(sizes[i] for i in contracted)
+                2.0 * math.prod(_shape(eqn.outvars[0])) * math.prod(sizes[i] for i in contracted)
             )
         elif eqn.primitive.name == "conv_general_dilated":
-            sizes = eqn.invars[1].aval.shape
+            sizes = _shape(eqn.invars[1])
             outputs = sizes[eqn.params["dimension_numbers"].rhs_spec[0]]
             taps = math.prod(sizes) / max(1, outputs)
-            yield 2.0 * math.prod(eqn.outvars[0].aval.shape) * taps
+            yield 2.0 * math.prod(_shape(eqn.outvars[0])) * taps
         for value in eqn.params.values():
             for inner in value if isinstance(value, (tuple, list)) else (value,):
                 inner = getattr(inner, "jaxpr", inner)
                 if hasattr(inner, "eqns"):
                     yield from product_sizes(inner)
+
+
+def _shape(variable: Any) -> tuple[int, ...]:
+    shape: tuple[int, ...] = variable.aval.shape
+    return shape
 
 
 @lru_cache(maxsize=16)
