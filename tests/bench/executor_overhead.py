@@ -108,6 +108,7 @@ def graphmill_call(message: Any, fetch: str, executor: str) -> Callable[[Any], A
     config.graph_options.optimizer_options.opt_level = -1
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.experimental.executor_type = executor
+    config.graph_options.optimizer_options.global_jit_level = -1
     call: Callable[[Any], Any] = graphmill.Session(graph=message, config=config).make_callable(
         fetch, ["x:0"]
     )

@@ -33,6 +33,7 @@ def main() -> None:
         last, _ = graphmill.while_loop(lambda i, _: i < n, lambda i, x: (i + 1, x * 0.5), [0, 1.0])
     config = graphmill.ConfigProto()
     config.experimental.executor_type = arguments.executor
+    config.graph_options.optimizer_options.global_jit_level = -1
     with graphmill.Session(graph=graph, config=config) as session:
         run = session.make_callable(last.name, ["n:0"])
         run(1000)

@@ -66,6 +66,7 @@ def runners(rows: int, size: int, count: int) -> dict[str, Callable[[], object]]
     for executor in ("INLINE", "DEFAULT"):
         config = graphmill.ConfigProto()
         config.experimental.executor_type = executor
+        config.graph_options.optimizer_options.global_jit_level = -1
         call = graphmill.Session(graph=graph, config=config).make_callable("y:0", ["x:0"])
         ways[executor] = lambda call=call: call(x)
     return ways

@@ -611,6 +611,27 @@ def test_e12_plain_and_stateful_kernels_are_recorded() -> None:
     assert [stats.node_name for stats in collector.nodes("/device:CPU:0")] == ["p", "s"]
 
 
+def test_r1_receives_that_wait_are_counted_until_they_have_come() -> None:
+    """By that the step notices when all of its partitions wait for each other."""
+    pending: list[Any] = []
+    ends = {"tensor_name": b"t", "send_device": b"/a", "recv_device": b"/b"}
+    recv = node_def("recv", "_Recv", tensor_type="float32", send_device_incarnation=1, **ends)
+    bench = Bench(
+        recv, neg("n", "recv"), ret("n"), recv=("async", lambda _, done: pending.append(done))
+    )
+    args = bench.args()
+    ended: list[Any] = []
+    bench.executor.run_async(args, ended.append)
+    assert (args.num_awaited, list(args.receiving.values())) == (1, [1])
+    (run,) = args.receiving
+    assert run.device_name == "/device:CPU:0"
+    assert "n (Neg) waits for recv" in run.story()
+    pending[0](ONE)
+    args.runner.run_until(lambda: bool(ended))
+    assert (args.num_awaited, list(args.receiving.values())) == (0, [0])
+    assert (ended, args.call_frame.retvals) == ([None], [ONE])
+
+
 def test_e7_a_send_is_given_what_is_dead() -> None:
     """It tells the other side, which would wait for it otherwise."""
     sent: list[Any] = []
