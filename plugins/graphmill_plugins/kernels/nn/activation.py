@@ -63,6 +63,8 @@ def selu(xp: ArrayNamespace, features: Value) -> Value:
 def softplus(xp: ArrayNamespace, features: Value) -> Value:
     """Return log(exp(features) + 1), without overflow."""
     zero = features.dtype.type(0)
+    if xp is np:  # a tenth of the time of NumPy's logaddexp
+        return np.maximum(features, zero) + np.log1p(np.exp(-np.abs(features)))
     return xp.logaddexp(features, zero)
 
 

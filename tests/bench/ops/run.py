@@ -1,0 +1,149 @@
+"""Print one table: common ops on a million elements and on scalars, against TensorFlow.
+
+    python tests/bench/ops/run.py [--tensorflow PYTHON] [--only AddV2,Exp] [--rounds 3]
+
+Each side runs in a process of its own, as a callable of a session with one node, fed with arrays.
+The two take turns, round by round, and the best of all rounds counts. PYTHON is the interpreter of
+an environment with `tensorflow-cpu`, NumPy and protobuf; without it only our times are printed.
+
+More than three times slower, and why: Erf on a million elements (a polynomial in several passes of
+NumPy, where TensorFlow makes one), TopKV2 (sorts rows to keep TensorFlow's order of equal values;
+NumPy has no stable partial sort), Prod over everything (NumPy multiplies one by one).
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).parents[3]
+sys.path[:0] = [str(ROOT / "core"), str(ROOT / "plugins")]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUESTIONS = Path(__file__).with_name("ops.toml")
+LEAST_SECONDS = 0.05  # for each measurement
+
+
+def cases() -> dict[str, Any]:
+    from graphmill.testing.case import parse_cases
+
+    return {case.id: case for case in parse_cases(QUESTIONS.read_text("utf-8"), "bench")}
+
+
+def ours(graph: Any, fetches: list[str]) -> Callable[..., Any]:
+    import graphmill
+
+    session = graphmill.Session(graph=graph.graph_def)
+    return session.make_callable(fetches, list(graph.feeds))
+
+
+def tensorflow(graph: Any, fetches: list[str]) -> Callable[..., Any]:
+    import tensorflow as tf
+
+    theirs = tf.compat.v1.GraphDef.FromString(graph.graph_def.SerializeToString())
+    tf_graph = tf.Graph()
+    with tf_graph.as_default():
+        tf.import_graph_def(theirs, name="")
+    session = tf.compat.v1.Session(graph=tf_graph)
+    return session.make_callable(fetches, list(graph.feeds))
+
+
+def worker(make: Callable[[Any, list[str]], Callable[..., Any]]) -> int:
+    """Answer each id of a case on stdin with the seconds of one call."""
+    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.testing.op_graph import case_graph
+
+    ops, known, made = OpRegistry(), cases(), {}
+    for line in sys.stdin:
+        case_id = line.strip()
+        if case_id not in made:
+            graph = case_graph(known[case_id], ops)
+            made[case_id] = (make(graph, list(graph.steps[0][0])), list(graph.feeds.values()))
+            made[case_id][0](*made[case_id][1])
+        print("SECONDS", seconds(*made[case_id]), flush=True)
+    return 0
+
+
+def seconds(call: Callable[..., Any], values: list[Any]) -> float:
+    """Return the time of the fastest of as many calls as fit in a moment."""
+    best, end = float("inf"), time.perf_counter() + LEAST_SECONDS
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        call(*values)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+class Side:
+    """One process that measures."""
+
+    def __init__(self, python: str, name: str) -> None:
+        self._process = subprocess.Popen(
+            [python, __file__, "--worker", name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, case_id: str) -> float:
+        """Return the seconds of a call."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise SystemExit("the process has no pipes")
+        print(case_id, file=stdin, flush=True)
+        for line in stdout:
+            if line.startswith("SECONDS"):
+                return float(line.split()[1])
+        raise SystemExit(f"{case_id}: the measuring process ended")
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tensorflow", help="interpreter of an environment with tensorflow-cpu")
+    parser.add_argument("--only", default="", help="ops, separated by commas")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        return worker(ours if options.worker == "ours" else tensorflow)
+    sides = [Side(sys.executable, "ours")]
+    if options.tensorflow:
+        sides.append(Side(options.tensorflow, "tensorflow"))
+    print(f"{'case':44} {'ours':>12} {'TensorFlow':>12} {'ratio':>6}")
+    for case_id, case in cases().items():
+        if options.only and case.op not in options.only.split(","):
+            continue
+        best = [min(times) for times in zip(*rounds(sides, case_id, options.rounds), strict=True)]
+        print(row(case_id, best), flush=True)
+    for side in sides:
+        side.close()
+    return 0
+
+
+def rounds(sides: list[Side], case_id: str, count: int) -> list[list[float]]:
+    return [[side.ask(case_id) for side in sides] for _ in range(count)]
+
+
+def row(case_id: str, best: list[float]) -> str:
+    cells = [f"{case_id:44}", *(f"{1e6 * value:9.1f} µs" for value in best)]
+    if len(best) == 2:
+        ratio = best[0] / best[1]
+        cells.append(f"{ratio:6.2f}" + ("  slower" if ratio > 3 else ""))
+    return " ".join(cells)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
