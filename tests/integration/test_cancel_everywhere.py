@@ -184,6 +184,7 @@ def config(executor_type: str) -> Any:
         device_count={"CPU": 2}, use_per_session_threads=True, inter_op_parallelism_threads=2
     )
     made.experimental.executor_type = executor_type
+    made.graph_options.optimizer_options.global_jit_level = -1  # the executor itself
     return made
 
 

@@ -181,4 +181,5 @@ def alive(values: dict[str, Any]) -> dict[str, Any]:
 def open_session(made: StructuredGraph, host: Host, executor_type: str) -> graphmill.Session:
     config = proto.ConfigProto(device_count={"CPU": len(CPUS)})
     config.experimental.executor_type = executor_type
+    config.graph_options.optimizer_options.global_jit_level = -1  # the executor itself
     return graphmill.Session(graph=graph_to_graph_def(made.graph), config=config, host=host)
