@@ -196,16 +196,20 @@ def _wider(first: Any, second: Any, what: str) -> Any:
     Raises:
         NotTraceable: they do not fit.
     """
+    first_leaves: list[Any] = [first]
+    second_leaves: list[Any] = [second]
     if isinstance(first, Elements) and isinstance(second, Elements):
         if first.data is None or second.data is None:
             return first if second.data is None else second
         first_leaves, second_leaves = first.leaves(), second.leaves()
-    elif is_shape(first) and is_shape(second):
-        first_leaves, second_leaves = [first], [second]
-    elif first is second:
-        return first
-    else:
+    elif isinstance(first, Elements) or isinstance(second, Elements):
+        raise NotTraceable(f"{what} a list and something else")
+    elif not (is_shape(first) and is_shape(second)):
+        if first is second:
+            return first
         raise NotTraceable(f"{what} different handles")
+    if len(first_leaves) != len(second_leaves):
+        raise NotTraceable(f"{what} lists that grow and lists that do not")
     for one, other in zip(first_leaves, second_leaves, strict=True):
         if np.shape(one) != np.shape(other) or one.dtype != other.dtype:
             raise NotTraceable(

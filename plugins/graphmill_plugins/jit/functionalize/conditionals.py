@@ -10,7 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from graphmill.graph.algorithms import MERGE_OPS, is_back_edge, topological_order
+from graphmill.graph.algorithms import (
+    MERGE_OPS,
+    NEXT_ITERATION_OPS,
+    is_back_edge,
+    topological_order,
+)
 from graphmill_plugins.jit.functionalize.liveness import (
     CONTROL_FLOW_OPS,
     CONTROL_TRIGGER,
@@ -187,10 +192,14 @@ def _leads_back(inside: set[Node], merges: set[Node]) -> bool:
                 return True
     stack.extend(seen)
     while stack:
-        for edge in stack.pop().out_edges:
-            if edge.dst in inside and not is_back_edge(edge):
+        node = stack.pop()
+        is_last = node.op in NEXT_ITERATION_OPS
+        for edge in node.out_edges:
+            if is_last and is_back_edge(edge):
+                continue
+            if edge.dst in inside:
                 return True
-            if edge.dst not in seen and not is_back_edge(edge):
+            if edge.dst not in seen:
                 seen.add(edge.dst)
                 stack.append(edge.dst)
     return False

@@ -1,16 +1,16 @@
-"""Functionalised graphs, compiled by JAX, give what the DEFAULT executor gives for the originals."""
+"""Functionalised graphs, compiled by JAX, give what the executor gives for the originals."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.plugins.jit import tracer
 
 import graphmill
 from graphmill import errors
 from graphmill.lowering.prune import build_client_graph
 from graphmill.testing.structured_graphs import structured_graph
 from graphmill_plugins.jit.functionalize import functionalize
-from tests.plugins.jit import tracer
 
 
 @pytest.mark.parametrize("seed", range(12))
