@@ -32,6 +32,7 @@ def merge(name: str, *inputs: str) -> Any:
 def session_of(*nodes: Any, executor_type: str = "") -> Session:
     config = proto.ConfigProto()
     config.experimental.executor_type = executor_type
+    config.graph_options.optimizer_options.global_jit_level = -1  # that has threads of its own
     return Session(graph=graph_def(X, OK, *nodes), config=config)
 
 

@@ -123,6 +123,7 @@ def looping_graph(host: graphmill.Host, device: str = "", op: str = OP) -> graph
 def config(executor_type: str) -> Any:
     made = proto.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2)
     made.experimental.executor_type = executor_type
+    made.graph_options.optimizer_options.global_jit_level = -1  # a compiler has threads of its own
     return made
 
 

@@ -61,6 +61,7 @@ def two_devices() -> Any:
 def config(executor_type: str) -> Any:
     made = proto.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
     made.experimental.executor_type = executor_type
+    made.graph_options.optimizer_options.global_jit_level = -1  # a compiler has threads of its own
     return made
 
 
