@@ -84,6 +84,7 @@ class FunctionLibraryRuntime:
         self._peer = peer
         self._lock = threading.Lock()
         self._handles: dict[tuple[str, frozenset[tuple[str, Any]]], FunctionHandle] = {}
+        self.records: dict[str, list[Any]] = {}
         self.closing = CancellationManager()
 
     @property
@@ -206,6 +207,7 @@ class FunctionLibraryRuntime:
     def close(self) -> None:
         """Drop all instantiated functions; stop who calls them between steps."""
         self.closing.start_cancel(CancelledError("Session has been closed."))
+        self.records.clear()
         with self._lock:
             handles = list(self._handles.values())
             self._handles.clear()

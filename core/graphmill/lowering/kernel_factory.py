@@ -93,7 +93,12 @@ class KernelFactory:
             if node.op in node.graph.library:
                 return self._call_of_function(node)
             choice = self.choose(node)
-        if choice.definition.stateful and self._op_segment and node.op not in TRANSFER_OPS:
+        if (
+            choice.definition.stateful
+            and self._op_segment
+            and node.op_def.is_stateful
+            and node.op not in TRANSFER_OPS
+        ):
             return self._device.op_segment.find_or_create(
                 node.name, lambda: self._bind(node, choice)
             )
@@ -106,6 +111,7 @@ class KernelFactory:
             node.attrs,
             self._device,
             self._namespace(choice),
+            self._functions,
         )
         try:
             kernel = bind(choice.definition, construction, choice.owner)

@@ -11,6 +11,7 @@ from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_type
 from graphmill.lowering.partition import partition
 from graphmill.lowering.passes import run_passes
 from graphmill.lowering.place import PlacementOptions, place
+from graphmill.plugin.pass_registry import HOT
 from graphmill.runtime.executor import LocalExecutorParams
 
 if TYPE_CHECKING:
@@ -60,13 +61,14 @@ class PartitionMaker:
         self.pinned: dict[str, str] = {}
 
     def for_client_graph(
-        self, graph: Graph, full: Graph
+        self, graph: Graph, full: Graph, *, is_hot: bool = False
     ) -> tuple[list[PerPartition], list[PlacementRecord]]:
         """Return the partitions of a client graph, and why its nodes are where they are.
 
         Args:
             graph: the pruned graph of a signature; it is used up.
             full: the session's graph that it is a part of.
+            is_hot: whether the passes of phase `HOT` see it, too.
 
         Raises:
             InvalidArgumentError: the graph cannot be placed or partitioned.
@@ -76,7 +78,8 @@ class PartitionMaker:
         records = place(graph, self._placement(None), full=full, pinned=self.pinned)
         for phase in ("POST_PLACEMENT", "POST_REWRITE_FOR_EXEC"):
             run_passes(phase, graph, self._options)
-        return self._split(graph, ("POST_PARTITIONING",), op_segment=True), records
+        last = ("POST_PARTITIONING", HOT) if is_hot else ("POST_PARTITIONING",)
+        return self._split(graph, last, op_segment=True), records
 
     def for_function(self, graph: Graph, device: Device) -> list[PerPartition]:
         """Return the partitions of a function's body that is called on `device`; used up, too.

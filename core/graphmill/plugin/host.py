@@ -21,6 +21,7 @@ from graphmill.plugin.registrars import (
 )
 from graphmill.plugin.step_observers import Observer, StepObservers
 from graphmill.registry import Registry, instance_of
+from graphmill.runtime.background import BackgroundWork
 from graphmill.runtime.device import DeviceFactory
 from graphmill.runtime.executor import ExecutorFactory
 from graphmill.runtime.kernel_registry import KernelRegistry
@@ -55,6 +56,7 @@ class Host:
         step_observers: the step hooks, or None if no plugin has any.
         sessions: the open sessions over this host.
         thread_pools: the pools that its sessions share.
+        background: what is done behind their steps.
         debug_callbacks: functions of a `WatchedTensor`, by the name in `callback://name`.
 
     Threads: assembled by one thread; then its registries may be read by any.
@@ -71,6 +73,7 @@ class Host:
         failures = self._manager.failures
         self.sessions = LiveSessions()
         self.thread_pools = SharedThreadPools()
+        self.background = BackgroundWork()
         self.debug_callbacks: dict[str, Callable[[WatchedTensor], object]] = {}
         self.ops = OpRegistry(failures=failures)
         self.kernels = KernelRegistry()

@@ -18,8 +18,17 @@ if TYPE_CHECKING:
 Pass: TypeAlias = "Callable[[Graph, PassOptions], None]"
 """A graph pass: called with the graph, which it edits in place."""
 
-PHASES: Final = ("PRE_PLACEMENT", "POST_PLACEMENT", "POST_REWRITE_FOR_EXEC", "POST_PARTITIONING")
-"""The points between two steps of lowering at which passes run, in that order.
+HOT: Final = "HOT"
+"""The phase for a graph that has run often: it is built again, behind the steps that go on."""
+
+PHASES: Final = (
+    "PRE_PLACEMENT",
+    "POST_PLACEMENT",
+    "POST_REWRITE_FOR_EXEC",
+    "POST_PARTITIONING",
+    HOT,
+)
+"""The points between two steps of lowering at which passes run, in that order; `HOT` is ours.
 
 Names: `OptimizationPassRegistry::Grouping` in
 tensorflow/core/common_runtime/optimization_registry.h.
@@ -82,6 +91,11 @@ class PassRegistry(Registry[Pass]):
     def place(self, name: str) -> PassPlace:
         """Return when the pass `name` runs (`NotFoundError` where there is none)."""
         return self._places.get((name, self.provenance(name)), PassPlace(PHASES[0], 0))
+
+    def places_in(self, phase: str) -> tuple[tuple[str, PassPlace], ...]:
+        """Return names and places of one phase's passes; imports none of them."""
+        places = ((name, self.place(name)) for name in self.keys())
+        return tuple((name, place) for name, place in places if place.phase == phase)
 
     def in_phase(self, phase: str) -> tuple[tuple[str, Pass], ...]:
         """Return names and passes of one phase in the order in which they run; imports them."""

@@ -68,6 +68,7 @@ MODULE_OF: dict[str, str] = {
     "GraphDebugInfo": "graph_debug_info_pb2",
     "GraphDef": "graph_pb2",
     "GraphOptions": "config_pb2",
+    "GraphmillOptions": "config_pb2",
     "HistogramProto": "histogram_pb2",
     "Int64List": "feature_pb2",
     "InterconnectLink": "device_attributes_pb2",
@@ -280,6 +281,7 @@ if TYPE_CHECKING:
     from graphmill.proto.graph_debug_info_pb2 import GraphDebugInfo as GraphDebugInfo
     from graphmill.proto.graph_pb2 import GraphDef as GraphDef
     from graphmill.proto.config_pb2 import GraphOptions as GraphOptions
+    from graphmill.proto.config_pb2 import GraphmillOptions as GraphmillOptions
     from graphmill.proto.histogram_pb2 import HistogramProto as HistogramProto
     from graphmill.proto.feature_pb2 import Int64List as Int64List
     from graphmill.proto.device_attributes_pb2 import InterconnectLink as InterconnectLink

@@ -361,9 +361,45 @@ class SessionMetadata(_message.Message):
 Global___SessionMetadata: _TypeAlias = SessionMetadata  # noqa: Y015
 
 @_typing.final
-class ConfigProto(_message.Message):
-    """Everything that is decided about a session when it is made."""
+class GraphmillOptions(_message.Message):
+    """Everything that is decided about a session when it is made.
+    What TensorFlow has no options for; TensorFlow itself ignores it.
+    """
 
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JIT_FIELD_NUMBER: _builtins.int
+    JIT_AFTER_STEPS_FIELD_NUMBER: _builtins.int
+    JIT_CACHE_DIR_FIELD_NUMBER: _builtins.int
+    JIT_MIN_CLUSTER_SIZE_FIELD_NUMBER: _builtins.int
+    jit: _builtins.str
+    """Compilation of graphs that run often: "off"; "tiered" (the default), behind the steps that
+    run; "eager", before the first result.
+    """
+    jit_after_steps: _builtins.int
+    """After how many steps of a signature its graph is built again for compilation; 0 for the default."""
+    jit_cache_dir: _builtins.str
+    """Folder of the persistent compilation cache; empty for none."""
+    jit_min_cluster_size: _builtins.int
+    """How many nodes a cluster has at least; 0 for the default."""
+    def __init__(
+        self,
+        *,
+        jit: _builtins.str = ...,
+        jit_after_steps: _builtins.int = ...,
+        jit_cache_dir: _builtins.str = ...,
+        jit_min_cluster_size: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_dir", b"jit_cache_dir", "jit_min_cluster_size", b"jit_min_cluster_size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GraphmillOptions: _TypeAlias = GraphmillOptions  # noqa: Y015
+
+@_typing.final
+class ConfigProto(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -531,6 +567,7 @@ class ConfigProto(_message.Message):
     EXPERIMENTAL_FIELD_NUMBER: _builtins.int
     SHARE_CLUSTER_DEVICES_IN_SESSION_FIELD_NUMBER: _builtins.int
     PLUGGABLE_DEVICE_OPTIONS_FIELD_NUMBER: _builtins.int
+    GRAPHMILL_FIELD_NUMBER: _builtins.int
     intra_op_parallelism_threads: _builtins.int
     placement_period: _builtins.int
     inter_op_parallelism_threads: _builtins.int
@@ -558,6 +595,8 @@ class ConfigProto(_message.Message):
     def experimental(self) -> Global___ConfigProto.Experimental: ...
     @_builtins.property
     def pluggable_device_options(self) -> Global___GPUOptions: ...
+    @_builtins.property
+    def graphmill(self) -> Global___GraphmillOptions: ...
     def __init__(
         self,
         *,
@@ -579,10 +618,11 @@ class ConfigProto(_message.Message):
         experimental: Global___ConfigProto.Experimental | None = ...,
         share_cluster_devices_in_session: _builtins.bool = ...,
         pluggable_device_options: Global___GPUOptions | None = ...,
+        graphmill: Global___GraphmillOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster_def", b"cluster_def", "experimental", b"experimental", "gpu_options", b"gpu_options", "graph_options", b"graph_options", "pluggable_device_options", b"pluggable_device_options", "rpc_options", b"rpc_options"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster_def", b"cluster_def", "experimental", b"experimental", "gpu_options", b"gpu_options", "graph_options", b"graph_options", "graphmill", b"graphmill", "pluggable_device_options", b"pluggable_device_options", "rpc_options", b"rpc_options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_soft_placement", b"allow_soft_placement", "cluster_def", b"cluster_def", "device_count", b"device_count", "device_filters", b"device_filters", "experimental", b"experimental", "gpu_options", b"gpu_options", "graph_options", b"graph_options", "inter_op_parallelism_threads", b"inter_op_parallelism_threads", "intra_op_parallelism_threads", b"intra_op_parallelism_threads", "isolate_session_state", b"isolate_session_state", "log_device_placement", b"log_device_placement", "operation_timeout_in_ms", b"operation_timeout_in_ms", "placement_period", b"placement_period", "pluggable_device_options", b"pluggable_device_options", "rpc_options", b"rpc_options", "session_inter_op_thread_pool", b"session_inter_op_thread_pool", "share_cluster_devices_in_session", b"share_cluster_devices_in_session", "use_per_session_threads", b"use_per_session_threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_soft_placement", b"allow_soft_placement", "cluster_def", b"cluster_def", "device_count", b"device_count", "device_filters", b"device_filters", "experimental", b"experimental", "gpu_options", b"gpu_options", "graph_options", b"graph_options", "graphmill", b"graphmill", "inter_op_parallelism_threads", b"inter_op_parallelism_threads", "intra_op_parallelism_threads", b"intra_op_parallelism_threads", "isolate_session_state", b"isolate_session_state", "log_device_placement", b"log_device_placement", "operation_timeout_in_ms", b"operation_timeout_in_ms", "placement_period", b"placement_period", "pluggable_device_options", b"pluggable_device_options", "rpc_options", b"rpc_options", "session_inter_op_thread_pool", b"session_inter_op_thread_pool", "share_cluster_devices_in_session", b"share_cluster_devices_in_session", "use_per_session_threads", b"use_per_session_threads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

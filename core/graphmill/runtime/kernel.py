@@ -183,9 +183,10 @@ class OpKernelConstruction:
         attrs: its attrs in canonical form, defaults filled in.
         device: the device it runs on.
         xp: the array namespace of the kernel's backend there.
+        functions: the `FunctionLibraryRuntime` of the graph; None where there is no session.
     """
 
-    __slots__ = ("attrs", "device", "node_name", "op_def", "xp")
+    __slots__ = ("attrs", "device", "functions", "node_name", "op_def", "xp")
 
     def __init__(
         self,
@@ -194,7 +195,9 @@ class OpKernelConstruction:
         attrs: Mapping[str, Any],
         device: Device | None,
         xp: ArrayNamespace,
+        functions: Any = None,
     ) -> None:
+        self.functions = functions
         self.node_name = node_name
         self.op_def = op_def
         self.attrs = attrs

@@ -36,6 +36,7 @@ from graphmill.session.executors_cache import (
     Signature,
 )
 from graphmill.session.feeds import feed_converter, static_shape
+from graphmill.session.hot_steps import HotSteps
 from graphmill.session.partial_run import PartialRuns
 from graphmill.session.thread_pools import ThreadPools
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from graphmill import proto
     from graphmill.graph.graph import Graph
+    from graphmill.lowering.partitions import PerPartition
     from graphmill.plugin.host import Host
     from graphmill.registry import Provenance
     from graphmill.runtime.device import Device, DeviceFactory
@@ -70,6 +72,7 @@ class DirectSession:
         is_closed: set by `close`.
         session_state: the tensors that are kept between runs.
         partial_runs: the partial runs that are not finished.
+        hot_steps: when a signature is built again for speed.
         pool: the threads for expensive kernels of steps that ask for no other; None for none.
     """
 
@@ -96,6 +99,7 @@ class DirectSession:
         self._partitions = PartitionMaker(
             self._options, self._executor_factory, self._function_runtime
         )
+        self.hot_steps = HotSteps(self, config, forbidden)
         self._cache = ExecutorsCache()
         self._variant_caches: dict[tuple[Any, ...], ExecutorsCache] = {}
         self.partial_runs = PartialRuns(self)
@@ -207,6 +211,7 @@ class DirectSession:
         self.is_closed = True
         self.host.sessions.discard(self)
         self.cancellation.start_cancel(CancelledError("Session has been closed."))
+        self.host.background.forget(self)
         self.partial_runs.close()
         for cache in (self._cache, *self._variant_caches.values()):
             cache.clear()
@@ -240,7 +245,7 @@ class DirectSession:
                 feeds, client.feed_types, shapes, to_device, strict=True
             )
         )
-        return ExecutorsAndKeys(
+        executors = ExecutorsAndKeys(
             items=tuple(items),
             feeds=feeds,
             fetches=fetches,
@@ -253,6 +258,23 @@ class DirectSession:
             placements=tuple(placements),
             needed_feeds=needed_feeds,
         )
+        if not (is_partial or watches):
+            executors.hot_at = self.hot_steps.after_steps
+            if not executors.hot_at:
+                self.hot_steps.build_now(executors)
+        return executors
+
+    def hot_partitions(self, key: Signature) -> tuple[PerPartition, ...]:
+        """Return the partitions of a signature with the passes of phase `HOT`, made anew.
+
+        Raises:
+            OpError: a pass or a kernel refused the graph.
+        """
+        with self._graph_lock:
+            full = self._state.graph
+            client = self._state.build_client_graph(*key)
+            items, _ = self._partitions.for_client_graph(client.graph, full, is_hot=True)
+        return tuple(items)
 
     def _client_end(self) -> ClientEnd:
         client = self.devices.host.attributes

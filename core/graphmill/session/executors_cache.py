@@ -36,6 +36,10 @@ class ExecutorsAndKeys:
         step_count: how many steps it has run; written without a lock, a statistic.
         last_step: number of its latest step; what the cache evicts by.
         needed_feeds: for a partial run the feeds that each fetch needs.
+        hot_items: the same graph built again for speed; None before, see `HotSteps`.
+        hot_at: at which step it is built again; -1 for never.
+        why_not_hot: why it could not be built again; empty where it was, or was not tried.
+        is_closed: whether the executors were given back.
         converters: for each feed the function from the caller's value to a tensor.
         to_host: for each fetch the function from what its device gives to a host value.
         placements: why each node is on its device; empty where the session has one device.
@@ -54,10 +58,15 @@ class ExecutorsAndKeys:
     to_host: tuple[Callable[[Any], Any], ...] = field(default=())
     placements: tuple[PlacementRecord, ...] = field(default=())
     needed_feeds: dict[str, set[str]] = field(default_factory=dict)
+    hot_items: tuple[PerPartition, ...] | None = None
+    hot_at: int = -1
+    why_not_hot: str = ""
+    is_closed: bool = False
 
     def close(self) -> None:
         """Give the executors back."""
-        for item in self.items:
+        self.is_closed = True
+        for item in (*self.items, *(self.hot_items or ())):
             item.executor.close()
 
 

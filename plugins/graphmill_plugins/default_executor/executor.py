@@ -85,8 +85,10 @@ class InlineExecutorFactory(ExecutorFactory):
     """Makes executors that do all that DEFAULT does, and start no thread; registered as `"INLINE"`.
 
     Every kernel runs in the caller's thread. What other threads of the program do to wake a waiting
-    kernel (an enqueue of another session, say) still counts.
+    kernel (an enqueue of another session, say) still counts. Compilation needs a thread, too.
     """
+
+    forbids_passes = ("jit_functionalize", "jit_clusters")
 
     def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
         """Return an executor of `graph`; raises what `DefaultExecutorFactory` does."""

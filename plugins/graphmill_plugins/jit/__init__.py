@@ -1,1 +1,44 @@
-"""Compilation: clusters, control flow as functions, tiers."""
+"""Compilation of graphs that run often: clusters, control flow as functions, tiers.
+
+The passes see a graph of phase `HOT`: it has run a few times, and is built again behind the steps
+that go on. Loops and conditionals become functions (`functionalize`), regions that a compiler can
+trace become one node each (`clusters`). Such a node starts as generated Python code
+(`straight_line`) and is compiled by XLA for each signature of its inputs (`trace`, `compiler`), in
+the background.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.markers import hookimpl
+
+if TYPE_CHECKING:
+    from graphmill.plugin.registrars import KernelRegistrar, OpRegistrar, PassRegistrar
+
+_PHASE = "HOT"
+FUNCTIONALIZE_PASS = "jit_functionalize"
+CLUSTER_PASS = "jit_clusters"
+
+
+@hookimpl
+def graphmill_register_ops(ops: OpRegistrar) -> None:
+    """Register the op of a cluster."""
+    from graphmill_plugins.jit.cluster_op import CLUSTER
+
+    ops.add(CLUSTER)
+
+
+@hookimpl
+def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
+    """Register the kernel of a cluster."""
+    kernels.add_module(f"{__name__}.cluster_kernel", ["_Cluster"])
+
+
+@hookimpl
+def graphmill_register_passes(passes: PassRegistrar) -> None:
+    """Register the passes."""
+    passes.add(
+        FUNCTIONALIZE_PASS, f"{__name__}.functionalize:functionalize_hot", phase=_PHASE, order=10
+    )
+    passes.add(CLUSTER_PASS, f"{__name__}.clusters:form_clusters", phase=_PHASE, order=20)

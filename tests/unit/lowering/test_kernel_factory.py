@@ -57,8 +57,8 @@ class Plugin:
         def negative(xp: Any, x: Any) -> Any:
             return xp, x
 
-        @kernel("Abs", stateful=True)
-        class Absolute:
+        @kernel("RandomShuffle", stateful=True)
+        class Shuffle:
             def __init__(self, construction: Any) -> None:
                 plugin.made += 1
                 self.node = construction.node_name
@@ -69,6 +69,10 @@ class Plugin:
         @kernel("Const", make=True)
         def const(xp: Any, value: Any) -> Any:
             return lambda: value
+
+        @kernel("Ceil", stateful=True)
+        def ceil(ctx: Any, x: Any) -> Any:
+            return ctx
 
         @kernel("AsString", host=True)
         def as_string(xp: Any, x: Any) -> Any:
@@ -82,7 +86,7 @@ class Plugin:
         def square(xp: Any, x: Any) -> Any:
             return x
 
-        for declared in (negative, Absolute, const, as_string, sign, square):
+        for declared in (negative, Shuffle, const, as_string, sign, square, ceil):
             kernels.add(declared)
 
 
@@ -119,18 +123,26 @@ def test_e11_stateful_kernels_are_shared_by_the_executors_of_a_session(
     make: Any, plugin: Plugin
 ) -> None:
     device = Near(DeviceAttributes("/device:CPU:0", "CPU"))
-    graph = graph_of(make, X, node_def("s", "Abs", "x", T="float32"), neg("n"))
+    graph = graph_of(make, X, node_def("s", "RandomShuffle", "x", T="float32"), neg("n"))
     one, other = make(device), make(device)
     assert one.create(graph.node("s")) is other.create(graph.node("s"))
     assert one.create(graph.node("n")) is not other.create(graph.node("n"))
     assert plugin.made == 1
 
 
+def test_e11_a_kernel_with_a_context_of_an_op_without_state_belongs_to_its_executor(
+    make: Any,
+) -> None:
+    graph = graph_of(make, X, node_def("a", "Ceil", "x", T="float32"))
+    device = Near(DeviceAttributes("/device:CPU:0", "CPU"))
+    assert make(device).create(graph.node("a")) is not make(device).create(graph.node("a"))
+
+
 def test_e11_stateful_kernels_of_a_function_belong_to_its_executor(
     make: Any, plugin: Plugin
 ) -> None:
     device = Near(DeviceAttributes("/device:CPU:0", "CPU"))
-    node = graph_of(make, X, node_def("s", "Abs", "x", T="float32")).node("s")
+    node = graph_of(make, X, node_def("s", "RandomShuffle", "x", T="float32")).node("s")
     first = make(device, op_segment=False).create(node)
     assert make(device, op_segment=False).create(node) is not first
     assert plugin.made == 2

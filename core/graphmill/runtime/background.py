@@ -1,0 +1,79 @@
+"""`BackgroundWork`: jobs that make later steps faster, done behind the steps that run.
+
+One thread at a time serves all sessions of a host; it ends when there is nothing left to do, so
+that an idle program has no thread of ours, and a job that is under way at the end of the program is
+waited for. What is still queued for a session that is closed is dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MOST_WAITING: Final = 256
+
+
+class BackgroundWork:
+    """A queue of jobs and the thread that does them, the latest submitted last.
+
+    Threads: `_lock` guards the queue and the thread. Jobs must not raise.
+
+    Attributes:
+        num_done, num_dropped: how many jobs have been done, and were dropped because too many
+            waited or their owner went away.
+    """
+
+    def __init__(self, name: str = "graphmill-background") -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._jobs: deque[tuple[object, Callable[[], None]]] = deque()
+        self._thread: threading.Thread | None = None
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+        self.num_done = 0
+        self.num_dropped = 0
+
+    def submit(self, owner: object, job: Callable[[], None]) -> bool:
+        """Have `job` called by the thread; return whether it was taken.
+
+        Args:
+            owner: who wants it; see `forget`.
+            job: looks itself whether it is still wanted once it runs.
+        """
+        with self._lock:
+            if len(self._jobs) >= _MOST_WAITING:
+                self.num_dropped += 1
+                return False
+            self._jobs.append((owner, job))
+            if self._thread is None:
+                self._is_idle.clear()
+                self._thread = threading.Thread(target=self._work, name=self._name)
+                self._thread.start()
+        return True
+
+    def forget(self, owner: object) -> None:
+        """Drop the jobs of an owner that have not begun."""
+        with self._lock:
+            kept = [entry for entry in self._jobs if entry[0] is not owner]
+            self.num_dropped += len(self._jobs) - len(kept)
+            self._jobs = deque(kept)
+
+    def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until there is nothing to do; return whether it came to that within `timeout`."""
+        return self._is_idle.wait(timeout)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._jobs:
+                    self._thread = None
+                    self._is_idle.set()
+                    return
+                _, job = self._jobs.popleft()
+            job()
+            del job
+            self.num_done += 1

@@ -1,0 +1,89 @@
+"""`HotSteps`: build the graph of a signature again, for speed, once it has run often (phase HOT).
+
+The executors of the first steps are made as quickly as can be. When a signature has run
+`after_steps` times, its graph is pruned and lowered again in the background, this time with the
+passes of phase `HOT`, and the executors of that graph take over. Steps that are traced, watched or
+partial keep the first ones, in which every node is to be seen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InvalidArgumentError, OpError
+from graphmill.plugin.pass_registry import HOT
+
+if TYPE_CHECKING:
+    from graphmill.lowering.partitions import PerPartition
+    from graphmill.session.direct_session import DirectSession
+    from graphmill.session.executors_cache import ExecutorsAndKeys
+
+MODES: Final = ("off", "tiered", "eager")
+_AFTER_STEPS: Final = 3
+_NEVER: Final = -1
+
+
+class HotSteps:
+    """When the signatures of one session are built again.
+
+    Args:
+        session: whose signatures.
+        config: its `graphmill` section and `global_jit_level` say whether and when.
+
+    Attributes:
+        mode: one of `MODES`.
+        after_steps: after how many steps of a signature; -1 for never.
+
+    Raises:
+        InvalidArgumentError: the config asks for another mode.
+    """
+
+    def __init__(self, session: DirectSession, config: Any, forbidden: frozenset[str]) -> None:
+        self._session = session
+        self.mode = _mode(config)
+        names = {name for name, _ in session.host.passes.places_in(HOT)}
+        is_off = self.mode == "off" or not names - forbidden
+        self.after_steps = _NEVER if is_off else config.graphmill.jit_after_steps or _AFTER_STEPS
+        if self.mode == "eager" and not is_off:
+            self.after_steps = 0
+
+    def build_now(self, executors: ExecutorsAndKeys) -> None:
+        """Build the executors of a signature again before its first step.
+
+        Raises:
+            OpError: a pass or a kernel refused the graph.
+        """
+        executors.hot_items = self._build(executors)
+
+    def build_later(self, executors: ExecutorsAndKeys) -> None:
+        """Have the executors of a signature built again in the background."""
+        self._session.host.background.submit(self._session, lambda: self._replace(executors))
+
+    def _replace(self, executors: ExecutorsAndKeys) -> None:
+        session = self._session
+        if session.is_closed or executors.is_closed:
+            return
+        try:
+            items = self._build(executors)
+        except OpError as error:
+            executors.why_not_hot = error.message
+            return
+        executors.hot_items = items
+        if executors.is_closed:  # meanwhile
+            executors.close()
+
+    def _build(self, executors: ExecutorsAndKeys) -> tuple[PerPartition, ...]:
+        key = (executors.feeds, executors.fetches, executors.targets)
+        return self._session.hot_partitions(key)
+
+
+def _mode(config: Any) -> str:
+    mode: str = config.graphmill.jit
+    if not mode:
+        level = config.graph_options.optimizer_options.global_jit_level
+        return "off" if level < 0 else "tiered"
+    if mode not in MODES:
+        raise InvalidArgumentError(
+            f"config.graphmill.jit is {mode!r}; expected one of {', '.join(MODES)}"
+        )
+    return mode

@@ -1,0 +1,39 @@
+"""The op of a cluster: a node that stands for a region of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+
+if TYPE_CHECKING:
+    from graphmill.graph.function_body import FunctionBody
+
+CLUSTER = OpDef(
+    name="_Cluster",
+    input_args=(ArgDef(name="inputs", type_list_attr="Tin"),),
+    output_args=(ArgDef(name="outputs", type_list_attr="Tout"),),
+    attrs=(
+        AttrDef(name="Tin", type="list(type)", minimum=0),
+        AttrDef(name="Tout", type="list(type)", minimum=0),
+        AttrDef(name="f", type="func"),
+    ),
+    family="jit",
+)
+"""`f` is a `ClusterAttr`. Its effects are those of its nodes; as an op it has no state, so that its
+kernel belongs to one executor and goes with it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterAttr(FuncAttr):
+    """Hold the region that a cluster stands for; its `name` is no function of the library.
+
+    Attributes:
+        body: its nodes, with an `_Arg` for each input and a `_Retval` for each output.
+        mode: `"tiered"` or `"eager"`.
+    """
+
+    body: FunctionBody | None = None
+    mode: str = "tiered"

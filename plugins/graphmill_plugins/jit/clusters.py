@@ -1,0 +1,264 @@
+"""Form clusters: regions of a graph that become one node each, to be compiled.
+
+A region is convex, so that the graph stays without cycles. In topological order each node gets a
+depth: at least that of its inputs, odd for a node that can be in a cluster, even for one that
+cannot. Depth never falls along an edge, so nodes of one depth have only such nodes between them.
+Of these, what hangs together becomes a cluster if all of it waits for the same nodes that may block
+or be dead: nothing then waits for more than it did, and nothing dies that lived.
+
+Semantics: the purpose is that of `tensorflow/compiler/jit/mark_for_compilation_pass.cc`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.graph.algorithms import topological_order
+from graphmill.graph.frames import analyse_frames
+from graphmill.graph.function_body import FunctionBody
+from graphmill.graph.graph import Graph
+from graphmill_plugins.jit.cluster_op import CLUSTER, ClusterAttr
+from graphmill_plugins.jit.eligibility import SOURCES, Eligibility
+from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
+from graphmill_plugins.jit.functionalize.policy import nodes_that_wait
+from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.graph.node import Edge, Node
+    from graphmill.lowering.passes import PassOptions
+    from graphmill.ops.op_registry import OpRegistry
+
+_MIN_SIZE: Final = 2
+_FREE: Final = frozenset({"NoOp", "Identity", "StopGradient", "PreventGradient", *SOURCES})
+_numbers = itertools.count()
+
+
+def form_clusters(graph: Graph, options: PassOptions) -> None:
+    """Replace the clusters of one device's graph by `_Cluster` nodes."""
+    if not _is_host_memory(graph, options):
+        return
+    min_size = options.config.graphmill.jit_min_cluster_size or _MIN_SIZE
+    for members in find_clusters(graph, Eligibility(options.host)):
+        if sum(map(_weight, members)) >= min_size:
+            _Contraction(graph, members, options).contract()
+
+
+def find_clusters(graph: Graph, eligibility: Eligibility) -> list[list[Node]]:
+    """Return the clusters of a graph, each in topological order; constants are in none."""
+    order = topological_order(graph)
+    in_loop = _nodes_in_loops(graph)
+    waiting = nodes_that_wait(graph)
+    place: dict[Node, tuple[int, frozenset[int]]] = {}
+    chosen: list[Node] = []
+    none: frozenset[int] = frozenset()
+    for node in order:
+        depth, blockers = 0, none
+        for edge in _inputs(node):
+            if edge.src in place:
+                before, of_before = place[edge.src]
+                depth = max(depth, before)
+                blockers = blockers | of_before if blockers != of_before else blockers
+        is_member = (
+            node not in in_loop and node.op not in SOURCES and eligibility.why_not(node) is None
+        )
+        if node.op in SOURCES and not _control_inputs(node):
+            continue
+        if is_member:
+            chosen.append(node)
+        elif node in waiting or node.op in CONTROL_FLOW_OPS:
+            blockers = blockers | {node.id}
+        place[node] = (depth + ((depth & 1) != is_member), blockers)
+    return _connected(chosen, place)
+
+
+def _connected(chosen: list[Node], place: dict[Node, Any]) -> list[list[Node]]:
+    """Return what hangs together among nodes of one place, by data edges."""
+    leader: dict[Node, Node] = {node: node for node in chosen}
+
+    def find(node: Node) -> Node:
+        while leader[node] is not node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    for node in chosen:
+        for edge in _inputs(node):
+            src = edge.src
+            if src in leader and place[src] == place[node]:
+                leader[find(src)] = find(node)
+    groups: dict[Node, list[Node]] = {}
+    for node in chosen:
+        groups.setdefault(find(node), []).append(node)
+    return list(groups.values())
+
+
+def _weight(node: Node) -> int:
+    if node.op in FUNCTION_ATTRS:
+        return 100
+    return int(node.op not in _FREE)
+
+
+def _inputs(node: Node) -> list[Edge]:
+    return [*node.in_edges, *_control_inputs(node)]
+
+
+def _control_inputs(node: Node) -> list[Edge]:
+    source = node.graph.source
+    return [edge for edge in node.control_in_edges if edge.src is not source]
+
+
+def _nodes_in_loops(graph: Graph) -> set[Node]:
+    if not any(node.op in CONTROL_FLOW_OPS for node in graph.nodes):
+        return set()
+    frames, _ = analyse_frames(graph)
+    return {node for node, path in frames.items() if path}
+
+
+def _is_host_memory(graph: Graph, options: PassOptions) -> bool:
+    names = {node.assigned_device for node in graph.nodes if node.assigned_device}
+    return all(d.is_host_memory for d in options.devices if d.name in names)
+
+
+class _Contraction:
+    """Puts one `_Cluster` node in the place of a cluster's nodes."""
+
+    def __init__(self, graph: Graph, members: list[Node], options: PassOptions) -> None:
+        self.graph = graph
+        self.members = members
+        self.ops: OpRegistry = options.host.ops
+        self.mode = options.config.graphmill.jit or "tiered"
+        self.inside = set(members)
+        self.body = Graph()
+        self.body.library = graph.library
+        self.inputs: dict[tuple[Node, int], Node] = {}
+        self.outputs: dict[tuple[Node, int], int] = {}
+
+    def contract(self) -> None:
+        """Move the nodes into a body and connect the node that stands for them."""
+        if any(map(self._leaves_as_reference, self._leaving())):
+            return
+        copies = self.body.copy_nodes([*self.members, *self._sources()])
+        for node, copy in copies.items():
+            self._connect(node, copy, copies)
+        leaving = self._leaving()
+        for edge in leaving:
+            self.outputs.setdefault((edge.src, edge.src_output), len(self.outputs))
+        for (src, output), index in self.outputs.items():
+            self._add_result(copies[src], output, index)
+        attr = ClusterAttr(self._name(), body=self._function_body(), mode=self.mode)
+        self._replace(attr, leaving)
+
+    def _leaving(self) -> list[Edge]:
+        return [
+            edge
+            for node in self.members
+            for edge in node.out_edges
+            if not edge.is_control and edge.dst not in self.inside
+        ]
+
+    @staticmethod
+    def _leaves_as_reference(edge: Edge) -> bool:
+        """Return whether somebody else takes the variable itself, which a cluster cannot give."""
+        return edge.dst.input_types[edge.dst_input].is_ref or (
+            edge.src.output_types[edge.src_output].base_dtype.name in ("resource", "variant")
+        )
+
+    def _sources(self) -> list[Node]:
+        found = {
+            edge.src: None
+            for node in self.members
+            for edge in node.in_edges
+            if edge.src.op in SOURCES
+            and edge.src not in self.inside
+            and not _control_inputs(edge.src)
+        }
+        return list(found)
+
+    def _connect(self, node: Node, copy: Node, copies: dict[Node, Node]) -> None:
+        for position, edge in enumerate(node.in_edges):
+            src = copies.get(edge.src)
+            if src is not None:
+                self.body.add_edge(src, edge.src_output, copy, position)
+            else:
+                self.body.add_edge(self._argument(edge.src, edge.src_output), 0, copy, position)
+        control = [copies[edge.src] for edge in node.control_in_edges if edge.src in copies]
+        self.body.add_control_edges(control, copy)
+
+    def _argument(self, src: Node, output: int) -> Node:
+        found = self.inputs.get((src, output))
+        if found is None:
+            index = len(self.inputs)
+            attrs = {"T": src.output_types[output], "index": index}
+            op_def = self.ops.get("_Arg")
+            found = self.body.add_node(
+                self._free(f"input_{index}"), op_def, attrs=op_def.with_defaults(attrs)
+            )
+            self.inputs[src, output] = found
+        return found
+
+    def _add_result(self, node: Node, output: int, index: int) -> None:
+        op_def = self.ops.get("_Retval")
+        attrs = {"T": node.output_types[output].base_dtype, "index": index}
+        self.body.add_node(
+            self._free(f"output_{index}"),
+            op_def,
+            [(node, output)],
+            attrs=op_def.with_defaults(attrs),
+        )
+
+    def _function_body(self) -> FunctionBody:
+        arg_types = tuple(src.output_types[output] for src, output in self.inputs)
+        ret_types = tuple(src.output_types[output].base_dtype for src, output in self.outputs)
+        return FunctionBody(self._name(), self.body, arg_types, ret_types, ())
+
+    def _replace(self, attr: ClusterAttr, leaving: list[Edge]) -> None:
+        graph, body = self.graph, attr.body
+        assert body is not None
+        before = {
+            edge.src: None
+            for node in self.members
+            for edge in _control_inputs(node)
+            if edge.src not in self.inside
+        }
+        after = {
+            edge.dst: None
+            for node in self.members
+            for edge in node.out_edges
+            if edge.is_control and edge.dst not in self.inside and edge.dst is not graph.sink
+        }
+        node = graph.add_node(
+            f"{attr.name}/{next(_numbers)}",
+            CLUSTER,
+            list(self.inputs),
+            list(before),
+            {"Tin": body.arg_types, "Tout": body.ret_types, "f": attr},
+        )
+        node.assigned_device = self.members[0].assigned_device
+        for edge in leaving:
+            index = self.outputs[edge.src, edge.src_output]
+            graph.replace_input(edge.dst, edge.dst_input, node, index)
+        for follower in after:
+            graph.add_control_edge(node, follower)
+        sources = self._sources()
+        graph.withdraw(self.members)
+        graph.withdraw(_unread(sources))
+
+    def _name(self) -> str:
+        return f"cluster/{self.members[-1].name}"
+
+    def _free(self, name: str) -> str:
+        while self.body.has_node(name):
+            name += "_"
+        return name
+
+
+def _unread(sources: Iterable[Node]) -> list[Node]:
+    """Return the sources that nobody reads any more; the graph's sink does not count."""
+    return [
+        node
+        for node in sources
+        if not any(edge.dst is not node.graph.sink for edge in node.out_edges)
+    ]

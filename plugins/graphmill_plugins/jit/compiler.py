@@ -1,0 +1,298 @@
+"""`compile_cluster`: from a cluster and a signature to one call of XLA."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.control_flow import is_known
+from graphmill_plugins.jit.elements import GUARD
+from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
+from graphmill_plugins.jit.hoist import hoist
+from graphmill_plugins.jit.options import compiler_options
+from graphmill_plugins.jit.signature import as_array
+from graphmill_plugins.jit.trace import TracedVariable, Tracer
+
+__all__ = [
+    "CheckFailedError",
+    "CompiledCluster",
+    "NeedsKnown",
+    "NotTraceable",
+    "compile_cluster",
+    "sources_of",
+]
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.graph.node import Node
+    from graphmill.runtime.variables import Variable
+    from graphmill_plugins.jit.routine import Routine, Routines
+    from graphmill_plugins.jit.signature import Inputs
+
+_LARGE: Final = 4096  # bytes from which a constant is an argument of the program
+
+
+class CheckFailedError(Exception):
+    """The inputs are such that the interpreter raises: let it."""
+
+
+@dataclass(slots=True)
+class _Layout:
+    """What the outputs of a program are; filled while it is traced.
+
+    Attributes:
+        results: for each output of the cluster its number among the traced ones, or what it is:
+            a known value, or the variable that it is the value of.
+        written: the variables that get new values, in their order after the traced results.
+        is_guarded: whether the last output tells if all checks held.
+        num_traced: how many results are traced.
+    """
+
+    results: list[Any]
+    written: list[TracedVariable]
+    is_guarded: bool = False
+    num_traced: int = 0
+
+
+class CompiledCluster:
+    """A cluster compiled for one signature.
+
+    Threads: any number may call it. While variables are replaced their locks are held, in a fixed
+    order, so that no update is lost.
+
+    Attributes:
+        seconds: how long tracing and compiling took.
+        num_hoisted: how many operations depend on constants alone and are not in the program.
+    """
+
+    def __init__(
+        self,
+        program: Any,
+        constants: tuple[Any, ...],
+        layout: _Layout,
+        inputs: Inputs,
+        known: frozenset[int],
+    ) -> None:
+        self._program = program
+        self._constants = constants
+        self._layout = layout
+        self._inputs = inputs
+        self._arrays = [index for index in inputs.arrays if index not in known]
+        self._enable_x64 = jax_module().enable_x64
+        self._live: dict[int, tuple[Any, Any]] = {}
+        self._written = [key.slot for key in layout.written]
+        self.seconds = 0.0
+        self.num_hoisted = 0
+
+    def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Compute the outputs, and replace the values of variables.
+
+        Raises:
+            CheckFailedError: nothing was done; the interpreter is to do it, and will raise.
+        """
+        if not self._inputs.handles:
+            return self._results(self._run(values, ()), ())
+        found = self._inputs.variables(values)
+        if found is None:
+            raise CheckFailedError
+        variables = found[1]
+        held = [variables[slot] for slot in self._written]
+        locks = sorted({id(v): v.lock for v in held}.items())
+        for _, lock in locks:
+            lock.acquire()
+        try:
+            outputs = self._run(values, variables)
+            self._commit(outputs, held)
+        finally:
+            for _, lock in locks:
+                lock.release()
+        return self._results(outputs, variables)
+
+    def _run(self, values: Sequence[Any], variables: Sequence[Variable]) -> Sequence[Any]:
+        live = self._live
+        state = []
+        for slot, variable in enumerate(variables):
+            value = variable.value
+            kept = live.get(slot)
+            state.append(kept[1] if kept is not None and kept[0] is value else value)
+        with self._enable_x64(True):
+            outputs: Sequence[Any] = self._program(
+                self._constants, *[values[index] for index in self._arrays], *state
+            )
+        if self._layout.is_guarded and not outputs[-1]:
+            raise CheckFailedError
+        return outputs
+
+    def _commit(self, outputs: Sequence[Any], held: Sequence[Variable]) -> None:
+        first = self._layout.num_traced
+        for offset, (slot, variable) in enumerate(zip(self._written, held, strict=True)):
+            array = outputs[first + offset]
+            view = np.asarray(array)
+            self._live[slot] = view, array
+            variable.value = view
+
+    def _results(self, outputs: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, ...]:
+        return tuple(
+            np.asarray(outputs[place])
+            if type(place) is int
+            else (variables[place.slot].value if isinstance(place, TracedVariable) else place)
+            for place in self._layout.results
+        )
+
+
+def compile_cluster(routines: Routines, inputs: Inputs, values: Sequence[Any]) -> CompiledCluster:
+    """Compile a cluster for the signature of `values`.
+
+    Raises:
+        NotTraceable: it cannot be; says which node and why.
+    """
+    began = time.perf_counter()
+    known = inputs.known
+    found = inputs.variables(values)
+    if found is None:
+        raise NotTraceable("a variable has no value yet")
+    slots, variables = found
+    build = _Build(routines, inputs, values, known, slots)
+    jax = jax_module()
+    with jax.enable_x64(True):
+        arrays = [as_array(values[index]) for index in inputs.arrays if index not in known]
+        state = [as_array(variable.value) for variable in variables]
+        constants = [node.attrs["value"].numpy() for node in build.large]
+        program, prepared, moved = _compiled(build, constants, arrays, state)
+    made = CompiledCluster(program, prepared, build.layout, inputs, known)
+    made.num_hoisted = moved
+    made.seconds = time.perf_counter() - began
+    return made
+
+
+def _compiled(
+    build: _Build, constants: list[Any], arrays: list[Any], state: list[Any]
+) -> tuple[Any, tuple[Any, ...], int]:
+    """Return the program, the constants that it takes, and how many operations moved to them."""
+    jax = jax_module()
+    shape = jax.ShapeDtypeStruct
+    given = [shape(value.shape, value.dtype) for value in (*arrays, *state)]
+    flat = [*(shape(value.shape, value.dtype) for value in constants), *given]
+    try:
+        closed = jax.make_jaxpr(build.trace)(*flat)
+    except NotTraceable:
+        raise
+    except (TypeError, ValueError, jax.errors.JAXTypeError) as error:
+        raise NotTraceable(str(error).partition("\n")[0]) from error
+    parts = hoist(closed, range(len(constants)))
+    prepared = tuple(jax.jit(parts.prepare)(*constants)) if constants else ()
+
+    def cluster(fixed: tuple[Any, ...], *moving: Any) -> Any:
+        return parts.program(*fixed, *moving)
+
+    shapes = tuple(shape(value.shape, value.dtype) for value in prepared)
+    lowered = jax.jit(cluster).lower(shapes, *given)
+    try:
+        program = lowered.compile(compiler_options=compiler_options(closed.jaxpr))
+    except jax.errors.JaxRuntimeError as error:
+        raise NotTraceable(f"XLA: {str(error).partition(chr(10))[0]}") from error
+    return program, prepared, parts.moved
+
+
+class _Build:
+    """Traces a cluster, and notes what its outputs are."""
+
+    def __init__(
+        self,
+        routines: Routines,
+        inputs: Inputs,
+        values: Sequence[Any],
+        known: frozenset[int],
+        slots: Sequence[int],
+    ) -> None:
+        self._routines = routines
+        self._inputs = inputs
+        self._values = values
+        self._known = known
+        self._variables = inputs.traced_variables(values, slots)
+        self.layout = _Layout([], [])
+        self.large: list[Node] = _large_constants(routines)
+
+    def trace(self, *flat: Any) -> list[Any]:
+        """Return the traced results, new values of variables and the outcome of the checks."""
+        constants = dict(zip(self.large, flat, strict=False))
+        moving = iter(flat[len(self.large) :])
+        main, inputs = self._routines.main, self._inputs
+        args: list[Any] = [None] * len(main.args)
+        for index in inputs.arrays:
+            is_known_one = index in self._known
+            args[index] = self._values[index] if is_known_one else next(moving)
+        state: dict[Any, Any] = {GUARD: np.bool_(True)}
+        handles: dict[Node, Any] = {}
+        for index, variable in zip(inputs.handles, self._variables, strict=True):
+            if index < len(args):
+                args[index] = variable
+            else:
+                handles[inputs.nodes[index - len(args)]] = variable
+        slots = {variable.slot: variable for variable in self._variables}
+        first = {slot: next(moving) for slot in range(len(slots))}
+        for variable in self._variables:
+            state[variable] = first[variable.slot]
+        tracer = Tracer(self._routines, constants, handles)
+        results, after = tracer.run(main, args, state)
+        return self._outputs(results, after, first)
+
+    def _outputs(self, results: list[Any], state: Any, first: dict[int, Any]) -> list[Any]:
+        outputs: list[Any] = []
+        places: list[Any] = []
+        for value in results:
+            if isinstance(value, TracedVariable) or is_known(value):
+                places.append(value)
+            else:
+                places.append(len(outputs))
+                outputs.append(value)
+        layout = self.layout
+        layout.results, layout.num_traced, layout.written = places, len(outputs), []
+        for variable in self._variables:
+            value = state[variable]
+            if value is not first[variable.slot] and variable not in layout.written:
+                layout.written.append(variable)
+                outputs.append(value)
+        guard = state[GUARD]
+        layout.is_guarded = not is_known(guard)
+        if layout.is_guarded:
+            outputs.append(guard)
+        elif not guard:
+            raise NotTraceable("the interpreter refuses its values")
+        return outputs
+
+
+def _large_constants(routines: Routines) -> list[Node]:
+    return [
+        node
+        for node in routines.main.nodes
+        if node.op == "Const" and node.attrs["value"].numpy().nbytes >= _LARGE
+    ]
+
+
+def sources_of(routine: Routine, needs: NeedsKnown, inputs: Inputs) -> frozenset[int]:
+    """Return the arguments that something that must be known is made of: small integers.
+
+    What is made of a shape needs no value: shapes are known.
+    """
+    node, positions = needs.needed
+    places = {arg: index for index, arg in enumerate(routine.args) if arg is not None}
+    found = set()
+    pending = [node.in_edges[position].src for position in positions]
+    seen = set(pending)
+    while pending:
+        node = pending.pop()
+        if node in places:
+            index = places[node]
+            if index in inputs.arrays and routine.arg_types[index].as_numpy_dtype.kind in "iub":
+                found.add(index)
+        elif node.op not in ("Shape", "ShapeN", "Size", "Rank"):
+            fresh = [edge.src for edge in node.in_edges if edge.src not in seen]
+            seen.update(fresh)
+            pending.extend(fresh)
+    return frozenset(found)

@@ -1,0 +1,97 @@
+"""Which nodes may be in a cluster, and why the others may not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill.errors import OpError
+from graphmill.graph.function_body import instantiate_function
+from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS, HANDLED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.graph.node import Node
+    from graphmill.plugin.host import Host
+
+SOURCES: Final = frozenset({"Const", "VariableV2", "Variable", "VarHandleOp"})
+"""Nodes that give the same in every step: each cluster that reads one has it itself."""
+
+_BOUNDARY: Final = frozenset({"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "_Cluster"})
+_UNTRACED_TYPES: Final = frozenset({"string", "int4", "uint4", "int2", "uint2"})
+_HANDLE_TYPES: Final = frozenset({"resource", "variant"})
+
+
+class Eligibility:
+    """Answers for the nodes of one graph; remembers what it found of functions.
+
+    Args:
+        host: whose kernels and ops.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._functions: dict[str, str | None] = {}
+
+    def why_not(self, node: Node) -> str | None:
+        """Return why a node cannot be in a cluster, or None if it can."""
+        if node.op in _BOUNDARY:
+            return "it is where the graph begins or ends"
+        reason = _bad_type((*node.input_types, *node.output_types), node.op)
+        if reason is not None:
+            return reason
+        if node.op in FUNCTION_ATTRS:
+            return self._why_not_functions(node)
+        if node.op in node.graph.library:
+            return self._why_not_function(node.op, node)
+        if node.op in HANDLED or node.op in SOURCES:
+            return None
+        found = self._host.kernels.try_find(node.op_def, node.attrs, "CPU", ("jax",))
+        if found is None:
+            return "no kernel of it can be traced"
+        definition = found.definition
+        if definition.effects:
+            return f"its kernel has effects: {', '.join(sorted(definition.effects))}"
+        return None if definition.is_traceable else "its kernel needs concrete values or a context"
+
+    def _why_not_functions(self, node: Node) -> str | None:
+        for attr in FUNCTION_ATTRS[node.op]:
+            value = node.attrs[attr]
+            for function in value if isinstance(value, tuple) else (value,):
+                reason = self._why_not_function(function.name, node)
+                if reason is not None:
+                    return reason
+        return None
+
+    def _why_not_function(self, name: str, node: Node) -> str | None:
+        if name not in self._functions:
+            self._functions[name] = f"function {name} calls itself"
+            self._functions[name] = self._look_into(name, node)
+        return self._functions[name]
+
+    def _look_into(self, name: str, node: Node) -> str | None:
+        try:
+            body = instantiate_function(name, {}, node.graph.library, self._host.ops)
+        except OpError as error:
+            return f"function {name}: {error.message}"
+        for inner in body.graph.nodes:
+            if inner.op in ("_Arg", "_Retval"):
+                continue
+            reason = self.why_not(inner)
+            if reason is not None:
+                return f"{inner.name} ({inner.op}) in function {name}: {reason}"
+        return None
+
+
+def _bad_type(types: Sequence[DType], op: str) -> str | None:
+    for dtype in types:
+        name = dtype.base_dtype.name
+        if name in _UNTRACED_TYPES or dtype.is_quantized:
+            return f"it has tensors of {name}"
+        if name in _HANDLE_TYPES and op not in HANDLED and op not in _HANDLE_OPS:
+            return f"it has tensors of {name}"
+    return None
+
+
+_HANDLE_OPS: Final = frozenset({*SOURCES, *FUNCTION_ATTRS})

@@ -1,0 +1,93 @@
+"""`Routine`: a body in the order in which it is computed, for whoever computes it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphmill.graph.algorithms import topological_order
+from graphmill.graph.function_body import instantiate_function
+
+if TYPE_CHECKING:
+    from graphmill.dtypes import DType
+    from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.function_library import FunctionLibrary
+    from graphmill.graph.node import Node
+    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.plugin.host import Host
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """Hold a body's nodes in order.
+
+    Attributes:
+        name: the function's, or the cluster's.
+        arg_types: element types of the arguments.
+        args: for each argument the node that stands for it, or None if nothing reads it.
+        nodes: what is computed, each after its inputs.
+        results: for each result the node and output that it is.
+    """
+
+    name: str
+    arg_types: tuple[DType, ...]
+    args: tuple[Node | None, ...]
+    nodes: tuple[Node, ...]
+    results: tuple[tuple[Node, int], ...]
+
+    def invariant(self) -> frozenset[int]:
+        """Return which arguments come back as the results of the same number."""
+        return frozenset(
+            index
+            for index, (node, _) in enumerate(self.results)
+            if index < len(self.args) and node is self.args[index]
+        )
+
+
+def routine_of(body: FunctionBody) -> Routine:
+    """Return the routine of a body."""
+    args: list[Node | None] = [None] * len(body.arg_types)
+    results: dict[int, tuple[Node, int]] = {}
+    nodes = []
+    for node in topological_order(body.graph):
+        if node.op == "_Arg":
+            args[node.attrs["index"]] = node
+        elif node.op == "_Retval":
+            results[node.attrs["index"]] = node.inputs[0]
+        else:
+            nodes.append(node)
+    ordered = tuple(results[index] for index in range(len(results)))
+    return Routine(body.name, body.arg_types, tuple(args), tuple(nodes), ordered)
+
+
+class Routines:
+    """The routines of a cluster and of the functions that it calls.
+
+    Threads: `_lock` guards the making of routines, so that each function has only one.
+
+    Attributes:
+        main: that of the cluster.
+        host: whose ops.
+    """
+
+    def __init__(self, body: FunctionBody, host: Host) -> None:
+        self.main = routine_of(body)
+        self.host = host
+        self._library: FunctionLibrary = body.graph.library
+        self._functions: dict[tuple[str, int], Routine] = {}
+        self._lock = threading.Lock()
+
+    def function(self, attr: FuncAttr) -> Routine:
+        """Return the routine of a function.
+
+        Raises:
+            OpError: the function is not there, or malformed.
+        """
+        key = (attr.name, hash(attr))
+        with self._lock:
+            found = self._functions.get(key)
+            if found is None:
+                body = instantiate_function(attr.name, attr.attrs, self._library, self.host.ops)
+                found = self._functions[key] = routine_of(body)
+        return found

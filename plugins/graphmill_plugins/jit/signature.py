@@ -1,0 +1,95 @@
+"""For what inputs a cluster is compiled: their shapes, which variables, and known values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.runtime.variables import Ref, ResourceHandle, Variable
+from graphmill_plugins.jit.eligibility import SOURCES
+from graphmill_plugins.jit.trace import TracedVariable
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from graphmill.graph.node import Node
+    from graphmill_plugins.jit.routine import Routine
+
+
+class Inputs:
+    """What the inputs of a cluster are, by position.
+
+    Besides its arguments a cluster has the variables that its own nodes name; they come after the
+    arguments.
+
+    Args:
+        routine: the cluster.
+
+    Attributes:
+        arrays: positions of tensors.
+        handles: positions of variables.
+        nodes: the nodes that name variables; their positions follow the arguments.
+        known: those of `arrays` whose values must be known when it is compiled; grows as compiling
+            shows the need.
+    """
+
+    def __init__(self, routine: Routine) -> None:
+        types = routine.arg_types
+        self.handles = [
+            index
+            for index, dtype in enumerate(types)
+            if dtype.is_ref or dtype.name in ("resource", "variant")
+        ]
+        self.arrays = [index for index in range(len(types)) if index not in self.handles]
+        self.nodes: list[Node] = [
+            node for node in routine.nodes if node.op in SOURCES and node.op != "Const"
+        ]
+        self.handles.extend(range(len(types), len(types) + len(self.nodes)))
+        self.known: frozenset[int] = frozenset()
+        self._has_only_arrays = not self.handles
+
+    def key(self, values: Sequence[Any]) -> Hashable:
+        """Return what tells the signature of some inputs from others; None if it has none.
+
+        There is none where a variable has no value, or a handle is of something else.
+        """
+        if self._has_only_arrays and not self.known:
+            return tuple([value.shape for value in values])
+        shapes = [
+            values[index].tobytes() if index in self.known else values[index].shape
+            for index in self.arrays
+        ]
+        variables = self.variables(values)
+        if variables is None:
+            return None
+        slots, distinct = variables
+        return (*shapes, *slots, *(variable.value.shape for variable in distinct))
+
+    def variables(self, values: Sequence[Any]) -> tuple[list[int], list[Variable]] | None:
+        """Return for each handle the number of its variable, and the variables; None as in `key`.
+
+        Two handles may be of one variable, which then has one value for both.
+        """
+        distinct: dict[int, tuple[int, Variable]] = {}
+        slots = []
+        for index in self.handles:
+            value = values[index]
+            variable = value.resource if isinstance(value, ResourceHandle) else value
+            if not isinstance(variable, Variable) or variable.value is None:
+                return None
+            slot, _ = distinct.setdefault(id(variable), (len(distinct), variable))
+            slots.append(slot)
+        return slots, [variable for _, variable in distinct.values()]
+
+    def traced_variables(self, values: Sequence[Any], slots: Sequence[int]) -> list[TracedVariable]:
+        """Return for each handle what stands for it while it is traced."""
+        return [
+            TracedVariable(slot, isinstance(values[index], Ref), getattr(values[index], "name", ""))
+            for index, slot in zip(self.handles, slots, strict=True)
+        ]
+
+
+def as_array(value: Any) -> np.ndarray[Any, Any]:
+    """Return a value as an array; a NumPy scalar becomes one of rank 0."""
+    return value if type(value) is np.ndarray else np.asarray(value)

@@ -1,0 +1,336 @@
+"""`Tracer`: compute a routine with values that JAX traces.
+
+Values are as `control_flow` describes them. What is known stays known: a node whose inputs are all
+NumPy arrays is computed by its NumPy kernel, here and now, so that shape arithmetic folds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.dtypes import as_dtype
+from graphmill.errors import OpError
+from graphmill.ops.attr_types import FuncAttr
+from graphmill.runtime.kernel import OpKernel, OpKernelConstruction, bind
+from graphmill.runtime.kernel_io import refs_to_read
+from graphmill.runtime.op_kernel_context import OpKernelContext
+from graphmill.runtime.variables import Ref, ResourceHandle, Variable
+from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.checks import CHECKS
+from graphmill_plugins.jit.control_flow import Absent, is_known, is_moving, trace_cond, trace_while
+from graphmill_plugins.jit.elements import GUARD
+from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
+from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS, VARIABLE_OPS
+from graphmill_plugins.jit.trips import trip_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphmill.graph.node import Node
+    from graphmill.runtime.kernel import KernelDef
+    from graphmill_plugins.jit.control_flow import State
+    from graphmill_plugins.jit.routine import Routine, Routines
+
+_MOST_FOLDED: Final = 1 << 20  # bytes of a known result
+
+
+@dataclass(frozen=True, slots=True)
+class TracedVariable:
+    """A variable while it is traced: a handle, and the key of its value in the state.
+
+    Attributes:
+        slot: its number among the variables of the cluster.
+        is_ref: whether it is a reference, and not the handle of a resource.
+        name: for messages.
+    """
+
+    slot: int
+    is_ref: bool = False
+    name: str = ""
+
+
+class Tracer:
+    """Traces the routines of one cluster.
+
+    Args:
+        routines: what is traced.
+        constants: traced values that stand for large constants, by their nodes.
+        handles: what stands for the variables that nodes of the cluster name, by these nodes.
+
+    Threads: used by one; kernels that it binds are its own.
+    """
+
+    def __init__(
+        self,
+        routines: Routines,
+        constants: Mapping[Node, Any],
+        handles: Mapping[Node, TracedVariable],
+    ) -> None:
+        self._routines = routines
+        self._handles = handles
+        self._constants = constants
+        self._kernels: dict[tuple[Node, str], OpKernel] = {}
+        self._jnp = jax_module().numpy
+
+    def run(self, routine: Routine, args: list[Any], state: State) -> tuple[list[Any], State]:
+        """Compute a routine; the state is changed in place and returned.
+
+        Raises:
+            NotTraceable: a node cannot be traced.
+        """
+        values: dict[Node, tuple[Any, ...]] = {}
+        for node, arg in zip(routine.args, args, strict=True):
+            if node is not None:
+                values[node] = (arg,)
+        for node in routine.nodes:
+            inputs = [values[edge.src][edge.src_output] for edge in node.in_edges]
+            try:
+                values[node] = self._node(node, inputs, state)
+            except NotTraceable as error:
+                raise error.at(node) from None
+        return [values[node][output] for node, output in routine.results], state
+
+    def _node(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        for position in refs_to_read(node):
+            if isinstance(inputs[position], TracedVariable):
+                inputs[position] = state[inputs[position]]
+        op = node.op
+        if op == "Const":
+            found = self._constants.get(node)
+            return (node.attrs["value"].numpy() if found is None else found,)
+        if node in self._handles:
+            return (self._handles[node],)
+        if op in _SPECIAL:
+            return _SPECIAL[op](self, node, inputs, state)
+        if op in VARIABLE_OPS:
+            return self._variable_op(node, inputs, state)
+        if op in node.graph.library:
+            return self._call(FuncAttr(op, node.attrs), inputs, state)
+        if len(inputs) == 1 and isinstance(inputs[0], TracedVariable) and op == "Identity":
+            return (inputs[0],)
+        return self._compute(node, inputs, state)
+
+    # Ordinary nodes
+
+    def _compute(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        if all(map(is_known, inputs)):
+            folded = self._fold(node, inputs)
+            if folded is not None:
+                return folded
+        kernel = self._kernel(node, "jax")
+        definition = kernel.definition
+        if not definition.is_traceable:
+            raise NotTraceable(f"the kernel {definition.source} cannot be traced")
+        if not all(map(is_moving, inputs)):
+            raise NotTraceable("an input is no array")
+        if definition.static:
+            _check_static(node, definition, inputs)
+        check = CHECKS.get(node.op)
+        if check is not None and GUARD in state:
+            state[GUARD] = check(self._jnp, node, inputs, state[GUARD])
+        return self._typed(node, _outputs(node, _called(kernel, inputs)))
+
+    def _fold(self, node: Node, inputs: list[Any]) -> tuple[Any, ...] | None:
+        """Compute a node whose inputs are known; None if only a compiler should."""
+        try:
+            kernel = self._kernel(node, "numpy")
+        except NotTraceable:
+            return None
+        definition = kernel.definition
+        if definition.stateful or definition.effects:
+            return None
+        found = _outputs(node, _called(kernel, inputs))
+        if sum(np.asarray(value).nbytes for value in found) > _MOST_FOLDED:
+            return None
+        return self._typed(node, found)
+
+    @staticmethod
+    def _typed(node: Node, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        for value, expected in zip(outputs, node.output_types, strict=True):
+            if value.dtype != expected.base_dtype.as_numpy_dtype:
+                raise NotTraceable(
+                    f"its kernel gives {as_dtype(value.dtype).name}, not {expected.name}"
+                )
+        return outputs
+
+    def _kernel(self, node: Node, backend: str) -> OpKernel:
+        found = self._kernels.get((node, backend))
+        if found is None:
+            found = self._kernels[node, backend] = self._bind(node, backend)
+        return found
+
+    def _bind(self, node: Node, backend: str) -> OpKernel:
+        kernels = self._routines.host.kernels
+        choice = kernels.try_find(node.op_def, node.attrs, "CPU", (backend,))
+        if choice is None:
+            raise NotTraceable(f"it has no kernel for {backend}")
+        namespace = np if backend == "numpy" else self._jnp
+        made_for = OpKernelConstruction(node.name, node.op_def, node.attrs, None, namespace)
+        try:
+            return bind(choice.definition, made_for, choice.owner)
+        except OpError as error:
+            raise NotTraceable(error.message) from error
+
+    # State
+
+    def _variable_op(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Call the op's own kernel with variables that hold traced values."""
+        kernel = self._kernel(node, "jax")
+        held: dict[TracedVariable, Variable] = {}
+        given = []
+        for value in inputs:
+            if not isinstance(value, TracedVariable):
+                given.append(value)
+                continue
+            if value not in held:
+                held[value] = _variable(value, state[value])
+            variable = held[value]
+            is_ref = value.is_ref
+            given.append(variable if is_ref else ResourceHandle("", "", "", "Variable", variable))
+        context = OpKernelContext(None, kernel)  # type: ignore[arg-type]
+        result = _called(kernel, [context, *given])
+        for key, variable in held.items():
+            state[key] = variable.value
+        handles: dict[int, TracedVariable] = {id(v): key for key, v in held.items()}
+        return tuple(handles.get(id(value), value) for value in _outputs(node, result))
+
+    # Functions
+
+    def _call(self, attr: FuncAttr, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        return tuple(self.run(self._routines.function(attr), inputs, state)[0])
+
+    def _function(self, attr: FuncAttr) -> Callable[..., Any]:
+        routine = self._routines.function(attr)
+        return lambda args, state: self.run(routine, list(args), state)
+
+    def trace_partitioned_call(
+        self, node: Node, inputs: list[Any], state: State
+    ) -> tuple[Any, ...]:
+        """Trace the function that is called."""
+        return self._call(node.attrs["f"], inputs, state)
+
+    def trace_while(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Trace a loop of functions."""
+        test = self._routines.function(node.attrs["cond"])
+        body = self._routines.function(node.attrs["body"])
+        results, after = trace_while(
+            self._function(node.attrs["cond"]),
+            self._function(node.attrs["body"]),
+            inputs,
+            state,
+            invariant=body.invariant(),
+            trips=trip_count(test, body, inputs),
+        )
+        _update(state, after)
+        return tuple(results)
+
+    def trace_if(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Trace a conditional."""
+        branches = [self._function(node.attrs[name]) for name in ("else_branch", "then_branch")]
+        return self._choose(inputs[0], branches, inputs[1:], state)
+
+    def trace_case(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Trace a choice among functions."""
+        branches = [self._function(attr) for attr in node.attrs["branches"]]
+        return self._choose(inputs[0], branches, inputs[1:], state)
+
+    @staticmethod
+    def _choose(
+        pred: Any, branches: list[Callable[..., Any]], args: list[Any], state: State
+    ) -> tuple[Any, ...]:
+        if len(branches) == 2 and pred.dtype != np.bool_ and not np.ndim(pred):
+            pred = pred != 0
+        results, after = trace_cond(pred, branches, args, state)
+        _update(state, after)
+        return tuple(results)
+
+    # Others
+
+    def trace_nothing(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Return nothing: control edges are kept by the order of nodes."""
+        del node, inputs, state
+        return ()
+
+    def trace_fake_param(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Return what stands for a value that nobody reads."""
+        del node, inputs, state
+        return (Absent(),)
+
+    def trace_assert(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Note whether the condition holds."""
+        del node
+        if GUARD not in state:
+            raise NotTraceable("nobody looks at its condition")
+        state[GUARD] = state[GUARD] & self._jnp.all(inputs[0])
+        return ()
+
+
+_SPECIAL: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {
+    "NoOp": Tracer.trace_nothing,
+    "ControlTrigger": Tracer.trace_nothing,
+    "FakeParam": Tracer.trace_fake_param,
+    "Assert": Tracer.trace_assert,
+    "PartitionedCall": Tracer.trace_partitioned_call,
+    "StatefulPartitionedCall": Tracer.trace_partitioned_call,
+    "While": Tracer.trace_while,
+    "StatelessWhile": Tracer.trace_while,
+    "If": Tracer.trace_if,
+    "StatelessIf": Tracer.trace_if,
+    "Case": Tracer.trace_case,
+    "StatelessCase": Tracer.trace_case,
+}
+assert set(FUNCTION_ATTRS) <= set(_SPECIAL)
+
+
+def _update(state: State, after: State) -> None:
+    if after is not state:
+        state.clear()
+        state.update(after)
+
+
+def _variable(handle: TracedVariable, value: Any) -> Variable:
+    kind = Ref if handle.is_ref else Variable
+    variable = kind(as_dtype(value.dtype), tuple(value.shape), handle.name)
+    variable.value = value
+    return variable
+
+
+def _called(kernel: OpKernel, inputs: list[Any]) -> Any:
+    """Call a kernel; what it raises while it is traced is a reason, not an error of the step."""
+    errors = jax_module().errors
+    try:
+        with np.errstate(all="ignore"):
+            return kernel.compute(*inputs)
+    except NotTraceable:
+        raise
+    except errors.JAXTypeError as error:  # it asked for the value of what is traced
+        raise NotTraceable(f"its kernel needs values: {_first_line(error)}") from error
+    except Exception as error:  # the interpreter tells what is wrong with the values, if anything
+        raise NotTraceable(f"{type(error).__name__}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _outputs(node: Node, result: Any) -> tuple[Any, ...]:
+    count = node.num_outputs
+    if count == 1:
+        return (result,)
+    return tuple(result) if count else ()
+
+
+def _check_static(node: Node, definition: KernelDef, inputs: list[Any]) -> None:
+    ranges = node.op_def.input_ranges(node.attrs)
+    unknown = [
+        position
+        for name in definition.static
+        if name in ranges
+        for position in range(*ranges[name])
+        if not is_known(inputs[position])
+    ]
+    if unknown:
+        raise NeedsKnown(f"input {unknown[0]} must be known when it is compiled", node, unknown)
