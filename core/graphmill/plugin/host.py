@@ -173,7 +173,7 @@ class Host:
 
 
 class _Assembly:
-    """The default host in the making. (A Future would do; its module takes longer than this.)"""
+    """The default host in the making: a Future would do, but its module takes longer to import."""
 
     def __init__(self) -> None:
         self.builder = threading.get_ident()

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.compiler_options import compiler_options_for
 from graphmill_plugins.jit.control_flow import is_known
 from graphmill_plugins.jit.elements import GUARD
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.hoist import hoist
-from graphmill_plugins.jit.options import compiler_options
 from graphmill_plugins.jit.signature import as_array
 from graphmill_plugins.jit.trace import TracedVariable, Tracer
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.routine import Routine, Routines
     from graphmill_plugins.jit.signature import Inputs
 
+_PLATFORM: Final = "cpu"
 _LARGE: Final = 4096  # bytes from which a constant is an argument of the program
 
 
@@ -193,7 +195,7 @@ def _compiled(
     shapes = tuple(shape(value.shape, value.dtype) for value in prepared)
     lowered = jax.jit(cluster).lower(shapes, *given)
     try:
-        program = lowered.compile(compiler_options=compiler_options(closed.jaxpr))
+        program = lowered.compile(compiler_options=compiler_options_for(closed, _PLATFORM))
     except jax.errors.JaxRuntimeError as error:
         raise NotTraceable(f"XLA: {str(error).partition(chr(10))[0]}") from error
     return program, prepared, parts.moved
@@ -238,8 +240,9 @@ class _Build:
         first = {slot: next(moving) for slot in range(len(slots))}
         for variable in self._variables:
             state[variable] = first[variable.slot]
-        tracer = Tracer(self._routines, constants, handles)
-        results, after = tracer.run(main, args, state)
+        with marking(_PLATFORM) as marks:
+            tracer = Tracer(self._routines, constants, handles, marks)
+            results, after = tracer.run(main, args, state)
         return self._outputs(results, after, first)
 
     def _outputs(self, results: list[Any], state: Any, first: dict[int, Any]) -> list[Any]:

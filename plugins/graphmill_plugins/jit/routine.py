@@ -28,6 +28,7 @@ class Routine:
         args: for each argument the node that stands for it, or None if nothing reads it.
         nodes: what is computed, each after its inputs.
         results: for each result the node and output that it is.
+        body: what it was made of.
     """
 
     name: str
@@ -35,14 +36,7 @@ class Routine:
     args: tuple[Node | None, ...]
     nodes: tuple[Node, ...]
     results: tuple[tuple[Node, int], ...]
-
-    def invariant(self) -> frozenset[int]:
-        """Return which arguments come back as the results of the same number."""
-        return frozenset(
-            index
-            for index, (node, _) in enumerate(self.results)
-            if index < len(self.args) and node is self.args[index]
-        )
+    body: FunctionBody
 
 
 def routine_of(body: FunctionBody) -> Routine:
@@ -58,7 +52,7 @@ def routine_of(body: FunctionBody) -> Routine:
         else:
             nodes.append(node)
     ordered = tuple(results[index] for index in range(len(results)))
-    return Routine(body.name, body.arg_types, tuple(args), tuple(nodes), ordered)
+    return Routine(body.name, body.arg_types, tuple(args), tuple(nodes), ordered, body)
 
 
 class Routines:

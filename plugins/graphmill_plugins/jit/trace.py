@@ -23,14 +23,15 @@ from graphmill_plugins.jit.checks import CHECKS
 from graphmill_plugins.jit.control_flow import Absent, is_known, is_moving, trace_cond, trace_while
 from graphmill_plugins.jit.elements import GUARD
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
-from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS, VARIABLE_OPS
-from graphmill_plugins.jit.trips import trip_count
+from graphmill_plugins.jit.loop_shape import pass_through, trip_bound
+from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS, STRUCTURE_OPS, VARIABLE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from graphmill.graph.node import Node
     from graphmill.runtime.kernel import KernelDef
+    from graphmill_plugins._constants import Marks
     from graphmill_plugins.jit.control_flow import State
     from graphmill_plugins.jit.routine import Routine, Routines
 
@@ -59,6 +60,7 @@ class Tracer:
         routines: what is traced.
         constants: traced values that stand for large constants, by their nodes.
         handles: what stands for the variables that nodes of the cluster name, by these nodes.
+        marks: what stays the same from call to call; grows by what is computed of such values.
 
     Threads: used by one; kernels that it binds are its own.
     """
@@ -68,7 +70,10 @@ class Tracer:
         routines: Routines,
         constants: Mapping[Node, Any],
         handles: Mapping[Node, TracedVariable],
+        marks: Marks,
     ) -> None:
+        self._marks = marks
+        marks.add(constants.values())
         self._routines = routines
         self._handles = handles
         self._constants = constants
@@ -105,6 +110,9 @@ class Tracer:
             return (self._handles[node],)
         if op in _SPECIAL:
             return _SPECIAL[op](self, node, inputs, state)
+        if op in STRUCTURE_OPS:
+            outputs: tuple[Any, ...] = STRUCTURE_OPS[op](state, inputs, node.attrs)
+            return outputs
         if op in VARIABLE_OPS:
             return self._variable_op(node, inputs, state)
         if op in node.graph.library:
@@ -129,9 +137,12 @@ class Tracer:
         if definition.static:
             _check_static(node, definition, inputs)
         check = CHECKS.get(node.op)
-        if check is not None and GUARD in state:
+        if check is not None:
             state[GUARD] = check(self._jnp, node, inputs, state[GUARD])
-        return self._typed(node, _outputs(node, _called(kernel, inputs)))
+        found = self._typed(node, _outputs(node, _called(kernel, inputs)))
+        if all(value in self._marks for value in inputs):
+            self._marks.add(found)
+        return found
 
     def _fold(self, node: Node, inputs: list[Any]) -> tuple[Any, ...] | None:
         """Compute a node whose inputs are known; None if only a compiler should."""
@@ -221,8 +232,8 @@ class Tracer:
             self._function(node.attrs["body"]),
             inputs,
             state,
-            invariant=body.invariant(),
-            trips=trip_count(test, body, inputs),
+            invariant=pass_through(body.body),
+            trips=trip_bound(test.body, body.body, inputs),
         )
         _update(state, after)
         return tuple(results)
@@ -262,8 +273,6 @@ class Tracer:
     def trace_assert(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
         """Note whether the condition holds."""
         del node
-        if GUARD not in state:
-            raise NotTraceable("nobody looks at its condition")
         state[GUARD] = state[GUARD] & self._jnp.all(inputs[0])
         return ()
 

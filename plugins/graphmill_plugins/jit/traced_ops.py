@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from graphmill_plugins.jit import stack, tensor_array, tensor_list
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphmill_plugins.jit.tensor_array import TracedOp
 
 FUNCTION_ATTRS: Final[dict[str, tuple[str, ...]]] = {
     "While": ("cond", "body"),
@@ -54,7 +61,14 @@ VARIABLE_OPS: Final = frozenset(
 """Ops whose kernels read and write variables through an array namespace, so that they can be traced
 with variables that hold traced values."""
 
-STRUCTURE_OPS: Final[frozenset[str]] = frozenset()
+STRUCTURE_OPS: Final[Mapping[str, TracedOp]] = {
+    **tensor_array.TRACED,
+    **tensor_list.TRACED,
+    **stack.TRACED,
+}
+"""Ops on tensor arrays, lists and stacks, with the functions that trace them."""
 
-HANDLED: Final = VARIABLE_OPS | STRUCTURE_OPS | {"NoOp", "ControlTrigger", "FakeParam", "Assert"}
+HANDLED: Final = frozenset(
+    {*VARIABLE_OPS, *STRUCTURE_OPS, "NoOp", "ControlTrigger", "FakeParam", "Assert"}
+)
 """Ops that are traced by more than a kernel of backend `jax`."""

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphmill_plugins.kernels.jax._constants import is_prepared_once
+from graphmill_plugins._constants import is_prepared_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

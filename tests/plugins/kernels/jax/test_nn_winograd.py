@@ -10,7 +10,7 @@ import pytest
 jax = pytest.importorskip("jax")
 pytestmark = pytest.mark.jax
 
-from graphmill_plugins.kernels.jax._constants import is_prepared_once, marking  # noqa: E402
+from graphmill_plugins._constants import is_prepared_once, marking  # noqa: E402
 from graphmill_plugins.kernels.jax.nn_conv import convolve, gathered, run_convolution  # noqa: E402
 from graphmill_plugins.kernels.jax.nn_winograd import is_worth_it, winograd  # noqa: E402
 from graphmill_plugins.kernels.nn.window import make_axis, make_windows  # noqa: E402
