@@ -74,9 +74,7 @@ def test_s5_s6_the_order_of_the_page_is_the_order_of_the_code(trace: list[str]) 
         "run",
         "fetch",
     ]
-    assert trace[len(first) :] == ["new step", "run", "fetch"], (
-        "a hit in the cache builds nothing"
-    )
+    assert trace[len(first) :] == ["new step", "run", "fetch"], "a hit in the cache builds nothing"
 
 
 def test_s8_a_partial_run_rests_between_its_pieces(trace: list[str]) -> None:

@@ -7,6 +7,8 @@ import weakref
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from graphmill.spi import errors
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,6 +22,7 @@ class CommandQueue:
 
     def __init__(self, name: str) -> None:
         self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._lock = threading.Lock()  # nothing is put behind the end
         self._worker = threading.Thread(
             target=_work, args=(self._commands,), name=f"{name} queue", daemon=True
         )
@@ -27,21 +30,27 @@ class CommandQueue:
         self._end = weakref.finalize(self, self._commands.put, None)
 
     def put(self, command: Callable[[], None]) -> None:
-        """Have a command run after all that were put before; it must not raise."""
-        self._commands.put(command)
+        """Have a command run after all that were put before; it must not raise.
+
+        Raises:
+            CancelledError: the device is closed, so nobody would ever run it.
+        """
+        with self._lock:
+            if not self._end.alive:
+                raise errors.CancelledError(f"{self._worker.name} is closed")
+            self._commands.put(command)
 
     def wait_until_idle(self) -> None:
-        """Wait until all that was put before has been done."""
+        """Wait until all that was put before has been done; raises as `put` does."""
         done = threading.Event()
         self.put(done.set)
-        if self._end.alive:
-            done.wait()
+        done.wait()
 
     def close(self) -> None:
         """Let the worker end after what was put; a second call does nothing."""
-        if self._end.alive:
+        with self._lock:
             self._end()
-            self._worker.join()
+        self._worker.join()
 
 
 def _work(commands: SimpleQueue[Any]) -> None:

@@ -207,6 +207,7 @@ class FunctionLibraryRuntime:
     def close(self) -> None:
         """Drop all instantiated functions; stop who calls them between steps."""
         self.closing.start_cancel(CancelledError("Session has been closed."))
+        self.host.background.forget(self, wait=False)  # compilers use nothing that is freed
         self.records.clear()
         with self._lock:
             handles = list(self._handles.values())

@@ -7,6 +7,7 @@ waited for. What is still queued for a session that is closed is dropped.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,8 @@ _MOST_WAITING: Final = 256
 class BackgroundWork:
     """A queue of jobs and the thread that does them, the latest submitted last.
 
-    Threads: `_lock` guards the queue and the thread. Jobs must not raise.
+    Threads: `_lock` guards the queue, the thread and what it does. A job that raises is a fault,
+    which `threading.excepthook` tells; the next job is done nevertheless.
 
     Attributes:
         num_done, num_dropped: how many jobs have been done, and were dropped because too many
@@ -30,7 +32,9 @@ class BackgroundWork:
     def __init__(self, name: str = "graphmill-background") -> None:
         self._name = name
         self._lock = threading.Lock()
+        self._job_done = threading.Condition(self._lock)
         self._jobs: deque[tuple[object, Callable[[], None]]] = deque()
+        self._owner: object = None  # of the job that is under way
         self._thread: threading.Thread | None = None
         self._is_idle = threading.Event()
         self._is_idle.set()
@@ -55,12 +59,19 @@ class BackgroundWork:
                 self._thread.start()
         return True
 
-    def forget(self, owner: object) -> None:
-        """Drop the jobs of an owner that have not begun."""
+    def forget(self, owner: object, *, wait: bool = True) -> None:
+        """Drop the jobs of an owner that have not begun.
+
+        Args:
+            owner: whose.
+            wait: also wait for one that is under way, as who frees what it uses must.
+        """
         with self._lock:
             kept = [entry for entry in self._jobs if entry[0] is not owner]
             self.num_dropped += len(self._jobs) - len(kept)
             self._jobs = deque(kept)
+            if wait and threading.current_thread() is not self._thread:
+                self._job_done.wait_for(lambda: self._owner is not owner)
 
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until there is nothing to do; return whether it came to that within `timeout`."""
@@ -73,7 +84,14 @@ class BackgroundWork:
                     self._thread = None
                     self._is_idle.set()
                     return
-                _, job = self._jobs.popleft()
-            job()
+                self._owner, job = self._jobs.popleft()
+            try:
+                job()
+            except Exception:
+                # A fault of ours: it is told as that of any thread is, and the others are served.
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self._thread)))
             del job
-            self.num_done += 1
+            with self._job_done:
+                self._owner = None
+                self.num_done += 1
+                self._job_done.notify_all()

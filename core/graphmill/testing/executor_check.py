@@ -49,7 +49,8 @@ def find_difference(
     """
     config = proto.ConfigProto(device_count={"CPU": num_devices})
     config.experimental.executor_type = executor_type
-    config.graph_options.optimizer_options.global_jit_level = proto.OptimizerOptions.OFF  # the executor itself
+    # The executors themselves are asked, not what is compiled behind them.
+    config.graph_options.optimizer_options.global_jit_level = proto.OptimizerOptions.OFF
     alive = [name for name, value in wanted.items() if value is not DEAD]
     where = f"{made.name} in {executor_type} on {num_devices} CPU"
     with Session(graph=graph_to_graph_def(made.graph), config=config, host=host) as session:

@@ -187,7 +187,7 @@ def _compiled(
     except (TypeError, ValueError, jax.errors.JAXTypeError) as error:
         raise NotTraceable(str(error).partition("\n")[0]) from error
     parts = hoist(closed, range(len(constants)))
-    prepared = tuple(jax.jit(parts.prepare)(*constants)) if constants else ()
+    prepared = tuple(jax.jit(parts.prepare)(*constants)) if constants or parts.moved else ()
 
     def cluster(fixed: tuple[Any, ...], *moving: Any) -> Any:
         return parts.program(*fixed, *moving)

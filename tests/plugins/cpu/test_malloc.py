@@ -19,7 +19,9 @@ with graph.as_default():
     x = y = graph.placeholder("float32", [500_000], name="x")
     for _ in range(8):
         y = y * 1.5
-session = graphmill.Session(graph=graph)
+config = graphmill.ConfigProto()
+config.graph_options.optimizer_options.global_jit_level = -1  # no compiler takes memory meanwhile
+session = graphmill.Session(graph=graph, config=config)
 call = session.make_callable(y, [x])
 value = np.zeros(500_000, np.float32)
 for _ in range(5):

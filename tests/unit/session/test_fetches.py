@@ -126,7 +126,7 @@ def test_s6_a_subclass_of_list_comes_back_as_a_list_and_one_of_tuple_as_itself(
         (["a:0", None], "a fetch is None"),
         (5, r"fetch 5 \(int\) is no tensor, operation or name"),
         ({"a:0"}, "is no tensor"),
-        (object(), "is no tensor"),
+        (NotImplemented, "is no tensor"),
         (Report, "is no tensor"),
         ("a:x", "'a:x' is not a tensor name"),
         ("a:", "'a:' is not a tensor name"),

@@ -70,9 +70,9 @@ def test_control_flow_gives_what_is_dead(graphmill_host):
         graphmill_host,
         "c = Less(x, x)",
         "s = Switch(x, c)",
-        "n = Neg(s:1)",
+        "n = Neg(s[1])",
         "w = Identity(x, after=[n])",
-        "m = Merge([n, s:0])",
+        "m = Merge([n, s[0]])",
         x=1,
     )
     fetches = ["s:0", "s:1", "n:0", "w:0", "m:0", "m:1"]
