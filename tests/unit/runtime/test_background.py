@@ -1,0 +1,87 @@
+"""Work behind the steps: in order, by one thread, which ends; dropped with its owner."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from graphmill.runtime.background import BackgroundWork
+
+
+def test_jobs_are_done_in_order_by_a_thread_that_ends() -> None:
+    work, done = BackgroundWork(), []
+    begin = threading.Event()
+    work.submit(None, begin.wait)
+    for number in range(5):
+        work.submit(None, lambda number=number: done.append((number, threading.current_thread())))
+    begin.set()
+    assert work.wait_idle(30)
+    assert [number for number, _ in done] == [0, 1, 2, 3, 4]
+    assert len({thread for _, thread in done}) == 1
+    done[0][1].join(30)
+    assert not done[0][1].is_alive()
+    assert work.num_done == 6
+
+
+def test_a_queue_that_is_full_takes_no_more() -> None:
+    work, begin = BackgroundWork(), threading.Event()
+    taken = [work.submit(None, begin.wait) for _ in range(400)]
+    assert taken.count(True) in (256, 257)  # the first may have begun
+    assert work.num_dropped == taken.count(False)
+    begin.set()
+    assert work.wait_idle(30)
+
+
+def test_what_is_forgotten_is_not_done() -> None:
+    work, begin, done = BackgroundWork(), threading.Event(), []
+    mine, other = object(), object()
+    work.submit(other, begin.wait)
+    work.submit(mine, lambda: done.append("mine"))
+    work.submit(other, lambda: done.append("other"))
+    work.forget(mine)
+    begin.set()
+    assert work.wait_idle(30)
+    assert done == ["other"]
+
+
+def test_who_forgets_waits_for_what_is_under_way() -> None:
+    work, has_begun, go_on, done = BackgroundWork(), threading.Event(), threading.Event(), []
+
+    def job() -> None:
+        has_begun.set()
+        go_on.wait()
+        done.append("job")
+
+    def forget() -> None:
+        work.forget(mine)
+        done.append("forgotten")
+
+    mine = object()
+    work.submit(mine, job)
+    has_begun.wait()
+    work.forget(mine, wait=False)
+    assert not done
+    thread = threading.Thread(target=forget)
+    thread.start()
+    go_on.set()
+    thread.join(30)
+    assert done == ["job", "forgotten"]
+
+
+def test_a_job_may_forget_its_own_owner() -> None:
+    work, mine, done = BackgroundWork(), object(), []
+    work.submit(mine, lambda: done.append(work.forget(mine)))
+    assert work.wait_idle(30)
+    assert done == [None]
+
+
+def test_a_fault_in_a_job_is_told_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, done = [], []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_value))
+    work = BackgroundWork()
+    work.submit(None, lambda: done.append(1 // 0))
+    work.submit(None, lambda: done.append("next"))
+    assert work.wait_idle(30)
+    assert isinstance(told[0], ZeroDivisionError)
+    assert done == ["next"]
