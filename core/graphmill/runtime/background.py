@@ -87,8 +87,7 @@ class BackgroundWork:
                 self._owner, job = self._jobs.popleft()
             try:
                 job()
-            except Exception:
-                # A fault of ours: it is told as that of any thread is, and the others are served.
+            except Exception:  # noqa: BLE001 - told as a fault of any thread is; the others go on
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self._thread)))
             del job
             with self._job_done:

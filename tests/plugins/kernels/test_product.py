@@ -131,6 +131,7 @@ def test_many_callers_share_the_helpers() -> None:
 
 
 FORKS = """
+import multiprocessing
 import numpy as np
 from graphmill_plugins.kernels import _product
 from graphmill_plugins.kernels._helpers import HELPERS

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-
-import pytest
+from typing import TYPE_CHECKING
 
 from graphmill.runtime.background import BackgroundWork
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_jobs_are_done_in_order_by_a_thread_that_ends() -> None:
