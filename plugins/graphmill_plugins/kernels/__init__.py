@@ -56,6 +56,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "image": (
         "image.boxes",
         "image.codec",
+        "image.combined_boxes",
         "image.color",
         "image.resize",
         "image.resize_grad",
@@ -86,6 +87,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "nn": (
         "nn.activation",
         "nn.activation_grad",
+        "nn.candidates",
         "nn.conv",
         "nn.conv_grad",
         "nn.loss",

@@ -14,6 +14,8 @@ from graphmill_plugins.kernels.random._philox import blocks, seeded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from graphmill_plugins.kernels.random._philox import Philox
+
 _STEP = 64
 
 
@@ -27,7 +29,11 @@ def random_seeds(seed: int, seed2: int) -> tuple[int, int]:
 
 def random_numbers(seed: int, seed2: int) -> Iterator[int]:
     """Yield random numbers of 32 bits, those of TensorFlow if a seed is given."""
-    generator = seeded(*random_seeds(seed, seed2))
+    return numbers_of(seeded(*random_seeds(seed, seed2)))
+
+
+def numbers_of(generator: Philox) -> Iterator[int]:
+    """Yield the random numbers of 32 bits that a generator gives."""
     while True:
         yield from blocks(np, generator, np.arange(_STEP, dtype=np.uint64)).ravel().tolist()
         generator = generator.skip(_STEP)

@@ -1,0 +1,232 @@
+"""Distributions over classes, from which candidates are drawn one at a time.
+
+Semantics: tensorflow/core/kernels/range_sampler.cc, tensorflow/core/lib/random/simple_philox.cc,
+weighted_picker.cc, distribution_sampler.cc. The alias method is public (Walker 1977, Vose 1991).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_MOST_32 = (1 << 32) - 1
+_MOST_64 = (1 << 64) - 1
+_INT32_MAX = (1 << 31) - 1
+
+
+class Numbers:
+    """Random numbers of several kinds out of a stream of 32-bit ones."""
+
+    def __init__(self, stream: Iterator[int]) -> None:
+        self._next = stream.__next__
+
+    def below(self, bound: int) -> int:
+        """Return a 32-bit integer of [0, bound), each equally likely."""
+        return self._exact(bound, _MOST_32, self._next)
+
+    def below_64(self, bound: int) -> int:
+        """Return a 64-bit integer of [0, bound), each equally likely."""
+        return self._exact(bound, _MOST_64, self._word)
+
+    def unit(self) -> float:
+        """Return a float32 of [0, 1)."""
+        return (self._next() & 0x7FFFFF) * 2.0**-23
+
+    def double(self) -> float:
+        """Return a float64 of [0, 1)."""
+        high = self._next() & 0xFFFFF
+        return (high << 32 | self._next()) * 2.0**-52
+
+    def _word(self) -> int:
+        return self._next() | self._next() << 32
+
+    @staticmethod
+    def _exact(bound: int, most: int, draw: Any) -> int:
+        if not bound & (bound - 1):
+            return int(draw()) & (bound - 1)
+        least = most % bound + 1
+        while (number := draw()) < least:
+            pass
+        return int(number % bound)
+
+
+class Sampler(Protocol):
+    """A distribution over the classes 0 to `size` - 1.
+
+    Attributes:
+        size: how many classes there are.
+    """
+
+    size: int
+
+    def draw(self, numbers: Numbers) -> int:
+        """Return a class."""
+        ...
+
+    def probability(self, classes: Any) -> Any:
+        """Return how likely classes are, in float32."""
+        ...
+
+    def learn(self, classes: Sequence[int]) -> None:
+        """Take note of classes that occurred."""
+        ...
+
+
+class Uniform:
+    """Every class is equally likely."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def draw(self, numbers: Numbers) -> int:
+        """Return a class."""
+        return numbers.below_64(self.size)
+
+    def probability(self, classes: Any) -> Any:
+        """Return how likely classes are."""
+        return np.full(classes.shape, 1 / self.size, np.float32)
+
+    def learn(self, classes: Sequence[int]) -> None:
+        """Learn nothing."""
+
+
+class LogUniform:
+    """Class k is as likely as log((k + 2) / (k + 1)): words in order of frequency."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._scale = math.log1p(size)
+
+    def draw(self, numbers: Numbers) -> int:
+        """Return a class."""
+        return (int(math.exp(numbers.double() * self._scale)) - 1) % self.size
+
+    def probability(self, classes: Any) -> Any:
+        """Return how likely classes are."""
+        exact = classes.astype(np.float64)
+        return (np.log((exact + 2) / (exact + 1)) / self._scale).astype(np.float32)
+
+    def learn(self, classes: Sequence[int]) -> None:
+        """Learn nothing."""
+
+
+class Unigram:
+    """A class is as likely as often it occurred, plus one.
+
+    Threads: `_lock` guards the counts.
+
+    Raises:
+        InvalidArgumentError: more classes than 32 bits can count.
+    """
+
+    def __init__(self, size: int) -> None:
+        if size >= _INT32_MAX:
+            raise InvalidArgumentError(
+                f"range_max must be less than {_INT32_MAX} for unigram samplers, got {size}"
+            )
+        self.size = size
+        self._counts = np.ones(size, np.int32)
+        self._ends: Any = None  # running sums of the counts, once they are asked for
+        self._lock = threading.Lock()
+
+    def draw(self, numbers: Numbers) -> int:
+        """Return a class."""
+        ends = self._sums()
+        return int(np.searchsorted(ends, numbers.below(int(ends[-1])), side="right"))
+
+    def probability(self, classes: Any) -> Any:
+        """Return how likely classes are."""
+        return self._counts[classes].astype(np.float32) / np.float32(self._sums()[-1])
+
+    def learn(self, classes: Sequence[int]) -> None:
+        """Count classes that occurred, as long as 32 bits can count all."""
+        with self._lock:
+            left = _INT32_MAX - int(self._counts.sum(dtype=np.int64))
+            counts = self._counts.copy()
+            np.add.at(counts, classes[:left], 1)
+            self._counts, self._ends = counts, None
+
+    def _sums(self) -> Any:
+        with self._lock:
+            if self._ends is None:
+                self._ends = np.cumsum(self._counts, dtype=np.int64)
+            return self._ends
+
+
+class FixedUnigram:
+    """Classes are as likely as given weights.
+
+    Raises:
+        InvalidArgumentError: there are not as many weights as classes.
+    """
+
+    def __init__(self, size: int, weights: Any) -> None:
+        if len(weights) != size:
+            raise InvalidArgumentError(
+                f"range is {size} must be equal to weights size {len(weights)}"
+            )
+        self.size = size
+        self._weights = weights
+        self._total = np.add.accumulate(weights)[-1] if size else np.float32(0)
+        self._shares, self._others = _aliases(weights)
+
+    def draw(self, numbers: Numbers) -> int:
+        """Return a class."""
+        unit = numbers.unit()
+        place = numbers.below(self.size)
+        return place if unit < self._shares[place] else self._others[place]
+
+    def probability(self, classes: Any) -> Any:
+        """Return how likely classes are."""
+        return self._weights[classes] / self._total
+
+    def learn(self, classes: Sequence[int]) -> None:
+        """Learn nothing."""
+
+
+def _aliases(weights: Any) -> tuple[list[float], list[int]]:
+    """Return for equally likely places how likely each keeps its class, and the other class."""
+    size = len(weights)
+    total = float(np.add.accumulate(weights, dtype=np.float64)[-1])
+    shares = ((weights * np.float32(size)).astype(np.float64) / total).tolist()
+    others = [-1] * size
+    high = [place for place in range(size) if not shares[place] < 1]
+    low = [place for place in range(size) if shares[place] < 1]
+    while high and low:
+        poor, rich = low.pop(), high.pop()
+        others[poor] = rich
+        shares[rich] -= 1 - shares[poor]
+        (low if shares[rich] < 1 else high).append(rich)
+    for place in (*high, *low):  # what rounding left
+        shares[place], others[place] = 1.0, place
+    return np.array(shares).astype(np.float32).tolist(), others
+
+
+def draw_candidates(
+    sampler: Sampler, numbers: Numbers, count: int, unique: bool
+) -> tuple[Any, int]:
+    """Return `count` classes, none twice if they are to be unique, and after how many tries."""
+    if not unique:
+        drawn = [sampler.draw(numbers) for _ in range(count)]
+        return np.array(drawn, np.int64), count
+    found: dict[int, None] = {}
+    tries = 0
+    while len(found) < count:
+        tries += 1
+        found[sampler.draw(numbers)] = None
+    return np.fromiter(found, np.int64, count), tries
+
+
+def expected_count(probability: Any, count: int, tries: int) -> Any:
+    """Return how often a class of a probability is expected among the candidates, in float32."""
+    if tries == count:
+        return probability * np.float32(count)
+    return -np.expm1(np.float32(tries) * np.log1p(-probability))

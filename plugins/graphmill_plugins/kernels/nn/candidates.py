@@ -1,0 +1,196 @@
+"""Candidate samplers: classes to compare the true ones with, and ComputeAccidentalHits.
+
+Semantics: tensorflow/core/kernels/candidate_sampler_ops.cc. With a seed set, a node draws
+TensorFlow's own candidates, call after call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import files
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import decode
+from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels.nn import _sampler
+from graphmill_plugins.kernels.random._stream import numbers_of
+from graphmill_plugins.kernels.random.stateful import GuardedPhilox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import ArrayNamespace, Value
+
+_COUNTERS_PER_CANDIDATE = 2048 // 4
+_RNG = ("rng",)
+
+
+class _CandidateKernel:
+    """Draw candidates; what from, the subclasses say.
+
+    Outputs: the candidates (vector of int64), and how often the true classes and the candidates
+    are expected among them (float32, in the shapes of both).
+    """
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._num_true = construction.attr("num_true")
+        self._count = construction.attr("num_sampled")
+        self._unique = construction.attr("unique")
+        self._source = GuardedPhilox(construction)
+
+    def _check(self, true_classes: Value, size: int) -> None:
+        if true_classes.ndim != 2 or true_classes.shape[1] != self._num_true:
+            raise InvalidArgumentError(
+                f"true_classes must be a matrix of num_true = {self._num_true} columns, got shape "
+                f"{shape_text(true_classes.shape)}"
+            )
+        if self._unique and self._count > size:
+            raise InvalidArgumentError(
+                f"Sampler's range is too small: {self._count} unique candidates of {size} classes"
+            )
+        if ((true_classes < 0) | (true_classes >= size)).any():
+            raise InvalidArgumentError(f"`true_candidate` out of range [0, {size})")
+        check_size((self._count,), "the candidates")
+
+
+class _DrawnKernel(_CandidateKernel):
+    """Draw candidates from a distribution."""
+
+    def __init__(self, construction: OpKernelConstruction, sampler: _sampler.Sampler) -> None:
+        super().__init__(construction)
+        self._sampler = sampler
+
+    def __call__(self, ctx: OpKernelContext, true_classes: Value) -> tuple[Value, Value, Value]:
+        """Return candidates, and the expected counts of the true classes and of them."""
+        del ctx
+        sampler = self._sampler
+        self._check(true_classes, sampler.size)
+        generator = self._source.reserve(_COUNTERS_PER_CANDIDATE * self._count)
+        numbers = _sampler.Numbers(numbers_of(generator))
+        drawn, tries = _sampler.draw_candidates(sampler, numbers, self._count, self._unique)
+        counts = [
+            _sampler.expected_count(sampler.probability(classes), self._count, tries)
+            for classes in (true_classes, drawn)
+        ]
+        sampler.learn(true_classes.reshape(-1))
+        return drawn, counts[0], counts[1]
+
+
+@kernel("UniformCandidateSampler", stateful=True, host=True, effects=_RNG)
+class UniformKernel(_DrawnKernel):
+    """Draw classes that are equally likely."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        super().__init__(construction, _sampler.Uniform(construction.attr("range_max")))
+
+
+@kernel("LogUniformCandidateSampler", stateful=True, host=True, effects=_RNG)
+class LogUniformKernel(_DrawnKernel):
+    """Draw classes of which the first are the likeliest."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        super().__init__(construction, _sampler.LogUniform(construction.attr("range_max")))
+
+
+class _LearningKernel(_DrawnKernel):
+    """Draw classes as often as they were true before."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        super().__init__(construction, _sampler.Unigram(construction.attr("range_max")))
+
+
+@kernel("LearnedUnigramCandidateSampler", stateful=True, host=True, effects=("rng", "state"))
+class LearnedUnigramKernel(_LearningKernel):
+    """Draw classes as often as they were true before."""
+
+
+@kernel("ThreadUnsafeUnigramCandidateSampler", stateful=True, host=True, effects=_RNG)
+class ThreadUnsafeUnigramKernel(_LearningKernel):
+    """Draw classes as often as they were true before; ours is safe all the same."""
+
+
+@kernel("FixedUnigramCandidateSampler", stateful=True, host=True, effects=("fs.read", "rng"))
+class FixedUnigramKernel(_DrawnKernel):
+    """Draw classes by weights that attrs or a file give."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        size = construction.attr("range_max")
+        super().__init__(construction, _sampler.FixedUnigram(size, _weights(construction)))
+
+
+def _weights(construction: OpKernelConstruction) -> Any:
+    """Return the weights of the classes of a FixedUnigramCandidateSampler's shard, in float32."""
+    path, unigrams = construction.attr("vocab_file"), construction.attr("unigrams")
+    if bool(path) == bool(unigrams):
+        raise InvalidArgumentError("Must provide either vocab_file or unigrams, and not both")
+    shards, shard = construction.attr("num_shards"), construction.attr("shard")
+    reserved = construction.attr("num_reserved_ids")
+    held = len(range(shard, max(reserved, 0), shards))
+    given = np.array(list(_read_weights(path)) if path else unigrams, np.float32)
+    # Classes are counted on from those of this shard that are reserved, as in TensorFlow.
+    own = given[(shard - held) % shards :: shards]
+    return np.concatenate(
+        [np.zeros(held, np.float32), own ** np.float32(_distortion(construction))]
+    )
+
+
+def _distortion(construction: OpKernelConstruction) -> float:
+    return float(construction.attr("distortion"))
+
+
+def _read_weights(path: str) -> Iterator[float]:
+    """Yield the last comma-separated field of each line.
+
+    Raises:
+        InvalidArgumentError: it is no number.
+    """
+    for line in files.read_bytes(files.as_path(path)).splitlines():
+        try:
+            yield float(line.rpartition(b",")[2])
+        except ValueError:
+            raise InvalidArgumentError(f"Wrong vocabulary format at line: {decode(line)}") from None
+
+
+@kernel("AllCandidateSampler", stateful=True, host=True, effects=_RNG)
+class AllKernel(_CandidateKernel):
+    """Take every class."""
+
+    def __call__(self, ctx: OpKernelContext, true_classes: Value) -> tuple[Value, Value, Value]:
+        """Return all classes; each is expected once."""
+        del ctx
+        self._check(true_classes, self._count)
+        ones = np.ones(self._count, np.float32)
+        return np.arange(self._count), np.ones(true_classes.shape, np.float32), ones
+
+
+@kernel("ComputeAccidentalHits", host=True, dynamic_shape=True)
+def compute_accidental_hits(
+    xp: ArrayNamespace, true_classes: Value, sampled_candidates: Value, num_true: int
+) -> tuple[Value, Value, Value]:
+    """Return row, place of the candidate, and the lowest float for each true class drawn."""
+    del xp
+    if true_classes.ndim != 2 or true_classes.shape[1] != num_true:
+        raise InvalidArgumentError(
+            f"true_candidates must be a batch_size * num_true matrix with {num_true} columns, got "
+            f"shape {shape_text(true_classes.shape)}"
+        )
+    if sampled_candidates.ndim != 1:
+        raise InvalidArgumentError(
+            "sampled_candidates must be a vector, which is typically an output from "
+            f"CandidateSampler, got shape {shape_text(sampled_candidates.shape)}"
+        )
+    places = {number: place for place, number in enumerate(sampled_candidates.tolist())}
+    hits = [
+        (row, places[number])
+        for row, numbers in enumerate(true_classes.tolist())
+        for number in numbers
+        if number in places
+    ]
+    found = np.array(hits, np.int64).reshape(-1, 2)
+    lowest = np.full(len(hits), np.finfo(np.float32).min, np.float32)
+    return found[:, 0].astype(np.int32), found[:, 1], lowest
