@@ -26,10 +26,27 @@ def jax_module() -> Any:
     return importlib.import_module("jax")
 
 
+def cpu_devices() -> list[Any]:
+    """Return JAX's CPU devices; they compute in the caller's thread if JAX has not run before.
+
+    By default JAX hands a call to a thread of its own and its caller waits for that, which costs
+    more than most steps. It is told otherwise when it first runs, and cannot be changed later: a
+    program that ran JAX before us keeps what it has.
+    """
+    jax = jax_module()
+    option = "jax_cpu_enable_async_dispatch"
+    before = getattr(jax.config, option)
+    jax.config.update(option, False)
+    try:
+        return list(jax.devices("cpu"))
+    finally:
+        jax.config.update(option, before)
+
+
 def platform_devices(platform: str) -> list[Any]:
     """Return JAX's devices of a platform; none if JAX has no such platform here."""
     try:
-        return list(jax_module().devices(platform))
+        return cpu_devices() if platform == "cpu" else list(jax_module().devices(platform))
     except RuntimeError:  # what JAX says of a platform that it cannot start
         return []
 

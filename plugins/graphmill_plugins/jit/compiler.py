@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill_plugins._constants import marking
-from graphmill_plugins._jax import jax_module
+from graphmill_plugins._jax import cpu_devices, jax_module
 from graphmill_plugins.jit.compiler_options import compiler_options_for
 from graphmill_plugins.jit.control_flow import is_known
 from graphmill_plugins.jit.elements import GUARD
@@ -161,7 +161,7 @@ def compile_cluster(routines: Routines, inputs: Inputs, values: Sequence[Any]) -
     slots, variables = found
     build = _Build(routines, inputs, values, known, slots)
     jax = jax_module()
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.default_device(cpu_devices()[0]):
         arrays = [as_array(values[index]) for index in inputs.arrays if index not in known]
         state = [as_array(variable.value) for variable in variables]
         constants = [node.attrs["value"].numpy() for node in build.large]
