@@ -35,7 +35,7 @@ def cpu_devices() -> list[Any]:
     """
     jax = jax_module()
     option = "jax_cpu_enable_async_dispatch"
-    before = getattr(jax.config, option)
+    before = jax.config.read(option)
     jax.config.update(option, False)
     try:
         return list(jax.devices("cpu"))
