@@ -48,6 +48,7 @@ class Graph:
         versions: the `VersionDef`.
         edit_count: how often a node that a session had taken was changed or removed; nodes that are
             added, and changes of nodes that no session knows yet, do not count.
+        notes: what passes have found out and leave for `explain`, by what it is about.
     """
 
     def __init__(self) -> None:
@@ -56,6 +57,7 @@ class Graph:
         self.library = FunctionLibrary()
         self.versions = Versions()
         self.edit_count = 0
+        self.notes: dict[str, Any] = {}
         self._taken = 0  # nodes with a smaller id are in a session
         self.source = self._insert(SOURCE_NAME, NO_OP, {}, "")
         self.sink = self._insert(SINK_NAME, NO_OP, {}, "")

@@ -84,7 +84,6 @@ class FunctionLibraryRuntime:
         self._peer = peer
         self._lock = threading.Lock()
         self._handles: dict[tuple[str, frozenset[tuple[str, Any]]], FunctionHandle] = {}
-        self.records: dict[str, list[Any]] = {}
         self.closing = CancellationManager()
 
     @property
@@ -208,7 +207,6 @@ class FunctionLibraryRuntime:
         """Drop all instantiated functions; stop who calls them between steps."""
         self.closing.start_cancel(CancelledError("Session has been closed."))
         self.host.background.forget(self, wait=False)  # compilers use nothing that is freed
-        self.records.clear()
         with self._lock:
             handles = list(self._handles.values())
             self._handles.clear()

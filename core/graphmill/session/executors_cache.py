@@ -38,6 +38,8 @@ class ExecutorsAndKeys:
         needed_feeds: for a partial run the feeds that each fetch needs.
         hot_items: the same graph built again for speed; None before, see `HotSteps`.
         hot_at: at which step it is built again; -1 for never.
+        hot_since: how many steps had run when `hot_items` took over.
+        num_watched: how many of the steps after that were traced, and ran on `items`.
         why_not_hot: why it could not be built again; empty where it was, or was not tried.
         is_closed: whether the executors were given back.
         converters: for each feed the function from the caller's value to a tensor.
@@ -60,6 +62,8 @@ class ExecutorsAndKeys:
     needed_feeds: dict[str, set[str]] = field(default_factory=dict)
     hot_items: tuple[PerPartition, ...] | None = None
     hot_at: int = -1
+    hot_since: int = 0
+    num_watched: int = 0
     why_not_hot: str = ""
     is_closed: bool = False
 

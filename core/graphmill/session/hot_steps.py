@@ -68,6 +68,7 @@ class HotSteps:
         except OpError as error:
             executors.why_not_hot = error.message
             return
+        executors.hot_since = executors.step_count
         executors.hot_items = items
         if executors.is_closed:  # meanwhile
             executors.close()

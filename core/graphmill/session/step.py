@@ -130,6 +130,8 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
     items = executors.items
     if args.stats_collector is None:
         items = executors.hot_items or items
+    elif executors.hot_items is not None:
+        executors.num_watched += 1
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
         with np.errstate(all="ignore"):

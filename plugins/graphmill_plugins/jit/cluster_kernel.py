@@ -8,12 +8,19 @@ straight-line code, or cannot be made, the latter stays, and a record says why.
 from __future__ import annotations
 
 import threading
-from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final
+from time import perf_counter, perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from graphmill.explain.compilation import (
+    COMPILED,
+    STRAIGHT_LINE,
+    ClusterRecord,
+    CompileRecord,
+    SignatureRecord,
+)
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.jit.records import ClusterRecord, SignatureRecord
+from graphmill_plugins.jit.records import signature_text
 from graphmill_plugins.jit.routine import Routines
 from graphmill_plugins.jit.signature import Inputs
 from graphmill_plugins.jit.straight_line import StraightLine
@@ -25,9 +32,11 @@ if TYPE_CHECKING:
     from graphmill.runtime.op_kernel_context import OpKernelContext
     from graphmill_plugins.jit.cluster_op import ClusterAttr
     from graphmill_plugins.jit.compiler import CompiledCluster
+    from graphmill_plugins.jit.errors import NeedsKnown
 
 _MOST_SIGNATURES: Final = 16  # that are compiled; a storm of more is interpreted
 _TRIALS: Final = 8  # calls after which the faster of two tiers is kept
+_PENDING: Final = "it waits to be compiled"
 _MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more inputs known
 
 
@@ -59,7 +68,8 @@ class ClusterKernel:
             raise TypeError("a cluster needs its body and a device")
         self._functions = functions
         self._background = host.background
-        self._is_eager = attr.mode == "eager"
+        self._mode = attr.mode
+        self._cache_options = attr.cache_dir, attr.cache_bytes
         self._routines = Routines(attr.body, host)
         factory = KernelFactory(host, device, functions, op_segment=True)
         self._straight = StraightLine(self._routines, factory.create, device.name)
@@ -67,9 +77,8 @@ class ClusterKernel:
         self._sources: list[OpKernel] = [factory.create(node) for node in self._inputs.nodes]
         self._lock = threading.Lock()
         self._entries: dict[Hashable, _Entry] = {}
-        names = tuple(node.name for node in self._routines.main.nodes)
-        self.record = ClusterRecord(attr.name, names, self._straight.source)
-        functions.records.setdefault("jit", []).append(self.record)
+        self.record = attr.record or ClusterRecord(construction.node_name, ())
+        self.record.source = self._straight.source
 
     def __call__(self, ctx: OpKernelContext, inputs: list[Any]) -> list[Any]:
         """Return the outputs.
@@ -93,6 +102,7 @@ class ClusterKernel:
         except _compiler().CheckFailedError:
             entry.record.num_checks_failed += 1
             return self._interpret(ctx, inputs, entry)
+        entry.record.num_compiled += 1
         if entry.num_trials < _TRIALS:
             self._judge(entry, perf_counter_ns() - began)
         return list(results)
@@ -111,6 +121,7 @@ class ClusterKernel:
                 raise
             raise status from error
         entry.straight_ns = min(entry.straight_ns, perf_counter_ns() - began)
+        entry.record.num_straight += 1
         return list(results)
 
     def _judge(self, entry: _Entry, nanoseconds: int) -> None:
@@ -120,9 +131,9 @@ class ClusterKernel:
         if entry.num_trials == _TRIALS:
             record = entry.record
             record.straight_ns, record.compiled_ns = entry.straight_ns, entry.compiled_ns
-            if not self._is_eager and entry.compiled_ns > entry.straight_ns:
+            if self._mode != "eager" and entry.compiled_ns > entry.straight_ns:
                 entry.compiled = None
-                record.tier = "straight-line"
+                record.tier = STRAIGHT_LINE
                 record.reason = (
                     f"compiled it takes {entry.compiled_ns / 1000:.1f} µs, "
                     f"interpreted {entry.straight_ns / 1000:.1f} µs"
@@ -134,45 +145,83 @@ class ClusterKernel:
             entry = self._entries.get(key)
             if entry is not None:
                 return entry
-            entry = _Entry(SignatureRecord(str(key)))
+            reason = self._why_not(key)
+            entry = _Entry(self._record_of(reason, values))
             if len(self._entries) < _MOST_SIGNATURES * 4:
                 self._entries[key] = entry
-            compiled = sum(1 for known in self._entries.values() if known.record.is_wanted)
-        if key is None:
-            entry.record.reason = "a variable has no value yet, or a handle is of something else"
-        elif compiled >= _MOST_SIGNATURES:
-            entry.record.reason = f"there are {_MOST_SIGNATURES} compiled signatures already"
-        else:
-            entry.record.is_wanted = True
-            self.record.signatures.append(entry.record)
-            if self._is_eager:
-                self._compile(entry, values)
-            else:
-                self._background.submit(self._functions, lambda: self._compile(entry, values))
+        if reason:
+            return entry
+        if self._mode == "eager":
+            self._compile(entry, values)
+        elif not self._background.submit(self._functions, lambda: self._compile(entry, values)):
+            entry.record.reason = "too much waited to be compiled when it came"
         return entry
 
+    def _why_not(self, key: Hashable) -> str:
+        """Return why a new signature is not to be compiled; empty if it is. Under the lock."""
+        if self._mode == "straight-line":
+            return "the session is deterministic: nothing is compiled"
+        if key is None:
+            return "a variable has no value yet, or a handle is of something else"
+        if sum(entry.record.is_wanted for entry in self._entries.values()) >= _MOST_SIGNATURES:
+            return f"there are {_MOST_SIGNATURES} compiled signatures already"
+        return ""
+
+    def _record_of(self, reason: str, values: list[Any]) -> SignatureRecord:
+        """Return a new record; signatures that are not compiled share one for each reason."""
+        records = self.record.signatures
+        if not reason:
+            text = signature_text(self._inputs, values)
+            record = SignatureRecord(text, is_wanted=True, reason=_PENDING)
+        else:
+            for record in records:
+                if record.reason == reason and not record.is_wanted:
+                    return record
+            record = SignatureRecord("others" if records else "all", reason=reason)
+        records.append(record)
+        return record
+
     def _compile(self, entry: _Entry, values: list[Any]) -> None:
-        """Compile a signature; what it needs to know of its inputs is found out by trying."""
+        """Compile a signature; note why it cannot be."""
         if self._functions.closing.is_cancelled:
             return
-        compiler = _compiler()
         record = entry.record
+        try:
+            entry.compiled = self._attempts(record, values)
+        except BaseException as error:
+            record.reason = f"the compiler failed: {type(error).__name__}: {error}"
+            raise
+
+    def _attempts(self, record: SignatureRecord, values: list[Any]) -> CompiledCluster | None:
+        """Compile a signature; what it needs to know of its inputs is found out by trying."""
+        compiler = _compiler()
+        folder, max_bytes = self._cache_options
+        cache = compiler.ProgramCache(folder, max_bytes) if folder else None
+        cause = "the first call with this signature"
         for _ in range(_MOST_ATTEMPTS):
+            began = perf_counter()
             try:
-                made = compiler.compile_cluster(self._routines, self._inputs, values)
-            except compiler.NeedsKnown as needs:
-                more = compiler.sources_of(self._routines.main, needs, self._inputs)
-                if more <= self._inputs.known:
-                    record.reason = str(needs)
-                    return
-                self._inputs.known |= more
+                made = compiler.compile_cluster(self._routines, self._inputs, values, cache)
             except (compiler.NotTraceable, MemoryError) as error:
                 record.reason = str(error)
-                return
+                took = perf_counter() - began
+                record.compiles.append(CompileRecord(took, "refused", cause, record.reason))
+                if not isinstance(error, compiler.NeedsKnown) or not self._learn(error):
+                    return None
+                cause = f"again, with more inputs known: {record.reason}"
             else:
-                record.tier, record.seconds = "compiled", made.seconds
-                entry.compiled = made
-                return
+                outcome = "loaded" if made.is_loaded else COMPILED
+                record.compiles.append(CompileRecord(made.seconds, outcome, cause, "", made.cache))
+                record.tier, record.seconds, record.reason = COMPILED, made.seconds, ""
+                return cast("CompiledCluster", made)
+        return None
+
+    def _learn(self, needs: NeedsKnown) -> bool:
+        """Take the inputs whose values are needed as known; return whether any is new."""
+        more = _compiler().sources_of(self._routines.main, needs, self._inputs)
+        is_new = not more <= self._inputs.known
+        self._inputs.known |= more
+        return is_new
 
 
 def _compiler() -> Any:

@@ -9,6 +9,7 @@ from graphmill.ops.attr_types import FuncAttr
 from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
 
 if TYPE_CHECKING:
+    from graphmill.explain.compilation import ClusterRecord
     from graphmill.graph.function_body import FunctionBody
 
 CLUSTER = OpDef(
@@ -32,8 +33,14 @@ class ClusterAttr(FuncAttr):
 
     Attributes:
         body: its nodes, with an `_Arg` for each input and a `_Retval` for each output.
-        mode: `"tiered"` or `"eager"`.
+        mode: `"tiered"`, `"eager"` or `"straight-line"`, which is never compiled.
+        cache_dir: folder of the persistent compilation cache; empty for none.
+        cache_bytes: how large that may become; 0 for the default.
+        record: what becomes of it, for `explain`.
     """
 
     body: FunctionBody | None = None
     mode: str = "tiered"
+    cache_dir: str = ""
+    cache_bytes: int = 0
+    record: ClusterRecord | None = None

@@ -14,6 +14,11 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
+from graphmill.explain.compilation import (
+    ClusterRecord,
+    OutsideNote,
+    compilation_of,
+)
 from graphmill.graph.algorithms import topological_order
 from graphmill.graph.frames import analyse_frames
 from graphmill.graph.function_body import FunctionBody
@@ -38,16 +43,35 @@ _numbers = itertools.count()
 
 def form_clusters(graph: Graph, options: PassOptions) -> None:
     """Replace the clusters of one device's graph by `_Cluster` nodes."""
-    if not _is_host_memory(graph, options):
-        return
-    min_size = options.config.graphmill.jit_min_cluster_size or _MIN_SIZE
-    for members in find_clusters(graph, Eligibility(options.host)):
-        if sum(map(_weight, members)) >= min_size:
-            _Contraction(graph, members, options).contract()
+    outside: dict[Node, str] = {}
+    if _is_host_memory(graph, options):
+        min_size = options.config.graphmill.jit_min_cluster_size or _MIN_SIZE
+        for members in find_clusters(graph, Eligibility(options.host), outside):
+            size = sum(map(_weight, members))
+            if size < min_size:
+                reason = f"what it hangs together with is too small: {size} of {min_size} nodes"
+            else:
+                reason = _Contraction(graph, members, options).contract()
+            outside.update(dict.fromkeys(members, reason) if reason else {})
+    else:
+        outside = dict.fromkeys(graph.nodes, "its device keeps tensors in memory of its own")
+    compilation_of(graph).outside.extend(
+        OutsideNote(node.name, node.op, reason) for node, reason in outside.items()
+    )
 
 
-def find_clusters(graph: Graph, eligibility: Eligibility) -> list[list[Node]]:
-    """Return the clusters of a graph, each in topological order; constants are in none."""
+def find_clusters(
+    graph: Graph, eligibility: Eligibility, outside: dict[Node, str] | None = None
+) -> list[list[Node]]:
+    """Return the clusters of a graph, each in topological order; constants are in none.
+
+    Args:
+        graph: is looked at.
+        eligibility: which nodes can be in a cluster.
+        outside: is told which nodes are in none, and why.
+    """
+    if outside is None:
+        outside = {}
     order = topological_order(graph)
     in_loop = _nodes_in_loops(graph)
     waiting = nodes_that_wait(graph)
@@ -61,9 +85,10 @@ def find_clusters(graph: Graph, eligibility: Eligibility) -> list[list[Node]]:
                 before, of_before = place[edge.src]
                 depth = max(depth, before)
                 blockers = blockers | of_before if blockers != of_before else blockers
-        is_member = (
-            node not in in_loop and node.op not in SOURCES and eligibility.why_not(node) is None
-        )
+        reason = _why_not(node, in_loop, eligibility)
+        is_member = reason is None
+        if reason is not None:
+            outside[node] = reason
         if node.op in SOURCES and not _control_inputs(node):
             continue
         if is_member:
@@ -72,6 +97,14 @@ def find_clusters(graph: Graph, eligibility: Eligibility) -> list[list[Node]]:
             blockers = blockers | {node.id}
         place[node] = (depth + ((depth & 1) != is_member), blockers)
     return _connected(chosen, place)
+
+
+def _why_not(node: Node, in_loop: set[Node], eligibility: Eligibility) -> str | None:
+    if node in in_loop:
+        return "it is in a loop of control flow v1 that stays as it is"
+    if node.op in SOURCES:
+        return "each cluster that reads it has it itself"
+    return eligibility.why_not(node)
 
 
 def _connected(chosen: list[Node], place: dict[Node, Any]) -> list[list[Node]]:
@@ -129,17 +162,22 @@ class _Contraction:
         self.graph = graph
         self.members = members
         self.ops: OpRegistry = options.host.ops
-        self.mode = options.config.graphmill.jit or "tiered"
+        self.options = options.config.graphmill
         self.inside = set(members)
         self.body = Graph()
         self.body.library = graph.library
         self.inputs: dict[tuple[Node, int], Node] = {}
         self.outputs: dict[tuple[Node, int], int] = {}
 
-    def contract(self) -> None:
-        """Move the nodes into a body and connect the node that stands for them."""
-        if any(map(self._leaves_as_reference, self._leaving())):
-            return
+    def contract(self) -> str:
+        """Move the nodes into a body and connect the node that stands for them.
+
+        Returns:
+            Why that cannot be; empty where it is done.
+        """
+        for edge in self._leaving():
+            if self._leaves_as_reference(edge):
+                return f"{edge.dst.name} takes the variable itself, which a cluster cannot give"
         copies = self.body.copy_nodes([*self.members, *self._sources()])
         for node, copy in copies.items():
             self._connect(node, copy, copies)
@@ -148,8 +186,21 @@ class _Contraction:
             self.outputs.setdefault((edge.src, edge.src_output), len(self.outputs))
         for (src, output), index in self.outputs.items():
             self._add_result(copies[src], output, index)
-        attr = ClusterAttr(self._name(), body=self._function_body(), mode=self.mode)
-        self._replace(attr, leaving)
+        name = f"{self._name()}/{next(_numbers)}"
+        record = ClusterRecord(name, tuple(node.name for node in self.members))
+        compilation_of(self.graph).clusters.append(record)
+        self._replace(self._attr(record), leaving)
+        return ""
+
+    def _attr(self, record: ClusterRecord) -> ClusterAttr:
+        options = self.options
+        return ClusterAttr(
+            self._name(),
+            body=self._function_body(),
+            mode=options.jit or "tiered",
+            cache_dir=options.jit_cache_dir,
+            record=record,
+        )
 
     def _leaving(self) -> list[Edge]:
         return [
@@ -215,8 +266,9 @@ class _Contraction:
         return FunctionBody(self._name(), self.body, arg_types, ret_types, ())
 
     def _replace(self, attr: ClusterAttr, leaving: list[Edge]) -> None:
-        graph, body = self.graph, attr.body
+        graph, body, record = self.graph, attr.body, attr.record
         assert body is not None
+        assert record is not None
         before = {
             edge.src: None
             for node in self.members
@@ -230,7 +282,7 @@ class _Contraction:
             if edge.is_control and edge.dst not in self.inside and edge.dst is not graph.sink
         }
         node = graph.add_node(
-            f"{attr.name}/{next(_numbers)}",
+            record.name,
             CLUSTER,
             list(self.inputs),
             list(before),

@@ -15,6 +15,7 @@ from graphmill_plugins.jit.control_flow import is_known
 from graphmill_plugins.jit.elements import GUARD
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.hoist import hoist
+from graphmill_plugins.jit.program_cache import Program, ProgramCache, compile_program
 from graphmill_plugins.jit.signature import as_array
 from graphmill_plugins.jit.trace import TracedVariable, Tracer
 
@@ -23,6 +24,7 @@ __all__ = [
     "CompiledCluster",
     "NeedsKnown",
     "NotTraceable",
+    "ProgramCache",
     "compile_cluster",
     "sources_of",
 ]
@@ -70,6 +72,8 @@ class CompiledCluster:
     Attributes:
         seconds: how long tracing and compiling took.
         num_hoisted: how many operations depend on constants alone and are not in the program.
+        is_loaded: whether the program was in the persistent cache.
+        cache: what that cache did, in words.
     """
 
     def __init__(
@@ -90,6 +94,8 @@ class CompiledCluster:
         self._written = [key.slot for key in layout.written]
         self.seconds = 0.0
         self.num_hoisted = 0
+        self.is_loaded = False
+        self.cache = ""
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Compute the outputs, and replace the values of variables.
@@ -147,8 +153,13 @@ class CompiledCluster:
         )
 
 
-def compile_cluster(routines: Routines, inputs: Inputs, values: Sequence[Any]) -> CompiledCluster:
-    """Compile a cluster for the signature of `values`.
+def compile_cluster(
+    routines: Routines,
+    inputs: Inputs,
+    values: Sequence[Any],
+    cache: ProgramCache | None = None,
+) -> CompiledCluster:
+    """Compile a cluster for the signature of `values`, or take it from the persistent cache.
 
     Raises:
         NotTraceable: it cannot be; says which node and why.
@@ -165,16 +176,21 @@ def compile_cluster(routines: Routines, inputs: Inputs, values: Sequence[Any]) -
         arrays = [as_array(values[index]) for index in inputs.arrays if index not in known]
         state = [as_array(variable.value) for variable in variables]
         constants = [node.attrs["value"].numpy() for node in build.large]
-        program, prepared, moved = _compiled(build, constants, arrays, state)
-    made = CompiledCluster(program, prepared, build.layout, inputs, known)
+        program, prepared, moved = _compiled(build, constants, arrays, state, cache)
+    made = CompiledCluster(program.call, prepared, build.layout, inputs, known)
     made.num_hoisted = moved
+    made.is_loaded, made.cache = program.is_loaded, program.note
     made.seconds = time.perf_counter() - began
     return made
 
 
 def _compiled(
-    build: _Build, constants: list[Any], arrays: list[Any], state: list[Any]
-) -> tuple[Any, tuple[Any, ...], int]:
+    build: _Build,
+    constants: list[Any],
+    arrays: list[Any],
+    state: list[Any],
+    cache: ProgramCache | None,
+) -> tuple[Program, tuple[Any, ...], int]:
     """Return the program, the constants that it takes, and how many operations moved to them."""
     jax = jax_module()
     shape = jax.ShapeDtypeStruct
@@ -187,15 +203,18 @@ def _compiled(
     except (TypeError, ValueError, jax.errors.JAXTypeError) as error:
         raise NotTraceable(str(error).partition("\n")[0]) from error
     parts = hoist(closed, range(len(constants)))
-    prepared = tuple(jax.jit(parts.prepare)(*constants)) if constants or parts.moved else ()
+    prepared: tuple[Any, ...] = ()
+    if constants or parts.moved:
+        prepare = jax.jit(parts.prepare, keep_unused=True).lower(*constants)
+        prepared = tuple(compile_program(prepare, {}, cache).call(*constants))
 
     def cluster(fixed: tuple[Any, ...], *moving: Any) -> Any:
         return parts.program(*fixed, *moving)
 
     shapes = tuple(shape(value.shape, value.dtype) for value in prepared)
-    lowered = jax.jit(cluster).lower(shapes, *given)
+    lowered = jax.jit(cluster, keep_unused=True).lower(shapes, *given)
     try:
-        program = lowered.compile(compiler_options=compiler_options_for(closed, _PLATFORM))
+        program = compile_program(lowered, compiler_options_for(closed, _PLATFORM), cache)
     except jax.errors.JaxRuntimeError as error:
         raise NotTraceable(f"XLA: {str(error).partition(chr(10))[0]}") from error
     return program, prepared, parts.moved

@@ -1,46 +1,44 @@
-"""What became of clusters, for `explain`."""
+"""How the signatures of a cluster are told in records."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill_plugins.jit.signature import Inputs
+
+_MOST_SHOWN: Final = 8
+_LONGEST_VALUE: Final = 40
 
 
-@dataclass(slots=True)
-class SignatureRecord:
-    """One signature of a cluster.
+def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:
+    """Return the signature of some inputs for people: `float32[2,3], int32[2]=[4 5], 12 variables`.
 
-    Attributes:
-        signature: shapes of the inputs, as text.
-        tier: `"straight-line"` or `"compiled"`.
-        is_wanted: whether it was to be compiled.
-        reason: why it is not compiled; empty if it is, or is about to be.
-        seconds: how long tracing and compiling took.
-        straight_ns, compiled_ns: the shortest call in each tier, in nanoseconds.
-        num_checks_failed: how many calls the interpreter had to do again.
+    Args:
+        inputs: what the inputs of the cluster are.
+        values: one for each input.
     """
+    parts = [
+        _array(values[index], is_known=index in inputs.known)
+        for index in inputs.arrays[:_MOST_SHOWN]
+    ]
+    more = len(inputs.arrays) - _MOST_SHOWN
+    if more > 0:
+        parts.append(f"{more} more")
+    count = len(inputs.handles)
+    if count:
+        parts.append(f"{count} variable{'s' if count > 1 else ''}")
+    return ", ".join(parts) or "no inputs"
 
-    signature: str
-    tier: str = "straight-line"
-    is_wanted: bool = False
-    reason: str = ""
-    seconds: float = 0.0
-    straight_ns: int = 0
-    compiled_ns: int = 0
-    num_checks_failed: int = 0
 
-
-@dataclass(slots=True)
-class ClusterRecord:
-    """One cluster.
-
-    Attributes:
-        name: its name.
-        nodes: names of its nodes.
-        source: its straight-line code.
-        signatures: what it was called with.
-    """
-
-    name: str
-    nodes: tuple[str, ...]
-    source: str
-    signatures: list[SignatureRecord] = field(default_factory=list)
+def _array(value: Any, *, is_known: bool) -> str:
+    array = np.asarray(value)
+    text = f"{array.dtype}[{','.join(map(str, array.shape))}]"
+    if not is_known:
+        return text
+    shown = np.array2string(array, threshold=8, edgeitems=2).replace("\n", "")
+    return f"{text}={shown[:_LONGEST_VALUE]}"

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.explain.compilation import RegionNote, compilation_of
 from graphmill.graph.algorithms import MERGE_OPS
 from graphmill_plugins.jit.functionalize.conditionals import (
     Conditional,
@@ -95,7 +96,20 @@ def functionalize(
 
 def functionalize_hot(graph: Graph, options: PassOptions) -> None:
     """Functionalise what is proven and can be traced, on one device's graph (a pass)."""
-    functionalize(graph, host=options.host)
+    records = functionalize(graph, host=options.host)
+    compilation_of(graph).regions.extend(map(_note, records))
+
+
+def _note(record: RegionRecord) -> RegionNote:
+    reason = "" if record.is_functionalised else record.outcome
+    return RegionNote(
+        record.kind,
+        record.name,
+        record.nodes,
+        record.is_functionalised,
+        reason,
+        record.functional_nodes,
+    )
 
 
 class _Functionalizer:

@@ -1,0 +1,161 @@
+"""What a compiler made of a graph, in words that any compiler plugin can fill in.
+
+A pass that groups nodes notes it with the graph (`compilation_of`); what it notes lives as long as
+the graph does. Counts are statistics, kept without a lock: two threads that count at the same
+moment may lose one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+
+INTERPRETED: Final = "interpreted"
+"""Tier: the executor calls the kernel of each node."""
+STRAIGHT_LINE: Final = "straight-line"
+"""Tier: generated code calls the kernels of a cluster, one after the other."""
+COMPILED: Final = "compiled"
+"""Tier: one program of a compiler is called for a cluster."""
+
+_NOTE: Final = "compilation"
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRecord:
+    """One attempt to compile a cluster for a signature.
+
+    Attributes:
+        seconds: how long tracing and compiling took.
+        outcome: `"compiled"`, `"loaded"` from the persistent cache, or `"refused"`.
+        cause: why it was tried.
+        reason: why it was refused; empty otherwise.
+        cache: what the persistent cache did, in words; empty where there is none.
+    """
+
+    seconds: float
+    outcome: str
+    cause: str
+    reason: str = ""
+    cache: str = ""
+
+
+@dataclass(slots=True)
+class SignatureRecord:
+    """One signature of a cluster, or all those that are not told apart.
+
+    Attributes:
+        signature: element types and shapes of the inputs, and values that must be known, as text.
+        tier: which tier serves its calls now, `STRAIGHT_LINE` or `COMPILED`.
+        is_wanted: whether it was to be compiled.
+        reason: why it is not compiled, or not yet; empty if it is.
+        seconds: how long tracing and compiling took.
+        compiles: each attempt to compile it.
+        straight_ns, compiled_ns: the shortest call in each tier, in nanoseconds, as measured when
+            the better tier was chosen; 0 before.
+        num_straight, num_compiled: how many calls each tier has served.
+        num_checks_failed: how many calls of the compiled program were done again by the
+            interpreter, which then says what is wrong with the values.
+    """
+
+    signature: str
+    tier: str = STRAIGHT_LINE
+    is_wanted: bool = False
+    reason: str = ""
+    seconds: float = 0.0
+    compiles: list[CompileRecord] = field(default_factory=list)
+    straight_ns: int = 0
+    compiled_ns: int = 0
+    num_straight: int = 0
+    num_compiled: int = 0
+    num_checks_failed: int = 0
+
+
+@dataclass(slots=True)
+class ClusterRecord:
+    """A region of a graph that became one node.
+
+    Attributes:
+        name: of the node that stands for it.
+        nodes: names of the nodes in it.
+        source: its straight-line code.
+        signatures: what it was called with; a bounded number.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    source: str = ""
+    signatures: list[SignatureRecord] = field(default_factory=list)
+
+    @property
+    def tier(self) -> str:
+        """The best tier that any of its signatures has."""
+        tiers = {record.tier for record in self.signatures}
+        return COMPILED if COMPILED in tiers else STRAIGHT_LINE
+
+
+@dataclass(frozen=True, slots=True)
+class RegionNote:
+    """A loop or conditional of control flow v1, and what became of it.
+
+    Attributes:
+        kind: `"while"` or `"cond"`.
+        name: the frame of a loop; the name scope of a conditional.
+        nodes: names of its nodes.
+        is_functional: whether nodes that call functions took its place.
+        reason: why it stays as it is; empty otherwise.
+        became: names of the nodes in its place.
+    """
+
+    kind: str
+    name: str
+    nodes: tuple[str, ...]
+    is_functional: bool
+    reason: str = ""
+    became: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideNote:
+    """A node that is in no cluster.
+
+    Attributes:
+        node, op: which.
+        reason: why.
+    """
+
+    node: str
+    op: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Compilation:
+    """What a compiler made of one device's graph.
+
+    Attributes:
+        clusters: the regions that became one node each.
+        outside: the nodes that are in none.
+        regions: loops and conditionals.
+    """
+
+    clusters: list[ClusterRecord] = field(default_factory=list)
+    outside: list[OutsideNote] = field(default_factory=list)
+    regions: list[RegionNote] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values, ready for JSON."""
+        return asdict(self)
+
+
+def compilation_of(graph: Graph) -> Compilation:
+    """Return what is noted with a graph; a pass that compiles adds to it."""
+    found: Compilation = graph.notes.setdefault(_NOTE, Compilation())
+    return found
+
+
+def find_compilation(graph: Graph) -> Compilation | None:
+    """Return what is noted with a graph, or None if no compiler has seen it."""
+    return graph.notes.get(_NOTE)

@@ -1,0 +1,299 @@
+"""`ProgramCache`: compiled programs in a folder, so that the next process need not compile them.
+
+The key of a program is the program itself as it is given to XLA, with all that decides what XLA
+makes of it: versions, CPU, options. Tracing is not saved, which takes a tenth of the time of
+compiling; in return no change of a graph, kernel or plugin can ever bring back a wrong program.
+
+A file holds machine code and a pickle, as `jax.experimental.serialize_executable` makes them:
+loading one means to trust whoever wrote it. So a folder is used only if it is the user's own and
+nobody else can look into it. See `docs/decisions/0017-program-cache.md`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import pickle
+import platform
+import stat
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import jax
+import jaxlib
+from jax.experimental import serialize_executable
+
+from graphmill import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_MAGIC: Final = b"graphmill compiled program, format 1\n"
+_SUFFIX: Final = ".program"
+_MOST_BYTES: Final = 1 << 30
+_STALE_SECONDS: Final = 3600.0  # after which an unfinished file has no writer any more
+_LONGEST_HEADER: Final = 4096
+# What reading a pickle and loading an executable raise; a file whose digest is right raises them
+# where JAX changed without its version.
+_NOT_LOADED: Final = (
+    pickle.PickleError, AttributeError, EOFError, ImportError, LookupError, NotImplementedError,
+    RuntimeError, TypeError, ValueError,
+)  # fmt: skip
+
+
+class CacheFileError(Exception):
+    """A file of the cache cannot be used; the text says why. It is written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What `compile_program` returns.
+
+    Attributes:
+        call: the program.
+        is_loaded: whether it was in the cache.
+        note: what the cache did, in words; empty where there is none.
+    """
+
+    call: Any
+    is_loaded: bool = False
+    note: str = ""
+
+
+class ProgramCache:
+    """A folder of compiled programs.
+
+    Threads and processes: any number may use the same folder; a file appears whole or not at all.
+
+    Args:
+        folder: is made if need be, for the user alone.
+        max_bytes: how large all files together may become; 0 for 1 GiB. The ones that were not used
+            for longest go first.
+    """
+
+    def __init__(self, folder: str, max_bytes: int = 0) -> None:
+        self._folder = Path(folder).expanduser()
+        self._max_bytes = max_bytes or _MOST_BYTES
+
+    def compile(self, lowered: Any, options: Mapping[str, Any]) -> Program:
+        """Return a program from the folder, or compile it and put it there.
+
+        What is wrong with the folder or a file is told in the note; it is no error.
+
+        Args:
+            lowered: a `jax.stages.Lowered` of a function jitted with `keep_unused`: which arguments
+                a program takes would not be seen in its text otherwise.
+            options: XLA's options.
+
+        Raises:
+            jax.errors.JaxRuntimeError: XLA cannot compile it.
+        """
+        text = lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False)
+        why_not = "it calls back into Python" if "python_cpu_callback" in text else self._refused()
+        if why_not:
+            return Program(_compiled(lowered, options), note=f"not cached: {why_not}")
+        key = _key(text, options)
+        path = self._folder / (key + _SUFFIX)
+        note = ""
+        try:
+            return Program(self._load(path, key, lowered), is_loaded=True, note="loaded")
+        except FileNotFoundError:
+            pass
+        except (CacheFileError, OSError) as error:
+            note = f"{path.name} was not usable: {error}; "
+        call = _compiled(lowered, options)
+        return Program(call, note=note + self._store(path, key, call))
+
+    def _refused(self) -> str:
+        """Return why the folder is not to be used; empty if it is."""
+        folder = self._folder
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return _why_not_private(folder.stat(), 0o077, f"the folder {folder}", "chmod 700")
+        except OSError as error:
+            return f"the folder {folder} cannot be made: {error.strerror or error}"
+
+    @staticmethod
+    def _load(path: Path, key: str, lowered: Any) -> Any:
+        content = _unwrapped(_read(path), key)
+        try:
+            call = serialize_executable.deserialize_and_load(
+                content, lowered.in_tree, lowered.out_tree
+            )
+        except _NOT_LOADED as error:
+            raise CacheFileError(f"JAX cannot load it: {error}") from error
+        with contextlib.suppress(OSError):  # a folder that is read-only serves nevertheless
+            os.utime(path)
+        return call
+
+    def _store(self, path: Path, key: str, call: Any) -> str:
+        """Write a program; return what came of it, in words."""
+        try:
+            content, _, _ = serialize_executable.serialize(call)
+        except _NOT_LOADED as error:
+            return f"not written: JAX cannot write it: {error}"
+        content = _wrapped(content, key)
+        if len(content) > self._max_bytes:
+            return f"not written: {len(content)} bytes are more than the cache may hold"
+        try:
+            self._write(path, content)
+        except OSError as error:
+            return f"not written: {error.strerror or error}"
+        self._evict()
+        return "written"
+
+    def _write(self, path: Path, content: bytes) -> None:
+        handle, name = tempfile.mkstemp(dir=self._folder, prefix=".", suffix=".tmp")
+        unfinished = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            unfinished.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+            raise
+
+    def _evict(self) -> None:
+        """Remove what was not used for longest until the rest fits, and what was never finished."""
+        found = sorted(self._files())
+        total = sum(size for _, size, _ in found)
+        for used, size, path in found:
+            is_stale = path.suffix == ".tmp" and used < time.time() - _STALE_SECONDS
+            if is_stale or (path.suffix == _SUFFIX and total > self._max_bytes):
+                with contextlib.suppress(OSError):  # another process may have been faster
+                    path.unlink()
+                total -= size
+
+    def _files(self) -> Iterator[tuple[float, int, Path]]:
+        """Yield for each file when it was used last, its size, and its path."""
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.name.endswith((_SUFFIX, ".tmp")):
+                        status = entry.stat(follow_symlinks=False)
+                        yield status.st_mtime, status.st_size, Path(entry.path)
+
+
+def compile_program(
+    lowered: Any, options: Mapping[str, Any], cache: ProgramCache | None
+) -> Program:
+    """Compile a program, or take it from a cache.
+
+    Raises:
+        jax.errors.JaxRuntimeError: XLA cannot compile it.
+    """
+    if cache is None:
+        return Program(_compiled(lowered, options))
+    return cache.compile(lowered, options)
+
+
+def _compiled(lowered: Any, options: Mapping[str, Any]) -> Any:
+    return lowered.compile(compiler_options=dict(options))
+
+
+def _key(text: str, options: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256()
+    parts = (_environment(), repr(sorted(options.items())), os.environ.get("XLA_FLAGS", ""), text)
+    for part in parts:
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+@cache
+def _environment() -> str:
+    """Return all that decides what XLA makes of a program, besides the program and its options."""
+    device = jax.devices("cpu")[0]
+    return json.dumps({
+        "graphmill": __version__,
+        "jax": jax.__version__,
+        "jaxlib": jaxlib.version.__version__,
+        "python": sys.version,
+        "platform": [device.platform, device.client.platform_version, device.device_kind],
+        "system": [platform.system(), platform.machine()],
+        "cpu": _cpu_features(),
+        "num_cpus": _num_cpus(),
+    })  # fmt: skip
+
+
+def _num_cpus() -> int:
+    """Return how many processors there are for us, by which XLA divides its work."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu_features() -> list[str]:
+    """Return model and features of the processor, for which XLA makes machine code."""
+    names = ("model name", "flags", "Features", "CPU part")
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return [platform.processor()]
+    return sorted({line for line in lines if line.partition("\t")[0].strip(" :") in names})
+
+
+def _wrapped(content: bytes, key: str) -> bytes:
+    header = {"key": key, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return _MAGIC + json.dumps(header).encode() + b"\n" + content
+
+
+def _unwrapped(file: bytes, key: str) -> bytes:
+    """Return what a file holds.
+
+    Raises:
+        CacheFileError: it is no whole file of ours with that key.
+    """
+    stream = io.BytesIO(file)
+    if stream.readline(len(_MAGIC)) != _MAGIC:
+        raise CacheFileError("it is no program of this format")
+    try:
+        header = json.loads(stream.readline(_LONGEST_HEADER))
+        expected = header["key"], header["size"], header["sha256"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise CacheFileError("its header is damaged") from error
+    content = stream.read()
+    if expected != (key, len(content), hashlib.sha256(content).hexdigest()):
+        raise CacheFileError("it is cut off, damaged, or another program")
+    return content
+
+
+def _read(path: Path) -> bytes:
+    """Read a file that only the user can have written.
+
+    Raises:
+        CacheFileError: it is no file, or others can write to it.
+        OSError: it cannot be read.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise CacheFileError("it is no file")
+        reason = _why_not_private(status, 0o022, "it", "remove")
+        if reason:
+            raise CacheFileError(reason)
+        return file.read()
+
+
+def _why_not_private(status: os.stat_result, forbidden: int, what: str, remedy: str) -> str:
+    """Return why something is not the user's own; empty if it is.
+
+    Where there are no owners and modes, as on Windows, the folder's own access rights must do.
+    """
+    if not hasattr(os, "geteuid"):
+        return ""
+    if status.st_uid != os.geteuid():
+        return f"{what} belongs to another user"
+    if status.st_mode & forbidden:
+        return f"{what} is open to others (mode {stat.S_IMODE(status.st_mode):o}); {remedy} it"
+    return ""
