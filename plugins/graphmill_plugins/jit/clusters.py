@@ -24,6 +24,7 @@ from graphmill.graph.frames import analyse_frames
 from graphmill.graph.function_body import FunctionBody
 from graphmill.graph.graph import Graph
 from graphmill_plugins.jit.cluster_op import CLUSTER, ClusterAttr
+from graphmill_plugins.jit.constants import free_constants
 from graphmill_plugins.jit.eligibility import SOURCES, Eligibility
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
 from graphmill_plugins.jit.functionalize.policy import nodes_that_wait
@@ -45,6 +46,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
     """Replace the clusters of one device's graph by `_Cluster` nodes."""
     outside: dict[Node, str] = {}
     if _is_host_memory(graph, options):
+        free_constants(graph, nodes_in_loops(graph))
         min_size = options.config.graphmill.jit_min_cluster_size or _MIN_SIZE
         for members in find_clusters(graph, Eligibility(options.host), outside):
             size = sum(map(_weight, members))
@@ -73,7 +75,7 @@ def find_clusters(
     if outside is None:
         outside = {}
     order = topological_order(graph)
-    in_loop = _nodes_in_loops(graph)
+    in_loop = nodes_in_loops(graph)
     waiting = nodes_that_wait(graph)
     place: dict[Node, tuple[int, frozenset[int]]] = {}
     chosen: list[Node] = []
@@ -143,7 +145,8 @@ def _control_inputs(node: Node) -> list[Edge]:
     return [edge for edge in node.control_in_edges if edge.src is not source]
 
 
-def _nodes_in_loops(graph: Graph) -> set[Node]:
+def nodes_in_loops(graph: Graph) -> set[Node]:
+    """Return the nodes in loops of control flow v1."""
     if not any(node.op in CONTROL_FLOW_OPS for node in graph.nodes):
         return set()
     frames, _ = analyse_frames(graph)
@@ -197,8 +200,9 @@ class _Contraction:
         return ClusterAttr(
             self._name(),
             body=self._function_body(),
-            mode=options.jit or "tiered",
+            mode="straight-line" if options.deterministic else options.jit or "tiered",
             cache_dir=options.jit_cache_dir,
+            cache_bytes=options.jit_cache_bytes,
             record=record,
         )
 
