@@ -82,12 +82,22 @@ class StraightLine:
         for node in routine.nodes:
             self._node(node, writer)
         args = "".join(f", {writer.argument(index)}" for index in range(len(routine.args)))
-        results = "".join(f"{writer.name(*result)}, " for result in routine.results)
+        results = "".join(f"{self._result(*result, writer)}, " for result in routine.results)
         self._lines.append(f"def {name}(args{args}):")
         for text, owner in writer.lines:
             self._lines.append(f"    {text}")
             self._nodes[len(self._lines)] = owner
         self._lines.append(f"    return ({results})")
+
+    @staticmethod
+    def _result(node: Node, output: int, writer: _Writer) -> str:
+        """Return the name of a result; of a reference that leaves it is the value."""
+        name = writer.name(node, output)
+        if not node.output_types[output].is_ref:
+            return name
+        value = writer.fresh()
+        writer.add(f"{value} = _read({name})", node)
+        return value
 
     def _node(self, node: Node, writer: _Writer) -> None:
         if node.op in _SKIPPED:
