@@ -28,9 +28,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("plugin",),
     ("backprop",),
     ("lowering",),
-    ("session",),
+    ("session", "explain"),
     ("distributed",),
-    ("saved", "saved_model", "tf_record", "train", "cli", "explain", "spi", "__init__", "__main__"),
+    ("saved", "saved_model", "tf_record", "train", "cli", "spi", "__init__", "__main__"),
 )
 FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 

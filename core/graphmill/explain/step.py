@@ -1,20 +1,23 @@
-"""The records of one signature of a session: a node each, with device, kernel and the reasons."""
+"""The records of one signature of a session: a node each, with device, kernel, tier and reasons."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from graphmill.explain.compilation import INTERPRETED
+from graphmill.explain.tiers import Tiers
 from graphmill.lowering.kernel_factory import BOUNDARY_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphmill.explain.compilation import Compilation
     from graphmill.graph.node import Node
     from graphmill.lowering.partitions import PerPartition
+    from graphmill.session.direct_session import DirectSession
+    from graphmill.session.executors_cache import ExecutorsAndKeys, Signature
     from graphmill.session.session import Session
-
-_INTERPRETED: Final = "interpreted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,10 @@ class NodeRecord:
         plugin: who supplied the kernel.
         backend: the array library that it computes with.
         rejected: the kernels that were passed over, each with the reason.
-        tier: how it runs; "interpreted" means that the executor calls its kernel.
+        tier: how it runs now: "interpreted" (the executor calls its kernel), "straight-line" or
+            "compiled" (as a part of a cluster).
+        tier_reason: why so.
+        cluster: the cluster that it is in; "" for none.
     """
 
     node: str
@@ -40,7 +46,9 @@ class NodeRecord:
     plugin: str
     backend: str
     rejected: tuple[tuple[str, str], ...]
-    tier: str = _INTERPRETED
+    tier: str = INTERPRETED
+    tier_reason: str = ""
+    cluster: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
@@ -49,6 +57,71 @@ class NodeRecord:
     def __str__(self) -> str:
         kernel = f"{self.kernel} ({self.backend}, {self.plugin})" if self.kernel else "no kernel"
         return f"{self.node} ({self.op}): {self.device}: {self.placement}; {kernel}; {self.tier}"
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What a session knows of one signature: its nodes, and what the compiler made of them.
+
+    The counts go on while the session runs; ask again for new tiers.
+
+    Attributes:
+        feeds, fetches, targets: the signature.
+        num_steps: how many steps it has run.
+        num_interpreted: how many of them on the first executors, where every node is interpreted.
+        mode: the session's mode of compilation, as in its config.
+        reason: why its graph was not built again for compilation; empty if it was.
+        nodes: its nodes, as they were placed and given kernels first.
+        compilations: what the compiler made of each device's graph, by the device's name.
+    """
+
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    targets: tuple[str, ...]
+    num_steps: int
+    num_interpreted: int
+    mode: str
+    reason: str
+    nodes: tuple[NodeRecord, ...]
+    compilations: dict[str, Compilation]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values, ready for JSON."""
+        return asdict(self)
+
+
+def step_record(impl: DirectSession, key: Signature) -> StepRecord:
+    """Return the record of a signature, which is prepared if it has not run yet.
+
+    Raises:
+        NotFoundError: a name does not exist, or an op has no kernel.
+        OpError: the step cannot be prepared.
+    """
+    return _step_record(impl, impl.executors(key).executors)
+
+
+def _step_record(impl: DirectSession, made: ExecutorsAndKeys) -> StepRecord:
+    reasons = {record.node: record.reason for record in made.placements}
+    tiers = Tiers(made, impl.hot_steps)
+    nodes = tuple(
+        _record(node, item, impl.host.kernels, reasons, tiers)
+        for item in made.items
+        for node in item.graph.nodes
+    )
+    interpreted = made.step_count
+    if made.hot_items is not None:
+        interpreted = made.hot_since + made.num_watched
+    return StepRecord(
+        made.feeds,
+        made.fetches,
+        made.targets,
+        made.step_count,
+        interpreted,
+        impl.hot_steps.mode,
+        tiers.reason,
+        nodes,
+        tiers.compilations,
+    )
 
 
 def explain(
@@ -60,7 +133,8 @@ def explain(
 ) -> list[NodeRecord]:
     """Return a record for each node that a step with these feeds and fetches runs.
 
-    The step is prepared (pruned, placed, optimised, given kernels) but not run.
+    The step is prepared (pruned, placed, optimised, given kernels) but not run. `Session.explain`
+    tells of clusters and counts as well.
 
     Args:
         session: the session.
@@ -73,16 +147,18 @@ def explain(
         OpError: the step cannot be prepared.
     """
     impl = session._impl  # noqa: SLF001 - looks into a session, as its friends may
-    made = impl.executors((tuple(feeds), tuple(fetches), tuple(targets))).executors
-    reasons = {record.node: record.reason for record in made.placements}
-    return [
-        _record(node, item, impl.host.kernels, reasons)
-        for item in made.items
-        for node in item.graph.nodes
-    ]
+    return list(step_record(impl, (tuple(feeds), tuple(fetches), tuple(targets))).nodes)
 
 
-def _record(node: Node, item: PerPartition, kernels: Any, reasons: dict[str, str]) -> NodeRecord:
+def explain_all(session: Session) -> list[StepRecord]:
+    """Return the records of all signatures that a session keeps executors of."""
+    impl = session._impl  # noqa: SLF001 - looks into a session, as its friends may
+    return [_step_record(impl, made) for made in impl._cache.entries()]  # noqa: SLF001
+
+
+def _record(
+    node: Node, item: PerPartition, kernels: Any, reasons: dict[str, str], tiers: Tiers
+) -> NodeRecord:
     reason = reasons.get(node.name)
     if reason is None:
         reason = "added by graphmill" if reasons else "the session has one device"
@@ -90,6 +166,7 @@ def _record(node: Node, item: PerPartition, kernels: Any, reasons: dict[str, str
     if node.op not in BOUNDARY_OPS and node.op not in item.graph.library:
         device = item.device
         choice = kernels.find(node.op_def, node.attrs, device.device_type, device.backends)
+    tier, why, cluster = tiers.of(node.name)
     return NodeRecord(
         node=node.name,
         op=node.op,
@@ -99,4 +176,7 @@ def _record(node: Node, item: PerPartition, kernels: Any, reasons: dict[str, str
         plugin=str(choice.owner) if choice else "",
         backend=choice.backend if choice else "",
         rejected=choice.rejected if choice else (),
+        tier=tier,
+        tier_reason=why,
+        cluster=cluster,
     )

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphmill.errors import NotFoundError
+from graphmill.lowering.determinism import check_seeds
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
 from graphmill.lowering.partition import partition
 from graphmill.lowering.passes import run_passes
 from graphmill.lowering.place import PlacementOptions, place
+from graphmill.lowering.plugin_faults import faults_of
 from graphmill.plugin.pass_registry import HOT
-from graphmill.runtime.executor import LocalExecutorParams
+from graphmill.runtime.executor import Executor, LocalExecutorParams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
     from graphmill.lowering.function_runtime import FunctionLibraryRuntime
     from graphmill.lowering.passes import PassOptions
     from graphmill.lowering.place import PlacementRecord
+    from graphmill.registry import Provenance
     from graphmill.runtime.device import Device
-    from graphmill.runtime.executor import Executor, ExecutorFactory
+    from graphmill.runtime.executor import ExecutorFactory
 
 
 @dataclass(slots=True)
@@ -111,12 +114,15 @@ class PartitionMaker:
         self, graph: Graph, phases: Sequence[str], *, op_segment: bool
     ) -> list[PerPartition]:
         options = self._options
+        if options.config.graphmill.deterministic:
+            check_seeds(graph)
         memory = MemoryTypeFinder(options.host.kernels)
         parts = partition(graph, options.devices, options.host.ops, memory)
         for device, part in parts:
             for phase in phases:
                 run_passes(phase, part, options)
-            device.maybe_rewrite_graph(part)
+            with faults_of(self._device_owner(device), "the graph rewrite"):
+                device.maybe_rewrite_graph(part)
             ensure_memory_types(part, device, memory)
         factories = [
             KernelFactory(options.host, device, self._functions_of(device), op_segment=op_segment)
@@ -137,8 +143,16 @@ class PartitionMaker:
             config=self._options.config,
             find_executor=self._options.host.executors.get,
         )
-        executor = self._executor_factory.new_executor(params, graph)
+        registry = self._options.host.executors
+        name = self._options.config.experimental.executor_type
+        with faults_of(registry.provenance(name), f"the executor {name!r}"):
+            executor = self._executor_factory.new_executor(params, graph)
+            if not isinstance(executor, Executor):
+                raise TypeError(f"its factory made {executor!r}, which is no Executor")
         return PerPartition(graph, device, functions, executor)
+
+    def _device_owner(self, device: Device) -> Provenance:
+        return self._options.host.devices.provenance(device.device_type)
 
 
 def _choose_kernels(factories: Sequence[KernelFactory], graphs: Sequence[Graph]) -> None:

@@ -372,6 +372,8 @@ class GraphmillOptions(_message.Message):
     JIT_AFTER_STEPS_FIELD_NUMBER: _builtins.int
     JIT_CACHE_DIR_FIELD_NUMBER: _builtins.int
     JIT_MIN_CLUSTER_SIZE_FIELD_NUMBER: _builtins.int
+    DETERMINISTIC_FIELD_NUMBER: _builtins.int
+    JIT_CACHE_BYTES_FIELD_NUMBER: _builtins.int
     jit: _builtins.str
     """Compilation of graphs that run often: "off"; "tiered" (the default), behind the steps that
     run; "eager", before the first result.
@@ -382,6 +384,10 @@ class GraphmillOptions(_message.Message):
     """Folder of the persistent compilation cache; empty for none."""
     jit_min_cluster_size: _builtins.int
     """How many nodes a cluster has at least; 0 for the default."""
+    deterministic: _builtins.bool
+    """The same results bit for bit, run after run: one thread, one tier, no random op without a seed."""
+    jit_cache_bytes: _builtins.int
+    """How large the persistent compilation cache may become, in bytes; 0 for the default, 1 GiB."""
     def __init__(
         self,
         *,
@@ -389,10 +395,12 @@ class GraphmillOptions(_message.Message):
         jit_after_steps: _builtins.int = ...,
         jit_cache_dir: _builtins.str = ...,
         jit_min_cluster_size: _builtins.int = ...,
+        deterministic: _builtins.bool = ...,
+        jit_cache_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_dir", b"jit_cache_dir", "jit_min_cluster_size", b"jit_min_cluster_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deterministic", b"deterministic", "jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_min_cluster_size", b"jit_min_cluster_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -164,6 +164,11 @@ class ExecutorsCache:
         for entry in entries:
             entry.close()
 
+    def entries(self) -> list[ExecutorsAndKeys]:
+        """Return what is in the cache, oldest first."""
+        with self._lock:
+            return list(self._sorted.values())
+
     def __len__(self) -> int:
         return len(self._sorted)
 

@@ -2,8 +2,9 @@
 
 The executors of the first steps are made as quickly as can be. When a signature has run
 `after_steps` times, its graph is pruned and lowered again in the background, this time with the
-passes of phase `HOT`, and the executors of that graph take over. Steps that are traced, watched or
-partial keep the first ones, in which every node is to be seen.
+passes of phase `HOT`, and the executors of that graph take over; in a deterministic session before
+the first step, so that all run alike. Steps that are traced, watched or partial keep the first
+executors, in which every node is to be seen.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class HotSteps:
     Attributes:
         mode: one of `MODES`.
         after_steps: after how many steps of a signature; -1 for never.
+        why_never: why that is never; empty if it is not.
 
     Raises:
         InvalidArgumentError: the config asks for another mode.
@@ -42,9 +44,15 @@ class HotSteps:
         self._session = session
         self.mode = _mode(config)
         names = {name for name, _ in session.host.passes.places_in(HOT)}
-        is_off = self.mode == "off" or not names - forbidden
+        self.why_never = ""
+        if self.mode == "off":
+            self.why_never = "compilation is off (config.graphmill.jit, or global_jit_level)"
+        elif not names - forbidden:
+            self.why_never = "no pass of phase HOT is there, or the executor forbids them"
+        is_off = bool(self.why_never)
         self.after_steps = _NEVER if is_off else config.graphmill.jit_after_steps or _AFTER_STEPS
-        if self.mode == "eager" and not is_off:
+        wants_one_tier = self.mode == "eager" or config.graphmill.deterministic
+        if wants_one_tier and not is_off:
             self.after_steps = 0
 
     def build_now(self, executors: ExecutorsAndKeys) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from graphmill.explain.step import StepRecord
     from graphmill.graph.model_file import LoadedGraph
     from graphmill.runtime.device import DeviceAttributes
     from graphmill.session.executors_cache import CachedExecutors
@@ -222,6 +223,29 @@ class Session:
             InvalidArgumentError: the handle is unknown or finished.
         """
         self._impl.partial_runs.release(handle)
+
+    def explain(
+        self, fetches: Any, feed_list: Sequence[Any] = (), *, targets: Iterable[Any] = ()
+    ) -> StepRecord:
+        """Return why each node of a signature runs where and as it does, and what was counted.
+
+        A signature that has not run is prepared; nothing is run. `graphmill.explain.explain_all`
+        tells of all signatures.
+
+        Args:
+            fetches, feed_list, targets: as of `make_callable`.
+
+        Raises:
+            NotFoundError: a name does not exist, or an op has no kernel.
+        """
+        from graphmill.explain.step import step_record
+
+        impl = self._impl
+        impl.check_open()
+        impl.sync_graph()
+        plan = self._plan(fetches)
+        wanted = (*plan.targets, *self._target_names(targets))
+        return step_record(impl, (self._feed_names(several(feed_list)), plan.tensors, wanted))
 
     def list_devices(self) -> list[DeviceAttributes]:
         """Return name, type, memory limit and incarnation of each device."""

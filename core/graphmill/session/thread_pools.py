@@ -22,7 +22,8 @@ class ThreadPools:
 
     Args:
         config: `session_inter_op_thread_pool`, `use_per_session_threads` and
-            `inter_op_parallelism_threads` say which; a negative number of threads means none.
+            `inter_op_parallelism_threads` say which; a negative number of threads means none, and
+            so does `graphmill.deterministic`: in one thread nodes run in one order.
         host: keeps the pools that sessions share.
     """
 
@@ -30,6 +31,9 @@ class ThreadPools:
         self._owned: list[ThreadPool] = []
         self._pools: list[ThreadPool | None] = []
         threads = config.inter_op_parallelism_threads
+        if config.graphmill.deterministic:
+            self._pools.append(None)
+            return
         for options in config.session_inter_op_thread_pool:
             if options.global_name:
                 self._pools.append(host.thread_pools.get(options.global_name, options.num_threads))

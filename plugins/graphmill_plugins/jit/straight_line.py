@@ -61,6 +61,7 @@ class StraightLine:
         self._nodes: dict[int, Node] = {}
         self._kernels: dict[Node, OpKernel] = {}
         self._functions: dict[int, str] = {}
+        self._constants: list[Node] = []
         self._routine("cluster", routines.main)
         self.source = "\n".join(self._lines) + "\n"
         exec(compile(self.source, _FILE, "exec"), self._names)  # what we wrote above
@@ -85,7 +86,7 @@ class StraightLine:
         results = "".join(f"{self._result(*result, writer)}, " for result in routine.results)
         self._lines.append(f"def {name}(args{args}):")
         for text, owner in writer.lines:
-            self._lines.append(f"    {text}")
+            self._lines.append(f"    {text}  # {_printable(owner)}")
             self._nodes[len(self._lines)] = owner
         self._lines.append(f"    return ({results})")
 
@@ -103,7 +104,9 @@ class StraightLine:
         if node.op in _SKIPPED:
             return
         if node.op == "Const":
-            self._names[writer.constant(node)] = node.attrs["value"].numpy()
+            name = f"c{len(self._constants)}"
+            self._constants.append(node)
+            self._names[writer.constant(node, name)] = node.attrs["value"].numpy()
             return
         reads = set(refs_to_read(node))
         inputs = [
@@ -217,9 +220,10 @@ class _Writer:
         """Return the name of an argument."""
         return f"a{index}"
 
-    def constant(self, node: Node) -> str:
-        """Return the name of a constant, which is global."""
-        return self._constants.setdefault(node, f"c{node.id}_{id(node.graph):x}")
+    def constant(self, node: Node, name: str) -> str:
+        """Name a constant, which is global; return the name."""
+        self._constants[node] = name
+        return name
 
     def name(self, node: Node, output: int) -> str:
         """Return the name of a tensor."""
@@ -271,6 +275,12 @@ def _last_readers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
     for tensor, node in last.items():
         readers.setdefault(node, []).append(tensor)
     return readers
+
+
+def _printable(node: Node) -> str:
+    """Return what a node is, as it may stand in a comment."""
+    name = f"{node.name}: {node.op}"
+    return name if name.isprintable() else ascii(name)
 
 
 def _unpacked(targets: str, node: Node) -> str:

@@ -1,0 +1,96 @@
+"""Which tier runs a node, and why: from what a compiler noted with the graphs of a signature."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.explain.compilation import COMPILED, INTERPRETED, STRAIGHT_LINE, find_compilation
+
+if TYPE_CHECKING:
+    from graphmill.explain.compilation import ClusterRecord, Compilation
+    from graphmill.session.executors_cache import ExecutorsAndKeys
+    from graphmill.session.hot_steps import HotSteps
+
+
+class Tiers:
+    """Answers for the nodes of one signature.
+
+    Args:
+        executors: what runs it.
+        hot_steps: when its session builds graphs again.
+
+    Attributes:
+        compilations: what the compiler made of the graph of each device, by the device's name.
+        reason: why no graph was built again for compilation; empty if it was.
+    """
+
+    def __init__(self, executors: ExecutorsAndKeys, hot_steps: HotSteps) -> None:
+        self.reason = _why_not_built(executors, hot_steps)
+        self.compilations: dict[str, Compilation] = {}
+        self._cluster_of: dict[str, ClusterRecord] = {}
+        self._became: dict[str, tuple[str, ...]] = {}
+        self._outside: dict[str, str] = {}
+        for item in executors.hot_items or ():
+            found = find_compilation(item.graph)
+            if found is not None:
+                self.compilations[item.device.name] = found
+                self._take(found)
+        if not self.reason and not self.compilations:
+            self.reason = "no compiler has seen its graph"
+
+    def of(self, node: str) -> tuple[str, str, str]:
+        """Return tier, reason and cluster (or "") of a node."""
+        if self.reason:
+            return INTERPRETED, self.reason, ""
+        seen = set()
+        while True:
+            seen.add(node)
+            cluster = self._cluster_of.get(node)
+            if cluster is not None:
+                return cluster.tier, _why_in(cluster), cluster.name
+            outside = self._outside.get(node)
+            if outside is not None:
+                return INTERPRETED, outside, ""
+            became = self._became.get(node, ())
+            if not became or became[0] in seen:
+                return INTERPRETED, "it is not in the graph that was built again", ""
+            node = became[0]
+
+    def _take(self, compilation: Compilation) -> None:
+        for cluster in compilation.clusters:
+            self._cluster_of.update(dict.fromkeys(cluster.nodes, cluster))
+        self._outside.update((note.node, note.reason) for note in compilation.outside)
+        for region in compilation.regions:
+            if region.is_functional:
+                self._became.update(dict.fromkeys(region.nodes, region.became))
+
+
+def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:
+    if executors.hot_items is not None:
+        return ""
+    if executors.why_not_hot:
+        return f"the graph could not be built again for compilation: {executors.why_not_hot}"
+    if hot_steps.after_steps < 0:
+        return hot_steps.why_never
+    if executors.hot_at > 0:
+        return (
+            f"the graph is built again for compilation after {executors.hot_at} steps; it has run "
+            f"{executors.step_count}"
+        )
+    if executors.step_count >= hot_steps.after_steps:
+        return "the graph is being built again for compilation"
+    return "steps that are watched or partial are interpreted"
+
+
+def _why_in(cluster: ClusterRecord) -> str:
+    """Return why a cluster is in the tier that it is in."""
+    records = cluster.signatures
+    if not records:
+        return "the cluster has not been called yet"
+    if cluster.tier == COMPILED:
+        count = sum(record.tier == COMPILED for record in records)
+        seconds = sum(record.seconds for record in records if record.tier == COMPILED)
+        plural = f" for {count} signatures" if count > 1 else ""
+        return f"compiled{plural} in {seconds:.2f} s"
+    assert cluster.tier == STRAIGHT_LINE
+    return next((record.reason for record in records if record.reason), "nothing else was tried")
