@@ -85,7 +85,7 @@ class PluginManager:
                 continue
             try:
                 call_with(implementation, arguments(record))
-            except Exception as error:  # noqa: BLE001 - a plugin's fault stays its own
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault stays its own
                 reason = f"{hook} raised {_one_line(error)}"
                 self.refuse(record, "failed", reason, error)
 

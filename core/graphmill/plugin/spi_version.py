@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 from typing import Final
 
-from graphmill.plugin.version_check import unmet_clauses
+from graphmill.plugin.version_check import are_clauses, unmet_clauses
 
 VERSION: Final = (1, 0)
 """The version of `graphmill.spi`: (incompatible changes, additions)."""
@@ -44,7 +44,7 @@ def spi_problem_of_source(module: str) -> str:
 def _problem(declared: object) -> str:
     if declared is None:
         return ""
-    if not isinstance(declared, str):
+    if not isinstance(declared, str) or not are_clauses(declared):
         return f"its {RANGE_ATTRIBUTE} is {declared!r}, expected a text such as '>=1.0,<2'"
     number = ".".join(map(str, VERSION))
     if not unmet_clauses(declared, number):

@@ -41,6 +41,11 @@ def unmet_requirement(requirements: Iterable[str], name: str, version: str) -> s
     return ""
 
 
+def are_clauses(text: str) -> bool:
+    """Return whether a text is what `unmet_clauses` reads: ">=1.0,<2", with spaces or without."""
+    return all(_CLAUSE.fullmatch(clause.strip()) for clause in text.split(","))
+
+
 def unmet_clauses(clauses: str, version: str) -> list[str]:
     """Return those of some clauses (">=1.0,<2") that a release number does not meet."""
     have = _parse(version)

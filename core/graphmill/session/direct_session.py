@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import itertools
 import threading
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import (
     CancelledError,
     FailedPreconditionError,
-    InternalError,
-    InvalidArgumentError,
-    OpError,
 )
 from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.debug_watches import insert_debug_nodes
@@ -24,7 +20,6 @@ from graphmill.lowering.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.partitions import PartitionMaker
 from graphmill.lowering.passes import PassOptions, check_needed
 from graphmill.lowering.prune import ClientEnd
-from graphmill.registry import PluginError
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
 from graphmill.runtime.session_state import SessionState
@@ -38,6 +33,7 @@ from graphmill.session.executors_cache import (
 from graphmill.session.feeds import feed_converter, static_shape
 from graphmill.session.hot_steps import HotSteps
 from graphmill.session.partial_run import PartialRuns
+from graphmill.session.session_devices import create_devices
 from graphmill.session.thread_pools import ThreadPools
 
 if TYPE_CHECKING:
@@ -47,13 +43,11 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.lowering.partitions import PerPartition
     from graphmill.plugin.host import Host
-    from graphmill.registry import Provenance
-    from graphmill.runtime.device import Device, DeviceFactory
+    from graphmill.runtime.device import Device
     from graphmill.runtime.thread_pool import ThreadPool
 
 MAX_VARIANTS = 16
 """For how many sets of options that change the graph a session keeps executors."""
-NAME_PREFIX = "/job:localhost/replica:0/task:0"
 _session_numbers = itertools.count(1)
 
 
@@ -88,7 +82,7 @@ class DirectSession:
         executor_type = config.experimental.executor_type
         self._executor_factory = host.executors.get(executor_type)
         check_needed(self._executor_factory, executor_type, host)
-        self.devices = DeviceMgr(_create_devices(host, config))
+        self.devices = DeviceMgr(create_devices(host, config))
         forbidden = frozenset(self._executor_factory.forbids_passes)
         self._options = PassOptions(config, self.devices, host, forbidden)
         self._graph_lock = threading.RLock()
@@ -288,43 +282,6 @@ class DirectSession:
             )
             found = self._functions.setdefault(device.name, made)  # two threads may race
         return found
-
-
-def _create_devices(host: Host, config: Any) -> list[Device]:
-    """Return all devices, types of higher priority first, then by name of the type."""
-    types = sorted(host.devices.keys(), key=lambda name: (-host.devices.priority(name), name))
-    devices: list[Device] = []
-    for device_type in types:
-        try:
-            factory = host.devices.get(device_type)
-        except PluginError as error:
-            if host.devices.provenance(device_type).is_builtin:
-                raise
-            # One broken plugin does not take the other devices away.
-            warnings.warn(f"{error.message}; its devices are not offered", stacklevel=2)
-            continue
-        devices.extend(_devices_of(factory, host.devices.provenance(device_type), config))
-    wanted = sorted(name for name, count in config.device_count.items() if count > 0)
-    unknown = [name for name in wanted if name not in types and name != "GPU"]
-    if unknown:
-        raise InvalidArgumentError(
-            f"device_count asks for devices of type {', '.join(unknown)}; registered types: "
-            f"{', '.join(types)}. A plugin that supplies the type must be installed"
-        )
-    return devices
-
-
-def _devices_of(factory: DeviceFactory, owner: Provenance, config: Any) -> Sequence[Device]:
-    try:
-        return factory.create_devices(config, NAME_PREFIX)
-    except OpError:
-        raise
-    except Exception as error:
-        raise InternalError(
-            f"{owner} cannot make its devices: {type(error).__name__}: {error}. Disable the plugin "
-            "(GRAPHMILL_DISABLE_PLUGINS) to run without them",
-            plugin=owner.plugin,
-        ) from error
 
 
 def _feed_shape(full: Graph, feed: str) -> Any:

@@ -1,0 +1,37 @@
+"""Give what a plugin's code raises, while a step is made, a type and the plugin's name."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from graphmill.errors import InternalError, OpError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphmill.registry import Provenance
+
+
+@contextmanager
+def faults_of(owner: Provenance, what: str) -> Iterator[None]:
+    """Run code of a plugin.
+
+    Args:
+        owner: whose code it is.
+        what: what it does, for the message: "the executor 'REPLAY'".
+
+    Raises:
+        OpError: the code raised it; it tells the plugin now.
+        InternalError: the code raised anything else.
+    """
+    try:
+        yield
+    except OpError as error:
+        if not owner.is_builtin:
+            error.locate(plugin=owner.plugin)
+        raise
+    except Exception as error:
+        raise InternalError(
+            f"{what} of {owner} failed: {type(error).__name__}: {error}", plugin=owner.plugin
+        ) from error

@@ -1,0 +1,93 @@
+"""Make the devices of a session, and keep the faults of one plugin's factory to itself (row S1)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InternalError, InvalidArgumentError, OpError
+from graphmill.registry import PluginError
+from graphmill.runtime.device import Device
+
+if TYPE_CHECKING:
+    from graphmill.plugin.host import Host
+    from graphmill.registry import Provenance
+
+NAME_PREFIX = "/job:localhost/replica:0/task:0"
+
+
+def create_devices(host: Host, config: Any) -> list[Device]:
+    """Return all devices, types of higher priority first, then by name of the type.
+
+    A plugin of another distribution whose factory fails, or gives what is no device, is warned
+    about, and the session has the other devices; it fails only if `device_count` asks for the type.
+    One that is built in, or that the program brought itself, fails the session.
+
+    Raises:
+        InvalidArgumentError: `device_count` asks for a type that nobody registered.
+        PluginError: a factory that counts cannot be imported.
+        OpError: one failed, or gave what is no device.
+    """
+    types = sorted(host.devices.keys(), key=lambda name: (-host.devices.priority(name), name))
+    wanted = {name for name, count in config.device_count.items() if count > 0}
+    devices: list[Device] = []
+    for device_type in types:
+        owner = host.devices.provenance(device_type)
+        try:
+            devices.extend(_devices_of(host, device_type, config))
+        except OpError as error:
+            is_strangers = owner.distribution and not owner.is_builtin
+            if device_type in wanted or not is_strangers:
+                raise
+            warnings.warn(f"{error.message}; its devices are not offered", stacklevel=2)
+    unknown = sorted(wanted.difference(types, {"GPU"}))
+    if unknown:
+        raise InvalidArgumentError(
+            f"device_count asks for devices of type {', '.join(unknown)}; registered types: "
+            f"{', '.join(types)}. A plugin that supplies the type must be installed"
+        )
+    return devices
+
+
+def _devices_of(host: Host, device_type: str, config: Any) -> list[Device]:
+    owner = host.devices.provenance(device_type)
+    try:
+        made = host.devices.get(device_type).create_devices(config, NAME_PREFIX)
+        found = list(made)
+        problem = _problem_with(found, device_type)
+    except PluginError:
+        raise
+    except OpError as error:
+        error.locate(plugin=owner.plugin)
+        raise
+    except Exception as error:
+        raise _broken(owner, f"{type(error).__name__}: {error}") from error
+    if problem:
+        raise _broken(owner, problem)
+    return found
+
+
+def _problem_with(devices: list[Any], device_type: str) -> str:
+    """Return what is wrong with the devices that a factory made, or ""."""
+    names = set()
+    for device in devices:
+        if not isinstance(device, Device):
+            return f"its factory made {device!r}, which is no Device"
+        start = f"{NAME_PREFIX}/device:{device_type}:"
+        if not device.name.startswith(start) or device.device_type != device_type:
+            return (
+                f"its factory made {device.name} of type {device.device_type}; expected a name "
+                f"that begins with {start}"
+            )
+        if device.name in names:
+            return f"its factory made two devices that are named {device.name}"
+        names.add(device.name)
+    return ""
+
+
+def _broken(owner: Provenance, problem: str) -> InternalError:
+    return InternalError(
+        f"{owner} cannot make its devices: {problem}. Disable the plugin "
+        f"(GRAPHMILL_DISABLE_PLUGINS={owner.plugin}) to run without them",
+        plugin=owner.plugin,
+    )
