@@ -12,7 +12,7 @@ Semantics: the purpose is that of `tensorflow/compiler/jit/mark_for_compilation_
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from graphmill.explain.compilation import (
     ClusterRecord,
@@ -26,7 +26,11 @@ from graphmill.graph.graph import Graph
 from graphmill_plugins.jit.cluster_op import CLUSTER, ClusterAttr
 from graphmill_plugins.jit.constants import free_constants
 from graphmill_plugins.jit.eligibility import SOURCES, Eligibility
-from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
+from graphmill_plugins.jit.functionalize.liveness import (
+    CONTROL_FLOW_OPS,
+    CONTROL_TRIGGER,
+    SWITCH_OPS,
+)
 from graphmill_plugins.jit.functionalize.policy import nodes_that_wait
 from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS
 
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
 
 _MIN_SIZE: Final = 2
 _FREE: Final = frozenset({"NoOp", "Identity", "StopGradient", "PreventGradient", *SOURCES})
+_SWITCHES: Final = frozenset({*SWITCH_OPS, "_SwitchN"})
+_Blockers: TypeAlias = frozenset[tuple[int, int]]
 _numbers = itertools.count()
 
 
@@ -77,9 +83,10 @@ def find_clusters(
     order = topological_order(graph)
     in_loop = nodes_in_loops(graph)
     waiting = nodes_that_wait(graph)
-    place: dict[Node, tuple[int, frozenset[int]]] = {}
+    place: dict[Node, tuple[int, _Blockers]] = {}
+    blocking: set[Node] = set()
     chosen: list[Node] = []
-    none: frozenset[int] = frozenset()
+    none: _Blockers = frozenset()
     for node in order:
         depth, blockers = 0, none
         for edge in _inputs(node):
@@ -87,7 +94,11 @@ def find_clusters(
                 before, of_before = place[edge.src]
                 depth = max(depth, before)
                 blockers = blockers | of_before if blockers != of_before else blockers
+                if edge.src in blocking:
+                    blockers = blockers | {_blocker(edge)}
         reason = _why_not(node, in_loop, eligibility)
+        if node.op == CONTROL_TRIGGER and blockers:
+            reason = "it lives although what it waits for may be dead"
         is_member = reason is None
         if reason is not None:
             outside[node] = reason
@@ -95,10 +106,18 @@ def find_clusters(
             continue
         if is_member:
             chosen.append(node)
-        elif node in waiting or node.op in CONTROL_FLOW_OPS:
-            blockers = blockers | {node.id}
+        elif node in waiting or node.op in CONTROL_FLOW_OPS or node.op == CONTROL_TRIGGER:
+            blocking.add(node)
         place[node] = (depth + ((depth & 1) != is_member), blockers)
     return _connected(chosen, place)
+
+
+def _blocker(edge: Edge) -> tuple[int, int]:
+    """Return what stands for an edge from a node that may block or be dead.
+
+    Of a `Switch` one side is dead, and who only waits for it is not.
+    """
+    return edge.src.id, edge.src_output if edge.src.op in _SWITCHES else 0
 
 
 def _why_not(node: Node, in_loop: set[Node], eligibility: Eligibility) -> str | None:

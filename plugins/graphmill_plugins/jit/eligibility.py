@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
+from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
 from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS, HANDLED
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Eligibility:
         """Return why a node cannot be in a cluster, or None if it can."""
         if node.op in _BOUNDARY:
             return "it is where the graph begins or ends"
+        if node.op in CONTROL_FLOW_OPS:
+            return "it says by dead values what runs"
         reason = _bad_type((*node.input_types, *node.output_types), node.op)
         if reason is not None:
             return reason
