@@ -6,23 +6,23 @@ import os
 import platform
 import sys
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from graphmill import errors
+from graphmill.cli.advice import advice_on_plugins, advice_on_requirements, version_of
 from graphmill.cli.options import Settings, common_options, pass_settings
 from graphmill.cli.output import Table, emit
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
-    from graphmill.plugin.records import PluginRecord
 
 _LIBRARIES: Final = (
     *("graphmill", "numpy", "protobuf", "pluggy", "ml_dtypes", "jax", "jaxlib", "click", "rich"),
     *("fsspec", "google-crc32c", "array-api-compat", "pillow", "torch"),
 )
-_OPTIONAL: Final = {"pillow": "pictures: pip install 'graphmill[image]'", "torch": ""}
+_FEW: Final = 3
 _VARIABLES: Final = (
     *("GRAPHMILL_DISABLE_PLUGINS", "GRAPHMILL_LOAD_PLUGINS", "GRAPHMILL_TRACEBACK"),
     *("GRAPHMILL_VALIDATE", "JAX_PLATFORMS", "JAX_COMPILATION_CACHE_DIR", "XLA_FLAGS"),
@@ -69,57 +69,43 @@ def doctor(settings: Settings) -> int:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)  # told below, with the rest
-        host = settings.the_host()
+        try:
+            host, problem = settings.the_host(), ""
+        except errors.OpError as error:  # a built-in plugin is broken
+            host, problem = None, error.message
     found = diagnose(host)
+    if problem:
+        found.advice.insert(0, f"graphmill cannot be used: {problem}; install it anew")
     emit(asdict(found), [*_tables(found), *_advice_lines(found)], as_json=settings.as_json)
     return 1 if found.advice else 0
 
 
-def diagnose(host: Host) -> Diagnosis:
-    """Return what there is to say of this installation."""
+def diagnose(host: Host | None) -> Diagnosis:
+    """Return what there is to say of this installation; `host` is None if it has none."""
     from graphmill.plugin.spi_version import VERSION
 
     found = Diagnosis(
         python=f"{platform.python_version()} on {platform.platform()}",
         spi=".".join(map(str, VERSION)),
-        versions={name: _version(name) for name in _LIBRARIES},
+        versions={name: version_of(name) for name in _LIBRARIES},
         environment={name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        plugins=[record.as_dict() for record in host.plugins],
+        plugins=[record.as_dict() for record in host.plugins] if host else [],
         jax=_jax(),
         caches=_caches(),
     )
-    found.advice = [
-        *(_advice_on(record) for record in host.plugins if record.status in ("failed", "conflict")),
-        *_missing(found.versions),
-    ]
+    found.advice = advice_on_requirements(["graphmill", *_distributions(host)])
+    if host is not None:
+        found.advice[:0] = advice_on_plugins(host)
     if "error" in found.jax:
         found.advice.append(f"JAX cannot be used ({found.jax['error']}): reinstall jax and jaxlib")
     return found
 
 
-def _advice_on(record: PluginRecord) -> str:
-    cause = record.error.splitlines()[0]
-    off = f"GRAPHMILL_DISABLE_PLUGINS={record.name} silences it"
-    who = f"{record.distribution} {record.version}".strip() or record.module
-    if record.status == "conflict":
-        return f"plugin {record.name!r} of {who} conflicts: {cause}"
-    if "needs graphmill" in record.error:
-        return f"plugin {record.name!r} of {who}: {cause}; upgrade {who.split()[0]} or graphmill"
-    if "No module named" in record.error:
-        return f"plugin {record.name!r} of {who}: {cause}; install what it lacks; {off}"
-    return f"plugin {record.name!r} of {who}: {cause}; tell its author; {off}"
-
-
-def _missing(versions: dict[str, str | None]) -> list[str]:
-    lacking = [name for name, known in versions.items() if known is None and name not in _OPTIONAL]
-    return [f"{name} is not installed: pip install {name}" for name in lacking]
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+def _distributions(host: Host | None) -> list[str]:
+    """Return the distributions whose plugins are used."""
+    records = host.plugins if host else ()
+    used = (record for record in records if record.status == "loaded" and record.distribution)
+    return [record.distribution for record in used]
 
 
 def _jax() -> dict[str, Any]:
@@ -160,7 +146,7 @@ def _tables(found: Diagnosis) -> list[Table | str]:
     plugins = Table(("plugin", "distribution", "status", "supplies"))
     for record in found.plugins:
         origin = f"{record['distribution']} {record['version']}".strip() or record["source"]
-        supplies = ", ".join(f"{len(n)} {kind}" for kind, n in record["registered"].items())
+        supplies = ", ".join(_said(kind, names) for kind, names in record["registered"].items())
         plugins.rows.append((record["name"], origin, record["status"], supplies or "-"))
     jax = found.jax
     said = jax.get("error") or f"{jax['platform']}: {', '.join(jax['devices'])}"
@@ -171,6 +157,14 @@ def _tables(found: Diagnosis) -> list[Table | str]:
     lines = [f"Python {found.python}; graphmill.spi {found.spi}", f"JAX: {said}", caches]
     lines += [f"{name}={value}" for name, value in found.environment.items()]
     return [versions, plugins, *lines]
+
+
+def _said(kind: str, names: list[str]) -> str:
+    """Return names where there are few, else their number."""
+    if len(names) > _FEW or "" in names:
+        return f"{len(names)} {kind}"
+    one = "pass" if kind == "passes" else kind.removesuffix("s")
+    return f"{one if len(names) == 1 else kind} {' '.join(names)}"
 
 
 def _advice_lines(found: Diagnosis) -> list[str]:

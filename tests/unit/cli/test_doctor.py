@@ -11,6 +11,12 @@ from graphmill.plugin.host import Host
 
 
 @pytest.fixture
+def no_jax(monkeypatch):
+    """Leave out the process that asks JAX, where the test is about something else."""
+    monkeypatch.setattr("graphmill.cli.doctor._jax", lambda: {"platform": "cpu", "devices": []})
+
+
+@pytest.fixture
 def host(use_dists):
     use_dists("broken_import", "spi_too_new", "rival_a", "rival_b")
     with warnings.catch_warnings():
@@ -18,6 +24,7 @@ def host(use_dists):
         return Host()
 
 
+@pytest.mark.usefixtures("no_jax")
 def test_each_broken_plugin_has_a_line_of_advice(graphmill_cli, host) -> None:
     outcome = graphmill_cli("doctor", host=host)
     assert outcome.code == 1
@@ -37,3 +44,76 @@ def test_json_has_everything(graphmill_cli) -> None:
     assert data["spi"].startswith("1.")
     assert {"cpu", "default_executor", "kernels"} <= {p["name"] for p in data["plugins"]}
     assert data["jax"]["platform"] == "cpu" or "devices" in data["jax"]
+
+
+@pytest.fixture
+def host_of(use_dists, tmp_path):
+    """Return a maker of hosts with one more plugin: its source, and what it requires."""
+
+    def make(source, requires=""):
+        info = tmp_path / "graphmill_ill-1.2.dist-info"
+        info.mkdir()
+        (tmp_path / "ill.py").write_text("from graphmill.spi import *\n" + source)
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: graphmill-ill\nVersion: 1.2\n{requires}"
+        )
+        (info / "entry_points.txt").write_text("[graphmill.plugins]\nill = ill\n")
+        use_dists(tmp_path)
+        return Host()
+
+    return make
+
+
+ILL = {
+    "@hookimpl\ndef graphmill_register_devices(devices):\n    devices.add('NPU', 'no.where:It')": (
+        "cannot load device 'NPU' from 'no.where:It'"
+    ),
+    "@hookimpl\ndef graphmill_register_commands(commands):\n    commands.add('zap', 'os:zap')": (
+        "cannot load command 'zap'"
+    ),
+    "@hookimpl\ndef graphmill_register_kernels(kernels):\n    kernels.add_module('m', ['Nop'])": (
+        "kernels for ops that nobody defines, which are never used: Nop"
+    ),
+}
+
+
+@pytest.mark.usefixtures("no_jax")
+@pytest.mark.parametrize("source", ILL, ids=ILL.get)
+def test_what_a_loaded_plugin_cannot_give_is_told(source, graphmill_cli, host_of) -> None:
+    outcome = graphmill_cli("doctor", host=host_of(source))
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("-> ")]
+    assert line.startswith("-> plugin 'ill' of graphmill-ill 1.2")
+    assert ILL[source] in line
+    assert outcome.code == 1
+
+
+@pytest.mark.usefixtures("no_jax")
+@pytest.mark.parametrize(
+    ("required", "said"),
+    [
+        ("no-such-library>=2.3", "needs no-such-library, which is not installed: pip install 'no-"),
+        ("numpy<2", "needs numpy <2, this is "),
+        ("no-such-library>=2.3 ; extra == 'more'", ""),
+    ],
+)
+def test_what_a_plugin_requires_and_is_not_there(required, said, graphmill_cli, host_of) -> None:
+    """graphmill-torch without PyTorch, for one: all works, and doctor says what is missing."""
+    source = "@hookimpl\ndef graphmill_configure(host): pass"
+    outcome = graphmill_cli("doctor", host=host_of(source, f"Requires-Dist: {required}\n"))
+    advice = [line for line in outcome.out.splitlines() if line.startswith("-> ")]
+    assert [f"-> graphmill-ill {said}" in line for line in advice] == ([True] if said else [])
+
+
+@pytest.mark.usefixtures("no_jax")
+def test_a_broken_built_in_plugin_is_told_without_a_traceback(graphmill_cli, monkeypatch) -> None:
+    from graphmill.cli.options import Settings
+    from graphmill.registry import PluginError
+
+    def broken(self):
+        raise PluginError("plugin 'cpu' (graphmill 0.1.0) is not used: it is broken")
+
+    monkeypatch.setattr(Settings, "the_host", broken)
+    outcome = graphmill_cli("doctor")
+    assert outcome.code == 1
+    assert "-> graphmill cannot be used: plugin 'cpu'" in outcome.out
+    assert "Traceback" not in outcome.out + outcome.err
