@@ -90,14 +90,22 @@ class StepRecord:
         return asdict(self)
 
 
-def step_record(impl: DirectSession, key: Signature) -> StepRecord:
+def step_record(impl: DirectSession, key: Signature, *, build: bool = False) -> StepRecord:
     """Return the record of a signature, which is prepared if it has not run yet.
+
+    Args:
+        impl: whose.
+        key: the signature.
+        build: whether its graph is built for compilation now, if it is not yet.
 
     Raises:
         NotFoundError: a name does not exist, or an op has no kernel.
         OpError: the step cannot be prepared.
     """
-    return _step_record(impl, impl.executors(key).executors)
+    made = impl.executors(key).executors
+    if build:
+        impl.hot_steps.build_for(made)
+    return _step_record(impl, made)
 
 
 def _step_record(impl: DirectSession, made: ExecutorsAndKeys) -> StepRecord:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphmill.session.executors_cache import ExecutorsAndKeys
 
 MODES: Final = ("off", "tiered", "eager")
+_COUNTS: Final = ("jit_after_steps", "jit_min_cluster_size", "jit_cache_bytes")
 _AFTER_STEPS: Final = 3
 _NEVER: Final = -1
 
@@ -37,7 +38,7 @@ class HotSteps:
         why_never: why that is never; empty if it is not.
 
     Raises:
-        InvalidArgumentError: the config asks for another mode.
+        InvalidArgumentError: the config asks for another mode, or for less than nothing.
     """
 
     def __init__(self, session: DirectSession, config: Any, forbidden: frozenset[str]) -> None:
@@ -63,6 +64,15 @@ class HotSteps:
         """
         executors.hot_items = self._build(executors)
 
+    def build_for(self, executors: ExecutorsAndKeys) -> None:
+        """Build the executors of a signature again, if they are to be and are not yet."""
+        if self.after_steps < 0 or executors.why_not_hot:
+            return
+        executors.hot_at = _NEVER  # no step hands it to the background any more
+        self._session.host.background.wait_idle()  # one may have
+        if executors.hot_items is None:
+            self._replace(executors)
+
     def build_later(self, executors: ExecutorsAndKeys) -> None:
         """Have the executors of a signature built again in the background."""
         self._session.host.background.submit(self._session, lambda: self._replace(executors))
@@ -87,6 +97,12 @@ class HotSteps:
 
 
 def _mode(config: Any) -> str:
+    for key in _COUNTS:
+        if getattr(config.graphmill, key) < 0:
+            raise InvalidArgumentError(
+                f"config.graphmill.{key} is {getattr(config.graphmill, key)}; expected a number "
+                "that is not negative, 0 for the default"
+            )
     mode: str = config.graphmill.jit
     if not mode:
         level = config.graph_options.optimizer_options.global_jit_level

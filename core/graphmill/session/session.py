@@ -225,7 +225,12 @@ class Session:
         self._impl.partial_runs.release(handle)
 
     def explain(
-        self, fetches: Any, feed_list: Sequence[Any] = (), *, targets: Iterable[Any] = ()
+        self,
+        fetches: Any,
+        feed_list: Sequence[Any] = (),
+        *,
+        targets: Iterable[Any] = (),
+        build: bool = False,
     ) -> StepRecord:
         """Return why each node of a signature runs where and as it does, and what was counted.
 
@@ -234,6 +239,7 @@ class Session:
 
         Args:
             fetches, feed_list, targets: as of `make_callable`.
+            build: whether the graph is built for compilation now, if it is not yet.
 
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
@@ -245,7 +251,8 @@ class Session:
         impl.sync_graph()
         plan = self._plan(fetches)
         wanted = (*plan.targets, *self._target_names(targets))
-        return step_record(impl, (self._feed_names(several(feed_list)), plan.tensors, wanted))
+        key = self._feed_names(several(feed_list)), plan.tensors, wanted
+        return step_record(impl, key, build=build)
 
     def list_devices(self) -> list[DeviceAttributes]:
         """Return name, type, memory limit and incarnation of each device."""
