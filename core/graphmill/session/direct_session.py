@@ -253,9 +253,7 @@ class DirectSession:
             needed_feeds=needed_feeds,
         )
         if not (is_partial or watches):
-            executors.hot_at = self.hot_steps.after_steps
-            if not executors.hot_at:
-                self.hot_steps.build_now(executors)
+            self.hot_steps.prepare(executors)
         return executors
 
     def hot_partitions(self, key: Signature) -> tuple[PerPartition, ...]:

@@ -2,9 +2,9 @@
 
 The executors of the first steps are made as quickly as can be. When a signature has run
 `after_steps` times, its graph is pruned and lowered again in the background, this time with the
-passes of phase `HOT`, and the executors of that graph take over; in a deterministic session before
-the first step, so that all run alike. Steps that are traced, watched or partial keep the first
-executors, in which every node is to be seen.
+passes of phase `HOT`, and the executors of that graph take over; before the first step if the graph
+has loops, and in a deterministic session, so that all run alike. Steps that are traced, watched or
+partial keep the first executors, in which every node is to be seen.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MODES: Final = ("off", "tiered", "eager")
 _COUNTS: Final = ("jit_after_steps", "jit_min_cluster_size", "jit_cache_bytes")
 _AFTER_STEPS: Final = 3
+_LOOPS: Final = frozenset({"Enter", "RefEnter", "While", "StatelessWhile"})
+_MOST_NODES: Final = 2_000  # of a graph that is built again before its first step
 _NEVER: Final = -1
 
 
@@ -56,13 +58,20 @@ class HotSteps:
         if wants_one_tier and not is_off:
             self.after_steps = 0
 
-    def build_now(self, executors: ExecutorsAndKeys) -> None:
-        """Build the executors of a signature again before its first step.
+    def prepare(self, executors: ExecutorsAndKeys) -> None:
+        """Decide when a new signature is built again; do it now if its first step gains by it.
+
+        A loop may turn so often that one step of it is as many nodes as a thousand of another.
 
         Raises:
-            OpError: a pass or a kernel refused the graph.
+            OpError: a pass or a kernel refused the graph, and the mode is `"eager"`.
         """
-        executors.hot_items = self._build(executors)
+        executors.hot_at = self.after_steps
+        if not self.after_steps:
+            executors.hot_items = self._build(executors)
+        elif self.after_steps > 0 and _has_loops(executors):
+            executors.hot_at = _NEVER
+            self._replace(executors)
 
     def build_for(self, executors: ExecutorsAndKeys) -> None:
         """Build the executors of a signature again, if they are to be and are not yet."""
@@ -94,6 +103,14 @@ class HotSteps:
     def _build(self, executors: ExecutorsAndKeys) -> tuple[PerPartition, ...]:
         key = (executors.feeds, executors.fetches, executors.targets)
         return self._session.hot_partitions(key)
+
+
+def _has_loops(executors: ExecutorsAndKeys) -> bool:
+    """Return whether the graph has loops, and is small enough to be built twice at once."""
+    graphs = [item.graph for item in executors.items]
+    return sum(map(len, graphs)) <= _MOST_NODES and any(
+        node.op in _LOOPS for graph in graphs for node in graph.nodes
+    )
 
 
 def _mode(config: Any) -> str:

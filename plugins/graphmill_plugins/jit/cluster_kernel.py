@@ -36,20 +36,22 @@ if TYPE_CHECKING:
 
 _MOST_SIGNATURES: Final = 16  # that are compiled; a storm of more is interpreted
 _TRIALS: Final = 8  # calls after which the faster of two tiers is kept
-_PENDING: Final = "it waits to be compiled"
+_CALLS: Final = 2  # of one signature after which it is compiled: many shapes come once only
+_PENDING: Final = "it waits to be compiled, or has come once only"
 _MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more inputs known
 
 
 class _Entry:
-    """One signature: its tier and what was measured."""
+    """One signature: its tier, what was measured, and how many calls it is away from a compiler."""
 
-    __slots__ = ("compiled", "compiled_ns", "num_trials", "record", "straight_ns")
+    __slots__ = ("calls_left", "compiled", "compiled_ns", "num_trials", "record", "straight_ns")
 
     def __init__(self, record: SignatureRecord) -> None:
         self.record = record
         self.compiled: CompiledCluster | None = None
         self.straight_ns = self.compiled_ns = 1 << 62
         self.num_trials = 0
+        self.calls_left = 0
 
 
 @kernel("_Cluster", stateful=True)
@@ -95,6 +97,8 @@ class ClusterKernel:
             entry = self._enter(key, values)
         compiled = entry.compiled
         if compiled is None:
+            if entry.calls_left:
+                self._count_down(entry, values)
             return self._interpret(ctx, inputs, entry)
         began = perf_counter_ns()
         try:
@@ -149,13 +153,23 @@ class ClusterKernel:
             entry = _Entry(self._record_of(reason, values))
             if len(self._entries) < _MOST_SIGNATURES * 4:
                 self._entries[key] = entry
-        if reason:
-            return entry
-        if self._mode == "eager":
-            self._compile(entry, values)
-        elif not self._background.submit(self._functions, lambda: self._compile(entry, values)):
-            entry.record.reason = "too much waited to be compiled when it came"
+        if not reason:
+            if self._mode == "eager":
+                self._compile(entry, values)
+            else:
+                entry.calls_left = _CALLS
         return entry
+
+    def _count_down(self, entry: _Entry, values: list[Any]) -> None:
+        """Have a signature compiled once it has come often enough."""
+        with self._lock:
+            if not entry.calls_left:
+                return  # another thread was first
+            entry.calls_left -= 1
+            if entry.calls_left:
+                return
+        if not self._background.submit(self._functions, lambda: self._compile(entry, values)):
+            entry.record.reason = "too much waited to be compiled when it came"
 
     def _why_not(self, key: Hashable) -> str:
         """Return why a new signature is not to be compiled; empty if it is. Under the lock."""
