@@ -19,7 +19,7 @@ from graphmill.runtime.kernel_io import refs_to_read
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.variables import Ref, ResourceHandle, Variable
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.checks import CHECKS
+from graphmill_plugins.jit.checks import CHECKS, RESULT_CHECKS
 from graphmill_plugins.jit.control_flow import Absent, is_known, is_moving, trace_cond, trace_while
 from graphmill_plugins.jit.elements import GUARD
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
@@ -136,10 +136,14 @@ class Tracer:
             raise NotTraceable("an input is no array")
         if definition.static:
             _check_static(node, definition, inputs)
+        found = self._typed(node, _outputs(node, _called(kernel, inputs)))
+        # After the kernel, which refuses the shapes that a check does not expect.
         check = CHECKS.get(node.op)
         if check is not None:
             state[GUARD] = check(self._jnp, node, inputs, state[GUARD])
-        found = self._typed(node, _outputs(node, _called(kernel, inputs)))
+        check_results = RESULT_CHECKS.get(node.op)
+        if check_results is not None:
+            state[GUARD] = check_results(self._jnp, node, found, state[GUARD])
         if all(value in self._marks for value in inputs):
             self._marks.add(found)
         return found
@@ -273,6 +277,8 @@ class Tracer:
     def trace_assert(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
         """Note whether the condition holds."""
         del node
+        if np.ndim(inputs[0]):
+            raise NotTraceable("its condition is no scalar")
         state[GUARD] = state[GUARD] & self._jnp.all(inputs[0])
         return ()
 

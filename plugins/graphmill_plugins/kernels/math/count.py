@@ -172,6 +172,8 @@ def histogram_fixed_width(
         raise InvalidArgumentError(
             f"value_range should satisfy value_range[0] < value_range[1], but got [{low}, {high}]"
         )
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise InvalidArgumentError("Histogram values must not contain NaN")
     step = (high - low) / count
     above = np.maximum(values, value_range[0]) - value_range[0]
     places = np.minimum(above.astype(np.float64) / step, count - 1).astype(np.int32)

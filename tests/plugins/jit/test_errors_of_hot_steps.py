@@ -1,0 +1,115 @@
+"""Errors are the same in compiled steps as in interpreted ones: code, node and op (rows E8, S12).
+
+Compiled code cannot raise; where an op refuses values, a check notes it and the interpreter runs
+the step again. Each op with such a check is compiled with the inputs of its first case here, and
+then given worse ones of the same shapes.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+
+from graphmill.errors import OpError
+from graphmill.session.session import Session
+from graphmill.testing.case import load_cases
+from graphmill.testing.op_graph import case_graph
+from graphmill_plugins.jit.checks import CHECKS, RESULT_CHECKS
+
+pytestmark = pytest.mark.jax
+
+TABLE = {**CHECKS, **RESULT_CHECKS}
+
+
+@functools.cache
+def cases_by_op():
+    """Return the cases of each op that need no program: one that is answered, all errors."""
+    answered, refused = {}, {}
+    for case in load_cases():
+        if case.program is None:
+            if case.error:
+                refused.setdefault(case.op, []).append(case)
+            else:
+                answered.setdefault(case.op, case)
+    return answered, refused
+
+
+def one_op_of_each_check():
+    """Return an op for each check; those that share one are alike."""
+    found = {}
+    for op in sorted(TABLE, key=lambda op: (op.startswith("Batch"), op)):
+        if op in cases_by_op()[0]:
+            found.setdefault(TABLE[op], op)
+    return sorted(found.values())
+
+
+def moving_inputs(host, op):
+    """Return the numbers of the inputs that need not be known when an op is compiled."""
+    op_def = host.ops.get(op)
+    kernels = host.kernels.registrations(op_def, ("jax",))
+    static = {name for entry in kernels for name in entry.definition.static}
+    return [i for i, arg in enumerate(op_def.input_args) if arg.name not in static]
+
+
+def session(graph, host, mode):
+    config = {"graphmill": {"jit": mode, "jitMinClusterSize": 1}}
+    return Session(graph=graph.graph_def, host=host, config=config)
+
+
+def outcome(running, graph, feeds):
+    """Return shapes of what a step gives, or what its error says."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fetches, targets = graph.steps[0]
+            values = running.run(list(fetches), feeds, targets=list(targets))
+    except OpError as error:
+        return type(error).__name__, error.node, error.op, error.message
+    return [(np.shape(value), np.asarray(value).dtype) for value in values]
+
+
+def worse(value):
+    """Give values of the same shape and type that ops may refuse."""
+    if not isinstance(value, (np.ndarray, np.generic)) or not value.size:
+        return
+    yield np.zeros_like(value)
+    if value.dtype.kind == "i":
+        last = np.array(value)
+        last.reshape(-1)[-1] = -1
+        yield last
+        last = np.array(value)
+        last.reshape(-1)[-1] = 100
+        yield last
+        yield -1 - np.abs(value)
+    elif value.dtype.kind in "fc":
+        yield np.full_like(value, np.nan)
+
+
+@pytest.mark.parametrize("op", one_op_of_each_check())
+def test_compiled_ops_refuse_what_the_interpreter_refuses_s12(op, graphmill_host):
+    case = cases_by_op()[0][op]
+    graph = case_graph(case, graphmill_host.ops)
+    moving = tuple(f"in{number}" for number in moving_inputs(graphmill_host, op))
+    cold = session(graph, graphmill_host, "off")
+    hot = session(graph, graphmill_host, "eager")
+    with cold, hot:
+        assert outcome(hot, graph, graph.feeds) == outcome(cold, graph, graph.feeds)
+        for name, value in graph.feeds.items():
+            for other in worse(value) if name.startswith(moving) else ():
+                feeds = {**graph.feeds, name: other}
+                assert outcome(hot, graph, feeds) == outcome(cold, graph, feeds), (name, other)
+
+
+@pytest.mark.parametrize("op", sorted(TABLE.keys() & cases_by_op()[1].keys()))
+def test_a_refused_case_is_refused_in_every_step_e8(op, graphmill_host):
+    case = cases_by_op()[1][op][0]
+    graph = case_graph(case, graphmill_host.ops)
+    cold = session(graph, graphmill_host, "off")
+    hot = session(graph, graphmill_host, "eager")
+    with cold, hot:
+        expected = outcome(cold, graph, graph.feeds)
+        for _ in range(3):
+            assert outcome(hot, graph, graph.feeds) == expected
