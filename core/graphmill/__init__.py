@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.gradient_declaration import gradient, not_differentiable
     from graphmill.plugin.host import Host, default_host
     from graphmill.plugin.markers import hookimpl
+    from graphmill.plugin.py_func import py_func
     from graphmill.proto import (
         CallableOptions,
         ConfigProto,
@@ -88,6 +89,7 @@ __all__ = [
     "op",
     "op_function",
     "ops",
+    "py_func",
     "reset",
     "saved_model",
     "switch_case",
@@ -131,6 +133,7 @@ _HOMES = {
     "not_differentiable": "graphmill.plugin.gradient_declaration",
     "op": "graphmill.ops.define",
     "op_function": "graphmill.ops.op_functions",
+    "py_func": "graphmill.plugin.py_func",
     "reset": "graphmill.session.session",
     "switch_case": "graphmill.graph.switch_case",
     "trainable_variables": "graphmill.graph.variable",

@@ -21,9 +21,10 @@ def host(use_dists, tmp_path: Path) -> graphmill.Host:
     info = tmp_path / f"graphmill_downstream-{meta['version']}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Name: {meta['name']}\nVersion: {meta['version']}\n")
-    points = meta["entry-points"]["graphmill.plugins"].items()
-    lines = "".join(f"{name} = {value}\n" for name, value in points)
-    (info / "entry_points.txt").write_text(f"[graphmill.plugins]\n{lines}")
+    lines = []
+    for group, points in meta["entry-points"].items():
+        lines += [f"[{group}]\n", *(f"{name} = {value}\n" for name, value in points.items())]
+    (info / "entry_points.txt").write_text("".join(lines))
     use_dists(SOURCE, tmp_path)
     return graphmill.Host()
 
@@ -78,3 +79,13 @@ def test_gradients_go_through_its_op(host) -> None:
         (dx,) = graphmill.gradients(y, [graph.outputs_of(graph.node("x"))[0]], host=host)
     with graphmill.Session(graph=graph, host=host) as session:
         assert session.run(dx, {"x:0": X}).tolist() == [1, 0, 0, 1]
+
+
+def test_its_function_is_called_by_name(host) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("string", [None], name="x")
+        graphmill.py_func("downstream.shout", [x], "string", name="y")
+    with graphmill.Session(graph=graph.as_graph_def(), host=host) as session:
+        got = session.run("y:0", {"x:0": np.array([b"a", b"b"], object)})
+    assert got.tolist() == [b"A", b"B"]

@@ -46,16 +46,16 @@ class Candidate:
     requires: tuple[str, ...] = ()
 
 
-def entry_point_plugins() -> list[Candidate]:
+def entry_point_plugins(group: str = ENTRY_POINT_GROUP) -> list[Candidate]:
     """Return the plugins of all installed distributions, sorted by distribution and name."""
     found: dict[str, list[Candidate]] = {}
-    for distribution in installed_with(ENTRY_POINT_GROUP):
+    for distribution in installed_with(group):
         name, version, requires = _headers(distribution.headers)
         key = normalized(name)
         if key not in found and not distribution.is_shadowed:
             found[key] = [
                 Candidate(point_name, module, "entry point", load, name, version, requires)
-                for point_name, module, load in _entry_points(distribution, name)
+                for point_name, module, load in _entry_points(distribution, name, group)
             ]
     candidates = [candidate for group in found.values() for candidate in group]
     return sorted(candidates, key=lambda c: (normalized(c.distribution), c.name, c.module))
@@ -93,14 +93,14 @@ def _listed(variable: str) -> list[str]:
 
 
 def _entry_points(
-    distribution: Installed, name: str
+    distribution: Installed, name: str, group: str
 ) -> list[tuple[str, str, Callable[[], object]]]:
-    """Return name, reference and loader of each entry point of our group.
+    """Return name, reference and loader of each entry point of a group.
 
     A file that cannot be parsed gives one entry, named like the distribution, whose loader raises.
     """
     try:
-        points = parse_entry_points(distribution.entry_points, ENTRY_POINT_GROUP)
+        points = parse_entry_points(distribution.entry_points, group)
     except ValueError as error:
         return [(name, "entry_points.txt", partial(_raise, error))]
     return [(point.name, point.value, point.load) for point in points]

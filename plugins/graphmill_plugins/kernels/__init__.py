@@ -52,7 +52,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "dataset.transforms",
         "dataset.walks",
     ),
-    "functional": ("functional.gradient", "functional.ops"),
+    "functional": ("functional.gradient", "functional.ops", "functional.py_func"),
     "image": (
         "image.boxes",
         "image.codec",

@@ -1,0 +1,71 @@
+"""Functions that installed distributions publish for graphs to call (`PyFunc`).
+
+    [project.entry-points."graphmill.functions"]
+    "mine.clean" = "my_package.text:clean"
+
+A graph names the entry point, so that it can be saved, and runs wherever the distribution is
+installed. Nothing else can be called from a graph: not what has no entry point, whatever a model
+says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import FailedPreconditionError, NotFoundError, suggest
+from graphmill.plugin.discovery import disabled_names, entry_point_plugins, is_disabled
+from graphmill.registry import PluginError, Provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.plugin.discovery import Candidate
+
+FUNCTIONS_GROUP: Final = "graphmill.functions"
+
+
+def published_functions() -> list[Candidate]:
+    """Return the functions of all installed distributions that are not disabled."""
+    disabled = disabled_names()
+    return [c for c in entry_point_plugins(FUNCTIONS_GROUP) if not is_disabled(c, disabled)]
+
+
+def load_function(name: str) -> Callable[..., Any]:
+    """Import the function that is published under a name.
+
+    Raises:
+        NotFoundError: nobody publishes it.
+        FailedPreconditionError: two distributions do.
+        PluginError: it cannot be imported, or is no function.
+    """
+    published = published_functions()
+    found = [candidate for candidate in published if candidate.name == name]
+    if not found:
+        names = sorted({candidate.name for candidate in published})
+        raise NotFoundError(
+            f"no installed distribution publishes the function {name!r}"
+            f"{suggest(name, names) or '.'} Published: {', '.join(names) or 'none'}. A "
+            f"distribution does by an entry point of the group {FUNCTIONS_GROUP!r}"
+        )
+    if len(found) > 1:
+        owners = " and ".join(f"{c.distribution} {c.version}" for c in found)
+        raise FailedPreconditionError(
+            f"the function {name!r} is published by {owners}: uninstall one, or disable it with "
+            f"GRAPHMILL_DISABLE_PLUGINS={found[-1].distribution}"
+        )
+    return _loaded(found[0])
+
+
+def _loaded(candidate: Candidate) -> Callable[..., Any]:
+    owner = Provenance(candidate.name, candidate.distribution, candidate.version, candidate.module)
+    try:
+        function = candidate.load()
+        if not callable(function):
+            raise TypeError(f"{candidate.module} is {function!r}, which cannot be called")
+    except Exception as error:
+        raise PluginError(
+            f"the function {candidate.name!r} of {owner.distribution} {owner.version} cannot be "
+            f"imported from {candidate.module!r}: {type(error).__name__}: {error}",
+            plugin=candidate.name,
+        ) from error
+    return function

@@ -1,0 +1,102 @@
+"""PyFunc, PyFuncStateless: call a Python function that an installed distribution publishes.
+
+Semantics: `DoCallPyFunc` and `PyFuncOp` in tensorflow/python/lib/core/py_func.cc. Which exception
+becomes which status is TensorFlow's; the token is the name of an entry point, see
+`graphmill.plugin.functions`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.errors import (
+    InvalidArgumentError,
+    OpError,
+    OutOfRangeError,
+    ResourceExhaustedError,
+    UnimplementedError,
+    UnknownError,
+)
+from graphmill.plugin.functions import load_function
+from graphmill.runtime.kernel import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_CLASSES: Final[tuple[tuple[Any, type[OpError]], ...]] = (
+    ((ValueError, TypeError), InvalidArgumentError),
+    (StopIteration, OutOfRangeError),
+    (MemoryError, ResourceExhaustedError),
+    (NotImplementedError, UnimplementedError),
+)
+
+
+@kernel("PyFunc", "PyFuncStateless", make=True, host=True, effects={"python"})
+def py_func(
+    xp: ArrayNamespace, token: str, Tout: Sequence[Any]
+) -> Callable[[list[Value]], tuple[Value, ...]]:
+    """Call the function that is published as `token` with read-only NumPy arrays."""
+    del xp
+    function = load_function(token)
+    expected = [np.dtype(dtype) for dtype in Tout]
+
+    def call(inputs: list[Value]) -> tuple[Value, ...]:
+        result = _called(function, token, [_read_only(value) for value in inputs])
+        given = _as_list(result)
+        if len(given) != len(expected):
+            raise InvalidArgumentError(
+                f"{token} returns {len(given)} values, but expects to see {len(expected)} values."
+            )
+        for index, (value, dtype) in enumerate(zip(given, expected, strict=True)):
+            if value.dtype != dtype:
+                raise InvalidArgumentError(
+                    f"{index}-th value returned by {token} is {_name(value.dtype)}, but expects "
+                    f"{_name(dtype)}"
+                )
+        return tuple(given)
+
+    return call
+
+
+def _called(function: Callable[..., Any], token: str, arrays: list[Any]) -> Any:
+    try:
+        return function(*arrays)
+    except OpError:
+        raise
+    except Exception as error:
+        status = next((s for raised, s in _CLASSES if isinstance(error, raised)), UnknownError)
+        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise status(f"the function {token!r} raised {text}") from error
+
+
+def _read_only(value: Any) -> Any:
+    """Return a view that cannot be written to: others may have the same array."""
+    view = np.asarray(value).view()
+    view.flags.writeable = False
+    return view
+
+
+def _as_list(result: Any) -> list[Any]:
+    if result is None:
+        return []
+    values = result if isinstance(result, (list, tuple)) else [result]
+    return [_as_array(value) for value in values]
+
+
+def _as_array(value: Any) -> Any:
+    """Return what was returned as an array of ours: texts are objects of bytes."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "US":
+        return array
+    given = np.asarray(value, object)  # as texts of NumPy's own they would lose zeros at the end
+    made = np.empty(given.size, object)
+    made[:] = [v.encode() if isinstance(v, str) else v for v in given.ravel().tolist()]
+    return made.reshape(given.shape)
+
+
+def _name(dtype: Any) -> str:
+    return "string" if dtype.kind == "O" else str(dtype.name)
