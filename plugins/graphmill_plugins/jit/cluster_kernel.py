@@ -44,10 +44,13 @@ _MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more inputs kno
 class _Entry:
     """One signature: its tier, what was measured, and how many calls it is away from a compiler."""
 
-    __slots__ = ("calls_left", "compiled", "compiled_ns", "num_trials", "record", "straight_ns")
+    __slots__ = (
+        *("calls_left", "compiled", "compiled_ns", "key", "num_trials", "record", "straight_ns"),
+    )
 
-    def __init__(self, record: SignatureRecord) -> None:
+    def __init__(self, record: SignatureRecord, key: Hashable) -> None:
         self.record = record
+        self.key = key
         self.compiled: CompiledCluster | None = None
         self.straight_ns = self.compiled_ns = 1 << 62
         self.num_trials = 0
@@ -103,8 +106,10 @@ class ClusterKernel:
         began = perf_counter_ns()
         try:
             results = compiled(values)
-        except _compiler().CheckFailedError:
+        except _compiler().CheckFailedError as failed:
             entry.record.num_checks_failed += 1
+            if failed.args:
+                self._drop(entry, f"the compiled form failed: {failed}")
             return self._interpret(ctx, inputs, entry)
         entry.record.num_compiled += 1
         if entry.num_trials < _TRIALS:
@@ -131,17 +136,23 @@ class ClusterKernel:
     def _judge(self, entry: _Entry, nanoseconds: int) -> None:
         """Keep the faster tier, once the compiled one was called often enough."""
         entry.compiled_ns = min(entry.compiled_ns, nanoseconds)
-        entry.num_trials += 1
-        if entry.num_trials == _TRIALS:
+        entry.num_trials = trials = entry.num_trials + 1
+        if trials == _TRIALS:
             record = entry.record
             record.straight_ns, record.compiled_ns = entry.straight_ns, entry.compiled_ns
             if self._mode != "eager" and entry.compiled_ns > entry.straight_ns:
-                entry.compiled = None
-                record.tier = STRAIGHT_LINE
-                record.reason = (
+                self._drop(
+                    entry,
                     f"compiled it takes {entry.compiled_ns / 1000:.1f} µs, "
-                    f"interpreted {entry.straight_ns / 1000:.1f} µs"
+                    f"interpreted {entry.straight_ns / 1000:.1f} µs",
                 )
+
+    @staticmethod
+    def _drop(entry: _Entry, reason: str) -> None:
+        """Give the compiled form of a signature up."""
+        entry.compiled = None
+        entry.record.tier = STRAIGHT_LINE
+        entry.record.reason = reason
 
     def _enter(self, key: Hashable, values: list[Any]) -> _Entry:
         """Note a new signature, and have it compiled."""
@@ -150,14 +161,13 @@ class ClusterKernel:
             if entry is not None:
                 return entry
             reason = self._why_not(key)
-            entry = _Entry(self._record_of(reason, values))
+            entry = _Entry(self._record_of(reason, values), key)
             if len(self._entries) < _MOST_SIGNATURES * 4:
                 self._entries[key] = entry
         if not reason:
             if self._mode == "eager":
-                self._compile(entry, values)
-            else:
-                entry.calls_left = _CALLS
+                return self._compile(entry, values)
+            entry.calls_left = _CALLS
         return entry
 
     def _count_down(self, entry: _Entry, values: list[Any]) -> None:
@@ -195,16 +205,34 @@ class ClusterKernel:
         records.append(record)
         return record
 
-    def _compile(self, entry: _Entry, values: list[Any]) -> None:
-        """Compile a signature; note why it cannot be."""
-        if self._functions.closing.is_cancelled:
-            return
+    def _compile(self, entry: _Entry, values: list[Any]) -> _Entry:
+        """Compile a signature, or note why it cannot be; return the entry that serves `values`."""
+        if self._functions.closing.is_cancelled or entry.compiled is not None:
+            return entry
         record = entry.record
         try:
-            entry.compiled = self._attempts(record, values)
+            made = self._attempts(record, values)
         except BaseException as error:
             record.reason = f"the compiler failed: {type(error).__name__}: {error}"
             raise
+        return entry if made is None else self._swap(entry, made)
+
+    def _swap(self, entry: _Entry, made: CompiledCluster) -> _Entry:
+        """Let the compiled form serve the inputs that it is for, and return their entry.
+
+        These are fewer than the first one's where values had to be known. Entries that tell inputs
+        apart by less than that are never asked for again.
+        """
+        if made.key == entry.key:
+            entry.compiled = made
+            return entry
+        known = self._inputs.known_of(made.key)
+        with self._lock:
+            for other in [k for k in self._entries if self._inputs.known_of(k) < known]:
+                del self._entries[other]
+            served = self._entries.setdefault(made.key, _Entry(entry.record, made.key))
+        served.compiled = made
+        return served
 
     def _attempts(self, record: SignatureRecord, values: list[Any]) -> CompiledCluster | None:
         """Compile a signature; what it needs to know of its inputs is found out by trying."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from graphmill.errors import OpError
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import cpu_devices, jax_module
 from graphmill_plugins.jit.compiler_options import compiler_options_for
@@ -30,19 +31,25 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from graphmill.graph.node import Node
     from graphmill.runtime.variables import Variable
     from graphmill_plugins.jit.routine import Routine, Routines
     from graphmill_plugins.jit.signature import Inputs
 
+_TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
+_RUN_ERRORS: Final = (TypeError, jax_module().errors.JaxRuntimeError)
 _PLATFORM: Final = "cpu"
 _LARGE: Final = 4096  # bytes from which a constant is an argument of the program
 
 
 class CheckFailedError(Exception):
     """The inputs are such that the interpreter raises: let it."""
+
+
+class ProgramFailedError(CheckFailedError):
+    """The program cannot be run, whatever the values are; nothing was done."""
 
 
 @dataclass(slots=True)
@@ -74,6 +81,7 @@ class CompiledCluster:
         num_hoisted: how many operations depend on constants alone and are not in the program.
         is_loaded: whether the program was in the persistent cache.
         cache: what that cache did, in words.
+        key: of the inputs that it was compiled for; see `Inputs.key`.
     """
 
     def __init__(
@@ -96,12 +104,15 @@ class CompiledCluster:
         self.num_hoisted = 0
         self.is_loaded = False
         self.cache = ""
+        self.key: Hashable = None
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Compute the outputs, and replace the values of variables.
 
         Raises:
             CheckFailedError: nothing was done; the interpreter is to do it, and will raise.
+            ProgramFailedError: the program cannot be run: no memory, or a variable has got another
+                shape meanwhile. Nothing was done either.
         """
         if not self._inputs.handles:
             return self._results(self._run(values, ()), ())
@@ -128,19 +139,26 @@ class CompiledCluster:
             value = variable.value
             kept = live.get(slot)
             state.append(kept[1] if kept is not None and kept[0] is value else value)
-        with self._enable_x64(True):
-            outputs: Sequence[Any] = self._program(
-                self._constants, *[values[index] for index in self._arrays], *state
-            )
-        if self._layout.is_guarded and not outputs[-1]:
+        try:
+            with self._enable_x64(True):
+                outputs: Sequence[Any] = self._program(
+                    self._constants, *[values[index] for index in self._arrays], *state
+                )
+            is_good = not self._layout.is_guarded or bool(outputs[-1])
+        except _RUN_ERRORS as error:
+            raise ProgramFailedError(_first_line(error)) from error
+        if not is_good:
             raise CheckFailedError
         return outputs
 
     def _commit(self, outputs: Sequence[Any], held: Sequence[Variable]) -> None:
         first = self._layout.num_traced
-        for offset, (slot, variable) in enumerate(zip(self._written, held, strict=True)):
-            array = outputs[first + offset]
-            view = np.asarray(array)
+        arrays = outputs[first : first + len(held)]
+        try:
+            views = [np.asarray(array) for array in arrays]  # all of them are there, or none is set
+        except _RUN_ERRORS as error:
+            raise ProgramFailedError(_first_line(error)) from error
+        for slot, variable, view, array in zip(self._written, held, views, arrays, strict=True):
             self._live[slot] = view, array
             variable.value = view
 
@@ -176,8 +194,12 @@ def compile_cluster(
         arrays = [as_array(values[index]) for index in inputs.arrays if index not in known]
         state = [as_array(variable.value) for variable in variables]
         constants = [node.attrs["value"].numpy() for node in build.large]
-        program, prepared, moved = _compiled(build, constants, arrays, state, cache)
+        try:
+            program, prepared, moved = _compiled(build, constants, arrays, state, cache)
+        except (NotImplementedError, jax.errors.JaxRuntimeError) as error:
+            raise NotTraceable(f"XLA: {_first_line(error)}") from error
     made = CompiledCluster(program.call, prepared, build.layout, inputs, known)
+    made.key = inputs.key_of(values, known, slots, [value.shape for value in state])
     made.num_hoisted = moved
     made.is_loaded, made.cache = program.is_loaded, program.note
     made.seconds = time.perf_counter() - began
@@ -200,8 +222,8 @@ def _compiled(
         closed = jax.make_jaxpr(build.trace)(*flat)
     except NotTraceable:
         raise
-    except (TypeError, ValueError, jax.errors.JAXTypeError) as error:
-        raise NotTraceable(str(error).partition("\n")[0]) from error
+    except _TRACE_ERRORS as error:  # of JAX, and of functions that are not there
+        raise NotTraceable(_first_line(error)) from error
     parts = hoist(closed, range(len(constants)))
     prepared: tuple[Any, ...] = ()
     if constants or parts.moved:
@@ -213,11 +235,12 @@ def _compiled(
 
     shapes = tuple(shape(value.shape, value.dtype) for value in prepared)
     lowered = jax.jit(cluster, keep_unused=True).lower(shapes, *given)
-    try:
-        program = compile_program(lowered, compiler_options_for(closed, _PLATFORM), cache)
-    except jax.errors.JaxRuntimeError as error:
-        raise NotTraceable(f"XLA: {str(error).partition(chr(10))[0]}") from error
+    program = compile_program(lowered, compiler_options_for(closed, _PLATFORM), cache)
     return program, prepared, parts.moved
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 class _Build:

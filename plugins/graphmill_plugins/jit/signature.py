@@ -11,7 +11,7 @@ from graphmill_plugins.jit.eligibility import SOURCES
 from graphmill_plugins.jit.trace import TracedVariable
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from graphmill.graph.node import Node
     from graphmill_plugins.jit.routine import Routine
@@ -54,17 +54,39 @@ class Inputs:
 
         There is none where a variable has no value, or a handle is of something else.
         """
-        if self._has_only_arrays and not self.known:
+        known = self.known
+        if self._has_only_arrays and not known:
             return tuple([value.shape for value in values])
-        shapes = [
-            values[index].tobytes() if index in self.known else values[index].shape
-            for index in self.arrays
-        ]
         variables = self.variables(values)
         if variables is None:
             return None
         slots, distinct = variables
-        return (*shapes, *slots, *(variable.value.shape for variable in distinct))
+        return self.key_of(values, known, slots, [variable.value.shape for variable in distinct])
+
+    def key_of(
+        self,
+        values: Sequence[Any],
+        known: frozenset[int],
+        slots: Sequence[int],
+        shapes: Iterable[tuple[int, ...]],
+    ) -> Hashable:
+        """Return the key of inputs of which some values are known.
+
+        Which ones are is a part of it: what was compiled when fewer were known tells less apart.
+        """
+        arrays = [
+            (values[index].shape, values[index].tobytes())
+            if index in known
+            else values[index].shape
+            for index in self.arrays
+        ]
+        return (*((known,) if known else ()), *arrays, *slots, *shapes)
+
+    @staticmethod
+    def known_of(key: Hashable) -> frozenset[int]:
+        """Return the positions whose values a key holds."""
+        first = key[0] if isinstance(key, tuple) and key else None
+        return first if isinstance(first, frozenset) else frozenset()
 
     def variables(self, values: Sequence[Any]) -> tuple[list[int], list[Variable]] | None:
         """Return for each handle the number of its variable, and the variables; None as in `key`.
