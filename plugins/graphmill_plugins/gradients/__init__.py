@@ -22,7 +22,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "logging": ("constants",),
     "lookup": ("constants",),
     "math": ("math_binary", "math_reduction", "math_segment", "math_unary", "constants"),
-    "nn": ("nn_conv", "nn_loss", "nn_norm", "nn_pool", "nn_activation"),
+    "nn": ("nn_conv", "nn_loss", "nn_norm", "nn_pool", "nn_recurrent", "nn_activation"),
     "quantized": ("quantized",),
     "ragged": ("ragged",),
     "random": ("random",),

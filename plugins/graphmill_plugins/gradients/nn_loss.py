@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphmill.backprop.forward_op import ForwardOp
     from graphmill.graph.tensor import Tensor
 
-none = not_differentiable("InTopK", "InTopKV2", "NthElement")
+none = not_differentiable("InTopK", "InTopKV2")
 
 
 def _last_sum(tensor: Tensor) -> Tensor:
@@ -78,3 +78,11 @@ def ctc_loss(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
     if dy is None:
         return [None, *rest]
     return [op.outputs[1] * array.expand_dims(dy, -1), *rest]
+
+
+@gradient("NthElement")
+def nth_element(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Share among the elements that equal the one that was picked."""
+    x, picked = op.inputs[0], array.expand_dims(op.outputs[0], -1)
+    is_picked = math.cast(math.equal(picked, x), DstT=x.dtype)
+    return [is_picked / _last_sum(is_picked) * array.expand_dims(dy, -1), None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.ops import nn
+from graphmill.ops import math, nn
 from graphmill.plugin.gradient_declaration import gradient
 
 if TYPE_CHECKING:
@@ -50,6 +50,42 @@ def max_pool_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
     return [op.zeros(x), op.zeros(y), found]
 
 
+@gradient("MaxPoolGradV2")
+def max_pool_grad_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Take the gradients of the largest elements."""
+    options = _options(op, "padding", "data_format")
+    x, y, _, *sizes = op.inputs
+    found = nn.max_pool_grad_grad_v2(x, y, dy, *sizes, **options)
+    return [op.zeros(x), op.zeros(y), found, None, None]
+
+
+@gradient("MaxPoolGradGrad")
+def max_pool_grad_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Give each gradient to the element that was the largest."""
+    options = _options(op, "ksize", "strides", "padding", "data_format")
+    x, y = op.inputs[:2]
+    return [op.zeros(x), op.zeros(y), nn.max_pool_grad(x, y, dy, **options)]
+
+
+@gradient("FractionalMaxPool")
+def fractional_max_pool(op: ForwardOp, dy: Tensor | None, *_: Any) -> Tensor | None:
+    """Give each gradient to the element that was the largest."""
+    if dy is None:
+        return None
+    options = _options(op, "overlapping")
+    return nn.fractional_max_pool_grad(op.inputs[0], op.outputs[0], dy, *op.outputs[1:], **options)
+
+
+@gradient("FractionalAvgPool")
+def fractional_avg_pool(op: ForwardOp, dy: Tensor | None, *_: Any) -> Tensor | None:
+    """Share among the elements of the window."""
+    if dy is None:
+        return None
+    shape = math.cast(op.shape(op.inputs[0]), DstT="int64")
+    options = _options(op, "overlapping")
+    return nn.fractional_avg_pool_grad(shape, dy, *op.outputs[1:], **options)
+
+
 @gradient("AvgPool")
 def avg_pool(op: ForwardOp, dy: Tensor) -> Tensor:
     """Share among the elements of the window."""
@@ -76,3 +112,26 @@ def max_pool3d(op: ForwardOp, dy: Tensor) -> Tensor:
     """Give each gradient to the element that was the largest."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     return nn.max_pool3d_grad(op.inputs[0], op.outputs[0], dy, **options)
+
+
+@gradient("MaxPool3DGrad")
+def max_pool3d_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Take the gradients of the largest elements."""
+    options = _options(op, "ksize", "strides", "padding", "data_format")
+    x, y = op.inputs[:2]
+    return [op.zeros(x), op.zeros(y), nn.max_pool3d_grad_grad(x, y, dy, **options)]
+
+
+@gradient("MaxPool3DGradGrad")
+def max_pool3d_grad_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Give each gradient to the elements that were the largest."""
+    options = _options(op, "ksize", "strides", "padding", "data_format")
+    x, y = op.inputs[:2]
+    return [op.zeros(x), op.zeros(y), nn.max_pool3d_grad(x, y, dy, **options)]
+
+
+@gradient("AvgPool3DGrad")
+def avg_pool3d_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Take means."""
+    options = _options(op, "ksize", "strides", "padding", "data_format")
+    return [None, nn.avg_pool3d(dy, **options)]

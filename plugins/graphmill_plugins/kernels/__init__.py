@@ -87,14 +87,22 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "nn": (
         "nn.activation",
         "nn.activation_grad",
+        "nn.argmax_pool",
+        "nn.block_lstm",
         "nn.candidates",
         "nn.conv",
         "nn.conv_grad",
+        "nn.data_format",
+        "nn.dilation",
+        "nn.fractional_pool",
+        "nn.global_norm",
         "nn.loss",
         "nn.norm",
         "nn.norm_grad",
+        "nn.nth_element",
         "nn.pool",
         "nn.pool_grad",
+        "nn.recurrent",
     ),
     "parsing": (
         "parsing.csv",
@@ -144,7 +152,7 @@ _JAX_MODULES: dict[str, tuple[str, ...]] = {
     "array": ("array_index", "array_other"),
     "linalg": ("linalg_ops",),
     "math": ("math_count", "math_cumulative", "math_other", "math_segment", "math_special"),
-    "nn": ("nn_conv", "nn_conv_grad", "nn_pool", "nn_pool_grad"),
+    "nn": ("nn_block_lstm", "nn_conv", "nn_conv_grad", "nn_pool", "nn_pool_grad"),
 }
 """Modules of `jax` in this package for each family of ops."""
 

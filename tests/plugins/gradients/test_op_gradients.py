@@ -44,7 +44,6 @@ NO_DERIVATIVE = {
     "MatrixDiagPartV3": "cases pad",
     "MatrixDiagV2": "the padding gets no gradient, in TensorFlow neither",
     "MatrixDiagV3": "the padding gets no gradient, in TensorFlow neither",
-    "MaxPoolGrad": "MaxPoolGradGrad has no kernel",
     "NextAfter": "has steps",
     "PadV2": "the padding gets no gradient, in TensorFlow neither",
     "Polygamma": "by the order it has no derivative",

@@ -1,0 +1,34 @@
+"""Gradients of recurrent blocks. Semantics: tensorflow/python/ops/rnn_grad.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.ops import nn
+from graphmill.plugin.gradient_declaration import gradient
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+
+_STATES, _OUTPUTS = 1, 6  # the outputs cs and h: only their gradients count
+
+
+def _block(op: ForwardOp, dys: tuple[Any, ...], build: Any) -> list[Any]:
+    grads = [
+        op.zeros(op.outputs[index]) if dys[index] is None else dys[index]
+        for index in (_STATES, _OUTPUTS)
+    ]
+    found = build(*op.inputs, *op.outputs, *grads, use_peephole=op.get_attr("use_peephole"))
+    return [None, *found]
+
+
+@gradient("BlockLSTM")
+def block_lstm(op: ForwardOp, *dys: Any) -> list[Any]:
+    """Call the op for it."""
+    return _block(op, dys, nn.block_lstm_grad)
+
+
+@gradient("BlockLSTMV2")
+def block_lstm_v2(op: ForwardOp, *dys: Any) -> list[Any]:
+    """Call the op for it."""
+    return _block(op, dys, nn.block_lstm_grad_v2)

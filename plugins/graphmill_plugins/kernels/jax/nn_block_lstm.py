@@ -1,0 +1,108 @@
+"""BlockLSTM and its gradient on JAX: a scan over the steps.
+
+Steps from `seq_len_max` on, which may be a traced value, are computed and replaced by zeros.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+from jax import lax
+
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels.nn._cells import (
+    Cell,
+    Step,
+    Weights,
+    check_cell,
+    dot,
+    step,
+    step_gradient,
+)
+from graphmill_plugins.kernels.nn.block_lstm import BackwardInputs, check_steps, gradients
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_TYPES = {"T": ("float16", "float32")}
+
+
+def _forward(cell: Cell, seq_len_max: Value, inputs: tuple[Value, ...]) -> Step:
+    x, cs_prev, h_prev = inputs[:3]
+    weights = Weights(*inputs[3:])
+    check_cell(x, (cs_prev, h_prev), weights, cell.peephole, steps=True)
+    check_steps(seq_len_max, len(x))
+
+    def one(state: tuple[Value, Value], row: Value) -> tuple[tuple[Value, Value], Step]:
+        made = step(jnp, cell, weights, row, *state)
+        return (made.cs, made.h), made
+
+    _, made = lax.scan(one, (jnp.asarray(cs_prev), jnp.asarray(h_prev)), jnp.asarray(x))
+    is_within = (jnp.arange(len(x)) < seq_len_max)[:, None, None]
+    return Step(*(jnp.where(is_within, value, jnp.zeros_like(value)) for value in made))
+
+
+def _backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[Value, ...]:
+    inputs.check(cell, seq_len_max)
+    x, weights, made = inputs.x, inputs.weights, inputs.made
+    by_state = weights.w[x.shape[-1] :].T
+    before = jnp.concatenate([inputs.cs_prev[None], made.cs[:-1]])
+    rows = (before, made, inputs.cs_grad, inputs.h_grad, jnp.arange(len(x)) < seq_len_max)
+
+    def one(
+        state: tuple[Value, Value], row: tuple[Value, ...]
+    ) -> tuple[tuple[Value, Value], Value]:
+        cs_prev, now, cs_grad, h_grad, is_within = row
+        grads = cs_grad + state[0], h_grad + state[1]
+        to_cs, gates = step_gradient(jnp, cell, weights, cs_prev, now, *grads)
+        found = to_cs, dot(jnp, gates, by_state)
+        kept = (jnp.where(is_within, new, old) for new, old in zip(found, state, strict=True))
+        return tuple(kept), jnp.where(is_within, gates, jnp.zeros_like(gates))
+
+    start = jnp.zeros_like(inputs.cs_prev), jnp.zeros_like(inputs.h_prev)
+    state, gates = lax.scan(one, start, rows, reverse=True)
+    return gradients(jnp, cell, inputs, gates, state)
+
+
+@kernel("BlockLSTM", backend="jax", types=_TYPES, expensive=True)
+def block_lstm(
+    _xp: ArrayNamespace,
+    seq_len_max: Value,
+    *inputs: Value,
+    forget_bias: float,
+    cell_clip: float,
+    use_peephole: bool,
+) -> Step:
+    """Take steps over x (steps, batch, inputs) from a state; return what each one made."""
+    return _forward(Cell("icfo", forget_bias, cell_clip, use_peephole), seq_len_max, inputs)
+
+
+@kernel("BlockLSTMV2", backend="jax", types=_TYPES, expensive=True)
+def block_lstm_v2(
+    _xp: ArrayNamespace,
+    seq_len_max: Value,
+    *inputs: Value,
+    cell_clip: float,
+    use_peephole: bool,
+) -> Step:
+    """Take steps over x (steps, batch, inputs) from a state; return what each one made."""
+    return _forward(Cell("ifco", 0.0, cell_clip, use_peephole), seq_len_max, inputs)
+
+
+@kernel("BlockLSTMGrad", backend="jax", types=_TYPES, expensive=True)
+def block_lstm_grad(
+    _xp: ArrayNamespace, seq_len_max: Value, *inputs: Value, use_peephole: bool
+) -> tuple[Value, ...]:
+    """Return the gradients of input, state and weights."""
+    cell = Cell("icfo", peephole=use_peephole)
+    return _backward(cell, seq_len_max, BackwardInputs.of(inputs))
+
+
+@kernel("BlockLSTMGradV2", backend="jax", types=_TYPES, expensive=True)
+def block_lstm_grad_v2(
+    _xp: ArrayNamespace, seq_len_max: Value, *inputs: Value, use_peephole: bool
+) -> tuple[Value, ...]:
+    """Return the gradients of input, state and weights."""
+    cell = Cell("ifco", peephole=use_peephole)
+    return _backward(cell, seq_len_max, BackwardInputs.of(inputs))

@@ -1,0 +1,75 @@
+"""Windows seen tap by tap, over any array namespace: what a tap of all windows reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+    from graphmill_plugins.kernels.nn.window import Axis
+
+
+class Tap(NamedTuple):
+    """One tap of all windows of a channels-last tensor.
+
+    Attributes:
+        place: its place in the window, along each axis.
+        at: where it reads the padded input.
+        value: what it reads there.
+        is_inside: whether that lies on the input, for each window, with an axis of one for the
+            channels; None if it does for all.
+    """
+
+    place: tuple[int, ...]
+    at: tuple[slice, ...]
+    value: Value
+    is_inside: Any
+
+
+def taps_of(xp: ArrayNamespace, x: Value, axes: Sequence[Axis]) -> Iterator[Tap]:
+    """Yield the taps of windows in row-major order; beyond the input they read zeros."""
+    padded = padded_input(xp, x, axes)
+    for index in np.ndindex(*(axis.kernel for axis in axes)):
+        at = (slice(None), *(axis.taps(tap) for axis, tap in zip(axes, index, strict=True)))
+        yield Tap(index, at, padded[at], _is_inside(axes, index))
+
+
+def padded_input(xp: ArrayNamespace, x: Value, axes: Sequence[Axis]) -> Value:
+    """Return the input with the zeros that the windows read around it."""
+    pads = [(axis.before, max(axis.after, _reach(axis) - axis.size - axis.before)) for axis in axes]
+    if not any(map(any, pads)):
+        return x
+    return xp.pad(x, [(0, 0), *pads, (0, 0)])
+
+
+def _reach(axis: Axis) -> int:
+    return (axis.out - 1) * axis.stride + axis.span if axis.out else 0
+
+
+def places_on(axis: Axis, tap: int) -> Any:
+    """Return where a tap of each window lies on the unpadded input, which may be beyond it."""
+    return np.arange(axis.out) * axis.stride + tap * axis.dilation - axis.before
+
+
+def _is_inside(axes: Sequence[Axis], index: Sequence[int]) -> Any:
+    inside = np.ones((), bool)
+    for axis, tap in zip(axes, index, strict=True):
+        places = places_on(axis, tap)
+        inside = inside[..., None] & ((places >= 0) & (places < axis.size))
+    return None if inside.all() else inside[..., None]
+
+
+def spread(xp: ArrayNamespace, like: Value, axes: Sequence[Axis], parts: Any) -> Value:
+    """Add parts, pairs of (place on the padded input, values), into zeros like an input."""
+    total = padded_input(xp, xp.zeros(like.shape, like.dtype), axes)
+    for at, values in parts:
+        if xp is np:
+            total[at] += values
+        else:
+            total = total.at[at].add(values)
+    cuts = (slice(axis.before, axis.before + axis.size) for axis in axes)
+    return total[(slice(None), *cuts)]

@@ -1,0 +1,171 @@
+"""Poolings that tell where the maximum lies, and second gradients of maxima.
+
+Semantics: tensorflow/core/kernels/maxpooling_op.cc, pooling_ops_3d.cc. Of equal elements of a
+window the first one counts, in row-major order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.nn._taps import places_on, taps_of
+from graphmill_plugins.kernels.nn.pool import check_vector, pool_windows
+from graphmill_plugins.kernels.nn.pool_grad import check_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+    from graphmill_plugins.kernels.nn.window import Axis, Windows
+
+_TYPES = {"T": dtypes.REAL}
+
+
+def _numbers(axes: Sequence[Axis], index: Sequence[int], channels: int) -> Any:
+    """Return for a tap of each window which pixel of the image it is, times the channels."""
+    rows, columns = (places_on(axis, tap) for axis, tap in zip(axes, index, strict=True))
+    return (rows[:, None] * axes[1].size + columns[None, :])[..., None] * channels
+
+
+@kernel("MaxPoolWithArgmax", types=_TYPES, expensive=True)
+def max_pool_with_argmax(
+    xp: ArrayNamespace,
+    x: Value,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    include_batch_in_index: bool,
+    Targmax: np.dtype[Any],
+) -> tuple[Value, Value]:
+    """Return the maximum of each window, and its number within the image (or the whole batch)."""
+    windows, size = pool_windows("MaxPoolWithArgmax", ksize, strides, padding, "NHWC")
+    windows.check_rank(x, "tensor_in")
+    if not x.size:
+        raise InvalidArgumentError(f"tensor_in must not be empty, got {shape_text(x.shape)}")
+    axes = windows.axes(x.shape[1:-1], size)
+    batch, height, width, channels = x.shape
+    shape = (batch, axes[0].out, axes[1].out, channels)
+    best = xp.zeros(shape, x.dtype)
+    found = xp.full(shape, np.int64(-1))
+    for tap in taps_of(xp, x, axes):
+        is_better = (best < tap.value) | (found < 0)
+        if tap.is_inside is not None:
+            is_better = is_better & tap.is_inside
+        best = xp.where(is_better, tap.value, best)
+        found = xp.where(is_better, _numbers(axes, tap.place, channels), found)
+    found = found + np.arange(channels)
+    if include_batch_in_index:
+        found = found + (np.arange(batch) * (height * width * channels))[:, None, None, None]
+    return best, found.astype(Targmax)
+
+
+@kernel("MaxPoolGradWithArgmax", types=_TYPES, expensive=True)
+def max_pool_grad_with_argmax(
+    xp: ArrayNamespace,
+    x: Value,
+    gradient: Value,
+    argmax: Value,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    include_batch_in_index: bool,
+) -> Value:
+    """Give each gradient to the element whose number is given.
+
+    A number out of range is an InvalidArgumentError; a compiler's program drops its gradient.
+    """
+    windows, size = pool_windows("MaxPoolGradWithArgmax", ksize, strides, padding, "NHWC")
+    windows.check_rank(x, "tensor_in")
+    axes = windows.axes(x.shape[1:-1], size)
+    check_shapes(windows, x.shape, axes, gradient, argmax)
+    numbers = argmax.astype(np.int64)
+    image = x.size // len(x) if len(x) else 0
+    start = (np.arange(len(x)) * image)[:, None, None, None]
+    if not include_batch_in_index:
+        numbers = numbers + start
+    is_within = (numbers >= start) & (numbers < start + image)
+    if xp is np:
+        if not is_within.all():
+            raise InvalidArgumentError(
+                f"argmax has numbers outside of images of shape {shape_text(x.shape[1:])}"
+            )
+        out = np.zeros(x.size, x.dtype)
+        np.add.at(out, numbers.reshape(-1), gradient.reshape(-1))
+        return out.reshape(x.shape)
+    numbers = xp.where(is_within, numbers, x.size).reshape(-1)
+    zeros = xp.zeros(x.size, x.dtype)
+    return zeros.at[numbers].add(gradient.reshape(-1), mode="drop").reshape(x.shape)
+
+
+def _second(windows: Windows, size: Sequence[int], xp: ArrayNamespace) -> Callable[..., Value]:
+    """Return the function that picks from a gradient of the input what lies at the maxima."""
+
+    def run(x: Value, out: Value, gradient: Value) -> Value:
+        windows.check_rank(x, "tensor_in")
+        x, out, gradient = (windows.to_channels_last(xp, value) for value in (x, out, gradient))
+        axes = windows.axes(x.shape[1:-1], size)
+        check_shapes(windows, x.shape, axes, out)
+        if gradient.shape != x.shape:
+            raise InvalidArgumentError(
+                f"expected grad shape to be {shape_text(x.shape)}, but got "
+                f"{shape_text(gradient.shape)}"
+            )
+        picked = xp.zeros(out.shape, x.dtype)
+        is_pending: Any = np.ones(out.shape, bool)
+        for tap, second in zip(taps_of(xp, x, axes), taps_of(xp, gradient, axes), strict=True):
+            is_hit = is_pending & (tap.value == out)
+            if tap.is_inside is not None:
+                is_hit = is_hit & tap.is_inside
+            picked = xp.where(is_hit, second.value, picked)
+            is_pending = is_pending & ~is_hit
+        return windows.from_channels_last(xp, picked)
+
+    return run
+
+
+@kernel("MaxPoolGradGrad", types=_TYPES, make=True, expensive=True)
+def max_pool_grad_grad(
+    xp: ArrayNamespace,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    data_format: str,
+) -> Callable[..., Value]:
+    """Return the gradient of MaxPoolGrad's gradients."""
+    return _second(*pool_windows("MaxPoolGradGrad", ksize, strides, padding, data_format), xp)
+
+
+@kernel("MaxPoolGradGradV2", types=_TYPES, static=("ksize", "strides"), expensive=True)
+def max_pool_grad_grad_v2(
+    xp: ArrayNamespace,
+    x: Value,
+    out: Value,
+    gradient: Value,
+    ksize: Value,
+    strides: Value,
+    padding: str,
+    data_format: str,
+) -> Value:
+    """Return the gradient of MaxPoolGradV2's gradients."""
+    sizes = check_vector("ksize", ksize), check_vector("strides", strides)
+    windows = pool_windows("MaxPoolGradGradV2", *sizes, padding, data_format)
+    return _second(*windows, xp)(x, out, gradient)
+
+
+@kernel("MaxPool3DGradGrad", types=_TYPES, make=True, expensive=True)
+def max_pool_3d_grad_grad(
+    xp: ArrayNamespace,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    data_format: str,
+) -> Callable[..., Value]:
+    """Return the gradient of MaxPool3DGrad's gradients."""
+    windows = pool_windows("MaxPool3DGradGrad", ksize, strides, padding, data_format, rank=5)
+    return _second(*windows, xp)

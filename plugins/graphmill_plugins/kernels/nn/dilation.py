@@ -1,0 +1,132 @@
+"""Dilation2D, the maximum of an image and a shifted filter, and its gradients.
+
+Semantics: tensorflow/core/kernels/dilation_ops.cc. A gradient goes to the first of equal taps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.nn._taps import spread, taps_of
+from graphmill_plugins.kernels.nn.pool import lowest
+from graphmill_plugins.kernels.nn.window import Axis, make_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+_TYPES = {"T": dtypes.REAL}
+
+
+def _axes(
+    x: Value, kernel_: Value, strides: Sequence[int], rates: Sequence[int], padding: str
+) -> tuple[Axis, Axis]:
+    """Place the windows.
+
+    Raises:
+        InvalidArgumentError: strides or rates along batch or channels, or shapes that do not fit.
+    """
+    for name, values in (("strides", strides), ("rates", rates)):
+        if len(values) != 4 or values[0] != 1 or values[3] != 1 or min(values) < 1:
+            raise InvalidArgumentError(
+                f"{name} must be [1, height, width, 1] with positive sizes, got {list(values)}: "
+                "there is no stride or rate along batch and depth"
+            )
+    if x.ndim != 4 or kernel_.ndim != 3 or x.shape[3] != kernel_.shape[2]:
+        raise InvalidArgumentError(
+            "input must be (batch, height, width, depth) and filter (height, width, depth), got "
+            f"{shape_text(x.shape)} and {shape_text(kernel_.shape)}"
+        )
+    height, width = (
+        make_axis(x.shape[axis], kernel_.shape[axis - 1], strides[axis], rates[axis], padding)
+        for axis in (1, 2)
+    )
+    return height, width
+
+
+def _best(xp: ArrayNamespace, x: Value, kernel_: Value, axes: Sequence[Axis]) -> tuple[Any, Any]:
+    """Return the largest sum of each window, and the number of its first tap."""
+    shape = (x.shape[0], *(axis.out for axis in axes), x.shape[3])
+    best = xp.full(shape, lowest(x.dtype), x.dtype)
+    number = xp.zeros(shape, np.int32)
+    for count, tap in enumerate(taps_of(xp, x, axes)):
+        value = tap.value + kernel_[tap.place]
+        is_better = value > best
+        if tap.is_inside is not None:
+            is_better = is_better & tap.is_inside
+        best = xp.where(is_better, value, best)
+        number = xp.where(is_better, np.int32(count), number)
+    return best, number
+
+
+def _check_gradient(x: Value, axes: Sequence[Axis], gradient: Value) -> None:
+    expected = (x.shape[0], *(axis.out for axis in axes), x.shape[3])
+    if tuple(gradient.shape) != expected:
+        raise InvalidArgumentError(
+            f"out_backprop must have shape {shape_text(expected)}, got {shape_text(gradient.shape)}"
+        )
+
+
+@kernel("Dilation2D", types=_TYPES, expensive=True)
+def dilation_2d(
+    xp: ArrayNamespace,
+    x: Value,
+    kernel_: Value,
+    strides: tuple[int, ...],
+    rates: tuple[int, ...],
+    padding: str,
+) -> Value:
+    """Return the largest sum of an input and a filter's element in each window."""
+    return _best(xp, x, kernel_, _axes(x, kernel_, strides, rates, padding))[0]
+
+
+@kernel("Dilation2DBackpropInput", types=_TYPES, expensive=True)
+def dilation_2d_backprop_input(
+    xp: ArrayNamespace,
+    x: Value,
+    kernel_: Value,
+    gradient: Value,
+    strides: tuple[int, ...],
+    rates: tuple[int, ...],
+    padding: str,
+) -> Value:
+    """Give each gradient to the input that made the largest sum."""
+    axes = _axes(x, kernel_, strides, rates, padding)
+    _check_gradient(x, axes, gradient)
+    _, number = _best(xp, x, kernel_, axes)
+    zero = gradient.dtype.type(0)
+    parts = (
+        (tap.at, xp.where(number == count, gradient, zero))
+        for count, tap in enumerate(taps_of(xp, x, axes))
+    )
+    return spread(xp, x, axes, parts)
+
+
+@kernel("Dilation2DBackpropFilter", types=_TYPES, expensive=True)
+def dilation_2d_backprop_filter(
+    xp: ArrayNamespace,
+    x: Value,
+    kernel_: Value,
+    gradient: Value,
+    strides: tuple[int, ...],
+    rates: tuple[int, ...],
+    padding: str,
+) -> Value:
+    """Give each gradient to the element of the filter that made the largest sum."""
+    axes = _axes(x, kernel_, strides, rates, padding)
+    _check_gradient(x, axes, gradient)
+    _, number = _best(xp, x, kernel_, axes)
+    zero = gradient.dtype.type(0)
+    count = kernel_.shape[0] * kernel_.shape[1]
+    sums = [
+        xp.where(number == tap, gradient, zero).sum(axis=(0, 1, 2), dtype=gradient.dtype)
+        for tap in range(count)
+    ]
+    return xp.stack(sums).reshape(kernel_.shape) if sums else xp.zeros_like(kernel_)

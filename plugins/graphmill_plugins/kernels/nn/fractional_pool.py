@@ -1,0 +1,261 @@
+"""Poolings over windows of random sizes, and their gradients.
+
+Semantics: tensorflow/core/kernels/fractional_pool_common.cc, fractional_max_pool_op.cc,
+fractional_avg_pool_op.cc (after Graham, "Fractional Max-Pooling", 2014). With seeds set
+(`deterministic`), the windows are TensorFlow's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels.random import _philox
+from graphmill_plugins.kernels.random.stateful import GuardedPhilox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import ArrayNamespace, Value
+
+_TYPES = {"T": (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)}
+
+
+def _pseudo_random(size: int, wanted: int, generator: _philox.Philox) -> list[int]:
+    """Return sizes of windows that differ by a random phase."""
+    alpha, whole = size / wanted, size // wanted
+    most = min((whole + 2) / alpha - 1, (size + 1 - whole) / alpha - (wanted - 1))
+    phase = float(_philox.uniform(np, generator, 1, np.dtype(np.float64))[0]) * most
+    ends = [1, *(math.ceil(alpha * (place + phase)) for place in range(1, wanted)), size + 1]
+    return [end - start for start, end in itertools.pairwise(ends)]
+
+
+def _random(size: int, wanted: int, generator: _philox.Philox) -> list[int]:
+    """Return sizes of windows of two kinds in random order."""
+    whole, longer = divmod(size, wanted)
+    sizes = [whole + 1] * longer + [whole] * (wanted - longer)
+    numbers = _philox.samples(np, generator, wanted).tolist()
+    for place in range(wanted - 1):
+        other = place + numbers[place] % (wanted - place)
+        sizes[place], sizes[other] = sizes[other], sizes[place]
+    return sizes
+
+
+def _sequence(
+    size: int, wanted: int, pseudo_random: bool, generator: _philox.Philox
+) -> tuple[Any, _philox.Philox]:
+    """Return where windows along an axis begin and the last one ends, and the later generator."""
+    if size % wanted == 0:
+        sizes, used = [size // wanted] * wanted, 0
+    elif pseudo_random:
+        sizes, used = _pseudo_random(size, wanted, generator), 1
+    else:
+        sizes, used = _random(size, wanted, generator), (wanted + 3) // 4
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), generator.skip(used)
+
+
+class _FractionalKernel:
+    """Cut an image into windows of random sizes: the same in each call if `deterministic`."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        ratio = construction.attr("pooling_ratio")
+        if len(ratio) != 4:
+            raise InvalidArgumentError(
+                f"pooling_ratio field must specify 4 dimensions, got {list(ratio)}"
+            )
+        if ratio[0] != 1 or ratio[3] != 1:
+            raise UnimplementedError(
+                "Fractional pooling is not supported on the batch nor the channel dimension; "
+                f"{construction.op} has pooling_ratio={list(ratio)}"
+            )
+        if min(ratio) < 1:
+            raise InvalidArgumentError(f"pooling_ratio cannot be smaller than 1, got {list(ratio)}")
+        seeds = construction.attr("seed"), construction.attr("seed2")
+        if any(seeds) and not construction.attr("deterministic"):
+            raise InvalidArgumentError(
+                "Both seed and seed2 should be 0 if deterministic is false, got "
+                f"{seeds[0]} and {seeds[1]}"
+            )
+        self._ratio = ratio
+        self._overlapping = construction.attr("overlapping")
+        self._pseudo_random = construction.attr("pseudo_random")
+        self._construction = construction
+        first = GuardedPhilox(construction).reserve(0)
+        self._generator = first if construction.attr("deterministic") else None
+
+    def _windows(self, value: Value) -> tuple[Any, Any]:
+        if value.ndim != 4:
+            raise InvalidArgumentError(
+                f"value must be 4-dimensional, got shape {shape_text(value.shape)}"
+            )
+        wanted = [
+            int(np.float32(size) / np.float32(ratio))
+            for size, ratio in zip(value.shape, self._ratio, strict=True)
+        ]
+        if min(wanted) < 1:
+            raise InvalidArgumentError(
+                "Pooling ratio is higher than input dimension size: an input of shape "
+                f"{shape_text(value.shape)} with pooling_ratio={list(self._ratio)}"
+            )
+        generator = self._generator or GuardedPhilox(self._construction).reserve(0)
+        kind = self._pseudo_random
+        rows, generator = _sequence(value.shape[1], wanted[1], kind, generator)
+        return rows, _sequence(value.shape[2], wanted[2], kind, generator)[0]
+
+
+def _cut(sequence: Any, size: int, overlapping: bool) -> Iterator[slice]:
+    """Yield the windows along an axis; overlapping ones take the first element of the next."""
+    for start, stop in itertools.pairwise(sequence.tolist()):
+        yield slice(start, min(stop + overlapping, size))
+
+
+def _reduced(value: Value, rows: Any, columns: Any, overlapping: bool, reduce: Any) -> Value:
+    """Reduce windows, first along the rows, then along the columns."""
+    cuts = _cut(rows, value.shape[1], overlapping)
+    by_row = np.stack([reduce(value[:, cut], axis=1) for cut in cuts], axis=1)
+    cuts = _cut(columns, value.shape[2], overlapping)
+    return np.stack([reduce(by_row[:, :, cut], axis=2) for cut in cuts], axis=2)
+
+
+@kernel("FractionalMaxPool", stateful=True, host=True, types=_TYPES, effects=("rng",))
+class FractionalMaxPoolKernel(_FractionalKernel):
+    """Take the maximum of each window."""
+
+    def __call__(self, ctx: OpKernelContext, value: Value) -> tuple[Value, Value, Value]:
+        """Return the maxima and the windows' starts along rows and columns."""
+        del ctx
+        rows, columns = self._windows(value)
+        out = _reduced(value, rows, columns, self._overlapping, np.max)
+        return out, rows, columns
+
+
+@kernel("FractionalAvgPool", stateful=True, host=True, types=_TYPES, effects=("rng",))
+class FractionalAvgPoolKernel(_FractionalKernel):
+    """Take the mean of each window, rounded towards zero for integers."""
+
+    def __call__(self, ctx: OpKernelContext, value: Value) -> tuple[Value, Value, Value]:
+        """Return the means and the windows' starts along rows and columns."""
+        del ctx
+        rows, columns = self._windows(value)
+        total = _reduced(value, rows, columns, self._overlapping, _sum)
+        count = _counts(value.shape, rows, columns, self._overlapping)[None, :, :, None]
+        if value.dtype.kind == "i":
+            return np.trunc(total / count).astype(value.dtype), rows, columns
+        return total / count.astype(value.dtype), rows, columns
+
+
+def _sum(values: Value, axis: int) -> Value:
+    return values.sum(axis=axis, dtype=values.dtype)
+
+
+def _counts(shape: Sequence[int], rows: Any, columns: Any, overlapping: bool) -> Any:
+    """Return how many elements each window has."""
+    heights, widths = (
+        np.array([cut.stop - cut.start for cut in _cut(sequence, size, overlapping)])
+        for sequence, size in ((rows, shape[1]), (columns, shape[2]))
+    )
+    return heights[:, None] * widths
+
+
+def _check_sequences(shape: Sequence[int], gradient: Value, rows: Value, columns: Value) -> None:
+    """Check the gradient of an output and the windows that it came from.
+
+    Raises:
+        InvalidArgumentError: they do not fit together, or the windows not the input.
+    """
+    if len(shape) != 4 or gradient.ndim != 4:
+        raise InvalidArgumentError(
+            f"the input and its gradient must be 4-dimensional, got {shape_text(shape)} and "
+            f"{shape_text(gradient.shape)}"
+        )
+    expected = (shape[0], rows.size - 1, columns.size - 1, shape[3])
+    if gradient.shape != expected:
+        raise InvalidArgumentError(
+            f"out_backprop must have shape {shape_text(expected)}, got {shape_text(gradient.shape)}"
+        )
+    for name, sequence, size in (("row", rows, shape[1]), ("col", columns, shape[2])):
+        if sequence.ndim != 1 or not sequence.size:
+            raise InvalidArgumentError(f"{name}_pooling_sequence must be a vector of windows")
+        starts = sequence[:-1]  # the last window may end beyond the input
+        if (
+            starts.min(initial=0) < 0
+            or starts.max(initial=0) > size
+            or (np.diff(sequence) < 0).any()
+        ):
+            raise InvalidArgumentError(
+                f"{name}_pooling_sequence must ascend from 0 to {size}, got {sequence.tolist()}"
+            )
+
+
+@kernel("FractionalAvgPoolGrad", host=True, types=_TYPES)
+def fractional_avg_pool_grad(
+    _xp: ArrayNamespace,
+    input_shape: Value,
+    gradient: Value,
+    rows: Value,
+    columns: Value,
+    overlapping: bool,
+) -> Value:
+    """Share each gradient among the elements of its window."""
+    if input_shape.shape != (4,) or input_shape.min() < 0:
+        raise InvalidArgumentError(
+            f"original input tensor shape must have 4 sizes, got {input_shape.tolist()}"
+        )
+    shape = tuple(input_shape.tolist())
+    _check_sequences(shape, gradient, rows, columns)
+    check_size(shape)
+    total = np.zeros(shape)
+    counts = _counts(shape, rows, columns, overlapping)
+    across = list(_cut(columns, shape[2], overlapping))
+    for row, cut in enumerate(_cut(rows, shape[1], overlapping)):
+        for column, along in enumerate(across):
+            share = gradient[:, row, column] / max(counts[row, column], 1)
+            total[:, cut, along] += share[:, None, None]
+    return total.astype(gradient.dtype)
+
+
+@kernel("FractionalMaxPoolGrad", host=True, types=_TYPES)
+def fractional_max_pool_grad(
+    _xp: ArrayNamespace,
+    value: Value,
+    out: Value,
+    gradient: Value,
+    rows: Value,
+    columns: Value,
+    overlapping: bool,
+) -> Value:
+    """Give each gradient to the first maximum of its window."""
+    _check_sequences(value.shape, gradient, rows, columns)
+    if out.shape != gradient.shape:
+        raise InvalidArgumentError(
+            f"orig_output and out_backprop must have one shape, got {shape_text(out.shape)} and "
+            f"{shape_text(gradient.shape)}"
+        )
+    total = np.zeros_like(value)
+    batch, depth = np.ix_(range(value.shape[0]), range(value.shape[3]))
+    across = list(_cut(columns, value.shape[2], overlapping))
+    for row, cut in enumerate(_cut(rows, value.shape[1], overlapping)):
+        for column, along in enumerate(across):
+            window = value[:, cut, along]
+            flat = window.reshape(len(value), -1, value.shape[3])
+            if not flat.shape[1]:
+                raise InvalidArgumentError("a window of the pooling sequences is empty")
+            best = flat.argmax(axis=1)
+            if (np.take_along_axis(flat, best[:, None], 1)[:, 0] != out[:, row, column]).any():
+                raise InvalidArgumentError(
+                    "tensor_out_dup is not the same as tensor_out: orig_output is not what "
+                    "pooling the input gives"
+                )
+            y, x = np.divmod(best, window.shape[2])
+            places = batch, cut.start + y, along.start + x, depth
+            np.add.at(total, places, gradient[:, row, column])
+    return total

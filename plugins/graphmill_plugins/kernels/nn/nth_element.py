@@ -1,0 +1,33 @@
+"""NthElement: what would stand at a place if the last axis were sorted.
+
+Semantics: tensorflow/core/kernels/nth_element_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import scalar_int, shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("NthElement", types={"T": dtypes.REAL}, static=("n",), expensive=True)
+def nth_element(xp: ArrayNamespace, x: Value, n: Value, reverse: bool) -> Value:
+    """Return the n-th smallest element of each row, or with `reverse` the n-th largest."""
+    place = scalar_int("n", n)
+    if not x.ndim:
+        raise InvalidArgumentError(f"Input must be >= 1-D, got shape {shape_text(x.shape)}")
+    size = x.shape[-1]
+    if not 0 <= place < size:
+        raise InvalidArgumentError(f"Input must have at least n+1 columns, got n = {place}, {size}")
+    if reverse:
+        place = size - 1 - place
+    ordered = np.partition(x, place, axis=-1) if xp is np else xp.sort(x, axis=-1)
+    return ordered[..., place]
