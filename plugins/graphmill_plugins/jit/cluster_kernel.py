@@ -239,7 +239,7 @@ class ClusterKernel:
         compiler = _compiler()
         folder, max_bytes = self._cache_options
         cache = compiler.ProgramCache(folder, max_bytes) if folder else None
-        cause = "the first call with this signature"
+        cause = "a new signature"
         for _ in range(_MOST_ATTEMPTS):
             began = perf_counter()
             try:
@@ -255,6 +255,7 @@ class ClusterKernel:
                 outcome = "loaded" if made.is_loaded else COMPILED
                 record.compiles.append(CompileRecord(made.seconds, outcome, cause, "", made.cache))
                 record.tier, record.seconds, record.reason = COMPILED, made.seconds, ""
+                record.signature = signature_text(self._inputs, values)  # more may be known
                 return cast("CompiledCluster", made)
         return None
 
