@@ -48,6 +48,27 @@ def test_what_it_makes_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
     assert " passed" in done.stdout
 
 
+def test_its_continuous_integration_runs_the_suites(tmp_path: Path) -> None:
+    """The steps of the workflow are those that the test above takes by hand."""
+    files = write_plugin("device", "mine", tmp_path)
+    workflow = tmp_path / "graphmill-mine" / ".github" / "workflows" / "test.yml"
+    assert workflow in files
+    steps = [line.strip() for line in workflow.read_text("utf-8").splitlines() if "- run:" in line]
+    assert steps == [
+        "- run: pip install '.[test]'",
+        "- run: graphmill doctor",
+        "- run: pytest --graphmill-levels",
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_imports_only_the_plugin_interface(kind: str, tmp_path: Path) -> None:
+    for file in write_plugin(kind, "mine", tmp_path):
+        if file.suffix == ".py" and file.parent.name != "tests":
+            text = file.read_text("utf-8")
+            assert "from graphmill." not in text.replace("from graphmill.spi ", ""), file.name
+
+
 def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
     write_plugin("op", "mine", tmp_path)
     with pytest.raises(errors.AlreadyExistsError, match="another name"):

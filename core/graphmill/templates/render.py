@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
-KINDS: Final = ("command", "device", "executor", "kernel", "op", "pass")
+KINDS: Final = (*("command", "device", "executor", "gradient", "kernel", "observer", "op", "pass"),)
 """The kinds of plugins that there are templates for."""
+_PLACES: Final = {"workflow.yml": ".github/workflows/test.yml", "gitignore": ".gitignore"}
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -55,7 +56,8 @@ def _files(kind: str, name: str) -> Iterator[tuple[str, Traversable]]:
     package = f"graphmill_{name.replace('-', '_')}"
     root = resources.files("graphmill.templates")
     for source in root.joinpath("common").iterdir():
-        yield source.name.removesuffix(".txt"), source
+        file = source.name.removesuffix(".txt")
+        yield _PLACES.get(file, file), source
     for source in root.joinpath(kind).iterdir():
         file = source.name.removesuffix(".txt")
         if file.startswith("test_"):
