@@ -256,13 +256,41 @@ def trace_while(
         NotTraceable: a value changes its shape, or a handle changes, or a stack grows without
             bound.
     """
-    known, _ = cond(list(args), dict(state))
-    if is_known(known[0]) and not bool(known[0]):
-        return list(args), dict(state)
+    found, after = cond(list(args), dict(state))
+    if is_known(found[0]) and not _holds(found[0]):
+        return list(args), after
+    if any(key not in state or after[key] is not state[key] for key in after):
+        # A loop of XLA's drops what its condition writes: here the turns end with the condition.
+        test, turn = _condition_last(cond, body)
+        moved = {index + 1 for index in invariant}
+        first = [_holds(found[0]), *args]
+        results, last = trace_while(test, turn, first, after, invariant=moved, trips=trips)
+        return results[1:], last
     loop = _Loop(cond, body, list(args), dict(state), invariant)
     loop.reserve(trips)
     loop.settle()
     return loop.run()
+
+
+def _condition_last(cond: Function, body: Function) -> tuple[Function, Function]:
+    """Return condition and body of the loop that carries as its first value whether it goes on."""
+
+    def test(values: list[Any], state: State) -> tuple[list[Any], State]:
+        return values[:1], state
+
+    def turn(values: list[Any], state: State) -> tuple[list[Any], State]:
+        results, state = body(values[1:], state)
+        found, state = cond(list(results), state)
+        return [_holds(found[0]), *results], state
+
+    return test, turn
+
+
+def _holds(pred: Any) -> Any:
+    """Return whether a condition holds, as a bool of rank 0; a tensor does if it has elements."""
+    if np.ndim(pred):
+        return np.bool_(np.size(pred) > 0)
+    return np.bool_(pred) if is_known(pred) else pred.astype(np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +370,7 @@ class _Loop:
 
         def test(carry: Any) -> Any:
             args, state = self._opened(carry, self._keys)
-            return jax.numpy.asarray(self._cond(args, state)[0][0], np.bool_).reshape(())
+            return jax.numpy.asarray(_holds(self._cond(args, state)[0][0]))
 
         def turn(carry: Any) -> Any:
             _, state = self._opened(carry, self._keys)

@@ -65,6 +65,32 @@ def test_state_is_carried_where_it_changes() -> None:
     assert compiled(program, np.float32(2), np.float32(5)) == 250
 
 
+def test_what_a_condition_writes_is_kept_once_more_than_turns() -> None:
+    def cond(args: list[Any], state: Any) -> Any:
+        return [args[0] < args[1]], {"tests": state["tests"] + np.int32(1)}
+
+    def body(args: list[Any], state: Any) -> Any:
+        return [args[0] + np.int32(1), args[1]], state
+
+    def program(limit: Any, tests: Any) -> Any:
+        first = [np.int32(0), limit]
+        results, state = trace_while(cond, body, first, {"tests": tests}, invariant=(1,))
+        return results[0], state["tests"]
+
+    assert compiled(program, np.int32(5), np.int32(10)) == (5, 16)
+    assert compiled(program, np.int32(-1), np.int32(10)) == (0, 11)
+
+
+def test_a_condition_that_is_no_scalar_holds_if_it_has_elements() -> None:
+    def body(args: list[Any], state: Any) -> Any:
+        return [args[0]], state
+
+    def program(x: Any) -> Any:
+        return trace_while(lambda args, state: ([args[0]], state), body, [x], {})[0]
+
+    assert compiled(program, np.zeros((0, 2), np.bool_))[0].shape == (0, 2)
+
+
 def test_a_shape_that_changes_is_not_traceable() -> None:
     def body(args: list[Any], state: Any) -> Any:
         numpy = jax_module().numpy
