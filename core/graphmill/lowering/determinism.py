@@ -28,8 +28,8 @@ def check_seeds(graph: Graph) -> None:
     for node in graph.nodes:
         if _is_unseeded(node):
             raise InvalidArgumentError(
-                "When determinism is enabled, random ops must have a seed specified. Give the op a "
-                "seed, or its graph (set_random_seed) before it is built",
+                "When determinism is enabled, random ops must have a seed specified. Give the "
+                "attrs seed and seed2 values that are not both 0",
                 node=node.name,
                 op=node.op,
             )
