@@ -32,6 +32,7 @@ import jaxlib
 from jax.experimental import serialize_executable
 
 from graphmill import __version__
+from graphmill_plugins._jax import cpu_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,11 +78,13 @@ class ProgramCache:
         folder: is made if need be, for the user alone.
         max_bytes: how large all files together may become; 0 for 1 GiB. The ones that were not used
             for longest go first.
+        device: the device of JAX that programs are for; by default the first CPU.
     """
 
-    def __init__(self, folder: str, max_bytes: int = 0) -> None:
+    def __init__(self, folder: str, max_bytes: int = 0, device: Any = None) -> None:
         self._folder = Path(folder).expanduser()
         self._max_bytes = max_bytes or _MOST_BYTES
+        self._device = device if device is not None else cpu_devices()[0]
 
     def compile(self, lowered: Any, options: Mapping[str, Any]) -> Program:
         """Return a program from the folder, or compile it and put it there.
@@ -100,7 +103,7 @@ class ProgramCache:
         why_not = "it calls back into Python" if "python_cpu_callback" in text else self._refused()
         if why_not:
             return Program(_compiled(lowered, options), note=f"not cached: {why_not}")
-        key = _key(text, options)
+        key = _key(text, options, _environment(self._device))
         path = self._folder / (key + _SUFFIX)
         note = ""
         try:
@@ -121,12 +124,16 @@ class ProgramCache:
         except OSError as error:
             return f"the folder {folder} cannot be made: {error.strerror or error}"
 
-    @staticmethod
-    def _load(path: Path, key: str, lowered: Any) -> Any:
+    def _load(self, path: Path, key: str, lowered: Any) -> Any:
         content = _unwrapped(_read(path), key)
+        device = self._device
         try:
             call = serialize_executable.deserialize_and_load(
-                content, lowered.in_tree, lowered.out_tree
+                content,
+                lowered.in_tree,
+                lowered.out_tree,
+                backend=device.client,
+                execution_devices=[device],
             )
         except _NOT_LOADED as error:
             raise CacheFileError(f"JAX cannot load it: {error}") from error
@@ -200,9 +207,9 @@ def _compiled(lowered: Any, options: Mapping[str, Any]) -> Any:
     return lowered.compile(compiler_options=dict(options))
 
 
-def _key(text: str, options: Mapping[str, Any]) -> str:
+def _key(text: str, options: Mapping[str, Any], environment: str) -> str:
     digest = hashlib.sha256()
-    parts = (_environment(), repr(sorted(options.items())), os.environ.get("XLA_FLAGS", ""), text)
+    parts = (environment, repr(sorted(options.items())), os.environ.get("XLA_FLAGS", ""), text)
     for part in parts:
         digest.update(part.encode())
         digest.update(b"\0")
@@ -210,9 +217,8 @@ def _key(text: str, options: Mapping[str, Any]) -> str:
 
 
 @cache
-def _environment() -> str:
+def _environment(device: Any) -> str:
     """Return all that decides what XLA makes of a program, besides the program and its options."""
-    device = jax.devices("cpu")[0]
     return json.dumps({
         "graphmill": __version__,
         "jax": jax.__version__,

@@ -23,6 +23,7 @@ jax = pytest.importorskip("jax")
 
 from graphmill_plugins.jit.program_cache import ProgramCache, compile_program  # noqa: E402
 
+pytestmark = pytest.mark.jax
 needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
 X = np.arange(4, dtype=np.float32)
 
@@ -151,7 +152,7 @@ def test_what_jax_cannot_load_is_told(folder: Path, monkeypatch: pytest.MonkeyPa
     cache = ProgramCache(str(folder))
     cache.compile(lowered(), {})
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise ValueError("made for another machine")
 
     monkeypatch.setattr("jax.experimental.serialize_executable.deserialize_and_load", refuse)
@@ -291,7 +292,8 @@ def test_threads_may_compile_the_same_program_at_once(folder: Path) -> None:
 
 
 _PROCESS = """
-import sys, numpy, graphmill
+import os, sys, numpy, graphmill
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"  # only one of them is meant
 graph = graphmill.Graph()
 with graph.as_default():
     x = graph.placeholder("float32", [4], name="x")
