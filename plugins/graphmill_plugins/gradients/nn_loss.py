@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphmill.backprop.forward_op import ForwardOp
     from graphmill.graph.tensor import Tensor
 
-none = not_differentiable("InTopK", "InTopKV2")
+none = not_differentiable("InTopK", "InTopKV2", "CTCGreedyDecoder", "CTCBeamSearchDecoder")
 
 
 def _last_sum(tensor: Tensor) -> Tensor:

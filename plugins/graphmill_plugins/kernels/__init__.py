@@ -92,6 +92,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "nn.candidates",
         "nn.conv",
         "nn.conv_grad",
+        "nn.ctc_decode",
+        "nn.ctc_loss",
         "nn.data_format",
         "nn.dilation",
         "nn.fractional_pool",

@@ -1,0 +1,110 @@
+"""CTC decoders: from a network's outputs over time to sequences of labels.
+
+Semantics: tensorflow/core/kernels/ctc_decoder_ops.cc.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.nn._beam_search import beam_search
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def _check(inputs: Value, lengths: Value) -> None:
+    """Check the inputs of a decoder.
+
+    Raises:
+        InvalidArgumentError: they are empty or of another rank.
+        FailedPreconditionError: the lengths do not fit the inputs.
+    """
+    if inputs.ndim != 3 or not inputs.size:
+        raise InvalidArgumentError(
+            f"inputs must be a 3-Tensor and not empty, got shape {shape_text(inputs.shape)}"
+        )
+    if lengths.ndim != 1:
+        raise InvalidArgumentError(
+            f"sequence_length is not a vector, got shape {shape_text(lengths.shape)}"
+        )
+    steps, batch, _ = inputs.shape
+    if len(lengths) != batch:
+        raise FailedPreconditionError(
+            f"len(sequence_length) != batch_size: {len(lengths)} and {batch}"
+        )
+    if lengths.max() > steps:
+        raise FailedPreconditionError(
+            f"sequence_length must be at most {steps}, got {lengths.tolist()}"
+        )
+
+
+def _sparse(sequences: Sequence[Sequence[int]]) -> tuple[Value, Value, Value]:
+    """Return sequences as a sparse tensor: indices, values, shape."""
+    places = [(row, at) for row, labels in enumerate(sequences) for at in range(len(labels))]
+    indices = np.array(places, np.int64).reshape(-1, 2)
+    values = np.array([label for labels in sequences for label in labels], np.int64)
+    longest = max(map(len, sequences), default=0)
+    return indices, values, np.array([len(sequences), longest], np.int64)
+
+
+@kernel("CTCGreedyDecoder", host=True, dynamic_shape=True, expensive=True)
+def ctc_greedy_decoder(
+    _xp: ArrayNamespace,
+    inputs: Value,
+    sequence_length: Value,
+    merge_repeated: bool,
+    blank_index: int,
+) -> tuple[Value, ...]:
+    """Take the likeliest class of each step, and leave out blanks (and repetitions)."""
+    _check(inputs, sequence_length)
+    classes = inputs.shape[2]
+    blank = blank_index + classes if blank_index < 0 else blank_index
+    if not 0 <= blank < classes:
+        raise InvalidArgumentError(
+            f"blank_index expected to be between {-classes} and {classes - 1} but was {blank_index}"
+        )
+    best = inputs.argmax(axis=2)
+    peaks = inputs.max(axis=2)
+    sequences = []
+    scores = np.zeros((len(sequence_length), 1), inputs.dtype)
+    for row, length in enumerate(sequence_length.tolist()):
+        found = [-1, *best[: max(length, 0), row].tolist()]
+        sequences.append(
+            [
+                label
+                for last, label in pairwise(found)
+                if label != blank and not (merge_repeated and label == last)
+            ]
+        )
+        scores[row] = -peaks[: max(length, 0), row].sum(dtype=inputs.dtype)
+    return (*_sparse(sequences), scores)
+
+
+@kernel("CTCBeamSearchDecoder", host=True, dynamic_shape=True, expensive=True)
+def ctc_beam_search_decoder(
+    _xp: ArrayNamespace,
+    inputs: Value,
+    sequence_length: Value,
+    beam_width: int,
+    top_paths: int,
+    merge_repeated: bool,
+) -> tuple[list[Value], list[Value], list[Value], Value]:
+    """Return the likeliest sequences as sparse tensors, and their log-probabilities."""
+    _check(inputs, sequence_length)
+    found = [
+        beam_search(inputs[: max(length, 0), row], beam_width, top_paths, merge_repeated)
+        for row, length in enumerate(sequence_length.tolist())
+    ]
+    sparse = [_sparse([paths[rank][0] for paths in found]) for rank in range(top_paths)]
+    scores = np.array([[score for _, score in paths] for paths in found], inputs.dtype)
+    indices, values, shapes = (list(parts) for parts in zip(*sparse, strict=True))
+    return indices, values, shapes, scores

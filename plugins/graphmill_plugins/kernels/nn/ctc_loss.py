@@ -1,0 +1,195 @@
+"""CTCLoss: how unlikely it is that a network's outputs over time spell given labels.
+
+Semantics: tensorflow/core/kernels/ctc_loss_op.cc, tensorflow/core/util/ctc/ctc_loss_calculator.h,
+after Graves, "Supervised Sequence Labelling with Recurrent Neural Networks", chapter 7.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def _check(inputs: Value, indices: Value, values: Value, lengths: Value) -> None:
+    """Raise InvalidArgumentError unless the shapes fit together."""
+    if inputs.ndim != 3:
+        raise InvalidArgumentError(f"inputs is not a 3-Tensor, got {shape_text(inputs.shape)}")
+    if lengths.ndim != 1 or values.ndim != 1 or indices.ndim != 2:
+        raise InvalidArgumentError(
+            "sequence_length and labels_values must be vectors and labels_indices a matrix, got "
+            f"{shape_text(lengths.shape)}, {shape_text(values.shape)}, {shape_text(indices.shape)}"
+        )
+    steps, batch, _ = inputs.shape
+    if not inputs.size:
+        raise InvalidArgumentError(f"inputs must not be empty, got {shape_text(inputs.shape)}")
+    if len(lengths) != batch:
+        raise InvalidArgumentError(
+            f"len(sequence_length) != batch_size: {len(lengths)} and {batch}"
+        )
+    if len(indices) != len(values) or indices.shape[1] != 2:
+        raise InvalidArgumentError(
+            "labels_indices and labels_values must contain the same number of rows, got "
+            f"{shape_text(indices.shape)} and {shape_text(values.shape)}"
+        )
+    if lengths.min() < 0 or lengths.max() > steps:
+        raise InvalidArgumentError(
+            f"sequence_length must be in [0, {steps}], got {lengths.tolist()}"
+        )
+    if len(indices) and not (indices[:, 0].min() >= 0 and indices[:, 0].max() < batch):
+        raise InvalidArgumentError(f"labels batch index must be between 0 and {batch}")
+
+
+def _targets(labels: Sequence[int], classes: int, collapse: bool, number: int) -> list[int]:
+    """Return labels without trailing blanks, and without repetitions if they are collapsed."""
+    found: list[int] = []
+    is_finished = False
+    for place, label in enumerate(labels):
+        if collapse and place and label == labels[place - 1]:
+            continue
+        if label >= classes - 1:
+            is_finished = True
+        elif is_finished or label < 0:
+            raise InvalidArgumentError(
+                "labels must be nonnegative, and none but blanks (index >= num_classes - 1) may "
+                f"follow a blank, batch: {number} num_classes: {classes} labels: {list(labels)}"
+            )
+        else:
+            found.append(label)
+    return found
+
+
+class _Paths(NamedTuple):
+    """The states that spell the labels of each sequence: blanks around and between labels.
+
+    Attributes:
+        classes: (batch, states) the class that a state emits.
+        counts: number of states of each sequence.
+        may_stay, may_skip: whether a state may follow itself, or the state before the last one.
+    """
+
+    classes: Any
+    counts: Any
+    may_stay: Any
+    may_skip: Any
+
+    @classmethod
+    def of(cls, targets: Sequence[Sequence[int]], blank: int, merge: bool) -> _Paths:
+        counts = np.array([2 * len(labels) + 1 for labels in targets])
+        classes = np.full((len(targets), counts.max(initial=1)), blank)
+        for row, labels in zip(classes, targets, strict=True):
+            row[1 : 2 * len(labels) : 2] = labels
+        is_label = classes != blank
+        may_skip = is_label.copy()
+        may_skip[:, :2] = False
+        if merge:
+            may_skip[:, 2:] &= classes[:, 2:] != classes[:, :-2]
+        return cls(classes, counts, merge | ~is_label, may_skip)
+
+
+def _moved(values: Any, by: int) -> Any:
+    """Return values moved along the states; impossible ones come in."""
+    out = np.full_like(values, -np.inf)
+    if by > 0:
+        out[:, by:] = values[:, :-by]
+    else:
+        out[:, :by] = values[:, -by:]
+    return out
+
+
+def _forward(paths: _Paths, emitted: Any) -> Any:
+    """Return the log-probability to be in each state after each step: (steps, batch, states)."""
+    alpha = np.full_like(emitted, -np.inf)
+    alpha[0, :, :2] = emitted[0, :, :2]
+    never = -np.inf
+    for step in range(1, len(emitted)):
+        before = alpha[step - 1]
+        total = np.logaddexp(np.where(paths.may_stay, before, never), _moved(before, 1))
+        total = np.logaddexp(total, np.where(paths.may_skip, _moved(before, 2), never))
+        alpha[step] = total + emitted[step]
+    return alpha
+
+
+def _backward(paths: _Paths, emitted: Any, lengths: Any) -> Any:
+    """Return the log-probability of what remains after each state: (steps, batch, states)."""
+    beta = np.full_like(emitted, -np.inf)
+    never = -np.inf
+    states = np.arange(emitted.shape[2])
+    is_last = (states >= paths.counts[:, None] - 2) & (states < paths.counts[:, None])
+    for step in reversed(range(len(emitted))):
+        if step + 1 < len(emitted):
+            after = beta[step + 1] + emitted[step + 1]
+            skipped = _moved(np.where(paths.may_skip, after, never), -2)
+            total = np.logaddexp(np.where(paths.may_stay, after, never), _moved(after, -1))
+            beta[step] = np.logaddexp(total, skipped)
+        beta[step] = np.where((lengths == step + 1)[:, None] & is_last, 0, beta[step])
+    return beta
+
+
+def _softmax(inputs: Value) -> Any:
+    shifted = np.exp(inputs - inputs.max(axis=2, keepdims=True))
+    return shifted / shifted.sum(axis=2, keepdims=True)
+
+
+def _loss_and_gradient(inputs: Value, paths: _Paths, lengths: Any) -> tuple[Any, Any]:
+    """Return the loss of each sequence, and its gradient by the inputs."""
+    y = _softmax(inputs)
+    classes = np.broadcast_to(paths.classes, (len(y), *paths.classes.shape))
+    emitted = np.log(np.take_along_axis(y, classes, axis=2))
+    emitted[:, np.arange(emitted.shape[2]) >= paths.counts[:, None]] = -np.inf
+    both = _forward(paths, emitted) + _backward(paths, emitted, lengths)
+    log_p = np.logaddexp.reduce(both[0], axis=1)
+    share = np.exp(both - np.where(np.isneginf(log_p), 0, log_p)[:, None])
+    by_class = np.zeros_like(y)
+    steps, rows = np.ogrid[: len(y), : y.shape[1]]
+    np.add.at(by_class, (steps[..., None], rows[..., None], classes), share)
+    return -log_p, y - by_class
+
+
+@kernel("CTCLoss", host=True, expensive=True)
+def ctc_loss(
+    _xp: ArrayNamespace,
+    inputs: Value,
+    labels_indices: Value,
+    labels_values: Value,
+    sequence_length: Value,
+    preprocess_collapse_repeated: bool,
+    ctc_merge_repeated: bool,
+    ignore_longer_outputs_than_inputs: bool,
+) -> tuple[Value, Value]:
+    """Return -log p(labels | inputs) of each sequence, and its gradient by the inputs.
+
+    `inputs` (steps, batch, classes) are logits; the last class is the blank one. What is no label
+    of a sequence of length zero, or is longer than it and ignored, has loss and gradient zero.
+    """
+    _check(inputs, labels_indices, labels_values, sequence_length)
+    steps, batch, classes = inputs.shape
+    lengths = sequence_length.tolist()
+    targets, is_used = [], np.zeros(batch, bool)
+    for number in range(batch):
+        labels = labels_values[labels_indices[:, 0] == number].tolist()
+        if not labels:
+            raise InvalidArgumentError(f"Labels length is zero in batch {number}")
+        targets.append(_targets(labels, classes, preprocess_collapse_repeated, number))
+        is_longer = len(labels) > lengths[number]
+        if is_longer and not ignore_longer_outputs_than_inputs:
+            raise InvalidArgumentError(
+                "Not enough time for target transition sequence (required: "
+                f"{len(labels)}, available: {lengths[number]}), batch {number}; set "
+                "ignore_longer_outputs_than_inputs to leave such sequences out"
+            )
+        is_used[number] = lengths[number] > 0 and not is_longer
+    paths = _Paths.of(targets, classes - 1, ctc_merge_repeated)
+    loss, gradient = _loss_and_gradient(inputs, paths, sequence_length)
+    is_within = (np.arange(steps)[:, None] < sequence_length) & is_used
+    zero = inputs.dtype.type(0)
+    return np.where(is_used, loss, zero), np.where(is_within[..., None], gradient, zero)
