@@ -67,9 +67,9 @@ class HotSteps:
             OpError: a pass or a kernel refused the graph, and the mode is `"eager"`.
         """
         executors.hot_at = self.after_steps
-        if not self.after_steps:
+        if self.mode == "eager" and not self.after_steps:
             executors.hot_items = self._build(executors)
-        elif self.after_steps > 0 and _has_loops(executors):
+        elif not self.after_steps or (self.after_steps > 0 and _has_loops(executors)):
             executors.hot_at = _NEVER
             self._replace(executors)
 
