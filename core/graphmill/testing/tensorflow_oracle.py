@@ -36,20 +36,24 @@ def version() -> str:
     return f"tensorflow {_tf().__version__}"
 
 
-def ask(case: Case) -> Answer:
+def ask(case: Case, *, timeout_ms: int = 0) -> Answer:
     """Run a case in TensorFlow; an error of any kind becomes an answer with its class name.
+
+    Args:
+        case: the question.
+        timeout_ms: after how long a step that waits is ended; 0 for never.
 
     Raises:
         Exception: whatever TensorFlow raises for a case that is no case (an unknown op or attr).
     """
-    answer = _ask(case, shapes=False)
+    answer = _ask(case, shapes=False, timeout_ms=timeout_ms)
     if answer.error and not answer.message.startswith(_RUN):
         # Some shape functions refuse an input of unknown shape that the kernel itself would take.
-        return _ask(case, shapes=True)
+        return _ask(case, shapes=True, timeout_ms=timeout_ms)
     return answer
 
 
-def _ask(case: Case, *, shapes: bool) -> Answer:
+def _ask(case: Case, *, shapes: bool, timeout_ms: int) -> Answer:
     tf = _tf()
     if _framework("op_def_registry").get(case.op) is None:
         return Answer(error="NotFound", message=f"{_RUN}TensorFlow has no op {case.op!r} any more")
@@ -66,7 +70,7 @@ def _ask(case: Case, *, shapes: bool) -> Answer:
             return Answer(error=_class_name(error), message=str(error))
     with case_folder(case) as folder:
         given = {key: folder.inside(value) for key, value in feeds.values.items()}
-        answer = _run(graph, runs, given)
+        answer = _run(graph, runs, given, timeout_ms)
         return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
 
 
@@ -107,11 +111,13 @@ def _framework(name: str) -> Any:
     return importlib.import_module(f"tensorflow.python.framework.{name}")
 
 
-def _run(graph: Any, runs: list[list[Any]], feeds: dict[Any, Any]) -> Answer:
+def _run(graph: Any, runs: list[list[Any]], feeds: dict[Any, Any], timeout_ms: int) -> Answer:
     tf = _tf()
+    config = session_config()
+    config.operation_timeout_in_ms = timeout_ms
     outputs: list[Values] = []
     dtypes: list[str] = []
-    with tf.compat.v1.Session(graph=graph, config=session_config()) as session:
+    with tf.compat.v1.Session(graph=graph, config=config) as session:
         for fetches in runs:
             try:
                 results = session.run(fetches, feeds)

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import is_numpy, shape_text, to_ints
+from graphmill_plugins.kernels._support import is_numpy, scalar_int, shape_text, to_ints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,15 @@ def _checked_band(x: Value, k: Value, align: str) -> _Band:
     return _Band(rows, columns, lower, upper, align)
 
 
+def _check_padding(padding: Value) -> None:
+    if np.ndim(padding):
+        raise InvalidArgumentError(
+            f"Padding must be scalar, got shape {shape_text(np.shape(padding))}"
+        )
+
+
 def _diagonals(xp: ArrayNamespace, x: Value, band: _Band, padding: Value) -> Value:
+    _check_padding(padding)
     rows, columns, inside = band.packed_places()
     if not x.size:
         packed = xp.full((*x.shape[:-2], *rows.shape), padding, x.dtype)
@@ -225,7 +233,9 @@ def _from_diagonals(
             "The number of diagonals provided in the input does not match the lower_diag_index "
             f"and upper_diag_index range {lower} … {upper}: shape {shape_text(diagonal.shape)}"
         )
-    rows, columns = _matrix_size(diagonal.shape[-1], lower, upper, num_rows.item(), num_cols.item())
+    _check_padding(padding)
+    wanted = scalar_int("num_rows", num_rows), scalar_int("num_cols", num_cols)
+    rows, columns = _matrix_size(diagonal.shape[-1], lower, upper, *wanted)
     if count == 1:
         diagonal = diagonal[..., None, :]
     if not diagonal.size:

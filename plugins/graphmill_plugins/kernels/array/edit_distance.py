@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import check_size, checked_shape, shape_text
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -30,13 +31,18 @@ def edit_distance(
     Normalised ones are divided by the length of the truth; infinite for an empty truth that the
     hypothesis misses.
     """
+    for name, shape in (("hypothesis", hypothesis_shape), ("truth", truth_shape)):
+        if shape.ndim != 1:
+            raise InvalidArgumentError(f"{name}_shape should be a vector, got {shape.tolist()}")
+        checked_shape(shape, f"{name}_shape")
     if hypothesis_shape.shape != truth_shape.shape or hypothesis_shape.size < 2:
         raise InvalidArgumentError(
             "Expected hypothesis.shape.size() and truth.shape.size() to be equal and at least 2, "
             f"got {hypothesis_shape.size} and {truth_shape.size}"
         )
-    shape = np.maximum(hypothesis_shape[:-1], truth_shape[:-1]).tolist()
-    result = np.zeros(shape, np.float32)
+    sizes = checked_shape(np.maximum(hypothesis_shape[:-1], truth_shape[:-1]))
+    check_size(sizes)
+    result = np.zeros(sizes, np.float32)
     hypotheses = _sequences(hypothesis_indices, hypothesis_values)
     truths = _sequences(truth_indices, truth_values)
     for place in hypotheses.keys() | truths.keys():
@@ -44,12 +50,18 @@ def edit_distance(
         distance: float = _levenshtein(hypotheses.get(place, []), truth)
         if normalize:
             distance = distance / len(truth) if truth else (np.inf if distance else 0.0)
+        if not all(0 <= at < size for at, size in zip(place, sizes, strict=True)):
+            raise InternalError(f"group {list(place)} is outside of the shape {list(sizes)}")
         result[place] = distance
     return result
 
 
 def _sequences(indices: Value, values: Value) -> dict[tuple[int, ...], list[Any]]:
     """Return the values of each sequence under its place, in the order given."""
+    if values.ndim != 1:
+        raise InvalidArgumentError(
+            f"values should be a vector, but got shape: {shape_text(values.shape)}"
+        )
     if indices.ndim != 2 or indices.shape[0] != values.size:
         raise InvalidArgumentError(
             f"indices must be a matrix with one row for each of {values.size} values"

@@ -155,7 +155,7 @@ def gather_nd(
         InvalidArgumentError: a vector is longer than `params` has dimensions or points outside;
             with the policy "IGNORE" such slices are zero instead.
     """
-    ignore = bad_indices_policy == "IGNORE"
+    ignore = ignores_bad_indices(bad_indices_policy)
 
     def take(params: Value, indices: Value) -> Value:
         sizes = check_depth(params, indices)
@@ -172,6 +172,19 @@ def gather_nd(
         return result
 
     return take
+
+
+def ignores_bad_indices(policy: str) -> bool:
+    """Say whether bad indices are passed over, by the attr `bad_indices_policy`.
+
+    Raises:
+        InvalidArgumentError: there is no such policy.
+    """
+    if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
+        raise InvalidArgumentError(
+            f"Unknown bad indices handling attribute: {policy!r}; it is DEFAULT, ERROR or IGNORE"
+        )
+    return policy == "IGNORE"
 
 
 def check_depth(params: Value, indices: Value) -> tuple[int, ...]:

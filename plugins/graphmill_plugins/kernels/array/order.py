@@ -30,6 +30,8 @@ def reverse_v2(_xp: ArrayNamespace, x: Value, axis: Value) -> Value:
     Raises:
         InvalidArgumentError: a dimension is out of range or given twice.
     """
+    if not x.ndim or 0 in x.shape:
+        return x
     axes = [checked_axis(number, x.ndim) for number in to_ints(axis)]
     if len(set(axes)) < len(axes):
         raise InvalidArgumentError(f"axis {list(to_ints(axis))} names a dimension twice")
@@ -39,6 +41,8 @@ def reverse_v2(_xp: ArrayNamespace, x: Value, axis: Value) -> Value:
 @kernel("Reverse", static=("dims",))
 def reverse(_xp: ArrayNamespace, x: Value, dims: Value) -> Value:
     """Reverse the dimensions that are marked true."""
+    if not x.ndim:
+        return x
     marks = dims.tolist()
     if dims.ndim != 1 or len(marks) != x.ndim:
         raise InvalidArgumentError(

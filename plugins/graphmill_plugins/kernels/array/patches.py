@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.array.pad import pad_constant
@@ -57,13 +57,18 @@ def _patches(
 
 
 def _check(x: Value, rank: int, **vectors: tuple[int, ...]) -> None:
+    for name, vector in vectors.items():
+        if len(vector) != rank:
+            raise InvalidArgumentError(f"{name} must have {rank} elements, got {list(vector)}")
+        if vector[0] != 1 or vector[-1] != 1:
+            raise UnimplementedError(
+                f"{name} must be 1 for batch and depth: only patches across space are supported; "
+                f"got {list(vector)}"
+            )
+        if min(vector) <= 0:
+            raise InvalidArgumentError(f"{name} must be positive, got {list(vector)}")
     if x.ndim != rank:
         raise InvalidArgumentError(f"input must be {rank}-dimensional, got {shape_text(x.shape)}")
-    for name, vector in vectors.items():
-        if len(vector) != rank or vector[0] != 1 or vector[-1] != 1:
-            raise InvalidArgumentError(
-                f"{name} must have {rank} elements, 1 for batch and depth, got {list(vector)}"
-            )
 
 
 @kernel("ExtractImagePatches")

@@ -14,7 +14,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._support import checked_shape, is_string, shape_text
-from graphmill_plugins.kernels.array.gather import bad_vector, outside
+from graphmill_plugins.kernels.array.gather import bad_vector, ignores_bad_indices, outside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ def scatter_nd(
     _xp: ArrayNamespace, T: np.dtype[Any], bad_indices_policy: str
 ) -> Callable[[Value, Value, Value], Value]:
     """Add updates into zeros of `shape`; strings are joined, truth values combined by or."""
-    ignore = bad_indices_policy == "IGNORE"
+    ignore = ignores_bad_indices(bad_indices_policy)
 
     def spread(indices: Value, updates: Value, shape: Value) -> Value:
         sizes = checked_shape(shape)
@@ -117,7 +117,7 @@ def _tensor_scatter(
     def make(
         _xp: ArrayNamespace, bad_indices_policy: str
     ) -> Callable[[Value, Value, Value], Value]:
-        ignore = bad_indices_policy == "IGNORE"
+        ignore = ignores_bad_indices(bad_indices_policy)
 
         def update(tensor: Value, indices: Value, updates: Value) -> Value:
             return scatter(ufunc, np.array(tensor, order="C"), indices, updates, ignore)

@@ -51,13 +51,15 @@ def _unique_vector(x: Value, out_idx: np.dtype[Any]) -> tuple[Value, Value, Valu
 def _unique_along(x: Value, axis: Value, out_idx: np.dtype[Any]) -> tuple[Value, Value, Value]:
     """Return distinct slices along an axis; without an axis `x` must be a vector."""
     axes = to_ints(axis)
-    if axis.ndim > 1 or len(axes) > 1:
+    if axis.ndim != 1 or len(axes) > 1:
         raise InvalidArgumentError(
-            f"axis expects a 0D or 1D tensor with at most one element, got {list(axes)}"
+            f"axis expects a vector of at most one element, got {axis.tolist()}"
         )
-    if not axes or x.ndim == 1:
+    if not axes:
         return _unique_vector(x, out_idx)
     along = checked_axis(axes[0], x.ndim)
+    if x.ndim == 1:
+        return _unique_vector(x, out_idx)
     rows = np.moveaxis(x, along, 0)
     keys = rows.reshape(rows.shape[0], -1) if rows.size else np.zeros((rows.shape[0], 1), np.int8)
     # Each column is numbered by its own distinct values, so rows of any type compare as integers.

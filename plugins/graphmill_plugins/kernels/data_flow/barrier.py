@@ -63,9 +63,8 @@ class Barrier(Store):
             CancelledError: the barrier is closed, and a key is new.
             InvalidArgumentError: an element has the component already.
         """
-        if self.cancels:
-            raise CancelledError(f"Barrier {self.name} is closed. Pending enqueues cancelled")
-        for key in keys:
+        self.check_open()
+        for place, key in enumerate(keys):
             parts = self.incomplete.get(key)
             if parts is None and self.is_closed:
                 raise CancelledError(
@@ -73,7 +72,7 @@ class Barrier(Store):
                     f"{key.decode(errors='replace')}. Pending inserts not cancelled, so the keys "
                     "that are there may be completed."
                 )
-            if parts is not None and component in parts[1]:
+            if key in keys[:place] or (parts is not None and component in parts[1]):
                 raise InvalidArgumentError(
                     f"Key {key.decode(errors='replace')} already has a value for component "
                     f"{component} in barrier {self.name}"
@@ -81,6 +80,15 @@ class Barrier(Store):
         for key, value in zip(keys, values, strict=True):
             self._insert_one(key, component, value)
         self._next_index += 1
+
+    def check_open(self) -> None:
+        """Check that something may still come.
+
+        Raises:
+            CancelledError: the barrier was closed, and what was pending cancelled.
+        """
+        if self.cancels:
+            raise CancelledError(f"Barrier {self.name} is closed. Pending enqueues cancelled")
 
     def _insert_one(self, key: bytes, component: int, value: Value) -> None:
         if key not in self.incomplete:
@@ -101,19 +109,21 @@ class Barrier(Store):
         Raises:
             OutOfRangeError: the barrier is closed, and there are not enough.
         """
-        if len(self.ready) >= count:
-            taken, self.ready = self.ready[:count], self.ready[count:]
-            return taken
-        can_come = not self.cancels and (not self.is_closed or bool(self.incomplete))
-        if can_come:
+        if self.is_closed:
+            available = len(self.ready)
+            if allows_fewer:
+                count = min(count, available)
+            else:
+                available += len(self.incomplete)  # these may still be completed
+            if available < max(count, 1):
+                raise OutOfRangeError(
+                    f"Barrier '{self.name}' is closed and has insufficient elements (requested "
+                    f"{count}, total size {available})"
+                )
+        if len(self.ready) < count:
             return None
-        if allows_fewer and self.ready:
-            taken, self.ready = self.ready, []
-            return taken
-        raise OutOfRangeError(
-            f"Barrier '{self.name}' is closed and has insufficient elements (requested {count}, "
-            f"total size {len(self.ready)})"
-        )
+        taken, self.ready = self.ready[:count], self.ready[count:]
+        return taken
 
 
 @kernel("Barrier", stateful=True, effects=_STATE)
@@ -157,6 +167,7 @@ def barrier_insert_many(
 ) -> None:
     """Add a component to the elements of some keys."""
     barrier = _barrier(ctx, handle)
+    barrier.check_open()
     if keys.ndim != 1 or values.ndim < 1 or len(keys) != len(values):
         raise InvalidArgumentError(
             f"expected a vector of keys and as many values; got shapes {shape_text(keys.shape)} "

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import scalar_int
 from graphmill_plugins.kernels.data_flow._staging import Store
 from graphmill_plugins.kernels.state.value import keepable, resource_key
 
@@ -204,7 +205,7 @@ class MapStageKernel(_MapKernel):
     ) -> None:
         """Call `done` when the components are in."""
         area = self._area(ctx)
-        number = int(key.item())
+        number = scalar_int("key", key)
         kept = [keepable(value) for value in values]
         places = self._indices(indices, len(kept))
 
@@ -214,13 +215,13 @@ class MapStageKernel(_MapKernel):
             if not area.has_room(kept):
                 return None
             part = area.partial.setdefault(number, {})
-            for place, value in zip(places, kept, strict=True):
-                if place in part:
+            for at, place in enumerate(places):
+                if place in part or place in places[:at]:
                     raise InvalidArgumentError(
                         f"The tensor for index '{place}' for key '{number}' was already "
                         f"initialized '{len(self._dtypes)}'."
                     )
-                part[place] = value
+            part.update(zip(places, kept, strict=True))
             area.size_in_bytes += _bytes_of(kept)
             if len(part) == len(self._dtypes):
                 complete = area.partial.pop(number)
@@ -246,7 +247,7 @@ class MapTakeKernel(_MapKernel):
     def __call__(self, ctx: OpKernelContext, key: Value, indices: Value, done: Done) -> None:
         """Call `done` with the components."""
         area = self._area(ctx)
-        number, places = int(key.item()), self._indices(indices)
+        number, places = scalar_int("key", key), self._indices(indices)
 
         def take() -> tuple[Any] | None:
             if number not in area.elements:
@@ -269,6 +270,8 @@ class MapTakeAnyKernel(_MapKernel):
         """Call `done` with the key and the components."""
         area = self._area(ctx)
         places = self._indices(indices)
+        if not places:
+            raise InvalidArgumentError("Indices are empty")
 
         def take() -> tuple[Any] | None:
             if not area.elements:

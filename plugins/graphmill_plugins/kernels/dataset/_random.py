@@ -15,6 +15,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels.dataset._dataset import (
     INFINITE,
+    UNKNOWN,
     Dataset,
     Derived,
     ElementIterator,
@@ -51,12 +52,12 @@ class Shuffle(Derived):
     """Elements drawn by chance from a buffer of the next ones; passes over the input stay apart.
 
     Args:
-        size: of the buffer; -1 for all elements.
+        size: of the buffer; `UNKNOWN` for all elements.
         count: how many passes; -1 for ever.
     """
 
     def __init__(self, source: Dataset, size: int, seeds: SeedGenerator, *, count: int = 1) -> None:
-        if size < 1 and size != -1:
+        if size < 1 and size != UNKNOWN:
             raise InvalidArgumentError(
                 f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY, got {size}"
             )

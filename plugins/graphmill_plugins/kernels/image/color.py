@@ -72,7 +72,8 @@ def adjust_contrast(
         return images.astype(np.float32)
     wide = images.astype(np.float32)
     mean = xp.mean(wide, axis=(-3, -2), keepdims=True)
-    return xp.clip((wide - mean) * contrast_factor + mean, min_value, max_value)
+    adjusted = xp.minimum((wide - mean) * contrast_factor + mean, max_value)
+    return xp.maximum(adjusted, min_value)  # which wins where the range is empty
 
 
 def _hue(xp: ArrayNamespace, r: Value, g: Value, b: Value, high: Value, span: Value) -> Value:

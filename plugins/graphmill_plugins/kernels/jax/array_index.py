@@ -14,7 +14,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._support import checked_axis, checked_shape, shape_text
-from graphmill_plugins.kernels.array.gather import check_depth, take_batches
+from graphmill_plugins.kernels.array.gather import check_depth, ignores_bad_indices, take_batches
 from graphmill_plugins.kernels.array.scatter import check_scatter
 from graphmill_plugins.kernels.array.slice import index_maker
 
@@ -68,12 +68,13 @@ def _coordinates(indices: Value, sizes: tuple[int, ...]) -> list[Value]:
 @kernel("GatherNd", backend="jax", make=True)
 def gather_nd(_xp: ArrayNamespace, bad_indices_policy: str) -> Callable[[Value, Value], Value]:
     """Take the slices that index vectors point to; zeros outside with the policy "IGNORE"."""
+    ignore = ignores_bad_indices(bad_indices_policy)
 
     def take(params: Value, indices: Value) -> Value:
         sizes = check_depth(params, indices)
         if not sizes:
             return jnp.broadcast_to(params, indices.shape[:-1] + params.shape)
-        if bad_indices_policy == "IGNORE":
+        if ignore:
             spot = params.at[tuple(_coordinates(indices, sizes))]
             return spot.get(mode="fill", fill_value=0)
         places = jnp.clip(indices.astype(np.int64), 0, np.array(sizes, np.int64) - 1)

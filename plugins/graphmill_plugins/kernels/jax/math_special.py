@@ -14,6 +14,7 @@ import jax.scipy.special as jsp
 from jax import lax
 
 from graphmill_plugins.kernels._tables import functions_in_float32
+from graphmill_plugins.kernels.math.special import check_betainc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,7 @@ def _incomplete_gamma(
 
 
 def _betainc(a: Value, b: Value, x: Value) -> Value:
+    check_betainc(a, b, x)
     return jnp.where((a > 0) & (b > 0), jsp.betainc(a, b, x), jnp.nan)
 
 

@@ -60,6 +60,7 @@ def cholesky_grad(xp: ArrayNamespace, factor: Value, grad: Value) -> Value:
             f"the gradient must have the factor's shape {shape_text(factor.shape)}, got "
             f"{shape_text(grad.shape)}"
         )
+    factor = xp.tril(factor)
     # S = L^-T Φ(Lᵀ grad) L^-1, Φ the lower triangle with half of the diagonal.
     product = xp.matmul(adjoint_of(xp, factor), xp.tril(grad))
     size = factor.shape[-1]

@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import is_numpy, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,6 +169,12 @@ def matrix_solve_ls(
     if matrix.ndim < 2:
         raise InvalidArgumentError(f"matrix must be a matrix, got {shape_text(matrix.shape)}")
     check_rhs(matrix, rhs)
+    if l2_regularizer.ndim:
+        raise InvalidArgumentError(
+            f"l2_regularizer must be a scalar, got shape {shape_text(l2_regularizer.shape)}"
+        )
+    if is_numpy(xp) and l2_regularizer < 0:
+        raise InvalidArgumentError(f"l2_regularizer must be >= 0, got {l2_regularizer}.")
     if not fast:
         return xp.matmul(xp.linalg.pinv(matrix), rhs).astype(T)
     rows, columns = matrix.shape[-2:]
@@ -184,7 +190,17 @@ def matrix_solve_ls(
 def tridiagonal_mat_mul(
     xp: ArrayNamespace, superdiag: Value, maindiag: Value, subdiag: Value, rhs: Value
 ) -> Value:
-    """Multiply tridiagonal matrices, given by their diagonals ([..., 1, M]), with rhs."""
+    """Multiply tridiagonal matrices, given by their diagonals ([..., 1, M]), with rhs.
+
+    Raises:
+        InvalidArgumentError: the diagonals are not rows of M values, one for each matrix of `rhs`.
+    """
+    for name, diagonal in (("superdiag", superdiag), ("maindiag", maindiag), ("subdiag", subdiag)):
+        if rhs.ndim < 2 or diagonal.shape != (*rhs.shape[:-2], 1, rhs.shape[-2]):
+            raise InvalidArgumentError(
+                "All input tensors must have the same outer dimensions, and diagonals a row of M "
+                f"values; got {name} {shape_text(diagonal.shape)} for rhs {shape_text(rhs.shape)}"
+            )
     up, middle, down = (xp.swapaxes(d, -1, -2) for d in (superdiag, maindiag, subdiag))
     zero = xp.zeros_like(rhs[..., :1, :])
     below = xp.concatenate([rhs[..., 1:, :], zero], -2)

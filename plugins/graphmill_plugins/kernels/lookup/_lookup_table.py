@@ -211,7 +211,13 @@ class InitializableTable(LookupTable):
         )
 
     def replace(self, keys: Value, values: Value) -> None:
-        """Fill the table: an import is its initialisation."""
+        """Fill the table: an import is its initialisation.
+
+        Raises:
+            InvalidArgumentError: there is nothing in it.
+        """
+        if not keys.size:
+            raise errors.InvalidArgumentError("keys and values cannot be empty tensors.")
         self.initialize(keys, values)
 
 
@@ -250,10 +256,9 @@ class DenseTable(LookupTable):
             InvalidArgumentError: the tensor does not end in the key shape.
         """
         rank = len(self.key_shape)
-        if keys.shape[keys.ndim - rank :] != self.key_shape:
+        if keys.shape[keys.ndim - rank :] != self.key_shape or keys.ndim > rank + 1:
             raise errors.InvalidArgumentError(
-                f"Expected key shape {list(self.key_shape)} at the end of the shape of keys, "
-                f"got {list(keys.shape)}"
+                f"Expected key shape {list(keys.shape[:1] + self.key_shape)} got {list(keys.shape)}"
             )
         shape: tuple[int, ...] = keys.shape[: keys.ndim - rank]
         return shape

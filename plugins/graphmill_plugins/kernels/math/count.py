@@ -106,11 +106,11 @@ def sparse_bincount(
 ) -> Value:
     """Count the values of a sparse vector, or of each row of a sparse matrix."""
     count = _check_bins(values, size, weights, like=values.shape)
+    _check_sparse(indices, values, dense_shape)
     places: tuple[Value, ...] = (values,)
     shape: tuple[int, ...] = (count,)
     if dense_shape.shape[0] == 2:
         rows = int(dense_shape[0])
-        _check_rows(indices[:, 0], rows)
         places, shape = (indices[:, 0], values), (rows, count)
     return _count_into(np.zeros(shape, weights.dtype), places, weights, binary_output, count)
 
@@ -138,6 +138,8 @@ def rows_of_splits(splits: Value, size: int) -> Value:
     Raises:
         InvalidArgumentError: the splits do not begin at 0, descend, or end elsewhere than `size`.
     """
+    if splits.ndim != 1:
+        raise InvalidArgumentError(f"Splits must be a vector, got {shape_text(splits.shape)}")
     if splits.size == 0 or splits[0] != 0:
         raise InvalidArgumentError("Splits must start with 0")
     if splits[-1] != size:
@@ -150,9 +152,24 @@ def rows_of_splits(splits: Value, size: int) -> Value:
     return np.repeat(np.arange(lengths.size), lengths)
 
 
-def _check_rows(rows: Value, count: int) -> None:
-    if rows.size and (rows.min() < 0 or rows.max() >= count):
-        raise InvalidArgumentError(f"indices name rows outside of the dense shape's {count}")
+def _check_sparse(indices: Value, values: Value, dense_shape: Value) -> None:
+    """Check the parts of a sparse vector or matrix.
+
+    Raises:
+        InvalidArgumentError: their shapes do not suit each other, or an index is outside.
+    """
+    shapes = f"{shape_text(indices.shape)}, {shape_text(values.shape)} and {dense_shape.tolist()}"
+    if indices.ndim != 2 or values.ndim != 1 or dense_shape.ndim != 1:
+        raise InvalidArgumentError(
+            "expected indices that are a matrix, values that are a vector and a shape that is one; "
+            f"got {shapes}"
+        )
+    if indices.shape != (values.shape[0], dense_shape.shape[0]) or not dense_shape.size:
+        raise InvalidArgumentError(
+            f"Index rank, values and shape do not match: indices, values, dense shape: {shapes}"
+        )
+    if ((indices < 0) | (indices >= dense_shape)).any():
+        raise InvalidArgumentError(f"an index is outside of the dense shape {dense_shape.tolist()}")
 
 
 @kernel("HistogramFixedWidth", backend="numpy")
@@ -229,10 +246,10 @@ def sparse_count_sparse_output(
     """Count the values of a sparse vector or of each row of a sparse matrix."""
     if weights.size and weights.shape != values.shape:
         raise InvalidArgumentError("Weights and values must have the same shape")
+    _check_sparse(indices, values, dense_shape)
     if dense_shape.size == 1:
         return _counts_by_row(np.zeros(values.size, np.int64), values, weights, (), options)
     count = int(dense_shape[0])
-    _check_rows(indices[:, 0], count)
     return _counts_by_row(indices[:, 0], values, weights, (count,), options)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import checked_axis
+from graphmill_plugins.kernels._support import checked_axis, scalar_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def scan(
     """
 
     def compute(x: Value, axis: Value) -> Value:
-        along = checked_axis(axis.item(), x.ndim)
+        along = checked_axis(scalar_int("axis", axis), x.ndim)
         if reverse:
             x = xp.flip(x, along)
         result = accumulate(x, along)

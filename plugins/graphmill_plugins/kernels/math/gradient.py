@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import in_float32
 
@@ -23,20 +24,36 @@ if TYPE_CHECKING:
 
 def _conjugated(xp: ArrayNamespace, T: np.dtype[Any], gradient: Gradient) -> Gradient:
     if T.kind == "c":
-        return lambda y, dy: gradient(xp.conj(y), dy)
-    return in_float32(T, gradient)
+        return _paired(lambda y, dy: gradient(xp.conj(y), dy))
+    return _paired(in_float32(T, gradient))
+
+
+def _paired(gradient: Gradient) -> Gradient:
+    """Return `gradient` for inputs that may differ in shape, not in size; `y` gives the shape."""
+
+    def checked(y: Value, dy: Value) -> Value:
+        if y.shape != dy.shape:
+            if y.size != dy.size:
+                raise InvalidArgumentError(
+                    "The two arguments to a cwise op must have same number of elements, got "
+                    f"{y.size} and {dy.size}"
+                )
+            dy = dy.reshape(y.shape)
+        return gradient(y, dy)
+
+    return checked
 
 
 @kernel("TanhGrad", make=True)
 def tanh_grad(_xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
     """Compute dy (1 - y²)."""
-    return in_float32(T, lambda y, dy: dy * (1 - y * y))
+    return _paired(in_float32(T, lambda y, dy: dy * (1 - y * y)))
 
 
 @kernel("SigmoidGrad", make=True)
 def sigmoid_grad(_xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
     """Compute dy y (1 - y)."""
-    return in_float32(T, lambda y, dy: dy * y * (1 - y))
+    return _paired(in_float32(T, lambda y, dy: dy * y * (1 - y)))
 
 
 @kernel("ReciprocalGrad", "InvGrad", make=True)

@@ -17,6 +17,7 @@ from graphmill_plugins.kernels._support import (
     checked_axis,
     is_narrow,
     is_numpy,
+    scalar_int,
     shape_text,
 )
 
@@ -249,7 +250,7 @@ def _without_nan(xp: ArrayNamespace, x: Value, instead: float) -> Value:
 
 
 def _checked_dimension(x: Value, dimension: Value) -> int:
-    axis = checked_axis(dimension.item(), x.ndim, "dimension")
+    axis = checked_axis(scalar_int("dimension", dimension), x.ndim, "dimension")
     if x.shape[axis] == 0:
         raise InvalidArgumentError(f"Reduction axis {axis} is empty in shape {shape_text(x.shape)}")
     return axis

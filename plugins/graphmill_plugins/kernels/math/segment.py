@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
-from graphmill_plugins.kernels._support import is_narrow, shape_text
+from graphmill_plugins.kernels._support import check_size, is_narrow, scalar_int, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,9 +178,10 @@ def _sparse_segments(
     data: Value, indices: Value, ids: Value, count: int | None, scale: str
 ) -> Value:
     """Combine the rows `data[indices]` by sorted ids: their sum, mean, or sum / sqrt(n)."""
-    _check_indices(indices, data.shape[0] if data.ndim else 0)
-    if ids.shape != indices.shape:
-        raise InvalidArgumentError("segment_ids and indices should have same size.")
+    _check_vectors(indices, ids)
+    if data.ndim == 0:
+        raise InvalidArgumentError("data must be at least a vector, got a scalar")
+    _check_indices(indices, data.shape[0])
     if ids.size and (ids[1:] < ids[:-1]).any():
         raise InvalidArgumentError("segment ids are not increasing")
     if ids.size and ids[0] < 0:
@@ -193,6 +194,21 @@ def _sparse_segments(
     if scale != "sum":
         total = total / _divisors(ids, count, scale, total)
     return total.astype(data.dtype)
+
+
+def _check_vectors(indices: Value, ids: Value) -> None:
+    """Check that indices and segment ids are vectors of one length.
+
+    Raises:
+        InvalidArgumentError: they are not.
+    """
+    for name, value in (("indices", indices), ("segment_ids", ids)):
+        if value.ndim != 1:
+            raise InvalidArgumentError(
+                f"{name} should be a vector, got shape {shape_text(value.shape)}"
+            )
+    if ids.shape != indices.shape:
+        raise InvalidArgumentError("segment_ids and indices should have same size.")
 
 
 def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
@@ -275,7 +291,9 @@ def _sparse_gradient(scale: str) -> Callable[..., Value]:
     def gradient(
         _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, output_dim0: Value
     ) -> Value:
-        size = output_dim0.item()
+        _check_vectors(indices, ids)
+        size = scalar_int("output_dim0", output_dim0)
+        check_size((size, *grad.shape[1:]))
         _check_indices(indices, size)
         rows = _rows_of_gradient(grad, ids, scale)
         return combine(np.add, rows, indices, size, 0).astype(grad.dtype)
@@ -287,7 +305,8 @@ def _sparse_gradient_v2(scale: str) -> Callable[..., tuple[Value, Value]]:
     def gradient(
         _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, dense_output_dim0: Value
     ) -> tuple[Value, Value]:
-        _check_indices(indices, dense_output_dim0.item())
+        _check_vectors(indices, ids)
+        _check_indices(indices, scalar_int("dense_output_dim0", dense_output_dim0))
         rows = _rows_of_gradient(grad, ids, scale)
         unique, places = np.unique(indices, return_inverse=True)
         result = combine(np.add, rows, places.reshape(-1), unique.size, 0)

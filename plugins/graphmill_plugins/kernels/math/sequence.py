@@ -65,6 +65,11 @@ def lin_space(
     Raises:
         InvalidArgumentError: `num` is not positive.
     """
+    for name, value in (("start", start), ("stop", stop), ("num", num)):
+        if value.ndim:
+            raise InvalidArgumentError(
+                f"{name} must be a scalar, not shape {shape_text(value.shape)}"
+            )
     count = num.item()
     if count <= 0:
         raise InvalidArgumentError(f"Requires num > 0: {count}")

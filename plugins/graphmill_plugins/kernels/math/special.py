@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._helpers import HELPERS
-from graphmill_plugins.kernels._support import in_float32
+from graphmill_plugins.kernels._support import in_float32, shape_text
 from graphmill_plugins.kernels._tables import functions_in_float32
 
 if TYPE_CHECKING:
@@ -117,10 +118,19 @@ def erf(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
     return in_float32(T, erf_float32)
 
 
+_FRESNEL_FAR = 1e30  # from here on both integrals are a half to the last place
+
+
 def _fresnel(index: int) -> Callable[[], Callable[[Value], Value]]:
     def get() -> Callable[[Value], Value]:
         fresnel = _scipy("fresnel")()
-        return lambda x: fresnel(x)[index]
+
+        def function(x: Value) -> Value:
+            # Beyond the limit SciPy squares to infinity, and gives nan in place of a half.
+            limit = x.dtype.type(0.5)
+            return np.where(np.abs(x) > _FRESNEL_FAR, np.copysign(limit, x), fresnel(x)[index])
+
+        return function
 
     return get
 
@@ -137,6 +147,11 @@ def _in_float64(name: str) -> Callable[[], Callable[..., Value]]:
 def _through_float64(function: Callable[..., Value], *arrays: Value) -> Value:
     wide = function(*[array.astype(np.float64) for array in arrays])
     return np.asarray(wide).astype(arrays[0].dtype)
+
+
+def _lgamma() -> Callable[[Value], Value]:
+    lgamma = _scipy("gammaln")()
+    return lambda x: np.where(np.isinf(x), x.dtype.type(np.inf), lgamma(x))
 
 
 def _digamma() -> Callable[[Value], Value]:
@@ -156,7 +171,24 @@ def _for_negative(name: str, value: float) -> Callable[[], Callable[[Value], Val
 
 def _betainc() -> Callable[[Value, Value, Value], Value]:
     betainc = _scipy("betainc")()
-    return lambda a, b, x: np.where((a > 0) & (b > 0), betainc(a, b, x), _nan_like(a))
+
+    def function(a: Value, b: Value, x: Value) -> Value:
+        check_betainc(a, b, x)
+        return np.where((a > 0) & (b > 0), betainc(a, b, x), _nan_like(a))
+
+    return function
+
+
+def check_betainc(a: Value, b: Value, x: Value) -> None:
+    """Check the shapes of Betainc's inputs: equal, or scalars.
+
+    Raises:
+        InvalidArgumentError: two that are no scalars differ in shape.
+    """
+    shapes = {value.shape for value in (a, b, x) if value.ndim}
+    if len(shapes) > 1:
+        told = " vs. ".join(map(shape_text, sorted(shapes)))
+        raise InvalidArgumentError(f"Shapes of a, b and x are inconsistent: {told}")
 
 
 def _incomplete_gamma(name: str) -> Callable[[], Callable[[Value, Value], Value]]:
@@ -199,7 +231,7 @@ SPECIAL = functions_in_float32(
         "Erfc": _scipy("erfc"),
         "Erfinv": _scipy("erfinv"),
         "Ndtri": _scipy("ndtri"),
-        "Lgamma": _scipy("gammaln"),
+        "Lgamma": _lgamma,
         "Digamma": _digamma,
         "Igamma": _incomplete_gamma("gammainc"),
         "Igammac": _incomplete_gamma("gammaincc"),

@@ -21,6 +21,8 @@ def cross(xp: ArrayNamespace, a: Value, b: Value) -> Value:
         raise InvalidArgumentError(
             f"Both inputs must be of same shape: {shape_text(a.shape)} vs. {shape_text(b.shape)}"
         )
+    if not a.ndim:
+        raise InvalidArgumentError("Input must be at least 1D, got scalars")
     if a.shape[-1:] != (3,):
         raise FailedPreconditionError(
             "Cross-products are only defined for 3-element vectors, got shape "

@@ -43,6 +43,11 @@ def check_nested(nested: Sequence[Value], values: Value) -> None:
     """Check all splits of a ragged tensor; see `check_splits`."""
     if nested and not values.ndim:
         raise InvalidArgumentError("the values of a ragged tensor may not be a scalar")
+    for splits in nested:
+        if splits.ndim != 1:
+            raise InvalidArgumentError(
+                f"Invalid ragged splits: ragged splits must be rank 1 but is rank {splits.ndim}"
+            )
     counts = [*(len(splits) - 1 for splits in nested[1:]), *values.shape[:1]]
     for level, (splits, count) in enumerate(zip(nested, counts, strict=False)):
         check_splits(splits, count, f"row splits of level {level}")

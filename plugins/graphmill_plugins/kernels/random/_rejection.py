@@ -102,13 +102,16 @@ def _where(mask: Any, *arrays: Any) -> tuple[Any, ...]:
 
 
 def poisson(generator: _philox.Philox, rate: Value, samples: int) -> Value:
-    """Return `samples` Poisson values for each rate of a vector, as float64 (samples, rates)."""
+    """Return `samples` Poisson values for each rate of a vector, as float64 (samples, rates).
+
+    Those for a negative rate are 0, as in TensorFlow; those for nan and infinity themselves.
+    """
     outputs = np.arange(rate.size * samples)
     lanes = Lanes(generator, outputs, _philox.RESERVED_PER_OUTPUT)
     uniforms = Buffer(lanes, outputs.size, lambda bits: _philox.unit_of(bits, _DOUBLE))
     rates = np.repeat(rate.astype(np.float64), samples)
     out = np.full(outputs.size, np.nan)
-    known = np.isfinite(rates) & (rates >= 0)
+    known = np.isfinite(rates)
     out[np.isposinf(rates)] = np.inf
     _count_products(uniforms, rates, out, outputs[known & (rates < 10)])
     _transformed(uniforms, rates, out, outputs[known & (rates >= 10)])

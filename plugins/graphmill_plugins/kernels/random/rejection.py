@@ -60,10 +60,8 @@ class RandomPoissonKernel:
         """Return a tensor of `shape` and then that of `rate`."""
         del ctx
         sizes, count = _philox.output_shape(shape)
-        if not count:
+        if not count or not rate.size:
             return np.zeros((*sizes, *rate.shape), self._dtype)
-        if not rate.size:
-            raise InvalidArgumentError("Input rate should have non-zero element count, got: 0")
         generator = self._source.reserve_outputs(count * rate.size)
         drawn = poisson(generator, rate.reshape(-1), count)
         return drawn.reshape((*sizes, *rate.shape)).astype(self._dtype)

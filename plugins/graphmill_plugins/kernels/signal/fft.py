@@ -5,7 +5,7 @@ Semantics: tensorflow/core/kernels/fft_ops.cc. Without a factor forwards, with 1
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,13 +73,28 @@ def _cropped(x: Value, needed: tuple[int, ...]) -> Value:
     return x[(..., *(slice(0, length) for length in needed))]
 
 
+def _check_types(given: np.dtype[Any], natural: np.dtype[Any], asked: np.dtype[Any]) -> None:
+    """Check that the output has the precision of the input.
+
+    Raises:
+        InvalidArgumentError: it has not.
+    """
+    if natural != asked:
+        raise InvalidArgumentError(
+            f"Wrong types for a real transform: {given.name} gives {natural.name}, not {asked.name}"
+        )
+
+
 def _real(rank: int) -> Callable[..., Value]:
     axes = tuple(range(-rank, 0))
 
-    def transform(xp: ArrayNamespace, x: Value, fft_length: Value) -> Value:
+    def transform(
+        xp: ArrayNamespace, x: Value, fft_length: Value, Tcomplex: np.dtype[Any]
+    ) -> Value:
         _check_rank(x, rank)
         lengths = _lengths(fft_length, rank)
         dtype = np.dtype(np.complex64 if x.dtype.itemsize <= 4 else np.complex128)
+        _check_types(x.dtype, dtype, Tcomplex)
         shape = (*x.shape[:-rank], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0)
         if not x.size or 0 in shape:
             return xp.zeros(shape, dtype)
@@ -91,10 +106,11 @@ def _real(rank: int) -> Callable[..., Value]:
 def _inverse_real(rank: int) -> Callable[..., Value]:
     axes = tuple(range(-rank, 0))
 
-    def transform(xp: ArrayNamespace, x: Value, fft_length: Value) -> Value:
+    def transform(xp: ArrayNamespace, x: Value, fft_length: Value, Treal: np.dtype[Any]) -> Value:
         _check_rank(x, rank)
         lengths = _lengths(fft_length, rank)
         dtype = np.dtype(np.float32 if x.dtype == np.complex64 else np.float64)
+        _check_types(x.dtype, dtype, Treal)
         shape = (*x.shape[:-rank], *lengths)
         if not x.size or 0 in shape:
             return xp.zeros(shape, dtype)

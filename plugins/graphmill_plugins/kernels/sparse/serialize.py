@@ -89,12 +89,14 @@ def _rows(indices: Value, values: Value, shape: Value) -> list[Parts]:
         raise InvalidArgumentError(
             f"Rank of input SparseTensor should be > 1, but saw rank: {len(sizes)}"
         )
-    numbers = indices[:, 0]
-    if ((numbers < 0) | (numbers >= sizes[0])).any():
+    outside = ((indices < 0) | (indices >= shape)).any(axis=1)
+    if outside.any():
+        at = int(np.argmax(outside))
         raise InvalidArgumentError(
-            f"Received unexpected row index: expected values in [0, {sizes[0]}), got "
-            f"{numbers.min()} to {numbers.max()}"
+            f"indices[{at}] = {shape_text(indices[at])} is out of bounds: need 0 <= index < "
+            f"{shape_text(sizes)}"
         )
+    numbers = indices[:, 0]
     if (np.diff(numbers) < 0).any():
         raise InvalidArgumentError("indices are out of order; sort them by SparseReorder")
     bounds = np.searchsorted(numbers, np.arange(sizes[0] + 1)).tolist()

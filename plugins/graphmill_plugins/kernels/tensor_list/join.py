@@ -19,7 +19,7 @@ from graphmill_plugins.kernels._partial_shape import (
     merged,
     shape_of_tensor,
 )
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList
 from graphmill_plugins.kernels.tensor_list.ops import typed_list
 
@@ -107,7 +107,7 @@ def tensor_list_scatter(
     """Make a list that has the rows of a tensor at some indices."""
     dtype = dtypes.as_dtype(element_dtype)
     shape = shape_of_tensor(element_shape)
-    wanted = -1 if num_elements is None else int(num_elements)
+    wanted = -1 if num_elements is None else scalar_int("num_elements", num_elements)
     if wanted < -1:
         raise InvalidArgumentError(f"TensorListScatter expects num_elements >= -1, found: {wanted}")
     positions = _positions(tensor, indices)

@@ -321,7 +321,7 @@ def ftrl(
         linear = linear + shrunk - (after - before) / lr * var
         weight, bound = after / lr + 2 * l2, l1
     solved = (xp.sign(linear) * bound - linear) / weight
-    return xp.where(xp.abs(linear) > bound, solved, solved * 0), new_accum, linear
+    return xp.where(xp.abs(linear) > bound, solved, xp.zeros_like(solved)), new_accum, linear
 
 
 @_rule("AddSign", states="var m")

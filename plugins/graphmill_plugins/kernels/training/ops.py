@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 _GRADIENTS = ("grad", "delta")
+_PENALTIES = ("l1", "l2", "l2_shrinkage")
+_SIGNED = ("ProximalAdagrad", "Ftrl", "FtrlV2")  # whose scalars must have the right sign
+_SPARSE_SIGNED = frozenset(("Ftrl", "FtrlV2"))  # of these the sparse forms alone are checked
 
 
 def rule_name(op: str) -> str:
@@ -40,6 +43,8 @@ class OptimizerKernel:
         self._names = [arg.name for arg in construction.op_def.input_args]
         self._options = {name: construction.attr(name) for name in self._rule.attrs}
         self._is_sparse = "indices" in self._names
+        name = rule_name(construction.op)
+        self._checks_signs = name in _SIGNED and (self._is_sparse or name not in _SPARSE_SIGNED)
         self._has_output = bool(construction.op_def.output_args)
 
     def __call__(self, ctx: OpKernelContext, *inputs: Any) -> Any:
@@ -48,6 +53,8 @@ class OptimizerKernel:
         variables = {name: self._variable(given.pop(name)) for name in self._rule.states}
         gradient = given.pop(next(name for name in _GRADIENTS if name in given))
         self._check_scalars(given)
+        if self._checks_signs:
+            self._check_signs(given)
         with ExitStack() as locks:
             # A fixed order, so that two ops over the same variables cannot wait for each other.
             for variable in sorted(variables.values(), key=id):
@@ -77,6 +84,21 @@ class OptimizerKernel:
                 raise errors.InvalidArgumentError(
                     f"{name} is not a scalar: {shape_text(np.shape(value))}"
                 )
+
+    def _check_signs(self, given: dict[str, Value]) -> None:
+        lr, may_be_zero = given["lr"], self._options.get("multiply_linear_by_lr", False)
+        if not (lr > 0 or (may_be_zero and lr == 0)):
+            raise errors.InvalidArgumentError(f"lr is not a positive scalar: {lr}")
+        for name in _PENALTIES:
+            if name in given and not given[name] >= 0:
+                raise errors.InvalidArgumentError(
+                    f"{name}, a strength of regularization, is not a non-negative scalar: "
+                    f"{given[name]}"
+                )
+        if "lr_power" in given and not given["lr_power"] <= 0:
+            raise errors.InvalidArgumentError(
+                f"lr_power is not a non-positive scalar: {given['lr_power']}"
+            )
 
     @staticmethod
     def _check_slots(held: dict[str, Value]) -> None:

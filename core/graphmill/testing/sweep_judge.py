@@ -1,0 +1,84 @@
+"""Judge the answers to instances that `graphmill.testing.sweep` drew."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphmill.testing.answer_process import CRASHED, HANGS, NO_CASE, NOT_APPLICABLE
+from graphmill.testing.case import parse_cases
+from graphmill.testing.compare import difference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.testing.answers import Answer
+
+# What TensorFlow says where it has no kernel for the types or options; ours may have one.
+_NO_KERNEL = (
+    *("No OpKernel was registered", "Could not find device", "Cannot assign a device"),
+    *("Signature mismatch", "Invalid output dtype", "does not yet support", "only support"),
+)
+# Classes between which TensorFlow itself is not consistent; any of them refuses the instance.
+_REFUSALS = frozenset(("InvalidArgument", "Unimplemented", "Internal", "ResourceExhausted"))
+# Values drawn at random meet places where a formula loses digits; cases are chosen to avoid them.
+_SLACK = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A difference that stays as it is: a pattern of `<op> <difference>`, and why."""
+
+    pattern: str
+    why: str
+    ops: str = ""
+
+    def covers(self, op: str, difference: str) -> bool:
+        """Whether this difference of an op is meant; of no other than `ops`, if there are any."""
+        if self.ops and op not in self.ops.split():
+            return False
+        return re.search(self.pattern, f"{op} {difference}", re.DOTALL) is not None
+
+
+@functools.cache
+def accepted() -> tuple[Accepted, ...]:
+    """Read what is left as it is."""
+    text = Path(__file__).with_name("sweep_accepted.toml").read_text("utf-8")
+    return tuple(Accepted(**row) for row in tomllib.loads(text)["accepted"])
+
+
+def judge(text: str, wanted: Answer, ask: Callable[[str], Answer], backend: str) -> tuple[str, str]:
+    """Say what came of an instance: an outcome, and for "differ" how.
+
+    Args:
+        text: the instance, as a case file.
+        wanted: TensorFlow's answer.
+        ask: gives ours; not called where TensorFlow has no say.
+        backend: whose answer that is: "numpy", "session" or "jax".
+    """
+    if wanted.error == NO_CASE:
+        return "no case", ""
+    if wanted.error in (CRASHED, HANGS):
+        return "end TensorFlow", ""
+    if wanted.error == "DeadlineExceeded":
+        return "wait", ""
+    if any(words in wanted.message for words in _NO_KERNEL):
+        return "without a kernel of TensorFlow's", ""
+    if backend == "jax" and wanted.error:
+        return "not applicable", ""
+    got = ask(text)
+    if got.error == NOT_APPLICABLE:
+        return "not applicable", ""
+    (case,) = parse_cases(text, "sweep")
+    told = difference(case, wanted, got, backend, slack=_SLACK)
+    if told and {wanted.error, got.error} <= _REFUSALS:
+        return "refuse with another class", ""
+    if told and any(entry.covers(case.op, told) for entry in accepted()):
+        return "differ for a known reason", ""
+    if told:
+        return "differ", told
+    return ("agree on an error" if wanted.error else "agree"), ""

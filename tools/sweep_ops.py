@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Draw op instances that no case has, ask TensorFlow and graphmill, and print where they differ.
+
+    python tools/sweep_ops.py --tensorflow PYTHON [--op MatMul] [--family math] [--count 20]
+        [--seed 0] [--backends session,jax] [--out differences.jsonl]
+
+PYTHON is the interpreter of an environment with `tensorflow-cpu` (default: this one). Each system
+answers in a process of its own, so that one that crashes or hangs is told and started again. What
+is printed can be pasted into a case file. How instances are drawn: `graphmill.testing.sweep`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import _checkout  # noqa: F401 - puts the checkout on the path
+
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.testing.answer_process import HANGS, AnswerProcess
+from graphmill.testing.case import Case, load_cases
+from graphmill.testing.sweep import Sweep, is_swept
+from graphmill.testing.sweep_judge import judge
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--op", action="append", help="op (default: all that have cases)")
+    parser.add_argument("--family", action="append", help="family of ops (default: all)")
+    parser.add_argument("--count", type=int, default=20, help="instances of each op")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--backends", default="session", help="session, numpy, jax")
+    parser.add_argument("--tensorflow", default=sys.executable, metavar="PYTHON")
+    parser.add_argument("--out", help="file for the differences, one JSON object a line")
+    options = parser.parse_args()
+    seeds = by_op(options.family)
+    counts: Counter[str] = Counter()
+    start = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        theirs = stack.enter_context(AnswerProcess("tensorflow", python=options.tensorflow))
+        ours = {
+            name: stack.enter_context(AnswerProcess(name)) for name in options.backends.split(",")
+        }
+        out = stack.enter_context(Path(options.out).open("w")) if options.out else None
+        ops = options.op or sorted(seeds)
+        for op in ops:
+            for found in sweep(op, seeds[op], options, theirs, ours, counts):
+                print(f"\n{found['text']}\n# {found['backend']}: {found['difference']}", flush=True)
+                if out:
+                    print(json.dumps(found), file=out, flush=True)
+    took = time.perf_counter() - start
+    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    print(f"\n{len(ops)} ops: {told}; {took:.0f} s")
+    return int(counts["differ"] > 0)
+
+
+def by_op(families: list[str] | None) -> dict[str, list[Case]]:
+    ops = OpRegistry()
+    found: dict[str, list[Case]] = defaultdict(list)
+    for case in load_cases(families=families):
+        if is_swept(ops.get(case.op)):
+            found[case.op].append(case)
+    return found
+
+
+def sweep(op, seeds, options, theirs, ours, counts):
+    """Yield the differences of one op."""
+    hung = 0
+    for text in Sweep(OpRegistry().get(op), seeds, options.seed).texts(options.count):
+        wanted = theirs.ask(text)
+        hung += wanted.error in (HANGS, "DeadlineExceeded")
+        if hung > 2:  # an op that waits for others: most changes make it wait for ever
+            return
+        for backend, process in ours.items():
+            outcome, difference = judge(text, wanted, process.ask, backend)
+            counts[outcome] += 1
+            if outcome == "differ":
+                yield {
+                    "op": op,
+                    "backend": backend,
+                    "text": text,
+                    "difference": difference,
+                    "tensorflow": brief(wanted.message),
+                }
+
+
+def brief(message: str) -> str:
+    """Leave out where in Python the node was made."""
+    told = message.partition("\nNode: ")[2].partition("\n\t [[")[0].strip() or message
+    return told.partition("\nRegistered devices")[0][:300]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
