@@ -210,6 +210,24 @@ class Registry(Generic[T]):
                 else:
                     del self._entries[key]
 
+    def preferring(self, key: str) -> Registry[T]:
+        """Return a registry of the same things, in which the winner for `key` ranks above all.
+
+        Raises:
+            NotFoundError: nobody registered it.
+        """
+        winner = self._winner(key)
+        made: Registry[T] = Registry(
+            self.kind, hook=self.hook, prepare=self._prepare, failures=self._failures
+        )
+        with self._lock:
+            made._entries = {name: list(ranked) for name, ranked in self._entries.items()}
+            highest = max(entry.priority for ranked in self._entries.values() for entry in ranked)
+        first = _Entry(winner.value, winner.owner, highest + 1, winner.replace)
+        first.is_ready, first.reference = winner.is_ready, winner.reference
+        made._entries[key].insert(0, first)
+        return made
+
     def __contains__(self, key: object) -> bool:
         with self._lock:
             return key in self._entries

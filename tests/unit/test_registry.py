@@ -250,3 +250,21 @@ def test_repr_lists_names() -> None:
     assert repr(devices) == "<Registry of devices: empty>"
     devices.add("NPU", Base, owner=NPU)
     assert repr(devices) == "<Registry of devices: NPU>"
+
+
+def test_one_can_be_preferred_without_changing_the_others() -> None:
+    registry: Registry[Any] = Registry("device")
+    registry.add("CPU", object(), owner=NPU, priority=70)
+    registry.add("NPU", "sys:path", owner=TPU)
+    other = registry.preferring("NPU")
+    assert (other.priority("NPU"), other.priority("CPU")) == (71, 70)
+    assert other.get("NPU") is sys.path
+    assert other.provenance("NPU") == TPU
+    assert other.reference("NPU") == "sys:path"
+    assert registry.priority("NPU") == 0
+
+
+def test_what_is_not_there_cannot_be_preferred() -> None:
+    registry: Registry[Any] = Registry("device")
+    with pytest.raises(errors.NotFoundError, match="no device 'NPU'"):
+        registry.preferring("NPU")

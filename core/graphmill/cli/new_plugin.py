@@ -26,6 +26,6 @@ def new_plugin(settings: Settings, *, kind: str, name: str, folder: str) -> None
     project = str(Path(folder) / f"graphmill-{name}")
     emit(
         {"project": project, "files": files},
-        [*files, "", "next:", f"  pip install -e {project}[test]", f"  pytest {project}"],
+        ["\n".join(files), f"next:\n  pip install -e '{project}[test]'\n  pytest {project}"],
         as_json=settings.as_json,
     )

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 @click.option("--top", type=click.IntRange(min=1), help="Show the N largest of each output.")
 @click.option("--labels", help="A file with a name for each index, a line each, for --top.")
 @click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, as x:0.")
+@click.option("--device", help="Prefer devices of this type, as NPU, for what they can do.")
+@click.option("--executor", help="The executor_type of the session, as INLINE.")
 @tags_option
 @signature_option
 @click.option("--resize", is_flag=True, help="Scale pictures to the size of the input.")
@@ -57,6 +59,8 @@ def run(
     fetches: tuple[str, ...],
     tags: str | None,
     signature: str | None,
+    device: str | None,
+    executor: str | None,
     top: int | None,
     labels: str | None,
     resize: bool,
@@ -69,9 +73,10 @@ def run(
     NAME is an input of its signature; in a GraphDef, a tensor. FILE is a .npy, .npz (also
     FILE[KEY]), .json, .txt, .png or .jpg; VALUE a literal such as 0.5 or [[1, 2]].
 
-    For example: graphmill run MODEL image=@seven.png --top 3
+    For example: graphmill run MODEL image=@seven.png --top 3 --device NPU
     """
     from graphmill.cli.answers import answer_blocks, read_labels, top_entries
+    from graphmill.cli.place import place_of
     from graphmill.cli.runnable import load_runnable
 
     model, short = take_model(arguments, folder)
@@ -83,8 +88,9 @@ def run(
     ])  # fmt: skip
     names = read_labels(labels) if labels is not None else None
     with stage(f"loading {model}"):
+        host, config = place_of(settings.the_host(), device, executor)
         runnable = load_runnable(
-            model, settings.the_host(), tags=tags, signature=signature, fetches=fetches
+            model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )
     targets = _targets(runnable.outputs, outdir, overwrite=overwrite)
     values = _values(runnable, given, resize=resize)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from graphmill.cli.contents import Port
     from graphmill.graph.model_file import ModelFile
     from graphmill.plugin.host import Host
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.proto.graph_pb2 import GraphDef
     from graphmill.proto.saver_pb2 import SaverDef
     from graphmill.session.session import Session
@@ -98,13 +99,20 @@ class Runnable:
 
 
 def load_runnable(
-    model: str, host: Host, *, tags: str | None, signature: str | None, fetches: Sequence[str]
+    model: str,
+    host: Host,
+    *,
+    tags: str | None,
+    signature: str | None,
+    fetches: Sequence[str],
+    config: ConfigProto | None = None,
 ) -> Runnable:
     """Load a model and return it ready to run.
 
     Args:
         model: the path of a SavedModel, GraphDef or MetaGraph.
         host: the host to run it on.
+        config: the configuration of its session.
         tags: the tags of a SavedModel's MetaGraph, commas between.
         signature: the signature's key; None for the usual one.
         fetches: tensors to fetch instead of a signature's outputs.
@@ -118,19 +126,25 @@ def load_runnable(
     opened = open_model(model)
     if opened.kind is Kind.SAVED_MODEL:
         opened.close()
-        return _saved_model(model, host, tags=tags, key=signature, fetches=fetches)
+        return _saved_model(model, host, config, tags=tags, key=signature, fetches=fetches)
     if tags is not None:
         raise InvalidArgumentError(f"{model} is a {opened.kind.value}, which has no tags to choose")
-    return _graph(opened, model, host, key=signature, fetches=fetches)
+    return _graph(opened, model, host, config, key=signature, fetches=fetches)
 
 
 def _saved_model(
-    model: str, host: Host, *, tags: str | None, key: str | None, fetches: Sequence[str]
+    model: str,
+    host: Host,
+    config: ConfigProto | None,
+    *,
+    tags: str | None,
+    key: str | None,
+    fetches: Sequence[str],
 ) -> Runnable:
     from graphmill import saved_model
 
     tag_set = None if tags is None else [tag for tag in tags.split(",") if tag]
-    loaded = saved_model.load(model, tags=tag_set)
+    loaded = saved_model.load(model, tags=tag_set, config=config, host=host)
     signatures = signatures_of(loaded.meta_graph.signature_def)
     graph_def = loaded.meta_graph.graph_def
     if fetches:
@@ -145,7 +159,13 @@ def _saved_model(
 
 
 def _graph(
-    opened: ModelFile, model: str, host: Host, *, key: str | None, fetches: Sequence[str]
+    opened: ModelFile,
+    model: str,
+    host: Host,
+    config: ConfigProto | None,
+    *,
+    key: str | None,
+    fetches: Sequence[str],
 ) -> Runnable:
     """Return a GraphDef or MetaGraphDef ready to run; a MetaGraph's checkpoint is restored."""
     from graphmill.graph.model_format import Kind
@@ -160,7 +180,7 @@ def _graph(
     else:
         contents = contents_of_graph(graph, host.ops)
         inputs, outputs = list(contents.inputs), list(contents.outputs)
-    session = Session(graph=model, host=host)
+    session = Session(graph=model, config=config, host=host)
     if meta_graph is not None:
         _restore(session, model, meta_graph.meta_graph_def.saver_def)
     return Runnable(

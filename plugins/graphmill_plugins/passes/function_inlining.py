@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.graph.algorithms import MERGE_OPS
 from graphmill.graph.function_body import instantiate_function
+from graphmill.lowering.place import PlacementOptions, place
 from graphmill_plugins.passes.options import is_enabled
 
 if TYPE_CHECKING:
@@ -29,8 +31,15 @@ def inline_functions(graph: Graph, options: PassOptions) -> None:
     """Inline calls, and the calls in their bodies; a recursive function stays called."""
     if not is_enabled("function_inlining", options.config) or _has_control_flow(graph):
         return
+    if _inline_all(graph, options) and len(options.devices) > 1:
+        _place_inlined(graph, options)
+
+
+def _inline_all(graph: Graph, options: PassOptions) -> bool:
+    """Inline all calls that can be; return whether there was one."""
     # For each call the functions that it came out of, so that recursion is seen.
     pending: list[tuple[Node, tuple[str, ...]]] = [(n, ()) for n in graph.nodes if _is_call(n)]
+    has_inlined = False
     while pending:
         call, chain = pending.pop()
         name, attrs = _callee(call)
@@ -44,6 +53,22 @@ def inline_functions(graph: Graph, options: PassOptions) -> None:
             continue
         inlined = _Inliner(graph, call, body, options).inline()
         pending.extend((node, (*chain, name)) for node in inlined if _is_call(node))
+        has_inlined = True
+    return has_inlined
+
+
+def _place_inlined(graph: Graph, options: PassOptions) -> None:
+    """Place the nodes of bodies; all others are placed and stay where they are."""
+    config = options.config
+    place(
+        graph,
+        PlacementOptions(
+            options.devices,
+            options.host.kernels,
+            allow_soft_placement=config.allow_soft_placement,
+            log=config.log_device_placement,
+        ),
+    )
 
 
 def _is_call(node: Node) -> bool:
@@ -69,6 +94,8 @@ class _Inliner:
         self.call = call
         self.body = body
         self.ops = options.host.ops
+        self.kernels = options.host.kernels
+        self.devices = options.devices
         self.copies: dict[Node, Node] = {}
         self.args: list[tuple[Node, int]] = call.inputs
         self.before: Node | None = None
@@ -90,10 +117,26 @@ class _Inliner:
 
     def _copy(self, node: Node) -> Node:
         copy = self.graph.add_unconnected(
-            self._free_name(node.name), node.op_def, node.attrs, node.device or self.call.device
+            self._free_name(node.name), node.op_def, node.attrs, self._request(node)
         )
-        copy.assigned_device = self.call.assigned_device
+        if len(self.devices) == 1:
+            copy.assigned_device = self.call.assigned_device
         return copy
+
+    def _request(self, node: Node) -> str:
+        """Return where a node of the body asks to be: with its call, if it does not say.
+
+        What has no kernel there, or works on a resource that may be elsewhere, is left to
+        placement; so it is where the function is called and not inlined.
+        """
+        if node.device or any(t.base_dtype is dtypes.resource for t in node.input_types):
+            return node.device
+        name = self.call.assigned_device
+        device = next((d for d in self.devices if d.name == name), None)
+        if device is None or _is_call(node):
+            return name
+        kernel = self.kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
+        return "" if kernel is None else name
 
     def _connect(self, node: Node) -> None:
         copy = self.copies[node]
