@@ -11,12 +11,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from graphmill.explain.compilation import (
     ClusterRecord,
     Compilation,
     CompileRecord,
     SignatureRecord,
 )
+
+if TYPE_CHECKING:
+    from graphmill.explain.step import NodeRecord, StepRecord, explain, explain_all
 
 __all__ = [
     "ClusterRecord",

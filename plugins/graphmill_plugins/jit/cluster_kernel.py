@@ -248,7 +248,10 @@ class ClusterKernel:
                 record.reason = str(error)
                 took = perf_counter() - began
                 record.compiles.append(CompileRecord(took, "refused", cause, record.reason))
-                if not isinstance(error, compiler.NeedsKnown) or not self._learn(error):
+                is_learnt = isinstance(error, compiler.NeedsKnown) and self._learn(
+                    cast("NeedsKnown", error)
+                )
+                if not is_learnt:
                     return None
                 cause = f"again, with more inputs known: {record.reason}"
             else:
