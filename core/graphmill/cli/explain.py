@@ -84,7 +84,7 @@ def explain(
     shown = _shown(record.nodes, nodes)
     blocks: list[Block] = []
     if nodes:
-        blocks.extend(line for node in shown for line in _whole(node))
+        blocks.extend("\n".join(_whole(node)) for node in shown)
     elif not jit:
         blocks.extend((_table(shown), *_summary(shown)))
     data: dict[str, Any] = {"model": model, "nodes": [node.as_dict() for node in shown]}
@@ -137,7 +137,7 @@ def _whole(record: NodeRecord) -> list[str]:
     lines = [
         f"{record.node} ({record.op})",
         f"  device   {record.device}: {record.placement}",
-        f"  kernel   {record.kernel or 'none is needed'}",
+        f"  kernel   {record.kernel or 'none'}: {record.kernel_reason}",
         f"  plugin   {record.plugin or '-'}",
         f"  backend  {record.backend or '-'}",
         f"  tier     {record.tier}: {record.tier_reason}",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphmill.explain.compilation import Compilation
     from graphmill.graph.node import Node
     from graphmill.lowering.partitions import PerPartition
+    from graphmill.runtime.kernel_registry import KernelChoice
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys, Signature
     from graphmill.session.session import Session
@@ -32,6 +33,7 @@ class NodeRecord:
         plugin: who supplied the kernel.
         backend: the array library that it computes with.
         rejected: the kernels that were passed over, each with the reason.
+        kernel_reason: why that kernel, or why none.
         tier: how it runs now: "interpreted" (the executor calls its kernel), "straight-line" or
             "compiled" (as a part of a cluster).
         tier_reason: why so.
@@ -49,6 +51,7 @@ class NodeRecord:
     tier: str = INTERPRETED
     tier_reason: str = ""
     cluster: str = ""
+    kernel_reason: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
@@ -170,7 +173,7 @@ def _record(
     reason = reasons.get(node.name)
     if reason is None:
         reason = "added by graphmill" if reasons else "the session has one device"
-    choice = None
+    choice: KernelChoice | None = None
     if node.op not in BOUNDARY_OPS and node.op not in item.graph.library:
         device = item.device
         choice = kernels.find(node.op_def, node.attrs, device.device_type, device.backends)
@@ -187,4 +190,20 @@ def _record(
         tier=tier,
         tier_reason=why,
         cluster=cluster,
+        kernel_reason=_kernel_reason(node, choice),
     )
+
+
+def _kernel_reason(node: Node, choice: KernelChoice | None) -> str:
+    if choice is None:
+        if node.op in BOUNDARY_OPS:
+            return "the executor itself stands for it"
+        return "it calls a function, whose nodes have kernels"
+    if not choice.rejected:
+        return "it fits, and there is no other"
+    lower = sum(reason == "ranks lower" for _, reason in choice.rejected)
+    others = len(choice.rejected) - lower
+    told = [f"{lower} rank lower"] if lower else []
+    if others:
+        told.append(f"{others} do not fit" if others > 1 else "1 does not fit")
+    return f"it fits and ranks first; of the others {', '.join(told)}"

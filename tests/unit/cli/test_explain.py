@@ -20,6 +20,7 @@ def test_each_node_is_told(graphmill_cli, digits) -> None:
     assert nodes
     kernels = [node for node in nodes if node["kernel"]]
     assert all(node["plugin"].startswith("plugin 'kernels'") for node in kernels)
+    assert all(node["kernel_reason"] and node["tier_reason"] for node in nodes)
     assert all(node["device"].endswith("CPU:0") and node["placement"] for node in nodes)
 
 
@@ -57,6 +58,7 @@ def test_all_of_a_node_is_told(graphmill_cli, digits) -> None:
     outcome = graphmill_cli("explain", str(digits / "digits_frozen.pb"), "--node", "probabilities")
     assert outcome.code == 0, outcome.err
     assert "probabilities (Softmax)" in outcome.out
+    assert "softmax: it fits" in outcome.out
     assert "  tier     interpreted: the graph is built again for compilation after 3" in outcome.out
 
 
