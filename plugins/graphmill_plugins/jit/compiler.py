@@ -12,8 +12,7 @@ from graphmill.errors import OpError
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import cpu_devices, jax_module
 from graphmill_plugins.jit.compiler_options import compiler_options_for
-from graphmill_plugins.jit.control_flow import is_known
-from graphmill_plugins.jit.elements import GUARD
+from graphmill_plugins.jit.elements import GUARD, is_known
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.hoist import hoist
 from graphmill_plugins.jit.program_cache import Program, ProgramCache, compile_program

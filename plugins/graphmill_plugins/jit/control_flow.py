@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.elements import Elements, is_gradient_of_known
+from graphmill_plugins.jit.elements import Elements, is_gradient_of_known, is_known
 from graphmill_plugins.jit.errors import NotTraceable
 
 if TYPE_CHECKING:
@@ -42,11 +42,6 @@ def is_moving(value: Any) -> bool:
     if isinstance(value, (np.ndarray, np.generic)):
         return not value.dtype.hasobject
     return isinstance(value, (Elements, jax_module().Array))
-
-
-def is_known(value: Any) -> bool:
-    """Return whether a value is known while tracing."""
-    return isinstance(value, (np.ndarray, np.generic))
 
 
 def trace_cond(

@@ -33,6 +33,7 @@ class Elements:
         size: for how many there is room; -1 where that is not known.
         may_grow: whether elements are added at the end.
         is_bounded: whether `size` is a bound that whoever made it gave.
+        declared: the shape that elements must have, -1 for any size; None for any shape.
     """
 
     dtype: np.dtype[Any]
@@ -41,6 +42,7 @@ class Elements:
     size: int
     may_grow: bool = False
     is_bounded: bool = False
+    declared: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """Tell JAX of the class, once."""
@@ -78,6 +80,7 @@ class Elements:
 
     def with_element(self, index: Any, value: Any, *, add: bool = False) -> Elements:
         """Return the elements with one set, or added to."""
+        self.check(value.dtype, np.shape(value))
         elements = self if self.data is not None else self.filled(np.shape(value))
         self.check_shape(elements, np.shape(value))
         lax = jax_module().lax
@@ -110,6 +113,9 @@ class Elements:
     def with_rows(self, indices: Any, rows: Any, *, add: bool = False) -> Elements:
         """Return the elements with some set to the rows of an array, or with these added."""
         numpy = jax_module().numpy
+        self.check(rows.dtype, rows.shape[1:])
+        if rows.shape[:1] != np.shape(indices):
+            raise NotTraceable(f"{np.shape(indices)} indices do not fit rows {rows.shape}")
         rows = numpy.asarray(rows, self.dtype)
         elements = self if self.data is not None else self.filled(rows.shape[1:])
         self.check_shape(elements, rows.shape[1:])
@@ -133,11 +139,34 @@ class Elements:
     def _longer(self, value: Any) -> Elements:
         """Return the elements with room for one more, outside of loops."""
         numpy = jax_module().numpy
+        self.check(value.dtype, np.shape(value))
         row = numpy.asarray(value, self.dtype)[None]
         if self.data is not None:
             self.check_shape(self, row.shape[1:])
             row = numpy.concatenate([self.data[: int(self.length)], row])
         return replace(self, data=row, length=self.length + np.int32(1))
+
+    def check(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        """Check that something can be an element; of what cannot be the interpreter tells.
+
+        Raises:
+            NotTraceable: it is of another type, or not of the declared shape.
+        """
+        if dtype != self.dtype:
+            raise NotTraceable(f"an element is of {dtype}, not of {self.dtype}")
+        if not _fit(shape, self.declared):
+            raise NotTraceable(f"an element of shape {shape} is none of {self.declared}")
+
+    def check_declared(self, shape: tuple[int, ...] | None) -> None:
+        """Check that a shape that elements are to have, -1 for any size, can be theirs.
+
+        Raises:
+            NotTraceable: it does not.
+        """
+        if not _fit(shape, self.declared) or (
+            self.data is not None and not _fit(shape, tuple(self.data.shape[1:]))
+        ):
+            raise NotTraceable(f"elements cannot have the shape {shape}")
 
     @staticmethod
     def check_shape(elements: Elements, shape: tuple[int, ...]) -> None:
@@ -150,6 +179,28 @@ class Elements:
             raise NotTraceable(
                 f"elements have shapes {tuple(elements.data.shape[1:])} and {tuple(shape)}"
             )
+
+
+def _fit(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
+    """Return whether two shapes, of which not all may be known, can be the same."""
+    if one is None or other is None:
+        return True
+    return len(one) == len(other) and all(
+        a == b or -1 in (a, b) for a, b in zip(one, other, strict=True)
+    )
+
+
+def known_shape(value: Any) -> tuple[int, ...] | None:
+    """Return the shape that a tensor says, -1 for any size; None if it says nothing, or later.
+
+    Raises:
+        NotTraceable: what it says is no shape.
+    """
+    if not is_known(value):
+        return None
+    if value.ndim > 1 or (not value.ndim and value != -1) or np.any(value < -1):
+        raise NotTraceable(f"{value.tolist()} is no shape of elements")
+    return tuple(map(int, value.tolist())) if value.ndim else None
 
 
 def is_gradient_of_known(key: Hashable, state: Mapping[Hashable, Any]) -> bool:
@@ -171,9 +222,14 @@ def _is_all(indices: Any, size: int) -> bool:
     return is_known and indices.size == size and bool((indices == np.arange(size)).all())
 
 
+def is_known(value: Any) -> bool:
+    """Return whether a value is known while tracing."""
+    return isinstance(value, (np.ndarray, np.generic))
+
+
 def is_outside(index: Any, size: int) -> bool:
     """Return whether an index, or one of several, is known to be out of range."""
-    if not isinstance(index, (np.ndarray, np.generic)):
+    if not is_known(index):
         return False
     known: Any = index
     return not bool(np.all((known >= 0) & (known < size)))
@@ -185,8 +241,10 @@ def known_int(value: Any, what: str) -> int:
     Raises:
         NotTraceable: it is not.
     """
-    if not isinstance(value, (np.ndarray, np.generic)):
+    if not is_known(value):
         raise NotTraceable(f"{what} is computed in the same program")
+    if value.ndim:
+        raise NotTraceable(f"{what} is no scalar")
     return int(value)
 
 
@@ -198,6 +256,7 @@ def _register() -> None:
             value.size,
             value.may_grow,
             value.is_bounded,
+            value.declared,
         )
 
     def unflatten(fixed: Any, leaves: tuple[Any, Any]) -> Elements:

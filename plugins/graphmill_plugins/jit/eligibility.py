@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
-from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS, HANDLED
+from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS, HANDLE_TYPES, HANDLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,6 @@ SOURCES: Final = frozenset({"Const", "VariableV2", "Variable", "VarHandleOp"})
 
 _BOUNDARY: Final = frozenset({"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "_Cluster"})
 _UNTRACED_TYPES: Final = frozenset({"string", "int4", "uint4", "int2", "uint2"})
-_HANDLE_TYPES: Final = frozenset({"resource", "variant"})
 
 
 class Eligibility:
@@ -92,7 +91,7 @@ def _bad_type(types: Sequence[DType], op: str) -> str | None:
         name = dtype.base_dtype.name
         if name in _UNTRACED_TYPES or dtype.is_quantized:
             return f"it has tensors of {name}"
-        if name in _HANDLE_TYPES and op not in HANDLED and op not in _HANDLE_OPS:
+        if name in HANDLE_TYPES and op not in HANDLED and op not in _HANDLE_OPS:
             return f"it has tensors of {name}"
     return None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill_plugins.jit.elements import GUARD, Elements, guard
+from graphmill_plugins.jit.elements import GUARD, Elements, guard, is_known, known_int
 from graphmill_plugins.jit.errors import NotTraceable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _make(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
     dtype = np.dtype(attrs["elem_type"].as_numpy_dtype)
     if dtype.hasobject:
         raise NotTraceable("a stack holds strings or handles")
-    size = int(inputs[0]) if isinstance(inputs[0], (np.ndarray, np.generic)) else -1
+    size = -1 if not is_known(inputs[0]) else known_int(inputs[0], "the size of a stack")
     handle = StackHandle(next(_numbers))
     state[handle] = Elements(dtype, None, np.int32(0), size, may_grow=True, is_bounded=size >= 0)
     return (handle,)
@@ -43,7 +43,7 @@ def _make(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
 def _push(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del attrs
     handle, value = inputs
-    elements: Elements = state[handle]
+    elements = _open(state, handle)
     if elements.size >= 0:
         if GUARD not in state:
             raise NotTraceable("a stack may overflow, and nothing would notice")
@@ -55,15 +55,23 @@ def _push(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
 def _pop(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del attrs
     handle = inputs[0]
-    elements: Elements = state[handle]
+    elements = _open(state, handle)
     guard(state, elements.length - np.int32(1), np.iinfo(np.int32).max)
     value, state[handle] = elements.popped()
     return (value,)
 
 
 def _close(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    del state, inputs, attrs
+    del attrs
+    state.pop(inputs[0], None)
     return ()
+
+
+def _open(state: State, handle: StackHandle) -> Elements:
+    found: Elements | None = state.get(handle)
+    if found is None:
+        raise NotTraceable("a stack is used after it was closed")
+    return found
 
 
 TRACED: Final[Mapping[str, TracedOp]] = {

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from graphmill_plugins.jit.elements import Elements, guard, is_outside, known_int
+from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.elements import (
+    GUARD,
+    Elements,
+    guard,
+    is_known,
+    is_outside,
+    known_int,
+)
 from graphmill_plugins.jit.errors import NotTraceable
 
 if TYPE_CHECKING:
@@ -57,8 +65,8 @@ def _make(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
     if dtype.hasobject:
         raise NotTraceable("a tensor array holds strings or handles")
     handle = TensorArrayHandle(next(_numbers), dtype)
-    elements = Elements(dtype, None, None, size)
     shape = attrs["element_shape"]
+    elements = Elements(dtype, None, None, size, declared=None if shape is None else tuple(shape))
     if shape is not None and -1 not in shape and not attrs["dynamic_size"]:
         elements = elements.filled(tuple(shape))
     state[handle] = elements
@@ -95,8 +103,9 @@ def _read(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
 def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     handle, indices, _ = inputs
     elements: Elements = state[handle]
-    _check(state, indices, elements)
+    _check(state, indices, elements, rank=1)
     shape = attrs["element_shape"]
+    elements.check_declared(shape)
     if elements.data is None and elements.size == 0 and shape is not None and -1 not in shape:
         elements = elements.filled(tuple(shape))
     return (elements.picked(indices),)
@@ -106,16 +115,18 @@ def _scatter(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> t
     del attrs
     handle, indices, value, flow = inputs
     elements = _with_room(state[handle], value.shape[0])
-    _check(state, indices, elements)
+    _check(state, indices, elements, rank=1)
+    _check_distinct(state, indices)
     state[handle] = elements.with_rows(indices, value, add=handle.adds)
     return (flow,)
 
 
 def _concat(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    del attrs
     elements: Elements = state[inputs[0]]
     if elements.data is None or elements.data.ndim < 2:
         raise NotTraceable("a tensor array without rows is joined")
+    shape = attrs["element_shape_except0"]
+    elements.check_declared(None if shape is None else (-1, *shape))
     rows = elements.data.shape[1]
     joined = elements.data.reshape((elements.size * rows, *elements.data.shape[2:]))
     return joined, np.full(elements.size, rows, np.int64)
@@ -151,10 +162,22 @@ def _with_room(elements: Elements, size: int) -> Elements:
     return elements
 
 
-def _check(state: State, index: Any, elements: Elements) -> None:
+def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:
+    if np.ndim(index) != rank:
+        raise NotTraceable(f"an index has {np.ndim(index)} dimensions, not {rank}")
     if is_outside(index, elements.size):
         raise NotTraceable("an index of a tensor array is out of range")
     guard(state, index, elements.size)
+
+
+def _check_distinct(state: State, indices: Any) -> None:
+    """Check that no element is written twice at once."""
+    if is_known(indices):
+        if np.unique(indices).size != indices.size:
+            raise NotTraceable("an element of a tensor array is written twice at once")
+    elif GUARD in state:
+        numpy = jax_module().numpy
+        state[GUARD] = state[GUARD] & numpy.all(numpy.diff(numpy.sort(indices)) != 0)
 
 
 TRACED: Final[Mapping[str, TracedOp]] = {

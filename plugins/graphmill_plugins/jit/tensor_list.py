@@ -5,11 +5,19 @@ Semantics: tensorflow/core/kernels/list_kernels.cc. An element that was never se
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill_plugins.jit.elements import Elements, guard, is_outside, known_int
+from graphmill_plugins.jit.elements import (
+    Elements,
+    guard,
+    is_known,
+    is_outside,
+    known_int,
+    known_shape,
+)
 from graphmill_plugins.jit.errors import NotTraceable
 
 if TYPE_CHECKING:
@@ -38,19 +46,27 @@ def _shaped(elements: Elements, shape: Any) -> Elements:
 def _reserve(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state
     size = known_int(inputs[1], "the length of a list")
-    return (_shaped(Elements(_dtype(attrs), None, None, size), inputs[0]),)
+    made = Elements(_dtype(attrs), None, None, size, declared=known_shape(inputs[0]))
+    return (_shaped(made, inputs[0]),)
 
 
 def _empty(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state
-    size = int(inputs[1]) if isinstance(inputs[1], (np.ndarray, np.generic)) else -1
-    return (Elements(_dtype(attrs), None, np.int32(0), size, may_grow=True, is_bounded=size >= 0),)
+    size = -1 if not is_known(inputs[1]) else known_int(inputs[1], "the room in a list")
+    made = Elements(_dtype(attrs), None, np.int32(0), size, may_grow=True, is_bounded=size >= 0)
+    return (replace(made, declared=known_shape(inputs[0])),)
 
 
 def _from_tensor(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state
     value = inputs[0]
-    return (Elements(_dtype(attrs), value, None, value.shape[0]),)
+    if not np.ndim(value):
+        raise NotTraceable("a list is made of a scalar")
+    made = Elements(_dtype(attrs), value, None, value.shape[0])
+    made.check(value.dtype, value.shape[1:])
+    declared = known_shape(inputs[1])
+    made.check_declared(declared)
+    return (replace(made, declared=declared),)
 
 
 def _set_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -65,11 +81,13 @@ def _get_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
     del attrs
     elements, index, shape = inputs
     _check(state, index, elements)
+    elements.check_declared(known_shape(shape))
     return (_shaped(elements, shape).element(index),)
 
 
 def _stack(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state, attrs
+    inputs[0].check_declared(known_shape(inputs[1]))
     elements = _shaped(inputs[0], inputs[1])
     return (elements.picked(np.arange(_count(elements))),)
 
@@ -77,7 +95,8 @@ def _stack(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
 def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del attrs
     elements, indices, shape = inputs
-    _check(state, indices, elements)
+    _check(state, indices, elements, rank=1)
+    elements.check_declared(known_shape(shape))
     return (_shaped(elements, shape).picked(indices),)
 
 
@@ -113,7 +132,9 @@ def _count(elements: Elements) -> int:
     return known_int(elements.length, "the length of a list")
 
 
-def _check(state: State, index: Any, elements: Elements) -> None:
+def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:
+    if np.ndim(index) != rank:
+        raise NotTraceable(f"an index has {np.ndim(index)} dimensions, not {rank}")
     if elements.length is None and is_outside(index, elements.size):
         raise NotTraceable("an index of a list is out of range")
     guard(state, index, elements.size if elements.length is None else elements.length)

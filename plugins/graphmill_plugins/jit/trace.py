@@ -20,15 +20,22 @@ from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.variables import Ref, ResourceHandle, Variable
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.checks import CHECKS, RESULT_CHECKS
-from graphmill_plugins.jit.control_flow import Absent, is_known, is_moving, trace_cond, trace_while
-from graphmill_plugins.jit.elements import GUARD
+from graphmill_plugins.jit.control_flow import Absent, is_moving, trace_cond, trace_while
+from graphmill_plugins.jit.elements import GUARD, is_known
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.loop_shape import pass_through, trip_bound
-from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS, STRUCTURE_OPS, VARIABLE_OPS
+from graphmill_plugins.jit.traced_ops import (
+    FUNCTION_ATTRS,
+    HANDLE_TYPES,
+    STATIC,
+    STRUCTURE_OPS,
+    VARIABLE_OPS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from graphmill.dtypes import DType
     from graphmill.graph.node import Node
     from graphmill.runtime.kernel import KernelDef
     from graphmill_plugins._constants import Marks
@@ -111,8 +118,7 @@ class Tracer:
         if op in _SPECIAL:
             return _SPECIAL[op](self, node, inputs, state)
         if op in STRUCTURE_OPS:
-            outputs: tuple[Any, ...] = STRUCTURE_OPS[op](state, inputs, node.attrs)
-            return outputs
+            return self._structure_op(node, inputs, state)
         if op in VARIABLE_OPS:
             return self._variable_op(node, inputs, state)
         if op in node.graph.library:
@@ -165,10 +171,7 @@ class Tracer:
     @staticmethod
     def _typed(node: Node, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
         for value, expected in zip(outputs, node.output_types, strict=True):
-            if value.dtype != expected.base_dtype.as_numpy_dtype:
-                raise NotTraceable(
-                    f"its kernel gives {as_dtype(value.dtype).name}, not {expected.name}"
-                )
+            _check_type(value, expected)
         return outputs
 
     def _kernel(self, node: Node, backend: str) -> OpKernel:
@@ -190,6 +193,16 @@ class Tracer:
             raise NotTraceable(error.message) from error
 
     # State
+
+    def _structure_op(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        unknown = [i for i in STATIC.get(node.op, ()) if not is_known(inputs[i])]
+        if unknown and node.graph is self._routines.main.body.graph:
+            raise NeedsKnown("its size and shape must be known", node, unknown)
+        outputs: tuple[Any, ...] = STRUCTURE_OPS[node.op](state, inputs, node.attrs)
+        tensors = zip(outputs, node.output_types, strict=True)
+        for value, expected in ((v, t) for v, t in tensors if t.name not in HANDLE_TYPES):
+            _check_type(value, expected)
+        return outputs
 
     def _variable_op(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
         """Call the op's own kernel with variables that hold traced values."""
@@ -298,6 +311,11 @@ _SPECIAL: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {
     "StatelessCase": Tracer.trace_case,
 }
 assert set(FUNCTION_ATTRS) <= set(_SPECIAL)
+
+
+def _check_type(value: Any, expected: DType) -> None:
+    if value.dtype != expected.base_dtype.as_numpy_dtype:
+        raise NotTraceable(f"it gives {as_dtype(value.dtype).name}, not {expected.name}")
 
 
 def _update(state: State, after: State) -> None:

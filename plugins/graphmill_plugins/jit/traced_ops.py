@@ -68,6 +68,16 @@ STRUCTURE_OPS: Final[Mapping[str, TracedOp]] = {
 }
 """Ops on tensor arrays, lists and stacks, with the functions that trace them."""
 
+STATIC: Final[Mapping[str, tuple[int, ...]]] = {
+    "EmptyTensorList": (0, 1),
+    "TensorListFromTensor": (1,),
+    "StackV2": (0,),
+}
+"""Inputs of structures that say how large they are, and are to be known; by op."""
+
+HANDLE_TYPES: Final = frozenset({"resource", "variant"})
+"""Names of the types of what is no array."""
+
 HANDLED: Final = frozenset(
     {*VARIABLE_OPS, *STRUCTURE_OPS, "NoOp", "ControlTrigger", "FakeParam", "Assert"}
 )
