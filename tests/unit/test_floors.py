@@ -35,7 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 
 FORBIDDEN_IN_CORE = ("graphmill_plugins", "jax", "jaxlib", "grpc")
-SHARED_BY_PLUGINS = ("_constants", "_jax")
+SHARED_BY_PLUGINS = ("_constants", "_jax", "_lazy_jax")
 SESSION_DOORS = ("graphmill.session.session", "graphmill.session.options")
 """What `distributed` may import of `session`."""
 

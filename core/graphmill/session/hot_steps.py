@@ -3,8 +3,8 @@
 The executors of the first steps are made as quickly as can be. When a signature has run
 `after_steps` times, its graph is pruned and lowered again in the background, this time with the
 passes of phase `HOT`, and the executors of that graph take over; before the first step if the graph
-has loops, and in a deterministic session, so that all run alike. Steps that are traced, watched or
-partial keep the first executors, in which every node is to be seen.
+has loops of cheap nodes, and in a deterministic session, so that all run alike. Steps that are
+traced, watched or partial keep the first executors, in which every node is to be seen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MODES: Final = ("off", "tiered", "eager")
 _COUNTS: Final = ("jit_after_steps", "jit_min_cluster_size", "jit_cache_bytes")
 _AFTER_STEPS: Final = 3
-_LOOPS: Final = frozenset({"Enter", "RefEnter", "While", "StatelessWhile"})
+_ENTERS: Final = frozenset({"Enter", "RefEnter"})
 _MOST_NODES: Final = 2_000  # of a graph that is built again before its first step
 _NEVER: Final = -1
 
@@ -61,7 +61,8 @@ class HotSteps:
     def prepare(self, executors: ExecutorsAndKeys) -> None:
         """Decide when a new signature is built again; do it now if its first step gains by it.
 
-        A loop may turn so often that one step of it is as many nodes as a thousand of another.
+        A loop of cheap nodes may turn so often that one step is as long as a thousand others, and
+        most of that the executor's.
 
         Raises:
             OpError: a pass or a kernel refused the graph, and the mode is `"eager"`.
@@ -69,7 +70,7 @@ class HotSteps:
         executors.hot_at = self.after_steps
         if self.mode == "eager" and not self.after_steps:
             executors.hot_items = self._build(executors)
-        elif not self.after_steps or (self.after_steps > 0 and _has_loops(executors)):
+        elif not self.after_steps or (self.after_steps > 0 and self._has_cheap_loops(executors)):
             executors.hot_at = _NEVER
             self._replace(executors)
 
@@ -104,13 +105,14 @@ class HotSteps:
         key = (executors.feeds, executors.fetches, executors.targets)
         return self._session.hot_partitions(key)
 
-
-def _has_loops(executors: ExecutorsAndKeys) -> bool:
-    """Return whether the graph has loops, and is small enough to be built twice at once."""
-    graphs = [item.graph for item in executors.items]
-    return sum(map(len, graphs)) <= _MOST_NODES and any(
-        node.op in _LOOPS for graph in graphs for node in graph.nodes
-    )
+    def _has_cheap_loops(self, executors: ExecutorsAndKeys) -> bool:
+        """Return whether there are loops, no node is expensive, and the graph is soon built."""
+        nodes = [node for item in executors.items for node in item.graph.nodes]
+        if len(nodes) > _MOST_NODES or not any(node.op in _ENTERS for node in nodes):
+            return False
+        find = self._session.host.kernels.try_find
+        found = (find(node.op_def, node.attrs, "CPU", ("numpy",)) for node in nodes)
+        return not any(kernel is not None and kernel.definition.expensive for kernel in found)
 
 
 def _mode(config: Any) -> str:

@@ -23,16 +23,18 @@ CLUSTER_PASS = "jit_clusters"
 
 @hookimpl
 def graphmill_register_ops(ops: OpRegistrar) -> None:
-    """Register the op of a cluster."""
-    from graphmill_plugins.jit.cluster_op import CLUSTER
+    """Register the ops of clusters."""
+    from graphmill_plugins.jit.cluster_op import CLUSTER, STRAIGHT_LINE
 
     ops.add(CLUSTER)
+    ops.add(STRAIGHT_LINE)
 
 
 @hookimpl
 def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
-    """Register the kernel of a cluster."""
+    """Register the kernels of clusters."""
     kernels.add_module(f"{__name__}.cluster_kernel", ["_Cluster"])
+    kernels.add_module(f"{__name__}.straight_kernel", ["_StraightLine"])
 
 
 @hookimpl

@@ -12,17 +12,25 @@ if TYPE_CHECKING:
     from graphmill.explain.compilation import ClusterRecord
     from graphmill.graph.function_body import FunctionBody
 
-CLUSTER = OpDef(
-    name="_Cluster",
-    input_args=(ArgDef(name="inputs", type_list_attr="Tin"),),
-    output_args=(ArgDef(name="outputs", type_list_attr="Tout"),),
-    attrs=(
-        AttrDef(name="Tin", type="list(type)", minimum=0),
-        AttrDef(name="Tout", type="list(type)", minimum=0),
-        AttrDef(name="f", type="func"),
-    ),
-    family="jit",
-)
+
+def _op(name: str) -> OpDef:
+    return OpDef(
+        name=name,
+        input_args=(ArgDef(name="inputs", type_list_attr="Tin"),),
+        output_args=(ArgDef(name="outputs", type_list_attr="Tout"),),
+        attrs=(
+            AttrDef(name="Tin", type="list(type)", minimum=0),
+            AttrDef(name="Tout", type="list(type)", minimum=0),
+            AttrDef(name="f", type="func"),
+        ),
+        family="jit",
+    )
+
+
+STRAIGHT_LINE = _op("_StraightLine")
+"""A loop of nodes that no compiler takes, as generated code; `f` as that of `_Cluster`."""
+
+CLUSTER = _op("_Cluster")
 """`f` is a `ClusterAttr`. Its effects are those of its nodes; as an op it has no state, so that its
 kernel belongs to one executor and goes with it."""
 

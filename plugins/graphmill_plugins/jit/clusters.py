@@ -23,7 +23,7 @@ from graphmill.graph.algorithms import topological_order
 from graphmill.graph.frames import analyse_frames
 from graphmill.graph.function_body import FunctionBody
 from graphmill.graph.graph import Graph
-from graphmill_plugins.jit.cluster_op import CLUSTER, ClusterAttr
+from graphmill_plugins.jit.cluster_op import CLUSTER, STRAIGHT_LINE, ClusterAttr
 from graphmill_plugins.jit.constants import free_constants
 from graphmill_plugins.jit.eligibility import SOURCES, Eligibility
 from graphmill_plugins.jit.functionalize.liveness import (
@@ -32,6 +32,7 @@ from graphmill_plugins.jit.functionalize.liveness import (
     SWITCH_OPS,
 )
 from graphmill_plugins.jit.functionalize.policy import nodes_that_wait
+from graphmill_plugins.jit.straight_loops import straight_loops
 from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.node import Edge, Node
     from graphmill.lowering.passes import PassOptions
+    from graphmill.ops.op_def import OpDef
     from graphmill.ops.op_registry import OpRegistry
 
 _MIN_SIZE: Final = 2
@@ -61,6 +63,10 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
             else:
                 reason = _Contraction(graph, members, options).contract()
             outside.update(dict.fromkeys(members, reason) if reason else {})
+        for loop in straight_loops(graph, options.host, nodes_in_loops(graph)):
+            reason = _Contraction(graph, [loop], options, STRAIGHT_LINE).contract()
+            if not reason:
+                outside.pop(loop, None)
     else:
         outside = dict.fromkeys(graph.nodes, "its device keeps tensors in memory of its own")
     compilation_of(graph).outside.extend(
@@ -180,8 +186,11 @@ def _is_host_memory(graph: Graph, options: PassOptions) -> bool:
 class _Contraction:
     """Puts one `_Cluster` node in the place of a cluster's nodes."""
 
-    def __init__(self, graph: Graph, members: list[Node], options: PassOptions) -> None:
+    def __init__(
+        self, graph: Graph, members: list[Node], options: PassOptions, op_def: OpDef = CLUSTER
+    ) -> None:
         self.graph = graph
+        self.op_def = op_def
         self.members = members
         self.ops: OpRegistry = options.host.ops
         self.options = options.config.graphmill
@@ -306,7 +315,7 @@ class _Contraction:
         }
         node = graph.add_node(
             record.name,
-            CLUSTER,
+            self.op_def,
             list(self.inputs),
             list(before),
             {"Tin": body.arg_types, "Tout": body.ret_types, "f": attr},

@@ -2,7 +2,8 @@
 
 One line a node, one local variable a tensor, dropped after its last use; functions are Python
 functions, loops are `while`. What the executor does for each node (counting, queues, entries) is
-gone; the kernels are the same, so the results are.
+gone; the kernels are the same, so the results are. A function in which an asynchronous kernel may
+wait is a generator that yields the call; see `Waiting`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
     from graphmill.errors import OpError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.routine import Routine, Routines
 
 _FILE: Final = "<graphmill cluster>"
+_HANDED_ON: Final = frozenset({"Identity", "StopGradient", "PreventGradient"})
 _SKIPPED: Final = frozenset({"NoOp", "ControlTrigger"})
 
 
@@ -41,7 +43,10 @@ class StraightLine:
 
     Attributes:
         source: the code, for `explain`.
-        call: takes the step's `ExecutorArgs` and the inputs; returns a tuple of outputs.
+        call: takes the step's `ExecutorArgs` and the inputs; returns a tuple of outputs, or if
+            `waits` a generator: it yields (asynchronous kernel's call, its inputs), is sent what
+            that gives, and returns the outputs.
+        waits: whether it has asynchronous kernels.
     """
 
     def __init__(
@@ -56,7 +61,9 @@ class StraightLine:
             "_branch": _branch,
             "_go_on": _go_on,
             "_context": OpKernelContext,
+            "_at_once": _at_once,
         }
+        self._waiting: set[str] = set()  # the functions that are generators
         self._lines: list[str] = []
         self._nodes: dict[int, Node] = {}
         self._kernels: dict[Node, OpKernel] = {}
@@ -65,7 +72,8 @@ class StraightLine:
         self._routine("cluster", routines.main)
         self.source = "\n".join(self._lines) + "\n"
         exec(compile(self.source, _FILE, "exec"), self._names)  # what we wrote above
-        self.call: Callable[..., tuple[Any, ...]] = self._names["cluster"]
+        self.call: Callable[..., Any] = self._names["cluster"]
+        self.waits = "cluster" in self._waiting
 
     def error_of(self, error: Exception) -> OpError:
         """Return what a call raised as the error of the node that it came from."""
@@ -89,6 +97,8 @@ class StraightLine:
             self._lines.append(f"    {text}  # {_printable(owner)}")
             self._nodes[len(self._lines)] = owner
         self._lines.append(f"    return ({results})")
+        if any("yield " in text for text, _ in writer.lines):
+            self._waiting.add(name)
 
     @staticmethod
     def _result(node: Node, output: int, writer: _Writer) -> str:
@@ -132,13 +142,31 @@ class StraightLine:
         if kernel.definition.stateful:
             self._names[f"n{number}"] = kernel
             inputs = [f"_context(args, n{number})", *inputs]
-        writer.add(f"{targets}k{number}({', '.join(inputs)})", node)
+        if node.op in _HANDED_ON and getattr(kernel.owner, "is_builtin", kernel.owner is None):
+            writer.add(f"{targets}{inputs[0]}", node)
+        elif kernel.definition.async_:
+            given = "".join(f"{name}, " for name in inputs)
+            writer.add(f"{targets}yield k{number}, ({given})", node)
+        else:
+            writer.add(f"{targets}k{number}({', '.join(inputs)})", node)
 
     def _write_call(
         self, function: str, inputs: list[str], targets: str, writer: _Writer, node: Node
     ) -> None:
         given = "".join(f", {name}" for name in inputs)
-        writer.add(f"{_unpacked(targets, node)}{function}(args{given})", node)
+        writer.add(f"{_unpacked(targets, node)}{self._call(function, given)}", node)
+
+    def _call(self, function: str, given: str) -> str:
+        """Return the call of a function, which may be a generator."""
+        text = f"{function}(args{given})"
+        return f"(yield from {text})" if function in self._waiting else text
+
+    def _call_one_of(self, functions: Sequence[str], choice: str, given: str) -> str:
+        """Return the call of what `choice`, a format of `functions`, gives."""
+        if self._waiting.isdisjoint(functions):
+            return f"({choice.format(*functions)})(args{given})"
+        alike = [name if name in self._waiting else f"_at_once({name})" for name in functions]
+        return f"(yield from ({choice.format(*alike)})(args{given}))"
 
     def write_partitioned_call(
         self, node: Node, inputs: list[str], targets: str, writer: _Writer
@@ -151,23 +179,25 @@ class StraightLine:
         test, body = (self._function(node.attrs[name]) for name in ("cond", "body"))
         carried = writer.fresh()
         writer.add(f"{carried} = ({''.join(f'{name}, ' for name in inputs)})", node)
-        writer.add(f"while _holds({test}(args, *{carried})[0]):", node)
-        writer.add(f"    {carried} = {body}(args, *{carried}); _go_on(args)", node)
+        given = f", *{carried}"
+        writer.add(f"while _holds({self._call(test, given)}[0]):", node)
+        writer.add(f"    {carried} = {self._call(body, given)}; _go_on(args)", node)
         writer.add(f"{_unpacked(targets, node)}{carried}; del {carried}", node)
 
     def write_if(self, node: Node, inputs: list[str], targets: str, writer: _Writer) -> None:
         """Write a conditional."""
         then, other = (self._function(node.attrs[n]) for n in ("then_branch", "else_branch"))
         given = "".join(f", {name}" for name in inputs[1:])
-        choice = f"({then} if _holds({inputs[0]}) else {other})"
-        writer.add(f"{_unpacked(targets, node)}{choice}(args{given})", node)
+        call = self._call_one_of((then, other), f"{{}} if _holds({inputs[0]}) else {{}}", given)
+        writer.add(f"{_unpacked(targets, node)}{call}", node)
 
     def write_case(self, node: Node, inputs: list[str], targets: str, writer: _Writer) -> None:
         """Write a choice among functions."""
-        branches = "".join(f"{self._function(attr)}, " for attr in node.attrs["branches"])
+        branches = [self._function(attr) for attr in node.attrs["branches"]]
         given = "".join(f", {name}" for name in inputs[1:])
-        choice = f"_branch(({branches}), {inputs[0]})"
-        writer.add(f"{_unpacked(targets, node)}{choice}(args{given})", node)
+        choice = f"_branch(({'{}, ' * len(branches)}), {inputs[0]})"
+        call = self._call_one_of(branches, choice, given)
+        writer.add(f"{_unpacked(targets, node)}{call}", node)
 
     def _function(self, attr: FuncAttr) -> str:
         routine = self._routines.function(attr)
@@ -301,6 +331,8 @@ def _read(ref: Any) -> Any:
 
 def _holds(pred: Any) -> bool:
     """Return whether a condition holds; a tensor does if it has elements."""
+    if type(pred) is np.bool_:  # nearly always
+        return bool(pred)
     return bool(pred) if not np.ndim(pred) else bool(np.size(pred))
 
 
@@ -317,6 +349,16 @@ def _go_on(args: Any) -> None:
         raise CancelledError(
             "the step was cancelled" + (f": {reason.message}" if reason is not None else "")
         )
+
+
+def _at_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a generator function that waits for nothing, for where another one might."""
+
+    def run(*args: Any) -> Any:
+        return function(*args)
+        yield
+
+    return run
 
 
 def _deepest_line(trace: TracebackType | None) -> int | None:

@@ -63,4 +63,9 @@ def why_untraceable(node: Node, host: Host) -> str | None:
 
 def nodes_that_wait(graph: Graph) -> set[Node]:
     """Return the nodes that may wait for another node of the step without an edge from it."""
-    return {node for node in graph.nodes if _WAITING.fullmatch(node.op)}
+    return {node for node in graph.nodes if may_wait(node)}
+
+
+def may_wait(node: Node) -> bool:
+    """Return whether a node may wait for another node of the step without an edge from it."""
+    return _WAITING.fullmatch(node.op) is not None

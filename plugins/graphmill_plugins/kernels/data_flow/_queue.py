@@ -225,6 +225,23 @@ class Queue(ABC):
         """Number of elements that may be taken now; under the lock."""
         return len(self.entries)
 
+    def put_now(self, element: Element) -> bool:
+        """Add an element if nobody waits and there is room: `submit`, without an attempt."""
+        with self._lock:
+            if self.is_closed or self._enqueues or self._dequeues:
+                return False
+            if len(self.entries) >= self.capacity:
+                return False
+            self.put(element)
+            return True
+
+    def take_now(self) -> Element | None:
+        """Take an element if nobody waits and there is one: `submit`, without an attempt."""
+        with self._lock:
+            if self._enqueues or self._dequeues or self.available < 1:
+                return None
+            return self.take()
+
     def submit(self, attempt: Attempt, cancellation: CancellationManager | None = None) -> None:
         """Try an attempt, or have it wait; `attempt.done` is called now or later."""
         waiting = self._dequeues if attempt.is_dequeue else self._enqueues

@@ -84,7 +84,10 @@ class EnqueueKernel(_UserKernel):
             if not is_compatible(shape, value.shape):
                 raise _shape_error(index, shape, value.shape)
         element = tuple(map(keepable, components))
-        queue.submit(Enqueue([element], done), ctx.cancellation)
+        if queue.put_now(element):
+            done()
+        else:
+            queue.submit(Enqueue([element], done), ctx.cancellation)
 
 
 @kernel("QueueEnqueueMany", "QueueEnqueueManyV2", async_=True, effects=_STATE)
@@ -140,6 +143,11 @@ class DequeueKernel(_UserKernel):
 
     def __call__(self, ctx: OpKernelContext, handle: Any, done: Done) -> None:
         """Call `done` with the components."""
+        queue = self._queue(ctx, handle)
+        element = queue.take_now()
+        if element is not None:
+            done(list(element))
+            return
 
         def taken(elements: list[Element] | None, error: BaseException | None) -> None:
             if elements is None:
@@ -147,7 +155,7 @@ class DequeueKernel(_UserKernel):
             else:
                 done(list(elements[0]))
 
-        self._queue(ctx, handle).submit(Dequeue(1, taken), ctx.cancellation)
+        queue.submit(Dequeue(1, taken), ctx.cancellation)
 
 
 @kernel(

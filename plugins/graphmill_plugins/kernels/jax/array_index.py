@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill_plugins._lazy_jax import jnp
 from graphmill_plugins.kernels._support import checked_axis, checked_shape, shape_text
 from graphmill_plugins.kernels.array.gather import check_depth, ignores_bad_indices, take_batches
 from graphmill_plugins.kernels.array.scatter import check_scatter

@@ -5,13 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels._support import shape_text, to_ints
 from graphmill_plugins.kernels.array.order import check_bounds
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 import numpy as np
-from jax import lax
 
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins._lazy_jax import jnp, jsl, lax
 from graphmill_plugins.kernels.linalg.solve import (
     BLAS_TYPES,
     adjoint_of,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins._lazy_jax import jnp
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:

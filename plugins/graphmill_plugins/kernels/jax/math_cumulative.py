@@ -9,11 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels.math.cumulative import scan
 
 if TYPE_CHECKING:

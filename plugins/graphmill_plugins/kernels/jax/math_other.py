@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels._support import in_float32
 from graphmill_plugins.kernels.math.cumulative import scan
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable
+from graphmill_plugins._lazy_jax import jnp
 from graphmill_plugins.kernels._support import is_narrow, shape_text
 
 if TYPE_CHECKING:

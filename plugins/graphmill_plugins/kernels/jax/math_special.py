@@ -9,10 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
-import jax.scipy.special as jsp
-from jax import lax
-
+from graphmill_plugins._lazy_jax import jnp, jsp, lax
 from graphmill_plugins.kernels._tables import functions_in_float32
 from graphmill_plugins.kernels.math.special import check_betainc
 

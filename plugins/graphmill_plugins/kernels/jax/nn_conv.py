@@ -11,12 +11,11 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels.jax.nn_winograd import is_worth_it, winograd
 from graphmill_plugins.kernels.nn.conv import (
     CONV_TYPES,

@@ -9,13 +9,11 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels.jax.nn_conv import convolve, grouped_depthwise, shifted_depthwise
 from graphmill_plugins.kernels.jax.nn_pool_grad import inner, spread
 from graphmill_plugins.kernels.nn.conv import CONV_TYPES, widen

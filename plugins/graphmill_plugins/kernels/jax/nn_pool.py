@@ -10,12 +10,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels.nn.conv import widen
 from graphmill_plugins.kernels.nn.loss import check_top_k
 from graphmill_plugins.kernels.nn.pool import (

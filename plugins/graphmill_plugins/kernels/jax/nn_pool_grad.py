@@ -12,13 +12,11 @@ import functools
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels.nn.conv import widen
 from graphmill_plugins.kernels.nn.conv_grad import sizes_of
 from graphmill_plugins.kernels.nn.pool import check_vector, lowest, pool_windows, window_counts

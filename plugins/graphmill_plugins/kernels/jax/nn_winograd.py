@@ -17,11 +17,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from graphmill_plugins._constants import is_prepared_once
+from graphmill_plugins._lazy_jax import jnp, lax
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
