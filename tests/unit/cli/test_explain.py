@@ -130,3 +130,54 @@ def test_a_step_that_fails_is_an_error_of_execution(graphmill_cli, tmp_path) -> 
     assert "inputs that were not given are zeros" in outcome.err
     outcome = graphmill_cli("explain", str(path), "--jit", "--steps", "1", "x=[1, 2]")
     assert outcome.code == 0, outcome.err
+
+
+def test_the_keys_of_json_stay(graphmill_cli, digits) -> None:
+    """What scripts read: keys may be added here, not taken away."""
+    outcome = graphmill_cli(
+        "explain", str(digits / "digits_frozen.pb"), "--jit", "--source", "--steps", "9", "--json"
+    )
+    told = json.loads(outcome.out)
+    jit = told["jit"]
+    cluster = jit["clusters"][0]
+    signature = cluster["signatures"][0]
+    assert {"model", "nodes", "jit"} <= told.keys()
+    assert told["nodes"][0].keys() >= {
+        "node",
+        "op",
+        "device",
+        "placement",
+        "kernel",
+        "kernel_reason",
+        "plugin",
+        "backend",
+        "rejected",
+        "tier",
+        "tier_reason",
+        "cluster",
+    }
+    assert jit.keys() >= {
+        "mode",
+        "reason",
+        "num_steps",
+        "num_interpreted",
+        "clusters",
+        "outside",
+        "regions",
+    }
+    assert cluster.keys() >= {"device", "name", "nodes", "tier", "signatures", "source"}
+    assert signature.keys() >= {
+        "signature",
+        "tier",
+        "is_wanted",
+        "reason",
+        "seconds",
+        "compiles",
+        "straight_ns",
+        "compiled_ns",
+        "num_straight",
+        "num_compiled",
+        "num_checks_failed",
+    }
+    assert signature["compiles"][0].keys() >= {"seconds", "outcome", "cause", "reason", "cache"}
+    assert jit["outside"][0].keys() >= {"device", "node", "op", "reason"}
