@@ -345,9 +345,3 @@ def matrix_set_diag_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
 def matrix_band_part(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Keep the band."""
     return [array.matrix_band_part(dy, op.inputs[1], op.inputs[2]), None, None]
-
-
-@gradient("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantize")
-def straight_through(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Pass through as if nothing were rounded."""
-    return [dy, *[None] * (len(op.inputs) - 1)]

@@ -47,3 +47,16 @@ def by_vars_per_channel(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     x, low, high = op.inputs
     build = quantized.fake_quant_with_min_max_vars_per_channel_gradient
     return list(build(dy, x, low, high, **_options(op)))
+
+
+@gradient("QuantizeAndDequantizeV4")
+def round_trip(op: ForwardOp, dy: Tensor) -> list[Tensor]:
+    """Call the op for it."""
+    build = quantized.quantize_and_dequantize_v4_grad
+    return list(build(dy, *op.inputs, axis=op.get_attr("axis")))
+
+
+@gradient("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantize")
+def straight_through(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Pass through as if nothing were rounded."""
+    return [dy, *[None] * (len(op.inputs) - 1)]

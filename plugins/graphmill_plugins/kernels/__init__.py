@@ -78,6 +78,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "math.igamma_grad",
         "math.matmul",
         "math.reduction",
+        "math.requantize",
         "math.segment",
         "math.sequence",
         "math.special",
@@ -114,7 +115,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "parsing.sequence",
         "parsing.tensor",
     ),
-    "quantized": ("quantized.fake",),
+    "quantized": (
+        "quantized.convert",
+        "quantized.fake",
+        "quantized.layers",
+        "quantized.round_trip",
+    ),
     "ragged": ("ragged.cross", "ragged.ops", "ragged.to_tensor", "ragged.variant"),
     "random": (
         "random.generator",

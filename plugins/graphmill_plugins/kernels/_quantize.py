@@ -1,0 +1,146 @@
+"""Between floats and quantized numbers, as TensorFlow's kernels count.
+
+Semantics: tensorflow/core/kernels/quantization_utils.h. Where TensorFlow computes in float32 or in
+float64, so do these functions; they take any array namespace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels._support import shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_F, _D = np.float32, np.float64
+
+
+class Limits(NamedTuple):
+    """The smallest and largest quantized number of a type, and how many there are."""
+
+    lowest: int
+    highest: int
+
+    @property
+    def steps(self) -> int:
+        """How many numbers there are."""
+        return self.highest - self.lowest + 1
+
+
+def limits(dtype: np.dtype[Any]) -> Limits:
+    """Return the limits of a type, quantized or not."""
+    found = np.iinfo(np.dtype(f"{dtype.kind}{dtype.itemsize}"))
+    return Limits(int(found.min), int(found.max))
+
+
+def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the integer type in which a quantized one is stored."""
+    return np.dtype(f"{dtype.kind}{dtype.itemsize}")
+
+
+def sole(name: str, value: Value) -> Value:
+    """Return the only element of an input.
+
+    Raises:
+        InvalidArgumentError: it has none, or several.
+    """
+    if value.size != 1:
+        raise InvalidArgumentError(f"{name} must be a scalar, got {shape_text(value.shape)}")
+    return value.reshape(())
+
+
+def rounded(xp: ArrayNamespace, x: Value) -> Value:
+    """Round to whole numbers, halves away from zero as C++ does."""
+    whole = xp.trunc(x)
+    return whole + xp.where(xp.abs(x - whole) >= _F(0.5), xp.sign(x), xp.zeros_like(x))
+
+
+def to_floats(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
+    """Return the floats that a whole array of quantized numbers stands for (all in float32)."""
+    bounds = limits(x.dtype)
+    scale = ((high - low) / _D(bounds.steps - 1)).astype(_F)
+    first = xp.where(high == low, low, rounded(xp, low / scale) * scale)
+    return (first - _F(bounds.lowest) * scale) + x.astype(_F) * scale
+
+
+def to_float(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
+    """Return the float that one quantized number stands for (in float64, but for the start)."""
+    bounds = limits(x.dtype)
+    span = (high - low) * _D(bounds.steps / (bounds.steps - 1.0))
+    scale = span / _D(bounds.steps)
+    narrow = scale.astype(_F)
+    first = (rounded(xp, low / narrow) * narrow).astype(_D)
+    found = first + (x.astype(_D) - _D(bounds.lowest)) * scale
+    return xp.where(low == high, low, found.astype(_F))
+
+
+def from_floats(
+    xp: ArrayNamespace, x: Value, low: Value, high: Value, dtype: np.dtype[Any]
+) -> Value:
+    """Quantize a whole array (in float32); what lies beyond the range becomes its end."""
+    bounds = limits(dtype)
+    scale = xp.where(high == low, _D(0), _D(bounds.steps - 1) / (high - low)).astype(_F)
+    start = rounded(xp, low * scale) - _F(bounds.lowest)
+    most = min(_F(bounds.highest), _F(2147483520))  # the largest float below 2**31
+    found = xp.clip(rounded(xp, x * scale) - start, _F(bounds.lowest), most)
+    return found.astype(np.int32).astype(plain(dtype))
+
+
+def from_float_unclamped(
+    xp: ArrayNamespace, x: Value, low: Value, high: Value, dtype: np.dtype[Any]
+) -> Value:
+    """Return the int64 that a float is quantized to (in float64), in the range or not."""
+    bounds = limits(dtype)
+    span = (high - low) * _D(bounds.steps / (bounds.steps - 1.0))
+    scale = xp.where(low == high, _D(0), _D(bounds.steps) / span)
+    found = rounded(xp, x * scale) - rounded(xp, low * scale)
+    return found.astype(np.int64) + bounds.lowest
+
+
+def from_float(
+    xp: ArrayNamespace, x: Value, low: Value, high: Value, dtype: np.dtype[Any]
+) -> Value:
+    """Return what one float is quantized to (in float64)."""
+    bounds = limits(dtype)
+    found = from_float_unclamped(xp, x, low, high, dtype)
+    return xp.clip(found, bounds.lowest, bounds.highest).astype(plain(dtype))
+
+
+def requantized(
+    xp: ArrayNamespace,
+    x: Value,
+    ranges: tuple[Value, Value, Value, Value],
+    dtype: np.dtype[Any],
+) -> Value:
+    """Move quantized numbers from a range (low, high) to another one.
+
+    From int32 to uint8 it is done in fixed point with 16 bits behind the point.
+    """
+    low, high, new_low, new_high = ranges
+    if (x.dtype.kind, x.dtype.itemsize, dtype.kind, dtype.itemsize) != ("i", 4, "u", 1):
+        return from_floats(xp, to_floats(xp, x, low, high), new_low, new_high, dtype)
+    one = 1 << 16
+    old_span, new_span = high - low, new_high - new_low
+    is_point = new_span == 0
+    divisor = xp.where(is_point, _F(1), new_span)
+    reciprocal = xp.where(is_point, _D(0), _D(255) / divisor).astype(_F)
+    middle = ((low + high) / _D(2)).astype(_F)
+    scale = xp.where(is_point, _D(0), _D(255.0 * one) * old_span / divisor).astype(np.int64)
+    offset = (middle * reciprocal * _F(one)).astype(np.int64)
+    new_offset = xp.where(is_point, _D(0), _D(one) * (new_low * _D(255)) / divisor)
+    start = offset - new_offset.astype(np.int64) + (one >> 1)
+    found = ((x.astype(np.int64) * scale) >> 32) + start
+    return xp.clip(found >> 16, 0, 255).astype(np.uint8)
+
+
+def used_range(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> tuple[Value, Value]:
+    """Return the floats of the smallest and largest quantized number; the first is at most 0."""
+    bounds = limits(x.dtype)
+    least = xp.min(x, initial=bounds.highest)
+    most = xp.max(x, initial=bounds.lowest)
+    first = to_float(xp, least, low, high)
+    return xp.minimum(_F(0), first), to_float(xp, most, low, high)

@@ -1,0 +1,286 @@
+"""Layers of networks on quantized numbers: convolutions, products, pools, relus, joins.
+
+Semantics: tensorflow/core/kernels/quantized_conv_ops.cc, quantized_matmul_op.cc,
+quantized_bias_add_op.cc, quantized_concat_op.cc, quantized_pooling_ops.cc,
+quantized_activation_ops.cc, quantized_reshape_op.cc. Each takes the ranges of its inputs along, and
+gives that of its output.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._quantize import (
+    from_float,
+    from_float_unclamped,
+    from_floats,
+    limits,
+    requantized,
+    sole,
+    to_floats,
+    used_range,
+)
+from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels.array.shape import reshape
+from graphmill_plugins.kernels.nn._taps import taps_of
+from graphmill_plugins.kernels.nn.pool import lowest, pool_windows
+from graphmill_plugins.kernels.nn.window import make_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+    Ranged = tuple[Value, Value, Value]
+
+_F = np.float32
+_SMALL = (dtypes.quint8, dtypes.qint8)
+_WIDE = (dtypes.qint32,)
+
+
+def product_range(
+    xp: ArrayNamespace, a: Value, b: Value, ranges: Sequence[Value]
+) -> tuple[Value, Value]:
+    """Return the range of int32 sums of products of numbers of two ranges."""
+    min_a, max_a, min_b, max_b = ranges
+    steps = []
+    for value, low, high in ((a, min_a, max_a), (b, min_b, max_b)):
+        bounds = limits(value.dtype)
+        steps.append((high - low) / _F(bounds.highest - bounds.lowest))
+    step = steps[0] * steps[1]
+    bounds = limits(np.dtype(np.int32))
+    del xp
+    return step * _F(bounds.lowest), step * _F(bounds.highest)
+
+
+def centred(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
+    """Return numbers, as int32, such that the float 0 is 0."""
+    zero = from_float_unclamped(xp, xp.zeros_like(low), low, high, x.dtype)
+    return x.astype(np.int32) - zero.astype(np.int32)
+
+
+@kernel(
+    "QuantizedConv2D",
+    types={"Tinput": (dtypes.quint8,), "Tfilter": _SMALL, "out_type": _WIDE},
+    expensive=True,
+)
+def quantized_conv_2d(
+    xp: ArrayNamespace,
+    x: Value,
+    kernel_: Value,
+    *ranges: Value,
+    strides: tuple[int, ...],
+    padding: str,
+    dilations: tuple[int, ...],
+) -> Ranged:
+    """Convolve; the sums are exact in int32."""
+    windows = make_windows("QuantizedConv2D", strides=strides, padding=padding, data_format="NHWC")
+    if set(dilations) != {1} or len(dilations) != 4:
+        raise InvalidArgumentError(
+            f"QuantizedConv2D supports no dilation, got dilations={list(dilations)}"
+        )
+    if x.ndim != 4 or kernel_.ndim != 4 or x.shape[3] != kernel_.shape[2]:
+        raise InvalidArgumentError(
+            "input and filter must be 4-dimensional and have the same depth, got "
+            f"{shape_text(x.shape)} and {shape_text(kernel_.shape)}"
+        )
+    ends = [sole("a range", value) for value in ranges]
+    axes = windows.axes(x.shape[1:3], kernel_.shape[:2])
+    numbers = centred(xp, x, *ends[:2])
+    weights = centred(xp, kernel_, *ends[2:])
+    shape = (x.shape[0], *(axis.out for axis in axes), kernel_.shape[3])
+    total = xp.zeros(shape, np.int32)
+    for tap in taps_of(xp, numbers, axes):
+        total = total + xp.matmul(tap.value, weights[tap.place])
+    return (total, *product_range(xp, x, kernel_, ends))
+
+
+@kernel(
+    "QuantizedMatMul",
+    types={"T1": (dtypes.quint8,), "T2": (dtypes.quint8,), "Toutput": _WIDE},
+    expensive=True,
+)
+def quantized_mat_mul(
+    xp: ArrayNamespace,
+    a: Value,
+    b: Value,
+    *ranges: Value,
+    transpose_a: bool,
+    transpose_b: bool,
+) -> Ranged:
+    """Multiply two matrices; the sums are exact in int32."""
+    if a.ndim != 2 or b.ndim != 2:
+        raise InvalidArgumentError(
+            f"a and b must be matrices, got {shape_text(a.shape)} and {shape_text(b.shape)}"
+        )
+    ends = [sole("a range", value) for value in ranges]
+    left = centred(xp, a.T if transpose_a else a, *ends[:2])
+    right = centred(xp, b.T if transpose_b else b, *ends[2:])
+    if left.shape[1] != right.shape[0]:
+        raise InvalidArgumentError(
+            f"Matrix size-compatible: In[0]: {shape_text(a.shape)}, In[1]: {shape_text(b.shape)}"
+        )
+    return (xp.matmul(left, right), *product_range(xp, a, b, ends))
+
+
+def _sum_range(xp: ArrayNamespace, ends: Sequence[Value]) -> tuple[Value, Value]:
+    """Return the range in which numbers of two ranges are added: with 14 bits above either."""
+    farthest = xp.maximum(xp.maximum(ends[1], -ends[0]), xp.maximum(ends[3], -ends[2])) * _F(
+        1 << 17
+    )
+    return -farthest, farthest
+
+
+@kernel("QuantizedBiasAdd", types={"T1": _SMALL, "T2": _SMALL, "out_type": _WIDE})
+def quantized_bias_add(
+    xp: ArrayNamespace, x: Value, bias: Value, *ranges: Value, out_type: np.dtype[Any]
+) -> Ranged:
+    """Add a vector over the last axis."""
+    if x.ndim < 2 or bias.ndim != 1 or bias.shape != x.shape[-1:]:
+        raise InvalidArgumentError(
+            "Must provide as many biases as the last dimension of the input tensor: "
+            f"{shape_text(bias.shape)} vs. {shape_text(x.shape)}"
+        )
+    ends = [sole("a range", value) for value in ranges]
+    low, high = _sum_range(xp, ends)
+    zero = from_float(xp, xp.zeros_like(low), low, high, out_type)
+    parts = [
+        from_floats(xp, to_floats(xp, value, first, last), low, high, out_type)
+        for value, first, last in ((x, *ends[:2]), (bias, *ends[2:]))
+    ]
+    return parts[0] + parts[1] + zero, low, high
+
+
+@kernel("QuantizedConcat", types={"T": (dtypes.qint32, dtypes.quint8)}, static=("concat_dim",))
+def quantized_concat(
+    xp: ArrayNamespace,
+    concat_dim: Value,
+    values: list[Value],
+    input_mins: list[Value],
+    input_maxes: list[Value],
+    T: np.dtype[Any],
+) -> Ranged:
+    """Join numbers of several ranges in one that holds all, and 0."""
+    lows = [sole("input_mins", value) for value in input_mins]
+    highs = [sole("input_maxes", value) for value in input_maxes]
+    axis = scalar_int("concat_dim", concat_dim)
+    if not 0 <= axis < values[0].ndim:
+        raise InvalidArgumentError(
+            f"Expected concatenating dimensions in the range [0, {values[0].ndim}), but got {axis}"
+        )
+    shapes = [(*value.shape[:axis], -1, *value.shape[axis + 1 :]) for value in values]
+    if any(shape != shapes[0] for shape in shapes):
+        raise InvalidArgumentError(
+            "Dimensions of inputs should match, but for concat_dim: "
+            f"{[list(value.shape) for value in values]}"
+        )
+    low = xp.minimum(_F(0), xp.min(xp.stack(lows)))
+    high = xp.max(xp.stack(highs))
+    if limits(T).lowest:
+        high = xp.maximum(xp.abs(low), xp.abs(high))
+        low = -high
+    parts = []
+    for value, first, last in zip(values, lows, highs, strict=True):
+        moved = from_floats(xp, to_floats(xp, value, first, last), low, high, T)
+        parts.append(xp.where((first == low) & (last == high), value, moved))
+    return xp.concatenate(parts, axis=axis), low, high
+
+
+def _pooled(
+    xp: ArrayNamespace,
+    op: str,
+    x: Value,
+    ends: Sequence[Value],
+    windows: tuple[tuple[int, ...], tuple[int, ...], str],
+) -> Ranged:
+    """Take the maximum, or the mean rounded towards zero, of each window."""
+    placed, size = pool_windows(op, *windows, "NHWC")
+    placed.check_rank(x, "tensor_in")
+    axes = placed.axes(x.shape[1:-1], size)
+    is_max = op == "QuantizedMaxPool"
+    empty = int(lowest(x.dtype)) if is_max else 0
+    shape = (x.shape[0], *(axis.out for axis in axes), x.shape[3])
+    total = xp.full(shape, np.int32(empty))
+    count = np.zeros(shape, np.int32)
+    for tap in taps_of(xp, x.astype(np.int32), axes):
+        inside = np.bool_(True) if tap.is_inside is None else tap.is_inside
+        value = xp.where(inside, tap.value, np.int32(empty))
+        total = xp.maximum(total, value) if is_max else total + value
+        count = count + inside
+    if not is_max:
+        total = xp.trunc(total / count)
+    return total.astype(x.dtype), sole("min_input", ends[0]), sole("max_input", ends[1])
+
+
+@kernel("QuantizedMaxPool", types={"T": _SMALL}, expensive=True)
+def quantized_max_pool(
+    xp: ArrayNamespace,
+    x: Value,
+    min_input: Value,
+    max_input: Value,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+) -> Ranged:
+    """Take the maximum of each window."""
+    ends = (min_input, max_input)
+    return _pooled(xp, "QuantizedMaxPool", x, ends, (ksize, strides, padding))
+
+
+@kernel("QuantizedAvgPool", types={"T": _SMALL}, expensive=True)
+def quantized_avg_pool(
+    xp: ArrayNamespace,
+    x: Value,
+    min_input: Value,
+    max_input: Value,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+) -> Ranged:
+    """Take the mean of each window."""
+    ends = (min_input, max_input)
+    return _pooled(xp, "QuantizedAvgPool", x, ends, (ksize, strides, padding))
+
+
+@kernel("QuantizedRelu", types={"Tinput": (dtypes.quint8, dtypes.qint32)})
+def quantized_relu(
+    xp: ArrayNamespace, x: Value, min_features: Value, max_features: Value
+) -> Ranged:
+    """Raise what is below zero to zero."""
+    low, high = sole("min_features", min_features), sole("max_features", max_features)
+    zero = from_float(xp, xp.zeros_like(low), low, high, x.dtype)
+    return xp.maximum(x, zero).astype(x.dtype), low, high
+
+
+@kernel("QuantizedRelu6", types={"Tinput": (dtypes.quint8, dtypes.qint32)})
+def quantized_relu_6(
+    xp: ArrayNamespace, x: Value, min_features: Value, max_features: Value
+) -> Ranged:
+    """Raise what is below zero to zero, and lower what is above six to six."""
+    low, high = sole("min_features", min_features), sole("max_features", max_features)
+    zero, six = (from_float(xp, xp.full_like(low, number), low, high, x.dtype) for number in (0, 6))
+    return xp.minimum(xp.maximum(x, zero), six).astype(x.dtype), low, high
+
+
+@kernel("QuantizedReshape", static=("shape",))
+def quantized_reshape(
+    xp: ArrayNamespace, tensor: Value, shape: Value, input_min: Value, input_max: Value
+) -> Ranged:
+    """Reshape; the range stays."""
+    low, high = sole("input_min", input_min), sole("input_max", input_max)
+    return reshape(xp)(tensor, shape), low, high
+
+
+@kernel("QuantizeDownAndShrinkRange", types={"Tinput": _WIDE, "out_type": (dtypes.quint8,)})
+def quantize_down_and_shrink_range(
+    xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value, out_type: np.dtype[Any]
+) -> Ranged:
+    """Move numbers to a smaller type, in the range that they use."""
+    low, high = sole("input_min", input_min), sole("input_max", input_max)
+    new_low, new_high = used_range(xp, x, low, high)
+    return requantized(xp, x, (low, high, new_low, new_high), out_type), new_low, new_high

@@ -1,0 +1,158 @@
+"""QuantizeAndDequantize V2 to V4: floats rounded to what quantized numbers can hold.
+
+Semantics: tensorflow/core/kernels/quantize_and_dequantize_op.cc, quantize_and_dequantize_op.h.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import scalar_int, shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_TYPES = {"T": (dtypes.float32, dtypes.float64)}
+_MOST_BITS = 62
+
+
+def _channel_shape(x: Value, axis: int) -> tuple[int, ...]:
+    """Return the shape in which one number for each index of the axis broadcasts; -1: one for all.
+
+    Raises:
+        InvalidArgumentError: the axis is none of the input.
+    """
+    if axis < -1:
+        raise InvalidArgumentError(f"Axis must be at least -1. Found {axis}")
+    if axis >= x.ndim:
+        raise InvalidArgumentError(
+            f"Axis should be -1 or 0 or a positive value less than {x.ndim}, but given axis value "
+            f"was {axis}"
+        )
+    return tuple(x.shape[at] if at == axis else 1 for at in range(x.ndim))
+
+
+def _check_range(x: Value, axis: int, low: Value, high: Value) -> None:
+    size = 1 if axis == -1 else x.shape[axis]
+    for name, value in (("input_min", low), ("input_max", high)):
+        if value.size != size or value.ndim != (axis != -1):
+            raise InvalidArgumentError(
+                f"{name} must be {'a scalar' if axis == -1 else f'a vector of {size}'}, got shape "
+                f"{shape_text(value.shape)}"
+            )
+
+
+def _ends(
+    xp: ArrayNamespace, low: Value, high: Value, signed: bool, bits: int, narrow: bool
+) -> tuple[Value, Value, Value, Value]:
+    """Return the range as it can be held with 0 unmoved, the scale, and its inverse."""
+    kind = low.dtype.type
+    first = -(1 << (bits - 1)) + narrow if signed else 0
+    last = (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1
+    farthest = np.finfo(low.dtype).max
+    least, most = kind(first), kind(last)
+    by_low = xp.where(least * low > 0, least / low, farthest)
+    by_high = xp.where(most * high > 0, most / high, farthest)
+    is_low = by_low < by_high
+    inverse = xp.where(is_low, low / (least if first else kind(1)), high / most)
+    new_low = xp.where(is_low, low, least * inverse)
+    new_high = xp.where(is_low, most * inverse, high)
+    return new_low, new_high, xp.where(is_low, by_low, by_high), inverse
+
+
+def _round_trip(
+    xp: ArrayNamespace,
+    x: Value,
+    low: Value,
+    high: Value,
+    bits: int,
+    *,
+    signed_input: bool,
+    range_given: bool,
+    round_mode: str,
+    narrow_range: bool,
+    axis: int,
+) -> Value:
+    if not 1 + signed_input <= bits <= _MOST_BITS:
+        raise InvalidArgumentError(
+            f"num_bits is out of range: {bits} with signed_input {signed_input}"
+        )
+    shape = _channel_shape(x, axis)
+    if range_given:
+        _check_range(x, axis, low, high)
+        if xp is np and (low > high).any():
+            raise InvalidArgumentError(f"Invalid range: input_min {low} > input_max {high}")
+        low, high = low.reshape(shape), high.reshape(shape)
+    else:
+        axes = tuple(at for at in range(x.ndim) if at != axis)
+        low = x.min(axis=axes, keepdims=True, initial=np.inf)
+        high = x.max(axis=axes, keepdims=True, initial=-np.inf)
+    low, high, scale, inverse = _ends(xp, low, high, signed_input, bits, narrow_range)
+    if range_given:
+        x = xp.clip(x, low, high)
+    moved = x * scale
+    half = x.dtype.type(0.5)
+    whole = xp.floor(moved + half) if round_mode == "HALF_UP" else xp.round(moved)
+    return whole * inverse
+
+
+@kernel("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4", types=_TYPES)
+def quantize_and_dequantize(
+    xp: ArrayNamespace,
+    x: Value,
+    input_min: Value,
+    input_max: Value,
+    num_bits: int,
+    signed_input: bool,
+    range_given: bool,
+    round_mode: str,
+    narrow_range: bool,
+    axis: int,
+) -> Value:
+    """Round to steps of a range that is given, or that the input has."""
+    return _round_trip(
+        xp, x, input_min, input_max, num_bits, signed_input=signed_input, range_given=range_given,
+        round_mode=round_mode, narrow_range=narrow_range, axis=axis,
+    )  # fmt: skip
+
+
+@kernel("QuantizeAndDequantizeV3", types=_TYPES, static=("num_bits",))
+def quantize_and_dequantize_v3(
+    xp: ArrayNamespace,
+    x: Value,
+    input_min: Value,
+    input_max: Value,
+    num_bits: Value,
+    signed_input: bool,
+    range_given: bool,
+    narrow_range: bool,
+    axis: int,
+) -> Value:
+    """Round to steps of a range that is given, or that the input has; the bits are an input."""
+    bits = scalar_int("num_bits", num_bits)
+    return _round_trip(
+        xp, x, input_min, input_max, bits, signed_input=signed_input, range_given=range_given,
+        round_mode="HALF_TO_EVEN", narrow_range=narrow_range, axis=axis,
+    )  # fmt: skip
+
+
+@kernel("QuantizeAndDequantizeV4Grad", types=_TYPES)
+def quantize_and_dequantize_grad(
+    xp: ArrayNamespace, gradients: Value, x: Value, input_min: Value, input_max: Value, axis: int
+) -> tuple[Value, Value, Value]:
+    """Return the gradient where the input lies in the range, and none for its ends."""
+    if gradients.shape != x.shape:
+        raise InvalidArgumentError(
+            f"gradient and input must be the same size, got {shape_text(gradients.shape)} and "
+            f"{shape_text(x.shape)}"
+        )
+    shape = _channel_shape(x, axis)
+    _check_range(x, axis, input_min, input_max)
+    low, high = input_min.reshape(shape), input_max.reshape(shape)
+    inside = xp.where((x >= low) & (x <= high), gradients, x.dtype.type(0))
+    return inside, xp.zeros_like(input_min), xp.zeros_like(input_max)
