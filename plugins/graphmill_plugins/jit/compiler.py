@@ -61,12 +61,14 @@ class _Layout:
         written: the variables that get new values, in their order after the traced results.
         is_guarded: whether the last output tells if all checks held.
         num_traced: how many results are traced.
+        has_long_loop: whether there is a loop that is not known to end after a few turns.
     """
 
     results: list[Any]
     written: list[TracedVariable]
     is_guarded: bool = False
     num_traced: int = 0
+    has_long_loop: bool = False
 
 
 class CompiledCluster:
@@ -81,6 +83,8 @@ class CompiledCluster:
         is_loaded: whether the program was in the persistent cache.
         cache: what that cache did, in words.
         key: of the inputs that it was compiled for; see `Inputs.key`.
+        has_long_loop: whether there is a loop that is not known to end after a few turns; nothing
+            stops it.
     """
 
     def __init__(
@@ -104,6 +108,7 @@ class CompiledCluster:
         self.is_loaded = False
         self.cache = ""
         self.key: Hashable = None
+        self.has_long_loop = layout.has_long_loop
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Compute the outputs, and replace the values of variables.
@@ -284,6 +289,7 @@ class _Build:
         with marking(_PLATFORM) as marks:
             tracer = Tracer(self._routines, constants, handles, marks)
             results, after = tracer.run(main, args, state)
+        self.layout.has_long_loop = tracer.has_long_loop
         return self._outputs(results, after, first)
 
     def _outputs(self, results: list[Any], state: Any, first: dict[int, Any]) -> list[Any]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.elements import Elements, is_gradient_of_known, is_known
+from graphmill_plugins.jit.elements import GUARD, Elements, is_gradient_of_known, is_known
 from graphmill_plugins.jit.errors import NotTraceable
 
 if TYPE_CHECKING:
@@ -363,9 +363,14 @@ class _Loop:
         """Trace the loop itself."""
         jax = jax_module()
 
+        before = self._original.get(GUARD, np.bool_(True))
+        is_guarded = GUARD in self._keys or not is_known(before)
+
         def test(carry: Any) -> Any:
             args, state = self._opened(carry, self._keys)
-            return jax.numpy.asarray(_holds(self._cond(args, state)[0][0]))
+            holds = jax.numpy.asarray(_holds(self._cond(args, state)[0][0]))
+            # After a failed check values are anything: a loop over them might never end.
+            return holds & state[GUARD] if is_guarded else holds
 
         def turn(carry: Any) -> Any:
             _, state = self._opened(carry, self._keys)

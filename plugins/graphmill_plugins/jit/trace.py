@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.routine import Routine, Routines
 
 _MOST_FOLDED: Final = 1 << 20  # bytes of a known result
+_FEW_TURNS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,9 @@ class Tracer:
         marks: what stays the same from call to call; grows by what is computed of such values.
 
     Threads: used by one; kernels that it binds are its own.
+
+    Attributes:
+        has_long_loop: whether there is a loop that is not known to end after a few turns.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Tracer:
         handles: Mapping[Node, TracedVariable],
         marks: Marks,
     ) -> None:
+        self.has_long_loop = False
         self._marks = marks
         marks.add(constants.values())
         self._routines = routines
@@ -244,13 +249,15 @@ class Tracer:
         """Trace a loop of functions."""
         test = self._routines.function(node.attrs["cond"])
         body = self._routines.function(node.attrs["body"])
+        trips = trip_bound(test.body, body.body, inputs)
+        self.has_long_loop |= trips is None or trips > _FEW_TURNS
         results, after = trace_while(
             self._function(node.attrs["cond"]),
             self._function(node.attrs["body"]),
             inputs,
             state,
             invariant=pass_through(body.body),
-            trips=trip_bound(test.body, body.body, inputs),
+            trips=trips,
         )
         _update(state, after)
         return tuple(results)
