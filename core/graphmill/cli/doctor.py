@@ -12,6 +12,8 @@ import click
 
 from graphmill import errors
 from graphmill.cli.advice import advice_on_plugins, advice_on_requirements, version_of
+from graphmill.cli.caches import VARIABLES as CACHE_VARIABLES
+from graphmill.cli.caches import advice_on_cache, cache_sizes
 from graphmill.cli.options import Settings, common_options, pass_settings
 from graphmill.cli.output import Table, emit
 
@@ -25,7 +27,8 @@ _LIBRARIES: Final = (
 _FEW: Final = 3
 _VARIABLES: Final = (
     *("GRAPHMILL_DISABLE_PLUGINS", "GRAPHMILL_LOAD_PLUGINS", "GRAPHMILL_TRACEBACK"),
-    *("GRAPHMILL_VALIDATE", "JAX_PLATFORMS", "JAX_COMPILATION_CACHE_DIR", "XLA_FLAGS"),
+    *("GRAPHMILL_VALIDATE", "JAX_PLATFORMS", "XLA_FLAGS"),
+    *CACHE_VARIABLES,
 )
 
 
@@ -40,7 +43,7 @@ class Diagnosis:
         environment: variables that are set.
         plugins: the records of all plugins.
         jax: JAX's platform and devices, or why it cannot be used.
-        caches: folders of caches with their sizes in bytes; None where there is none.
+        caches: folders of compiled programs with their sizes in bytes; None where there is none.
         advice: what to do, a line each.
     """
 
@@ -91,13 +94,14 @@ def diagnose(host: Host | None) -> Diagnosis:
         environment={name: os.environ[name] for name in _VARIABLES if name in os.environ},
         plugins=[record.as_dict() for record in host.plugins] if host else [],
         jax=_jax(),
-        caches=_caches(),
+        caches=cache_sizes(),
     )
     found.advice = advice_on_requirements(["graphmill", *_distributions(host)])
     if host is not None:
         found.advice[:0] = advice_on_plugins(host)
     if "error" in found.jax:
         found.advice.append(f"JAX cannot be used ({found.jax['error']}): reinstall jax and jaxlib")
+    found.advice.extend(advice_on_cache())
     return found
 
 
@@ -128,16 +132,6 @@ def _jax() -> dict[str, Any]:
         return {"error": (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-def _caches() -> dict[str, int | None]:
-    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR", "")
-    if not folder:
-        return {"compilation cache": None}
-    total = 0
-    for parent, _, names in os.walk(folder):
-        total += sum(os.stat(os.path.join(parent, name)).st_size for name in names)  # noqa: PTH116, PTH118
-    return {folder: total}
 
 
 def _tables(found: Diagnosis) -> list[Table | str]:

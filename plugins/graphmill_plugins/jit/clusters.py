@@ -12,6 +12,7 @@ Semantics: the purpose is that of `tensorflow/compiler/jit/mark_for_compilation_
 from __future__ import annotations
 
 import itertools
+import os
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from graphmill.explain.compilation import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from graphmill.ops.op_registry import OpRegistry
 
 _MIN_SIZE: Final = 2
+_CACHE_VARIABLE: Final = "GRAPHMILL_JIT_CACHE_DIR"
 _FREE: Final = frozenset({"NoOp", "Identity", "StopGradient", "PreventGradient", *SOURCES})
 _SWITCHES: Final = frozenset({*SWITCH_OPS, "_SwitchN"})
 _Blockers: TypeAlias = frozenset[tuple[int, int]]
@@ -229,7 +231,7 @@ class _Contraction:
             self._name(),
             body=self._function_body(),
             mode="straight-line" if options.deterministic else options.jit or "tiered",
-            cache_dir=options.jit_cache_dir,
+            cache_dir=options.jit_cache_dir or os.environ.get(_CACHE_VARIABLE, ""),
             cache_bytes=options.jit_cache_bytes,
             record=record,
         )

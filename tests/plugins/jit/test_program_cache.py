@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from graphmill.plugin.host import Host
+
+import graphmill
+
 jax = pytest.importorskip("jax")
 
 from graphmill_plugins.jit.program_cache import ProgramCache, compile_program  # noqa: E402
@@ -319,3 +323,36 @@ def test_the_next_process_starts_compiled(folder: Path) -> None:
     ]
     values = "[0.0, 3.0, 10.0, 21.0]"
     assert told == [f"compiled written {values}", f"loaded loaded {values}"]
+
+
+def test_the_environment_names_a_folder_where_the_config_names_none(
+    folder: Path, tmp_path: Path, graphmill_host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    monkeypatch.setenv("GRAPHMILL_JIT_CACHE_DIR", str(folder))
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [4], name="x")
+        y = (x * 2.0 + 1.0) * x
+    for named in ("", str(other)):
+        config = {"graphmill": {"jit": "eager", "jit_cache_dir": named}}
+        with graphmill.Session("", graph, config, graphmill_host) as session:
+            session.run(y, {x: X})
+    assert the_file(folder).name == the_file(other).name
+
+
+def test_a_folder_that_cannot_be_used_costs_nothing_but_the_saving(
+    folder: Path, graphmill_host: Host
+) -> None:
+    folder.write_text("")
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [4], name="x")
+        y = (x * 2.0 + 1.0) * x
+    config = {"graphmill": {"jit": "eager", "jit_cache_dir": str(folder)}}
+    with graphmill.Session("", graph, config, graphmill_host) as session:
+        assert session.run(y, {x: X}).tolist() == [0.0, 3.0, 10.0, 21.0]
+        (compilation,) = session.explain(y, [x]).compilations.values()
+    (compiled,) = compilation.clusters[0].signatures[0].compiles
+    assert compiled.outcome == "compiled"
+    assert "cannot be made" in compiled.cache
