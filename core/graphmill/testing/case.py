@@ -29,7 +29,7 @@ RESERVED = frozenset(
         *("feed", "nodes", "run", "functions"),
     )
 )
-BACKENDS = ("numpy", "jax", "session")
+BACKENDS = ("numpy", "jax", "session", "jit")
 COMPARISONS = ("close", "exact", "shape", "set")
 _FORMAT = 1
 

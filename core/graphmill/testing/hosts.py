@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from graphmill.testing.jax_runner import JaxRunner
+from graphmill.testing.jit_check import jit_config
 from graphmill.testing.runner import KernelRunner
 from graphmill.testing.session_runner import SessionRunner
 
@@ -23,7 +24,7 @@ class Runner(Protocol):
 
 
 def runner(backend: str, host: Host | None = None) -> Runner:
-    """Make the runner of a backend: "numpy", "jax" or "session".
+    """Make the runner of a backend: "numpy", "jax", "session", or "jit" for compiled sessions.
 
     Args:
         backend: how cases are run.
@@ -35,5 +36,7 @@ def runner(backend: str, host: Host | None = None) -> Runner:
         host = default_host()
     if backend == "session":
         return SessionRunner(host)
+    if backend == "jit":
+        return SessionRunner(host, config=jit_config("eager"))
     make = JaxRunner if backend == "jax" else KernelRunner
     return make(host.ops, host.kernels)

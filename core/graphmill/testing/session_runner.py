@@ -23,10 +23,12 @@ class SessionRunner:
     Args:
         host: the host of the sessions.
         device: where the op is placed; "" leaves it to placement.
+        config: of the sessions; None for the default.
     """
 
-    def __init__(self, host: Host, device: str = "") -> None:
+    def __init__(self, host: Host, device: str = "", config: Any = None) -> None:
         self._host = host
+        self._config = config
         self._device = device
 
     def run(self, case: Case) -> Answer:
@@ -64,4 +66,4 @@ class SessionRunner:
     def _session(self, graph: CaseGraph) -> Any:
         from graphmill.session.session import Session
 
-        return Session(graph=graph.graph_def, host=self._host)
+        return Session(graph=graph.graph_def, host=self._host, config=self._config)

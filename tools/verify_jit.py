@@ -1,0 +1,128 @@
+"""Hold compiled steps to interpreted ones, and look for what compiling leaves behind.
+
+    python tools/verify_jit.py --kind structured --seeds 0:3000
+    python tools/verify_jit.py --cases
+    python tools/verify_jit.py --compilations 10000
+
+CI does some of the same (tests/plugins/jit/test_agreement.py, test_stress.py). What was run with
+what result is written in docs/explanation/verification.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import _checkout  # noqa: F401 - finds graphmill in this checkout
+import numpy as np
+
+from graphmill.plugin.host import Host
+from graphmill.session.executors_cache import ExecutorsCacheWarning
+from graphmill.session.session import Session
+from graphmill.testing.case import load_cases
+from graphmill.testing.hosts import runner
+from graphmill.testing.inputs import Input
+from graphmill.testing.jit_check import KINDS, find_jit_difference, jit_config
+from graphmill.testing.judge import verdict
+from graphmill.testing.op_graph import GraphMaker
+from graphmill.testing.program import parse_node
+from graphmill.testing.runner import NotApplicableError
+
+TASKS = Path("/proc/self/task")
+_PER_SESSION = 10
+_COLUMNS = 97
+
+
+def main() -> int:
+    """Run what is asked for; return how many answers were wrong, at most 100."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kind", choices=KINDS, default="structured", help="of random graphs")
+    parser.add_argument("--seeds", default="", help="FIRST:LAST, the last not included")
+    parser.add_argument("--cases", action="store_true", help="all op cases, each in a cluster")
+    parser.add_argument("--compilations", type=int, default=0, help="so many, of small clusters")
+    arguments = parser.parse_args()
+    wrong = 0
+    host = Host()
+    if arguments.seeds:
+        first, last = map(int, arguments.seeds.split(":"))
+        wrong += check_graphs(arguments.kind, first, last, host)
+    if arguments.cases:
+        wrong += check_cases(host)
+    if arguments.compilations:
+        warnings.simplefilter("ignore", ExecutorsCacheWarning)
+        watch_memory(arguments.compilations, host)
+    return min(wrong, 100)
+
+
+def check_graphs(kind: str, first: int, last: int, host: Host) -> int:
+    """Check random graphs; return how many differ."""
+    start, wrong = time.monotonic(), 0
+    for seed in range(first, last):
+        difference = find_jit_difference(kind, seed, host)
+        if difference:
+            wrong += 1
+            sys.stdout.write(difference + "\n")
+    seconds = time.monotonic() - start
+    sys.stdout.write(f"{last - first} {kind} graphs, {wrong} differ, {seconds:.0f} s\n")
+    return wrong
+
+
+def check_cases(host: Host) -> int:
+    """Check all op cases; return how many are answered wrongly."""
+    start, wrong, told = time.monotonic(), 0, Counter[str]()
+    asked = runner("jit", host)
+    for case in load_cases():
+        try:
+            difference = verdict(case, asked.run, "jit")
+        except NotApplicableError:
+            told["not applicable"] += 1
+            continue
+        told["answered"] += 1
+        if difference:
+            wrong += 1
+            sys.stdout.write(f"{case.id}: {difference}\n")
+    counts = ", ".join(f"{count} {what}" for what, count in told.items())
+    seconds = time.monotonic() - start
+    sys.stdout.write(f"op cases: {counts}, {wrong} wrong, {seconds:.0f} s\n")
+    return wrong
+
+
+def watch_memory(count: int, host: Host) -> None:
+    """Compile a small cluster for `count` different shapes; tell memory and threads on the way."""
+    graph = GraphMaker(host.ops)
+    graph.placeholder("x", Input("float32", (1, 1), "", 0))
+    for text in ("a = Mul(x, x)", "y = AddV2(a, x)"):
+        graph.node(parse_node(text, {}))
+    done, start, told_at = 0, time.monotonic(), 0
+    while done < count:
+        with Session(graph=graph.graph_def, config=jit_config("eager"), host=host) as session:
+            for _ in range(_PER_SESSION):
+                shape = 1 + done % _COLUMNS, 1 + done // _COLUMNS
+                session.run("y:0", {"x:0": np.ones(shape, np.float32)})
+                done += 1
+        if done >= told_at:
+            told_at += max(_PER_SESSION, count // 20)
+            gc.collect()
+            sys.stdout.write(
+                f"{done} compilations, {time.monotonic() - start:.0f} s: {_memory():.0f} MB, "
+                f"{threading.active_count()} Python threads, "
+                f"{sum(1 for _ in TASKS.iterdir())} threads, {len(gc.get_objects())} objects\n"
+            )
+            sys.stdout.flush()
+
+
+def _memory() -> float:
+    """Return the resident memory of this process in MB."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+if __name__ == "__main__":
+    sys.exit(main())
