@@ -24,6 +24,7 @@ from graphmill.ops.attr_types import (
     ShapeAttr,
     TensorAttr,
 )
+from graphmill.ops.values import is_weak, to_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,6 +52,21 @@ def canonical(attr: AttrDef, value: Any, op: str = "") -> Any:
         return tuple(map(_CONVERTERS[attr.type[5:-1]], value))
     except _UnfitError:
         raise _error(attr, op, f"expected {_EXPECTED[attr.type]}, got {_short(value)}") from None
+    except InvalidArgumentError as error:
+        raise _error(attr, op, error.message) from None
+
+
+def typed_tensor(attr: AttrDef, value: Any, dtype: DType, op: str = "") -> TensorAttr:
+    """Return a tensor that a user gave beside its element type, as the value of a constant.
+
+    Raises:
+        InvalidArgumentError: it is no tensor, or none of that type.
+    """
+    if _is_attr_value(value):
+        found: TensorAttr = attr_value.attr_from_proto(value)
+        return found
+    try:
+        return _to_tensor(value, dtype)
     except InvalidArgumentError as error:
         raise _error(attr, op, error.message) from None
 
@@ -241,8 +257,15 @@ def _to_shape(value: Any) -> ShapeAttr | None:
     return ShapeAttr(sizes)
 
 
-def _to_tensor(value: Any) -> TensorAttr:
-    return value if isinstance(value, TensorAttr) else TensorAttr(value)
+def _to_tensor(value: Any, dtype: DType | None = None) -> TensorAttr:
+    if isinstance(value, TensorAttr):
+        return value
+    if hasattr(value, "tensor_shape"):  # a TensorProto
+        return TensorAttr(value)
+    has_strings = isinstance(value, np.ndarray) and value.dtype.kind in "SUO"
+    if is_weak(value) or has_strings or (dtype and as_dtype(value.dtype) is not dtype):
+        return TensorAttr(*to_array(value, dtype))
+    return TensorAttr(value)
 
 
 def _to_func(value: Any) -> FuncAttr:

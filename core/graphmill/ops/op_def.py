@@ -217,6 +217,9 @@ class OpDef:
                 canonical[name] = attr_check.canonical_undeclared(name, value, self.name)
             else:
                 canonical[name] = self.attr(name).canonical(value, self.name)
+        if self.name in ("Const", "HostConst") and "value" in attrs and "dtype" in attrs:
+            given = self.attr("value"), attrs["value"], canonical["dtype"]
+            canonical["value"] = attr_check.typed_tensor(*given, self.name)
         return canonical
 
     def check_attrs(self, attrs: Mapping[str, Any]) -> None:

@@ -95,7 +95,7 @@ def test_canonical_attrs_of_what_users_write() -> None:
         ("shape", (), ShapeAttr()),
         ("func", "f", FuncAttr("f")),
         ("func", proto.NameAttrList(name="f"), FuncAttr("f")),
-        ("tensor", [1, 2], TensorAttr(np.array([1, 2]))),
+        ("tensor", [1, 2], TensorAttr(np.array([1, 2], np.int32))),
         ("tensor", proto.TensorProto(dtype=3), TensorAttr(np.array(0, np.int32))),  # type: ignore[arg-type]
         ("list(int)", np.arange(3), (0, 1, 2)),
         ("list(shape)", [[1], None], ((1,), None)),

@@ -239,3 +239,38 @@ def test_reserved_parameter_names(graph: Graph) -> None:
     found = function(1, 2, def_=3)
     assert found.class_.op.attrs == {"def": 3}
     assert found[1].name == "Odd:1"
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "found"),
+    [
+        ([1.5], "float32", np.array([1.5], np.float32)),
+        (3, "float64", np.array(3.0)),
+        (["é", b"x"], "string", np.array(["é".encode(), b"x"], object)),
+        (np.arange(2), "float32", np.array([0, 1], np.float32)),
+    ],
+)
+def test_a_constant_has_the_type_that_is_given_with_it_g4(
+    value: Any, dtype: str, found: Any
+) -> None:
+    with Graph().as_default():
+        held = gm_ops.array.const(value=value, dtype=dtype).op.attrs["value"].numpy()
+    assert held.dtype == found.dtype
+    assert held.tolist() == found.tolist()
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "match"),
+    [
+        (["a"], "float32", r"attr 'value' of op Const: expected a value of float32"),
+        ([1.5], "int32", r"attr 'value' of op Const: expected a value of int32"),
+        ([300], "int8", r"attr 'value' of op Const.* does not fit into -128 to 127"),
+        ([[1], [1, 2]], "int32", r"attr 'value' of op Const: .* is not a tensor"),
+        ([object()], "string", r"attr 'value' of op Const: .* is not a tensor: it holds object"),
+    ],
+)
+def test_a_constant_that_does_not_fit_its_type_is_refused_g4(
+    value: Any, dtype: str, match: str
+) -> None:
+    with Graph().as_default(), pytest.raises(InvalidArgumentError, match=match):
+        gm_ops.array.const(value=value, dtype=dtype)
