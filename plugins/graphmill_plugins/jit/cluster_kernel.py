@@ -238,7 +238,11 @@ class ClusterKernel:
 
     def _attempts(self, record: SignatureRecord, values: list[Any]) -> CompiledCluster | None:
         """Compile a signature; what it needs to know of its inputs is found out by trying."""
-        compiler = _compiler()
+        try:
+            compiler = _compiler()
+        except ImportError as error:
+            record.reason = f"JAX cannot be imported: {error}"
+            return None
         folder, max_bytes = self._cache_options
         cache = compiler.ProgramCache(folder, max_bytes) if folder else None
         cause = "a new signature"

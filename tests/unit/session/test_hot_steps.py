@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -173,3 +174,20 @@ def test_partial_runs_are_not_built_again(graph: Any, hot: Hot) -> None:
             assert session.partial_run(handle, "y:0", {"x:0": 1.0}) == 2.0
             hot.host.background.wait_idle()
     assert hot.num_built == 0
+
+
+@pytest.mark.parametrize("mode", ["tiered", "eager"])
+def test_without_a_compiler_straight_line_code_stays(
+    graph: Any, mode: str, graphmill_host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ops.math.tanh(graph.get_tensor_by_name("y:0") * 2.0, name="z")
+    monkeypatch.setitem(sys.modules, "graphmill_plugins.jit.compiler", None)
+    monkeypatch.delattr("graphmill_plugins.jit.compiler", raising=False)
+    with graphmill.Session("", graph, {"graphmill": {"jit": mode}}, graphmill_host) as session:
+        for _ in range(9):
+            assert session.run("z:0", {"x:0": -1.0}) == 0.0
+            graphmill_host.background.wait_idle()
+        (compilation,) = session.explain("z:0", ["x:0"]).compilations.values()
+    (signature,) = compilation.clusters[0].signatures
+    assert (signature.tier, signature.num_compiled) == ("straight-line", 0)
+    assert signature.reason.startswith("JAX cannot be imported")
