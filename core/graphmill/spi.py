@@ -53,7 +53,9 @@ if TYPE_CHECKING:
         KernelTable,
         OpKernel,
         OpKernelConstruction,
+        bind,
         kernel,
+        kernels_of,
     )
     from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled, with_reason
     from graphmill.runtime.kernel_io import (
@@ -112,6 +114,7 @@ __all__ = [
     "Variable",
     "as_status",
     "at_node",
+    "bind",
     "check_output",
     "check_outputs",
     "checked_dtypes",
@@ -120,6 +123,7 @@ __all__ = [
     "gradient",
     "hookimpl",
     "kernel",
+    "kernels_of",
     "op",
     "op_function",
     "plugin_settings",
@@ -154,7 +158,8 @@ _HOMES = {
         *("Executor", "ExecutorArgs", "ExecutorFactory", "LocalExecutorParams"),
     ),
     "graphmill.runtime.kernel": (
-        *("KernelDef", "KernelTable", "OpKernel", "OpKernelConstruction", "kernel"),
+        *("KernelDef", "KernelTable", "OpKernel", "OpKernelConstruction", "bind", "kernel"),
+        "kernels_of",
     ),
     "graphmill.runtime.kernel_errors": ("as_status", "at_node", "step_cancelled", "with_reason"),
     "graphmill.runtime.kernel_io": (

@@ -6,7 +6,8 @@ from typing import Any
 
 from graphmill.spi import hookimpl
 
-GRAPHMILL_SPI = ">=1.0,<2"
+GRAPHMILL_SPI = ">=1.1,<2"
+CLUSTER_OP = "Torch>Cluster"
 
 OWN_KERNELS = {
     "elementwise": (
@@ -25,10 +26,19 @@ OWN_KERNELS = {
 
 
 @hookimpl
+def graphmill_register_ops(ops: Any) -> None:
+    """Register the op that stands for a cluster."""
+    from graphmill_torch.cluster_op import CLUSTER
+
+    ops.add(CLUSTER)
+
+
+@hookimpl
 def graphmill_register_kernels(kernels: Any) -> None:
     """Register the kernels, for devices that accept the backend "torch": they import it."""
     for module, ops in OWN_KERNELS.items():
         kernels.add_module(f"graphmill_torch.kernels.{module}", ops=ops, backend="torch")
+    kernels.add_module("graphmill_torch.kernels.cluster", ops=[CLUSTER_OP], backend="torch")
 
 
 @hookimpl

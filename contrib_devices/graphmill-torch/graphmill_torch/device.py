@@ -10,11 +10,12 @@ import torch
 
 from graphmill.spi import Device, DeviceAttributes, errors
 from graphmill_torch.array import TorchArray, from_numpy, opened, wrapped
+from graphmill_torch.clusters import form_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import OpKernel
+    from graphmill.spi import Graph, OpKernel
 
 _HOST_MEMORY = 16 << 30  # what it says of a CPU's; nothing enforces it
 
@@ -27,13 +28,17 @@ class TorchDevice(Device):
 
     Attributes:
         where: the device as PyTorch knows it.
+        compile_with: a backend of `torch.compile` for clusters, "none", or "" for no clusters.
     """
 
     backends = ("torch", "numpy")
 
-    def __init__(self, attributes: DeviceAttributes, where: torch.device) -> None:
+    def __init__(
+        self, attributes: DeviceAttributes, where: torch.device, compile_with: str = ""
+    ) -> None:
         super().__init__(attributes)
         self.where = where
+        self.compile_with = compile_with
 
     def namespace(self, backend: str) -> Any:
         """Return PyTorch's functions as the array API has them; general kernels take NumPy's."""
@@ -55,11 +60,16 @@ class TorchDevice(Device):
         if declared.host or declared.stateful:
             return compute
         if declared.backend == "torch":
-            return _on_torch(compute, self.where)
+            return _on_torch(compute, self.where, is_bound=declared.make)
         if declared.host_memory:
             return lambda *inputs: compute(*opened(inputs))
         where = self.where
         return lambda *inputs: wrapped(compute(*opened(inputs)), where)
+
+    def maybe_rewrite_graph(self, graph: Graph) -> None:
+        """Form clusters, if the session's configuration asks for them (row P5)."""
+        if self.compile_with:
+            form_clusters(graph, self, "" if self.compile_with == "none" else self.compile_with)
 
     def sync(self) -> None:
         """Wait until all that was started is done."""
@@ -69,7 +79,7 @@ class TorchDevice(Device):
             torch.mps.synchronize()
 
 
-def make_devices(count: int, name_prefix: str) -> list[TorchDevice]:
+def make_devices(count: int, name_prefix: str, compile_with: str = "") -> list[TorchDevice]:
     """Return devices: PyTorch's accelerators, or its CPU.
 
     Raises:
@@ -84,6 +94,7 @@ def make_devices(count: int, name_prefix: str) -> list[TorchDevice]:
                 physical_device_desc=str(place),
             ),
             place,
+            compile_with,
         )
         for index, place in enumerate(_places(count))
     ]
@@ -109,15 +120,20 @@ def _memory_of(place: torch.device) -> int:
     return total
 
 
-def _on_torch(compute: Callable[..., Any], where: torch.device) -> Callable[..., Any]:
+def _on_torch(
+    compute: Callable[..., Any], where: torch.device, *, is_bound: bool
+) -> Callable[..., Any]:
     """Return a kernel of this package as function of values; it is given `xp` for the namespace."""
-    inner: Any = getattr(compute, "func", compute)
-    keywords = getattr(compute, "keywords", {})
+    inner: Any = compute if is_bound else getattr(compute, "func", compute)
+    keywords = {} if is_bound else getattr(compute, "keywords", {})
+    first = () if is_bound else (xp,)
 
     def call(*inputs: Any) -> Any:
         try:
             with torch.no_grad():
-                result = inner(xp, *[_tensor(value, where) for value in inputs], **keywords)
+                result = inner(*first, *[_tensor(value, where) for value in inputs], **keywords)
+        except errors.OpError:
+            raise
         except torch.OutOfMemoryError as error:
             raise errors.ResourceExhaustedError(f"{where} is out of memory: {error}") from error
         except RuntimeError as error:  # what PyTorch raises for shapes that do not fit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.spi import DeviceFactory, errors
+from graphmill.spi import DeviceFactory, errors, plugin_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +16,11 @@ class TorchFactory(DeviceFactory):
     """Makes as many devices as `device_count["TORCH"]` says; none if it does not say.
 
     They are PyTorch's accelerators if there are any (CUDA, ROCm, MPS), else its CPU.
+
+    Setting, by `custom_optimizers` of the session's configuration under the name "torch":
+    `compile`, a backend of `torch.compile` ("inductor", "eager" …) for clusters, which are regions
+    whose nodes all have kernels on PyTorch; "none" runs them uncompiled; "", the default, forms
+    none.
     """
 
     def create_devices(self, config: Any, name_prefix: str) -> Sequence[Device]:
@@ -34,4 +39,5 @@ class TorchFactory(DeviceFactory):
             raise errors.FailedPreconditionError(
                 f"PyTorch cannot be imported ({error}); install it with pip install torch"
             ) from error
-        return make_devices(count, name_prefix)
+        compile_with = plugin_settings(config, "torch").get("compile", "")
+        return make_devices(count, name_prefix, compile_with)

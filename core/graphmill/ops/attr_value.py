@@ -187,6 +187,8 @@ def _plain(value: Any) -> Any:
 
 def _kind(value: Any) -> str:
     kind = _KINDS.get(type(value))
+    if kind is None and isinstance(value, FuncAttr):  # what a cluster holds; its name is written
+        return "func"
     if kind is None and (isinstance(value, np.ndarray) or hasattr(value, "tensor_shape")):
         return "tensor"
     if kind is None:

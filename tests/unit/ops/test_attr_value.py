@@ -151,3 +151,10 @@ def test_tensors_are_equal_by_type_shape_and_bytes() -> None:
     assert TensorAttr(np.array(1)) != TensorAttr(np.array([1]))
     assert TensorAttr(np.array(["a"], object)) == TensorAttr(np.array(["a"], object))
     assert TensorAttr(nan) != 1
+
+
+def test_what_a_cluster_holds_is_written_by_name() -> None:
+    class Held(FuncAttr):
+        """A program beside the name."""
+
+    assert attr_to_proto(Held("region")).func.name == "region"

@@ -1,0 +1,31 @@
+"""The op of a cluster: a node that stands for a region of a graph which runs on PyTorch alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphmill.spi import ArgDef, AttrDef, FuncAttr, OpDef
+from graphmill_torch import CLUSTER_OP
+
+if TYPE_CHECKING:
+    from graphmill_torch.program import Program
+
+CLUSTER = OpDef(
+    CLUSTER_OP,
+    input_args=(ArgDef("inputs", type_list_attr="Tin"),),
+    output_args=(ArgDef("outputs", type_list_attr="Tout"),),
+    attrs=(
+        AttrDef("Tin", "list(type)", minimum=0),
+        AttrDef("Tout", "list(type)", minimum=0),
+        AttrDef("f", "func"),
+    ),
+)
+"""`f` is a `ProgramAttr`; the op exists while a session runs, and is never saved."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramAttr(FuncAttr):
+    """Hold the program that a cluster runs; its `name` is no function of the graph's library."""
+
+    program: Program | None = None

@@ -1,0 +1,150 @@
+"""Form clusters: regions whose nodes all have kernels on PyTorch become one node each.
+
+A region is convex: each node gets a depth, at least that of its inputs, odd for a node that can be
+in a cluster, even for one that cannot; depth never falls along an edge, so nodes of one depth have
+only such nodes between them. All of a region wait for the same receives, queues and calls, so that
+no node waits for more than it did. Graphs with control flow of version 1 are left alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import array_api_compat.torch as xp
+
+from graphmill.spi import OpKernelConstruction, bind, kernels_of, topological_order
+from graphmill_torch import OWN_KERNELS
+from graphmill_torch.cluster_op import CLUSTER, ProgramAttr
+from graphmill_torch.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.spi import Device, Edge, Graph, KernelDef, Node
+
+_MIN_SIZE: Final = 2
+_CONTROL_FLOW: Final = frozenset({"Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter"})
+_WAITING_FAMILIES: Final = frozenset({"data_flow", "functional"})
+_numbers = itertools.count()
+
+
+def form_clusters(graph: Graph, device: Device, backend: str) -> int:
+    """Replace the clusters of a device's graph; return how many there were.
+
+    Args:
+        graph: the device's partition.
+        device: the device.
+        backend: the backend of `torch.compile`; "" runs the kernels of a cluster as they are.
+    """
+    if any(node.op in _CONTROL_FLOW for node in graph.nodes):
+        return 0
+    found = [members for members in _regions(graph) if len(members) >= _MIN_SIZE]
+    for members in found:
+        _replace(graph, members, device, backend)
+    return len(found)
+
+
+def _regions(graph: Graph) -> list[list[Node]]:
+    """Return what hangs together among nodes of one depth that wait for the same."""
+    place: dict[Node, tuple[int, frozenset[Node]]] = {}
+    leader: dict[Node, Node] = {}
+    for node in topological_order(graph):
+        depth = 0
+        waits: frozenset[Node] = frozenset()
+        for edge in _inputs(node):
+            if edge.src in place:
+                depth = max(depth, place[edge.src][0])
+                waits |= place[edge.src][1]
+                waits |= {edge.src} if _may_wait(edge.src) else frozenset()
+        is_member = _definition(node) is not None
+        place[node] = (depth + ((depth & 1) != is_member), waits)
+        if is_member:
+            leader[node] = node
+    for node in leader:
+        for edge in node.in_edges:
+            if edge.src in leader and place[edge.src] == place[node]:
+                leader[_find(leader, edge.src)] = _find(leader, node)
+    regions: dict[Node, list[Node]] = {}
+    for node in leader:  # in topological order
+        regions.setdefault(_find(leader, node), []).append(node)
+    return list(regions.values())
+
+
+def _find(leader: dict[Node, Node], node: Node) -> Node:
+    while leader[node] is not node:
+        leader[node] = leader[leader[node]]
+        node = leader[node]
+    return node
+
+
+def _inputs(node: Node) -> Iterable[Edge]:
+    return itertools.chain(node.in_edges, node.control_in_edges)
+
+
+def _may_wait(node: Node) -> bool:
+    return "Recv" in node.op or node.op_def.family in _WAITING_FAMILIES
+
+
+@cache
+def _definitions() -> dict[str, list[KernelDef]]:
+    found: dict[str, list[KernelDef]] = {}
+    for module in OWN_KERNELS:
+        for definition in kernels_of(import_module(f"graphmill_torch.kernels.{module}")):
+            for op in definition.ops:
+                found.setdefault(op, []).append(definition)
+    return found
+
+
+def _definition(node: Node) -> KernelDef | None:
+    """Return the kernel of a node on PyTorch, if a cluster can have it."""
+    for definition in _definitions().get(node.op, ()):
+        types = definition.types.items()
+        if not definition.static and all(node.attrs[name] in allowed for name, allowed in types):
+            return definition
+    return None
+
+
+def _replace(graph: Graph, members: list[Node], device: Device, backend: str) -> None:
+    inside = {node: index for index, node in enumerate(members)}
+    inputs: dict[tuple[Node, int], int] = {}
+    steps = []
+    for node in members:
+        places = [
+            (inside[edge.src], edge.src_output)
+            if edge.src in inside
+            else (-1, inputs.setdefault((edge.src, edge.src_output), len(inputs)))
+            for edge in node.in_edges
+        ]
+        steps.append((_bound(node, device), places))
+    leaving = [e for node in members for e in node.out_edges if e.dst not in inside]
+    outputs = list(dict.fromkeys((e.src, e.src_output) for e in leaving if not e.is_control))
+    program = Program(steps, [(inside[src], output) for src, output in outputs], backend)
+    before = {e.src: None for node in members for e in node.control_in_edges}
+    attrs: dict[str, Any] = {
+        "Tin": tuple(src.output_types[output] for src, output in inputs),
+        "Tout": tuple(src.output_types[output] for src, output in outputs),
+        "f": ProgramAttr("program", program=program),
+    }
+    made = graph.add_node(
+        f"{members[-1].name}/torch_cluster_{next(_numbers)}",
+        CLUSTER,
+        list(inputs),
+        control_inputs=[src for src in before if src not in inside and src is not graph.source],
+        attrs=attrs,
+    )
+    made.assigned_device = members[0].assigned_device
+    after = {e.dst: None for e in leaving if e.is_control and e.dst is not graph.sink}
+    for follower in after:
+        graph.add_control_edge(made, follower)
+    for index, (src, output) in enumerate(outputs):
+        graph.redirect(src, output, made, index)
+    graph.withdraw(members)
+
+
+def _bound(node: Node, device: Device) -> Any:
+    definition = _definition(node)
+    assert definition is not None, node.name  # it is a member because it has one
+    return bind(definition, OpKernelConstruction(node.name, node.op_def, node.attrs, device, xp))
