@@ -20,7 +20,7 @@ from graphmill.explain.compilation import (
     OutsideNote,
     compilation_of,
 )
-from graphmill.graph.algorithms import topological_order
+from graphmill.graph.algorithms import MERGE_OPS, topological_order
 from graphmill.graph.frames import analyse_frames
 from graphmill.graph.function_body import FunctionBody
 from graphmill.graph.graph import Graph
@@ -48,7 +48,8 @@ _MIN_SIZE: Final = 2
 _CACHE_VARIABLE: Final = "GRAPHMILL_JIT_CACHE_DIR"
 _FREE: Final = frozenset({"NoOp", "Identity", "StopGradient", "PreventGradient", *SOURCES})
 _SWITCHES: Final = frozenset({*SWITCH_OPS, "_SwitchN"})
-_Blockers: TypeAlias = frozenset[tuple[int, int]]
+_WAITS, _MAY_BE_DEAD = "waits", "may be dead"
+_Blockers: TypeAlias = frozenset[tuple[str, int, int]]
 _numbers = itertools.count()
 
 
@@ -92,7 +93,6 @@ def find_clusters(
     in_loop = nodes_in_loops(graph)
     waiting = nodes_that_wait(graph)
     place: dict[Node, tuple[int, _Blockers]] = {}
-    blocking: set[Node] = set()
     chosen: list[Node] = []
     none: _Blockers = frozenset()
     for node in order:
@@ -102,8 +102,8 @@ def find_clusters(
                 before, of_before = place[edge.src]
                 depth = max(depth, before)
                 blockers = blockers | of_before if blockers != of_before else blockers
-                if edge.src in blocking:
-                    blockers = blockers | {_blocker(edge)}
+                if edge.src.op in _SWITCHES and not edge.is_control:
+                    blockers = blockers | {(_MAY_BE_DEAD, edge.src.id, edge.src_output)}
         reason = _why_not(node, in_loop, eligibility)
         if node.op == CONTROL_TRIGGER and blockers:
             reason = "it lives although what it waits for may be dead"
@@ -114,18 +114,24 @@ def find_clusters(
             continue
         if is_member:
             chosen.append(node)
-        elif node in waiting or node.op in CONTROL_FLOW_OPS or node.op == CONTROL_TRIGGER:
-            blocking.add(node)
+        else:
+            blockers = _handed_on(node, blockers, waits=node in waiting)
         place[node] = (depth + ((depth & 1) != is_member), blockers)
     return _connected(chosen, place)
 
 
-def _blocker(edge: Edge) -> tuple[int, int]:
-    """Return what stands for an edge from a node that may block or be dead.
+def _handed_on(node: Node, blockers: _Blockers, *, waits: bool) -> _Blockers:
+    """Return what the readers of a node that is in no cluster wait for, and may be dead by.
 
-    Of a `Switch` one side is dead, and who only waits for it is not.
+    A `Merge` and a `ControlTrigger` live though some of their inputs are dead.
     """
-    return edge.src.id, edge.src_output if edge.src.op in _SWITCHES else 0
+    if node.op in MERGE_OPS or node.op == CONTROL_TRIGGER:
+        blockers = frozenset(blocker for blocker in blockers if blocker[0] is not _MAY_BE_DEAD)
+    if waits:  # and what it gives may be dead, where that comes from another device
+        blockers = blockers | {(_WAITS, node.id, 0), (_MAY_BE_DEAD, node.id, 0)}
+    elif node.op in CONTROL_FLOW_OPS and node.op not in _SWITCHES:
+        blockers = blockers | {(_MAY_BE_DEAD, node.id, 0)}
+    return blockers
 
 
 def _why_not(node: Node, in_loop: set[Node], eligibility: Eligibility) -> str | None:
