@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     # For each arg its fixed type, or None and the attr that has it.
     _TypePlan = tuple[tuple[DType | None, str], ...]
 
+_MOST_TENSORS = 1 << 24  # in one list: a graph's attr must not make us fill the memory
+
 __all__ = ["NO_DEFAULT", "ArgDef", "AttrDef", "AttrPlaceholder", "FuncAttr", "OpDef"]
 
 
@@ -73,8 +75,17 @@ class ArgDef:
             types: tuple[DType, ...] = _bound(attrs, self.type_list_attr)
         else:
             one: DType = self.type or _bound(attrs, self.type_attr)
-            types = (one,) * _bound(attrs, self.number_attr) if self.number_attr else (one,)
+            types = (one,) * self._checked_length(attrs) if self.number_attr else (one,)
         return tuple(dtype.as_ref for dtype in types) if self.is_ref else types
+
+    def _checked_length(self, attrs: Mapping[str, Any]) -> int:
+        number: int = _bound(attrs, self.number_attr)
+        if number > _MOST_TENSORS:
+            raise InvalidArgumentError(
+                f"attr {self.number_attr!r} asks for {number} tensors of {self.name!r}; a node may "
+                f"have {_MOST_TENSORS}"
+            )
+        return number
 
     def __str__(self) -> str:
         types = self.type_list_attr or self.type_attr or (self.type.tf_name if self.type else "?")

@@ -32,6 +32,17 @@ def escape(item: bytes) -> str:
     )
 
 
+def _escape_ascii(item: bytes) -> str:
+    """Return a C string literal of `item`, without quotes, with the bytes above ASCII as they are.
+
+    Bytes that are no UTF-8 come as surrogates, for `errors="surrogateescape"`.
+    """
+    return "".join(
+        char if ord(char) >= 0x80 else escape(char.encode())
+        for char in item.decode("utf-8", "surrogateescape")
+    )
+
+
 def _float_text(value: Any, digits: int, more: int) -> str:
     """Return the shorter of two precisions that reads back as the same value."""
     short = f"{float(value):.{digits}g}"
@@ -58,7 +69,7 @@ def _element_printer(dtype: np.dtype[Any], quoted: bool) -> Callable[[Any], str]
 def _object_text(item: Any, quoted: bool) -> str:
     if not isinstance(item, bytes):
         return "?"
-    return f'"{escape(item)}"' if quoted else escape(item)
+    return f'"{_escape_ascii(item)}"' if quoted else escape(item)
 
 
 def summarize(value: Value, limit: int) -> str:

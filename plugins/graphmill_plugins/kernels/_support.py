@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
 
 _MOST_COUNTED = 2**63 - 1
-_MOST_ELEMENTS = 2**40  # of one byte already a terabyte: no machine that we run on has it
 INT32_MAX = int(np.iinfo(np.int32).max)
 
 
@@ -114,19 +115,33 @@ def checked_shape(vector: Value, what: str = "shape") -> tuple[int, ...]:
     return sizes
 
 
-def check_size(shape: Sequence[int], what: str = "the output") -> None:
+@cache
+def _memory_of_machine() -> int:
+    """Return the bytes of memory that the machine has; a terabyte if it does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2**40
+
+
+def check_size(shape: Sequence[int], what: str = "the output", *, itemsize: int = 1) -> None:
     """Check that a tensor of a shape can be made at all, before anything is allocated for it.
+
+    Args:
+        shape: its sizes.
+        what: it, for the message.
+        itemsize: the bytes of one element.
 
     Raises:
         InvalidArgumentError: its elements cannot be counted in 64 bits, as TensorFlow says.
-        ResourceExhaustedError: they do not fit in any memory.
+        ResourceExhaustedError: they do not fit in the machine's memory.
     """
     count = math.prod(shape)
     if count > _MOST_COUNTED:
         raise InvalidArgumentError(
             f"{what} of shape {list(shape)} has more elements than 64 bits can count"
         )
-    if count > _MOST_ELEMENTS:
+    if count * itemsize > _memory_of_machine():
         raise ResourceExhaustedError(
             f"{what} of shape {list(shape)} has {count} elements, more than fit in memory"
         )

@@ -218,7 +218,7 @@ def sharded_filespec(xp: ArrayNamespace, basename: Value, num_shards: Value) -> 
 
 
 def _number(value: Value) -> int:
-    if np.size(value) != 1:
+    if np.ndim(value):
         raise errors.InvalidArgumentError(
             f"a single shard number was expected, got shape {list(np.shape(value))}"
         )

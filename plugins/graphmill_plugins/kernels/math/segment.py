@@ -96,6 +96,7 @@ def _sorted_segments_v2(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
     def segments(_xp: ArrayNamespace, data: Value, ids: Value, num_segments: Value) -> Value:
         _check_sorted(data, ids)
         count = num_segments.item()
+        check_size((count, *data.shape[1:]), itemsize=data.dtype.itemsize)
         inside = ids < count  # ids that go beyond are dropped, as XLA does
         rows = combine_sorted(ufunc, data[inside], ids[inside], count, fill(data.dtype))
         return rows.astype(data.dtype)
@@ -112,6 +113,7 @@ def _unsorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
                 f"{shape_text(ids.shape)}"
             )
         flat, inner = ids.reshape(-1), data.shape[ids.ndim :]
+        check_size((count, *inner), itemsize=data.dtype.itemsize)
         _check_below(flat, ids.shape, count)
         rows = data.reshape((flat.size, *inner))
         kept = flat >= 0  # negative ids drop their row
@@ -293,7 +295,7 @@ def _sparse_gradient(scale: str) -> Callable[..., Value]:
     ) -> Value:
         _check_vectors(indices, ids)
         size = scalar_int("output_dim0", output_dim0)
-        check_size((size, *grad.shape[1:]))
+        check_size((size, *grad.shape[1:]), itemsize=grad.dtype.itemsize)
         _check_indices(indices, size)
         rows = _rows_of_gradient(grad, ids, scale)
         return combine(np.add, rows, indices, size, 0).astype(grad.dtype)

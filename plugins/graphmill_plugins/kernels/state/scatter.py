@@ -137,6 +137,8 @@ def _scatter_nd(
         indices = np.asarray(indices)
         if indices.ndim < 1:
             raise errors.InvalidArgumentError("Indices shape must have rank at least one")
+        if indices.ndim == 1:  # for variables, unlike tensors, many numbers and not one vector
+            indices = indices[:, None]
         depth = indices.shape[-1]
         if updates.shape != (*indices.shape[:-1], *held.shape[depth:]):
             raise errors.InvalidArgumentError(
@@ -236,6 +238,8 @@ def resource_gather(
 @kernel("ResourceGatherNd", stateful=True, effects=("state",))
 def resource_gather_nd(ctx: OpKernelContext, resource: Value, indices: Value) -> Value:
     """Return the slices of the variable that the vectors along the last axis point to."""
-    del ctx
-    params = variable_of(resource).value
-    return params[_split_nd(np.asarray(indices), params.shape)]
+    params, vectors = initialized(variable_of(resource)), np.asarray(indices)
+    places = _split_nd(vectors, params.shape)
+    if not places:
+        return ctx.xp.broadcast_to(params, vectors.shape[:-1] + params.shape)
+    return params[places]

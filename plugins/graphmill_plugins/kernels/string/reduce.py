@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import encode, string_array
-from graphmill_plugins.kernels._support import scalar_int
+from graphmill_plugins.kernels._support import check_size, scalar_int
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -75,6 +75,7 @@ def unsorted_segment_join(
         )
     tail = inputs.shape[ids.ndim :]
     width = int(np.prod(tail, dtype=np.int64))
+    check_size((segments, *tail), itemsize=64)  # what a list and a string take at least
     rows = inputs.reshape(ids.size, width).tolist()
     parts: list[list[list[bytes]]] = [[[] for _ in range(width)] for _ in range(segments)]
     for segment, row in zip(ids.ravel().tolist(), rows, strict=True):

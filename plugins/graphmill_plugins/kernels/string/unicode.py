@@ -74,9 +74,9 @@ def _characters(item: bytes, codec: str, policy: _Policy) -> list[tuple[int, int
     for text, malformed in _pieces(_without_mark(item, codec), codec):
         for char in text:
             code = ord(char)
-            if policy.replaces_controls and code < 0x20:
-                code = policy.replacement
-            found.append((code, offset))
+            is_control = policy.replaces_controls and code < 0x20
+            if not is_control or policy.errors != "ignore":
+                found.append((policy.replacement if is_control else code, offset))
             offset += len(char.encode(codec))
         if not malformed:
             continue

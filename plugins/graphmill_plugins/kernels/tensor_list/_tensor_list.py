@@ -28,7 +28,7 @@ class TensorList:
     Attributes:
         element_dtype: element type of the tensors.
         element_shape: what is known of their shape.
-        max_num_elements: how many there may be; -1 for any number.
+        max_num_elements: how many there may be; negative for any number.
     """
 
     __slots__ = ("_elements", "element_dtype", "element_shape", "max_num_elements")

@@ -204,7 +204,7 @@ def _check_appendable(source: TensorList, shape: tuple[int, ...]) -> None:
             "Tried to append a tensor with incompatible shape to a list. Op element shape: "
             f"{shape_text(shape)} list shape: {shape_text(source.element_shape)}"
         )
-    if source.max_num_elements != -1 and source.length >= source.max_num_elements:
+    if 0 <= source.max_num_elements <= source.length:
         raise InvalidArgumentError(
             f"Tried to push item into a full list list size: {source.length} max_num_elements: "
             f"{source.max_num_elements}"

@@ -62,7 +62,7 @@ def test_summaries_are_tensorflow_s(value: Any, limit: int, text: str) -> None:
         (np.arange(10), 3, "[0 1 2 ... 7 8 9]"),
         (np.arange(6).reshape(2, 3), 3, "[[0 1 2]\n [3 4 5]]"),
         (np.arange(8).reshape(2, 2, 2), 3, "[[[0 1]\n  [2 3]]\n\n [[4 5]\n  [6 7]]]"),
-        (strings("a", "é"), 3, '["a" "\\303\\251"]'),
+        (strings("a", "é"), 3, '["a" "é"]'),
         (np.array(1.5), 3, "1.5"),
     ],
 )

@@ -1,0 +1,55 @@
+"""Instances that nobody has written: TensorFlow and graphmill answer alike, family by family.
+
+Each system answers in a process of its own. GRAPHMILL_SWEEP_COUNT and GRAPHMILL_SWEEP_SEED ask for
+more instances of an op (3) and others (0).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+
+import pytest
+
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.testing.answer_process import AnswerProcess
+from graphmill.testing.case import load_cases
+from graphmill.testing.sweep import Sweep, is_swept
+from graphmill.testing.sweep_judge import judge
+
+pytestmark = pytest.mark.oracle
+
+COUNT = int(os.environ.get("GRAPHMILL_SWEEP_COUNT", "3"))
+SEED = int(os.environ.get("GRAPHMILL_SWEEP_SEED", "0"))
+OPS = OpRegistry()
+# Most changes to these make TensorFlow wait, which takes seconds each; tools/sweep_ops.py asks them.
+WAITING = {"data_flow", "dataset"}
+
+
+def by_family():
+    found = defaultdict(lambda: defaultdict(list))
+    for case in load_cases():
+        if is_swept(OPS.get(case.op)):
+            found[case.family][case.op].append(case)
+    return {family: ops for family, ops in found.items() if family not in WAITING}
+
+
+FAMILIES = by_family()
+
+
+@pytest.fixture(scope="module")
+def processes(tf):
+    del tf
+    with AnswerProcess("tensorflow") as theirs, AnswerProcess("session") as ours:
+        yield theirs, ours
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_instances_are_answered_alike(family, processes):
+    theirs, ours = processes
+    wrong = []
+    for op, cases in FAMILIES[family].items():
+        for text in Sweep(OPS.get(op), cases, SEED).texts(COUNT):
+            outcome, told = judge(text, theirs.ask(text), ours.ask, "session")
+            wrong += [f"{text}\n# {told}"] if outcome == "differ" else []
+    assert not wrong, "\n\n".join(wrong)
