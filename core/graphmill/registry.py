@@ -54,6 +54,10 @@ CORE = Provenance("core", _OWN_DISTRIBUTION, module="graphmill")
 """The owner of what core itself registers."""
 
 
+class PluginWarning(UserWarning):
+    """A plugin, or a part of it, is not used, through its own fault or a conflict with another."""
+
+
 class PluginError(errors.FailedPreconditionError):
     """A plugin, or something that it registered by name, could not be loaded or used."""
 

@@ -68,7 +68,7 @@ def doctor(settings: Settings) -> int:
     """
     import warnings
 
-    from graphmill.plugin.manager import PluginWarning
+    from graphmill.registry import PluginWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)  # told below, with the rest

@@ -14,7 +14,7 @@ from graphmill.plugin.markers import HOOK_PREFIX, PROJECT
 from graphmill.plugin.records import PluginRecord
 from graphmill.plugin.spi_version import spi_problem, spi_problem_of_source
 from graphmill.plugin.version_check import unmet_requirement
-from graphmill.registry import PluginConflictError, PluginError
+from graphmill.registry import PluginConflictError, PluginError, PluginWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     HookArguments = Callable[[PluginRecord], dict[str, object]]
 
 _OWN_DISTRIBUTION = "graphmill"
-
-
-class PluginWarning(UserWarning):
-    """A plugin is not used, through its own fault or a conflict with another one."""
 
 
 class PluginManager:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import importlib
 import threading
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
-from graphmill.registry import PluginConflictError, Provenance
+from graphmill.registry import PluginConflictError, PluginWarning, Provenance
 from graphmill.runtime.kernel import KernelDef, kernels_of, python_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
 
     from graphmill.dtypes import DType
@@ -77,6 +78,7 @@ class KernelRegistry:
         self._modules_by_op: dict[str, list[_LazyModule]] = {}
         self._modules_by_family: dict[str, list[_LazyModule]] = {}
         self._loaded: set[_LazyModule] = set()
+        self._broken: dict[_LazyModule, str] = {}
         self._version = 0
         self._settled: set[tuple[Any, ...]] = set()
         self._choices: dict[tuple[Any, ...], _Found] = {}
@@ -102,7 +104,8 @@ class KernelRegistry:
     ) -> None:
         """Register a module, by name, that is imported when one of `ops` is first looked up.
 
-        With `backend` it is imported only for a device that accepts that backend.
+        With `backend` it is imported only for a device that accepts that backend. If that fails,
+        the module of another distribution is left out, with a warning; a built-in one raises.
         """
         lazy = _LazyModule(module, backend, owner)
         with self._lock:
@@ -210,11 +213,37 @@ class KernelRegistry:
         key = (op_def.name, device_type, tuple(backends), attrs.get(LABEL_ATTR), *given)
         found = self._choices.get(key)
         if found is None:
-            found = _choose(op_def, attrs, device_type, backends, candidates)
+            choice, rejected = _choose(op_def, attrs, device_type, backends, candidates)
+            rejected = (*rejected, *self._broken_for(op_def))
+            found = choice and replace(choice, rejected=rejected), rejected
             with self._lock:
                 if version == self._version and len(self._choices) < _MOST_CHOICES:
                     self._choices[key] = found
         return found
+
+    def _declared(self, lazy: _LazyModule, key: str) -> Sequence[KernelDef]:
+        """Import a module; one of another distribution that is broken leaves its kernels out."""
+        try:
+            return kernels_of(_import(lazy, key))
+        except InternalError as error:
+            if not isinstance(lazy.owner, Provenance) or lazy.owner.is_builtin:
+                raise
+            with self._lock:
+                is_new = lazy not in self._broken
+                self._broken[lazy] = error.message
+            if is_new:
+                text = f"{error.message}. Its kernels are left out"
+                warnings.warn(text, PluginWarning, stacklevel=2)
+            return ()
+
+    def _broken_for(self, op_def: OpDef) -> Iterator[tuple[str, str]]:
+        """Yield the modules with kernels for an op that are left out, and why."""
+        if not self._broken:
+            return
+        named = self._modules_by_op.get(op_def.name, ())
+        for lazy in (*named, *self._modules_by_family.get(op_def.family, ())):
+            if lazy in self._broken:
+                yield f"the module {lazy.name} of {lazy.owner}", self._broken[lazy]
 
     def _add_definition(self, definition: KernelDef, owner: object) -> None:
         for op in definition.ops:
@@ -233,7 +262,7 @@ class KernelRegistry:
                 and (backends is None or lazy.backend is None or lazy.backend in backends)
             ]
         for lazy in due:
-            declared = kernels_of(_import(lazy, key))  # the plugin's code: not under our lock
+            declared = self._declared(lazy, key)  # the plugin's code: not under our lock
             with self._lock:
                 self._loaded.add(lazy)
                 for definition in declared:

@@ -10,7 +10,7 @@ import pytest
 
 from graphmill import dtypes, errors
 from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
-from graphmill.registry import PluginConflictError, Provenance
+from graphmill.registry import CORE, PluginConflictError, PluginWarning, Provenance
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
 from graphmill.runtime.kernel_registry import KernelRegistry
 
@@ -206,11 +206,24 @@ def test_e11_a_module_that_cannot_be_imported_is_told_each_time(
     (tmp_path / "broken_kernels.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     registry.add_module("broken_kernels", ["Neg"], MINE)
-    for _ in range(2):
-        with pytest.raises(errors.InternalError, match="'broken_kernels' for 'Neg' cannot be") as e:
+    with pytest.warns(PluginWarning, match=words):
+        registry.registrations(NEG)
+    for _ in range(2):  # without another warning
+        with pytest.raises(errors.NotFoundError, match="'broken_kernels' for 'Neg' cannot be") as e:
             found(registry)
         assert words in e.value.message
         assert "registered by plugin 'mine'" in e.value.message
+    registry.add(definition("other"))
+    assert found(registry) == "other"
+
+
+def test_e11_a_built_in_module_that_cannot_be_imported_is_an_error(
+    registry: KernelRegistry,
+) -> None:
+    registry.add_module("no_such_thing", ["Neg"], CORE)
+    for _ in range(2):
+        with pytest.raises(errors.InternalError, match="'no_such_thing' for 'Neg' cannot be"):
+            found(registry)
 
 
 def test_e11_a_kernel_that_comes_later_is_found_for_nodes_that_were_looked_up_before(
