@@ -22,7 +22,7 @@ pytestmark = pytest.mark.oracle
 COUNT = int(os.environ.get("GRAPHMILL_SWEEP_COUNT", "3"))
 SEED = int(os.environ.get("GRAPHMILL_SWEEP_SEED", "0"))
 OPS = OpRegistry()
-# Most changes to these make TensorFlow wait, which takes seconds each; tools/sweep_ops.py asks them.
+# Most changes to these make TensorFlow wait for seconds; tools/sweep_ops.py asks them.
 WAITING = {"data_flow", "dataset"}
 
 
