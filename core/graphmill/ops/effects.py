@@ -118,6 +118,7 @@ _TABLE: Final[dict[str, str]] = {
     """,
     "rng": """
         AllCandidateSampler CudnnRNN CudnnRNNV2 CudnnRNNV3 ExperimentalRandomDataset
+        ExtractGlimpse ExtractGlimpseV2
         FractionalAvgPool FractionalMaxPool GlobalShuffleDataset LogUniformCandidateSampler
         Multinomial NonDeterministicInts ParameterizedTruncatedNormal RandomCrop RandomDataset
         RandomGamma RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 none = not_differentiable(
     "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4",
     "NonMaxSuppressionV5", "DecodeJpeg", "DecodePng", "DecodeImage", "DecodeGif", "ResizeArea",
+    "DrawBoundingBoxes", "DrawBoundingBoxesV2", "SampleDistortedBoundingBox",
+    "SampleDistortedBoundingBoxV2", "ExtractGlimpse", "ExtractGlimpseV2",
+    "StatelessSampleDistortedBoundingBox",
 )  # fmt: skip
 
 
@@ -38,6 +41,15 @@ def resize_bilinear(op: ForwardOp, dy: Tensor) -> list[Any]:
 def resize_bicubic(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Spread each pixel over those that it came from."""
     return [image.resize_bicubic_grad(dy, op.inputs[0], **_options(op)), None]
+
+
+@gradient("ScaleAndTranslate")
+def scale_and_translate(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Spread each pixel over those that it came from."""
+    pixels, _, scale, translation = op.inputs
+    options = {name: op.get_attr(name) for name in ("kernel_type", "antialias")}
+    found = image.scale_and_translate_grad(dy, pixels, scale, translation, **options)
+    return [found, None, None, None]
 
 
 @gradient("CropAndResize")

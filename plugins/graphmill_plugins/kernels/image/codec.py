@@ -180,6 +180,32 @@ def decode_jpeg(xp: ArrayNamespace, channels: int, ratio: int) -> Callable[[Valu
     return run
 
 
+@kernel("DecodeAndCropJpeg", make=True, host=True, dynamic_shape=True, expensive=True)
+def decode_and_crop_jpeg(
+    xp: ArrayNamespace, channels: int, ratio: int
+) -> Callable[[Value, Value], Value]:
+    """Return a window (top, left, height, width) of the pixels of a JPEG."""
+    decode = decode_jpeg(xp, channels, ratio)
+
+    def run(contents: Value, crop_window: Value) -> Value:
+        if crop_window.shape != (4,):
+            raise errors.InvalidArgumentError(
+                f"crop_window must have four elements, got shape {list(crop_window.shape)}"
+            )
+        _open(_scalar_contents(contents), ("JPEG",))
+        top, left, height, width = crop_window.tolist()
+        pixels = decode(contents)
+        is_inside = top + height <= pixels.shape[0] and left + width <= pixels.shape[1]
+        if min(top, left) < 0 or min(height, width) <= 0 or not is_inside:
+            raise errors.InvalidArgumentError(
+                f"Invalid JPEG data or crop window: {crop_window.tolist()} of an image of "
+                f"{pixels.shape[0]} x {pixels.shape[1]}"
+            )
+        return pixels[top : top + height, left : left + width]
+
+    return run
+
+
 @kernel("DecodeBmp", make=True, host=True, dynamic_shape=True, expensive=True)
 def decode_bmp(xp: ArrayNamespace, channels: int) -> Callable[[Value], Value]:
     """Return the pixels of a BMP."""
@@ -296,3 +322,20 @@ def encode_jpeg(
         return string_scalar(_encode(np.asarray(image), "JPEG", **options))
 
     return run
+
+
+@kernel("EncodeJpegVariableQuality", host=True, expensive=True)
+def encode_jpeg_variable_quality(_xp: ArrayNamespace, image: Value, quality: Value) -> Value:
+    """Return the image as JPEG; the quality is an input."""
+    if image.ndim != 3:
+        raise errors.InvalidArgumentError(
+            f"image must be 3-dimensional, got shape {list(image.shape)}"
+        )
+    _check_image(image, (1, 3))
+    if np.ndim(quality):
+        raise errors.InvalidArgumentError(
+            f"quality must be scalar, got shape {list(np.shape(quality))}"
+        )
+    if not 0 <= quality <= 100:
+        raise errors.InvalidArgumentError(f"quality must be in [0,100], got {int(quality)}")
+    return string_scalar(_encode(np.asarray(image), "JPEG", quality=int(quality)))

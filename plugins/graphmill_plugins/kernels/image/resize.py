@@ -40,7 +40,8 @@ def output_size(size: Value) -> tuple[int, int]:
     return height, width
 
 
-def _check_images(images: Value) -> None:
+def check_images(images: Value) -> None:
+    """Raise InvalidArgumentError unless images are 4-dimensional and have pixels."""
     if images.ndim != 4:
         raise errors.InvalidArgumentError(
             f"input must be 4-dimensional, got shape {list(images.shape)}"
@@ -49,12 +50,16 @@ def _check_images(images: Value) -> None:
         raise errors.InvalidArgumentError("input image must be of non-zero size")
 
 
-def _positions(size: int, wanted: int, align_corners: bool, offset: float) -> Any:
-    """Return where each output pixel lies on the input, in float32 as TensorFlow counts."""
+def resize_scale(size: int, wanted: int, align_corners: bool) -> Any:
+    """Return how many input pixels an output pixel stands for, in float32."""
     if align_corners and wanted > 1:
-        scale = np.float32(size - 1) / np.float32(wanted - 1)
-    else:
-        scale = np.float32(size) / np.float32(wanted)
+        return np.float32(size - 1) / np.float32(wanted - 1)
+    return np.float32(size) / np.float32(wanted)
+
+
+def positions(size: int, wanted: int, align_corners: bool, offset: float) -> Any:
+    """Return where each output pixel lies on the input, in float32 as TensorFlow counts."""
+    scale = resize_scale(size, wanted, align_corners)
     return (np.arange(wanted, dtype=np.float32) + np.float32(offset)) * scale
 
 
@@ -68,7 +73,7 @@ def check_centers(align_corners: bool, half_pixel_centers: bool) -> None:
 
 def linear_places(size: int, wanted: int, align_corners: bool, half: bool) -> tuple[Any, Any, Any]:
     """Return for each output pixel its two input neighbours and the weight of the second."""
-    place = _positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    place = positions(size, wanted, align_corners, 0.5 if half else 0.0)
     if half:
         place = place - np.float32(0.5)
     floor = np.floor(place)
@@ -87,7 +92,7 @@ def resize_bilinear(
 ) -> Value:
     """Return the images at another size, as float32."""
     del xp
-    _check_images(images)
+    check_images(images)
     check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size)
     if images.shape[1:3] == (height, width):
@@ -105,7 +110,7 @@ def resize_bilinear(
 
 def nearest_places(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
     """Return for each output pixel the input pixel nearest to it."""
-    place = _positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    place = positions(size, wanted, align_corners, 0.5 if half else 0.0)
     # C++'s roundf takes halves away from zero, NumPy's to even numbers.
     picked = np.floor(place + np.float32(0.5)) if align_corners else np.floor(place)
     return np.clip(picked.astype(np.intp), 0, size - 1)
@@ -120,7 +125,7 @@ def resize_nearest_neighbor(
     half_pixel_centers: bool,
 ) -> Value:
     """Return the images at another size, each pixel one of the input's."""
-    _check_images(images)
+    check_images(images)
     check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size)
     rows = nearest_places(images.shape[1], height, align_corners, half_pixel_centers)
@@ -129,7 +134,7 @@ def resize_nearest_neighbor(
 
 
 def _check_crops(image: Value, boxes: Value, box_ind: Value, method: str) -> None:
-    _check_images(image)
+    check_images(image)
     if boxes.ndim != 2 or boxes.shape[1] != 4 or box_ind.shape != boxes.shape[:1]:
         raise errors.InvalidArgumentError(
             f"boxes must be [num_boxes, 4] and box_index [num_boxes], got "

@@ -1,7 +1,7 @@
 """Distributions over classes, from which candidates are drawn one at a time.
 
-Semantics: tensorflow/core/kernels/range_sampler.cc, tensorflow/core/lib/random/simple_philox.cc,
-weighted_picker.cc, distribution_sampler.cc. The alias method is public (Walker 1977, Vose 1991).
+Semantics: tensorflow/core/kernels/range_sampler.cc, tensorflow/core/lib/random/weighted_picker.cc,
+distribution_sampler.cc. The alias method is public (Walker 1977, Vose 1991).
 """
 
 from __future__ import annotations
@@ -15,47 +15,11 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-_MOST_32 = (1 << 32) - 1
-_MOST_64 = (1 << 64) - 1
+    from graphmill_plugins.kernels.random._stream import Numbers
+
 _INT32_MAX = (1 << 31) - 1
-
-
-class Numbers:
-    """Random numbers of several kinds out of a stream of 32-bit ones."""
-
-    def __init__(self, stream: Iterator[int]) -> None:
-        self._next = stream.__next__
-
-    def below(self, bound: int) -> int:
-        """Return a 32-bit integer of [0, bound), each equally likely."""
-        return self._exact(bound, _MOST_32, self._next)
-
-    def below_64(self, bound: int) -> int:
-        """Return a 64-bit integer of [0, bound), each equally likely."""
-        return self._exact(bound, _MOST_64, self._word)
-
-    def unit(self) -> float:
-        """Return a float32 of [0, 1)."""
-        return (self._next() & 0x7FFFFF) * 2.0**-23
-
-    def double(self) -> float:
-        """Return a float64 of [0, 1)."""
-        high = self._next() & 0xFFFFF
-        return (high << 32 | self._next()) * 2.0**-52
-
-    def _word(self) -> int:
-        return self._next() | self._next() << 32
-
-    @staticmethod
-    def _exact(bound: int, most: int, draw: Any) -> int:
-        if not bound & (bound - 1):
-            return int(draw()) & (bound - 1)
-        least = most % bound + 1
-        while (number := draw()) < least:
-            pass
-        return int(number % bound)
 
 
 class Sampler(Protocol):

@@ -1,11 +1,12 @@
 """Random numbers one at a time, as those who shuffle want them.
 
-Semantics: tensorflow/core/lib/random/random_distributions.h, SingleSampleAdapter over Philox.
+Semantics: tensorflow/core/lib/random/random_distributions.h, SingleSampleAdapter over Philox;
+tensorflow/core/lib/random/simple_philox.cc.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.random._philox import Philox
 
 _STEP = 64
+_MOST_32 = (1 << 32) - 1
+_MOST_64 = (1 << 64) - 1
 
 
 def random_seeds(seed: int, seed2: int) -> tuple[int, int]:
@@ -37,3 +40,39 @@ def numbers_of(generator: Philox) -> Iterator[int]:
     while True:
         yield from blocks(np, generator, np.arange(_STEP, dtype=np.uint64)).ravel().tolist()
         generator = generator.skip(_STEP)
+
+
+class Numbers:
+    """Random numbers of several kinds out of a stream of 32-bit ones."""
+
+    def __init__(self, stream: Iterator[int]) -> None:
+        self._next = stream.__next__
+
+    def below(self, bound: int) -> int:
+        """Return a 32-bit integer of [0, bound), each equally likely."""
+        return self._exact(bound, _MOST_32, self._next)
+
+    def below_64(self, bound: int) -> int:
+        """Return a 64-bit integer of [0, bound), each equally likely."""
+        return self._exact(bound, _MOST_64, self._word)
+
+    def unit(self) -> float:
+        """Return a float32 of [0, 1)."""
+        return (self._next() & 0x7FFFFF) * 2.0**-23
+
+    def double(self) -> float:
+        """Return a float64 of [0, 1)."""
+        high = self._next() & 0xFFFFF
+        return (high << 32 | self._next()) * 2.0**-52
+
+    def _word(self) -> int:
+        return self._next() | self._next() << 32
+
+    @staticmethod
+    def _exact(bound: int, most: int, draw: Any) -> int:
+        if not bound & (bound - 1):
+            return int(draw()) & (bound - 1)
+        least = most % bound + 1
+        while (number := draw()) < least:
+            pass
+        return int(number % bound)

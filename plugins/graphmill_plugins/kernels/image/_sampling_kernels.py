@@ -1,0 +1,107 @@
+"""The kernels with which ScaleAndTranslate samples, and their weights along an axis.
+
+Semantics: tensorflow/core/kernels/image/sampling_kernels.h, scale_and_translate_op.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_F = np.float32
+_SMALLEST_SUM = 1000 * np.finfo(np.float32).tiny
+
+
+class SamplingKernel(NamedTuple):
+    """A function of the distance from a pixel, and the distance from which on it is zero."""
+
+    radius: float
+    function: Callable[[Any], Any]
+
+
+def _lanczos(radius: float) -> SamplingKernel:
+    def function(x: Any) -> Any:
+        angle = x * _F(math.pi)
+        safe = np.where(x <= 1e-3, _F(1), angle)
+        found = _F(radius) * np.sin(safe) * np.sin(safe / _F(radius)) / (safe * safe)
+        return np.where(x > radius, _F(0), np.where(x <= 1e-3, _F(1), found))
+
+    return SamplingKernel(radius, function)
+
+
+def _gaussian(x: Any) -> Any:
+    sigma = _F(0.5)
+    return np.where(x >= 1.5, _F(0), np.exp(-x * x / (_F(2) * sigma * sigma)))
+
+
+def _box(x: Any) -> Any:
+    return np.where(x < 0.5, _F(1), np.where(x == 0.5, _F(0.5), _F(0)))
+
+
+def _triangle(x: Any) -> Any:
+    return np.where(x < 1, _F(1) - x, _F(0))
+
+
+def _keys(x: Any) -> Any:
+    far = ((_F(-0.5) * x + _F(2.5)) * x - _F(4)) * x + _F(2)
+    near = ((_F(1.5) * x - _F(2.5)) * x) * x + _F(1)
+    return np.where(x >= 2, _F(0), np.where(x >= 1, far, near))
+
+
+def _mitchell(x: Any) -> Any:
+    far = ((_F(-7 / 18) * x + _F(2)) * x - _F(10 / 3)) * x + _F(16 / 9)
+    near = ((_F(7 / 6) * x - _F(2)) * x) * x + _F(8 / 9)
+    return np.where(x >= 2, _F(0), np.where(x >= 1, far, near))
+
+
+_KERNELS = {
+    "lanczos1": _lanczos(1.0),
+    "lanczos3": _lanczos(3.0),
+    "lanczos5": _lanczos(5.0),
+    "gaussian": SamplingKernel(1.5, _gaussian),
+    "box": SamplingKernel(0.5, _box),
+    "triangle": SamplingKernel(1.0, _triangle),
+    "keyscubic": SamplingKernel(2.0, _keys),
+    "mitchellcubic": SamplingKernel(2.0, _mitchell),
+}
+
+
+def named(name: str) -> SamplingKernel:
+    """Return the kernel of a name, however it is capitalised.
+
+    Raises:
+        InvalidArgumentError: there is none.
+    """
+    if name.lower() not in _KERNELS:
+        raise InvalidArgumentError(
+            f"Unrecognized kernel type: {name}; expected one of {', '.join(_KERNELS)}"
+        )
+    return _KERNELS[name.lower()]
+
+
+def weights(
+    kernel: SamplingKernel, size: int, wanted: int, scale: Any, translation: Any, antialias: bool
+) -> Any:
+    """Return the matrix (wanted, size) that scales and moves an axis, in float32."""
+    inverse = _F(1) / _F(scale)
+    shift = -inverse * _F(translation)
+    width = max(inverse, _F(1)) if antialias else _F(1)
+    centre = (np.arange(wanted, dtype=np.float32) + _F(0.5)) * inverse + shift
+    reach = _F(kernel.radius) * width
+    first = np.clip(np.ceil(centre - reach - _F(0.5)), 0, size - 1)
+    last = np.clip(np.floor(centre + reach - _F(0.5)), 0, size - 1)
+    pixels = np.arange(size, dtype=np.float32)
+    distance = np.abs((pixels + _F(0.5) - centre[:, None]) * (_F(1) / width))
+    is_seen = (pixels >= first[:, None]) & (pixels <= last[:, None])
+    is_seen &= ((centre >= 0) & (centre <= size))[:, None]  # samples outside give nothing
+    found = np.where(is_seen, kernel.function(distance), _F(0))
+    total = found.sum(axis=1, keepdims=True, dtype=np.float32)
+    has_weight = np.abs(total) >= _SMALLEST_SUM
+    return np.where(has_weight, found / np.where(has_weight, total, _F(1)), _F(0))

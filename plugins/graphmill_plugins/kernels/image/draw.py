@@ -1,0 +1,216 @@
+"""DrawBoundingBoxes and ExtractGlimpse: boxes drawn into images, and windows cut out of them.
+
+Semantics: tensorflow/core/kernels/image/draw_bounding_box_op.cc, attention_ops.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import check_size, shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_TYPES = {"T": (dtypes.float16, dtypes.float32)}
+_COLORS = np.array(
+    [
+        [1, 1, 0, 1],
+        [0, 0, 1, 1],
+        [1, 0, 0, 1],
+        [0, 1, 0, 1],
+        [0.5, 0, 0.5, 1],
+        [0.5, 0.5, 0, 1],
+        [0.5, 0, 0, 1],
+        [0, 0, 0.5, 1],
+        [0, 1, 1, 1],
+        [1, 0, 1, 1],
+    ],
+    np.float32,
+)
+"""Yellow, blue, red, lime, purple, olive, maroon, navy, aqua, fuchsia."""
+
+
+def _draw(image: Any, box: Any, color: Any) -> None:
+    """Draw the edges of a box, in units of the image, that lie in it."""
+    height, width = image.shape[:2]
+    if not np.isfinite(box).all():
+        return
+    size = np.array([height - 1, width - 1] * 2, np.float32)
+    top, left, bottom, right = (int(place) for place in box * size)
+    if top > bottom or left > right:
+        return
+    if top >= height or bottom < 0 or left >= width or right < 0:
+        return
+    rows = slice(max(top, 0), min(bottom, height - 1) + 1)
+    columns = slice(max(left, 0), min(right, width - 1) + 1)
+    for row in (top, bottom):
+        if 0 <= row < height:
+            image[row, columns] = color
+    for column in (left, right):
+        if 0 <= column < width:
+            image[rows, column] = color
+
+
+def _drawn(images: Value, boxes: Value, colors: Any) -> Value:
+    if images.ndim != 4 or images.shape[3] not in (1, 3, 4):
+        raise InvalidArgumentError(
+            "The rank of the images should be 4 and the channel count 1 (grey), 3 (RGB) or 4 "
+            f"(RGBA), got shape {shape_text(images.shape)}"
+        )
+    if boxes.ndim != 3 or boxes.shape[2] != 4:
+        raise InvalidArgumentError(
+            f"boxes must be (batch, boxes, 4), got shape {shape_text(boxes.shape)}"
+        )
+    if len(boxes) != len(images):
+        raise InvalidArgumentError(
+            f"The batch sizes should be the same, got {len(images)} images and {len(boxes)} lists "
+            "of boxes"
+        )
+    out = images.copy()
+    depth = images.shape[3]
+    for image, own in zip(out, boxes, strict=True):
+        for number, box in enumerate(own):
+            _draw(image, box, colors[number % len(colors)][:depth])
+    return out
+
+
+def _default_colors(images: Value) -> Any:
+    """Return the ten colours; white, for images of one channel."""
+    return np.ones_like(_COLORS) if images.shape[-1:] == (1,) else _COLORS
+
+
+@kernel("DrawBoundingBoxes", types=_TYPES, host=True, expensive=True)
+def draw_bounding_boxes(_xp: ArrayNamespace, images: Value, boxes: Value) -> Value:
+    """Return the images with boxes (top, left, bottom, right) drawn in ten colours in turn."""
+    return _drawn(images, boxes, _default_colors(images))
+
+
+@kernel("DrawBoundingBoxesV2", types=_TYPES, host=True, expensive=True)
+def draw_bounding_boxes_v2(
+    _xp: ArrayNamespace, images: Value, boxes: Value, colors: Value
+) -> Value:
+    """Return the images with boxes drawn in given colours in turn, or in ten if there are none."""
+    depth = images.shape[3] if images.ndim == 4 else 0
+    if not colors.size:
+        return _drawn(images, boxes, _default_colors(images))
+    if colors.ndim != 2 or colors.shape[1] < depth:
+        raise InvalidArgumentError(
+            f"colors must be a matrix of at least {depth} columns, got {shape_text(colors.shape)}"
+        )
+    return _drawn(images, boxes, colors)
+
+
+class _Placing(NamedTuple):
+    """How places of windows are given: from the centre or the corner, in images or pixels."""
+
+    centered: bool
+    normalized: bool
+    version: int
+
+    def starts(self, x: Value, size: tuple[int, int], offsets: Value) -> Any:
+        """Return the first row and column of each window, cut off towards zero."""
+        sides = np.array(x.shape[1:3], np.float32)
+        half = np.float32(2)
+        places = offsets * sides if self.normalized else offsets
+        is_old = self.version == 1 or (self.centered and self.normalized)
+        if self.centered:
+            places = (places / half if is_old else places) + sides / half
+        if is_old:  # the place is the window's centre, not its corner
+            places = places - np.array(size, np.float32) / half
+        return np.trunc(places).astype(np.int64)
+
+
+def _noise(image: Any, shape: tuple[int, ...], kind: str) -> Any:
+    """Return what fills windows beyond the image."""
+    if kind == "zero":
+        return np.zeros(shape, np.float32)
+    rng = np.random.default_rng()
+    if kind == "gaussian":
+        return rng.normal(image.mean(), image.std(), shape).astype(np.float32)
+    return rng.uniform(image.min(), image.max(), shape).astype(np.float32)
+
+
+def _glimpse(x: Value, size: Value, offsets: Value, placing: _Placing, noise: str) -> Value:
+    """Return a window of each image around a place; noise lies beyond the image.
+
+    Raises:
+        InvalidArgumentError: the shapes do not fit together.
+    """
+    if x.ndim != 4:
+        raise InvalidArgumentError(f"input must be 4-dimensional, got {shape_text(x.shape)}")
+    if offsets.shape != (len(x), 2):
+        raise InvalidArgumentError(
+            f"offsets must be ({len(x)}, 2), a place for each image, got "
+            f"{shape_text(offsets.shape)}"
+        )
+    if size.shape != (2,) or size.min() < 0:
+        raise InvalidArgumentError(f"size must be two sizes, got {size.tolist()}")
+    height, width = size.tolist()
+    shape = (height, width, x.shape[3])
+    check_size((len(x), *shape))
+    out = np.empty((len(x), *shape), np.float32)
+    starts = placing.starts(x, (height, width), offsets).tolist()
+    for image, glimpse, (top, left) in zip(x, out, starts, strict=True):
+        rows = range(max(top, 0), min(top + height, x.shape[1]))
+        columns = range(max(left, 0), min(left + width, x.shape[2]))
+        if len(rows) < height or len(columns) < width:
+            glimpse[:] = _noise(image, shape, noise)
+        if rows and columns:
+            seen = image[rows.start : rows.stop, columns.start : columns.stop]
+            place = rows.start - top, columns.start - left
+            glimpse[place[0] : place[0] + len(rows), place[1] : place[1] + len(columns)] = seen
+    return out
+
+
+def _kind(uniform_noise: bool, noise: str) -> str:
+    """Return which noise the attrs ask for.
+
+    Raises:
+        InvalidArgumentError: they contradict each other.
+    """
+    if uniform_noise and noise not in ("", "uniform"):
+        raise InvalidArgumentError(
+            f"The uniform_noise and noise should not be specified at the same time, got {noise!r}"
+        )
+    return noise if noise in ("zero", "gaussian") else "uniform"
+
+
+@kernel("ExtractGlimpse", host=True, expensive=True, effects=("rng",))
+def extract_glimpse(
+    _xp: ArrayNamespace,
+    x: Value,
+    size: Value,
+    offsets: Value,
+    centered: bool,
+    normalized: bool,
+    uniform_noise: bool,
+    noise: str,
+) -> Value:
+    """Return a window of each image around a place; random noise lies beyond the image.
+
+    The noise is of our own generator, which no seed reaches, as none reaches TensorFlow's.
+    """
+    placing = _Placing(centered, normalized, 1)
+    return _glimpse(x, size, offsets, placing, _kind(uniform_noise, noise))
+
+
+@kernel("ExtractGlimpseV2", host=True, expensive=True, effects=("rng",))
+def extract_glimpse_v2(
+    _xp: ArrayNamespace,
+    x: Value,
+    size: Value,
+    offsets: Value,
+    centered: bool,
+    normalized: bool,
+    uniform_noise: bool,
+    noise: str,
+) -> Value:
+    """Return a window of each image, from a place on unless it is centred and normalised."""
+    placing = _Placing(centered, normalized, 2)
+    return _glimpse(x, size, offsets, placing, _kind(uniform_noise, noise))

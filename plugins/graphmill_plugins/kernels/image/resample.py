@@ -1,0 +1,227 @@
+"""Resize kernels that weigh more than two neighbours: cubic, area, and ScaleAndTranslate.
+
+Semantics: tensorflow/core/kernels/image/resize_bicubic_op.cc, resize_area_op.cc,
+scale_and_translate_op.cc. Sizes, scales and translations are known when traced, so the weights of
+each axis are worked out in NumPy, as a matrix (output, input); images are products with both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.image import _sampling_kernels
+from graphmill_plugins.kernels.image.resize import (
+    check_centers,
+    check_images,
+    output_size,
+    positions,
+    resize_scale,
+)
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_F = np.float32
+_TABLE = 1024  # steps between two pixels at which cubic weights are known
+_SMALLEST_SUM = 1000 * np.finfo(np.float32).tiny
+_FLOATS = (dtypes.float32, dtypes.float64)
+
+
+def _cubic_table(sharpness: float) -> Any:
+    """Return the weights of the near and the far pixel at each step from a pixel, in float32."""
+    x = np.arange(_TABLE + 1, dtype=np.float32) * _F(1 / _TABLE)
+    a = _F(sharpness)
+    near = ((a + _F(2)) * x - (a + _F(3))) * x * x + _F(1)
+    x = x + _F(1)
+    return near, ((a * x - _F(5) * a) * x + _F(8) * a) * x - _F(4) * a
+
+
+def cubic_weights(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
+    """Return the matrix (wanted, size) that makes an axis of another size, cubically."""
+    place = positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    if half:
+        place = place - _F(0.5)
+    floor = np.floor(place)
+    step = np.rint((place - floor) * _F(_TABLE)).astype(np.intp)
+    near, far = _cubic_table(-0.5 if half else -0.75)
+    weights = np.stack([far[step], near[step], near[_TABLE - step], far[_TABLE - step]], axis=1)
+    inputs = floor.astype(np.intp)[:, None] + np.arange(-1, 3)
+    bounded = np.clip(inputs, 0, size - 1)
+    if half:  # what lies outside does not count; the others share its weight
+        weights = np.where(inputs == bounded, weights, _F(0))
+        total = weights.sum(axis=1, keepdims=True, dtype=np.float32)
+        weights = np.where(np.abs(total) >= _SMALLEST_SUM, weights / total, weights)
+    matrix = np.zeros((wanted, size), np.float32)
+    np.add.at(matrix, (np.arange(wanted)[:, None], bounded), weights)
+    return matrix
+
+
+def area_weights(size: int, wanted: int, align_corners: bool) -> Any:
+    """Return the matrix (wanted, size) of the shares that input pixels have in output pixels."""
+    scale = resize_scale(size, wanted, align_corners)
+    start = np.arange(wanted, dtype=np.float32) * scale
+    stop = np.arange(1, wanted + 1, dtype=np.float32) * scale
+    matrix = np.zeros((wanted, size), np.float32)
+    for row in range(wanted):
+        pixels = np.arange(int(np.floor(start[row])), int(np.ceil(stop[row])), dtype=np.float32)
+        first = np.where(pixels + 1 > stop[row], scale, pixels + 1 - start[row])
+        other = np.where(pixels + 1 > stop[row], stop[row] - pixels, _F(1))
+        shares = np.where(pixels < start[row], first, other)
+        np.add.at(matrix[row], np.clip(pixels.astype(np.intp), 0, size - 1), shares)
+    return matrix / scale
+
+
+def _resampled(xp: ArrayNamespace, images: Value, down: Any, across: Any) -> Value:
+    """Return images with the matrix `down` along the rows and `across` along the columns."""
+    return _by_columns(xp, _by_rows(xp, images.astype(np.float32), down), across)
+
+
+def _by_rows(xp: ArrayNamespace, images: Value, down: Any) -> Value:
+    batch, height, width, channels = images.shape
+    rows = xp.matmul(down, images.reshape(batch, height, width * channels))
+    return rows.reshape(batch, len(down), width, channels)
+
+
+def _by_columns(xp: ArrayNamespace, images: Value, across: Any) -> Value:
+    return xp.matmul(across, images)
+
+
+@kernel("ResizeBicubic", types={"T": dtypes.REAL}, static=("size",), expensive=True)
+def resize_bicubic(
+    xp: ArrayNamespace,
+    images: Value,
+    size: Value,
+    align_corners: bool,
+    half_pixel_centers: bool,
+) -> Value:
+    """Return the images at another size, as float32."""
+    check_images(images)
+    check_centers(align_corners, half_pixel_centers)
+    height, width = output_size(size)
+    down = cubic_weights(images.shape[1], height, align_corners, half_pixel_centers)
+    across = cubic_weights(images.shape[2], width, align_corners, half_pixel_centers)
+    return _resampled(xp, images, down, across)
+
+
+@kernel("ResizeBicubicGrad", types={"T": _FLOATS}, expensive=True)
+def resize_bicubic_grad(
+    xp: ArrayNamespace,
+    grads: Value,
+    original_image: Value,
+    align_corners: bool,
+    half_pixel_centers: bool,
+) -> Value:
+    """Return the gradient of the images of a ResizeBicubic."""
+    check_centers(align_corners, half_pixel_centers)
+    _check_gradient(grads, original_image)
+    height, width = original_image.shape[1:3]
+    down = cubic_weights(height, grads.shape[1], align_corners, half_pixel_centers)
+    across = cubic_weights(width, grads.shape[2], align_corners, half_pixel_centers)
+    found = _resampled(xp, grads, down.T, across.T)
+    return found.astype(original_image.dtype)
+
+
+def _check_gradient(grads: Value, original: Value) -> None:
+    """Raise InvalidArgumentError unless a gradient is one of a resized image."""
+    if grads.ndim != 4 or original.ndim != 4:
+        raise InvalidArgumentError(
+            "input_grad and original_image must be 4-dimensional, got "
+            f"{shape_text(grads.shape)} and {shape_text(original.shape)}"
+        )
+    if (grads.shape[0], grads.shape[3]) != (original.shape[0], original.shape[3]):
+        raise InvalidArgumentError(
+            "gradient and original image must have the same batch and channels, got "
+            f"{shape_text(grads.shape)} and {shape_text(original.shape)}"
+        )
+    if not grads.size or not original.size:
+        raise InvalidArgumentError("input_grad and original_image must not be empty")
+
+
+@kernel("ResizeArea", types={"T": dtypes.REAL}, static=("size",), expensive=True)
+def resize_area(xp: ArrayNamespace, images: Value, size: Value, align_corners: bool) -> Value:
+    """Return the images at another size, each pixel the mean of an area, as float32."""
+    check_images(images)
+    height, width = output_size(size)
+    down = area_weights(images.shape[1], height, align_corners)
+    across = area_weights(images.shape[2], width, align_corners)
+    return _resampled(xp, images, down, across)
+
+
+def _spans(
+    sizes: tuple[int, int],
+    wanted: tuple[int, int],
+    scale: Value,
+    translation: Value,
+    kernel_type: str,
+    antialias: bool,
+) -> list[Any]:
+    """Return the matrices (output, input) of both axes.
+
+    Raises:
+        InvalidArgumentError: scale or translation are no pairs, or a scale is not positive.
+    """
+    if scale.shape != (2,) or translation.shape != (2,):
+        raise InvalidArgumentError(
+            "scale and translation must be vectors of two elements, got "
+            f"{shape_text(scale.shape)} and {shape_text(translation.shape)}"
+        )
+    if not (scale > 0).all():
+        raise InvalidArgumentError(f"Scale must be greater than zero, got {scale.tolist()}")
+    sampling = _sampling_kernels.named(kernel_type)
+    return [
+        _sampling_kernels.weights(sampling, size, out, factor, shift, antialias)
+        for size, out, factor, shift in zip(sizes, wanted, scale, translation, strict=True)
+    ]
+
+
+@kernel(
+    "ScaleAndTranslate",
+    types={"T": dtypes.REAL},
+    static=("size", "scale", "translation"),
+    expensive=True,
+)
+def scale_and_translate(
+    xp: ArrayNamespace,
+    images: Value,
+    size: Value,
+    scale: Value,
+    translation: Value,
+    kernel_type: str,
+    antialias: bool,
+) -> Value:
+    """Return the images scaled, moved, and cut to a size, as float32."""
+    check_images(images)
+    wanted = output_size(size)
+    sizes = (images.shape[1], images.shape[2])
+    return _resampled(
+        xp, images, *_spans(sizes, wanted, scale, translation, kernel_type, antialias)
+    )
+
+
+@kernel(
+    "ScaleAndTranslateGrad",
+    types={"T": (dtypes.float32,)},
+    static=("scale", "translation"),
+    expensive=True,
+)
+def scale_and_translate_grad(
+    xp: ArrayNamespace,
+    grads: Value,
+    original_image: Value,
+    scale: Value,
+    translation: Value,
+    kernel_type: str,
+    antialias: bool,
+) -> Value:
+    """Return the gradient of the images of a ScaleAndTranslate."""
+    _check_gradient(grads, original_image)
+    sizes = (original_image.shape[1], original_image.shape[2])
+    wanted = (grads.shape[1], grads.shape[2])
+    spans = _spans(sizes, wanted, scale, translation, kernel_type, antialias)
+    return _resampled(xp, grads, *(span.T for span in spans))
