@@ -1,0 +1,233 @@
+"""A cluster's tiers: what is compiled, swapped in, dropped; storms; faults (rows S6, S12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.plugins.jit.small_graphs import HotSession, graph_def
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.jax
+
+jax = pytest.importorskip("jax")
+
+SQUARE = graph_def("a = Mul(x, x)", "y = AddV2(a, x)", x="float32[2]")
+RESHAPE = graph_def("a = Neg(x)", "y = Reshape(a, i)", x="float32[6]", i="int32[2]")
+COUNTER = graph_def(
+    "v = VarHandleOp(dtype=float32, shape=[2], shared_name='v')",
+    "w = VarHandleOp(dtype=float32, shape=[2], shared_name='w')",
+    "zero = Const(dtype=float32, value='float32[2] fill 0')",
+    *("start_v = AssignVariableOp(v, zero)", "start_w = AssignVariableOp(w, zero)"),
+    "k = Const(dtype=int32, value='int32: 0')",
+    "add = AssignAddVariableOp(v, x)",
+    "part = GatherV2(x, i, k, after=[add])",
+    "also = AssignAddVariableOp(w, part, after=[add])",
+    "read_v = ReadVariableOp(v, dtype=float32)",
+    "read_w = ReadVariableOp(w, dtype=float32)",
+    x="float32[2]",
+    i="int32[2]",
+)
+READS = ["read_v:0", "read_w:0"]
+
+
+def ones(*shape: int) -> np.ndarray[Any, Any]:
+    return np.ones(shape, np.float32)
+
+
+def feeds(first: int, second: int) -> dict[str, Any]:
+    return {"x:0": np.array([1, 2], np.float32), "i:0": np.array([first, second], np.int32)}
+
+
+def raises(error: Exception) -> Callable[..., Any]:
+    def call(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return call
+
+
+# ------------------------------------------------------------------------------------------ tiers
+
+
+def test_a_signature_that_comes_again_is_compiled_behind_the_steps() -> None:
+    with HotSession(SQUARE, "tiered") as session:
+        for _ in range(8):
+            assert session.run("y:0", {"x:0": 3 * ones(2)}).tolist() == [12, 12]
+        (cluster,) = session.clusters
+        (record,) = cluster.signatures
+        assert record.num_straight
+        assert record.tier == COMPILED
+        assert record.num_compiled
+
+
+def test_eager_steps_are_compiled_before_the_first() -> None:
+    with HotSession(SQUARE) as session:
+        assert session.run("y:0", {"x:0": ones(2)}).tolist() == [2, 2]
+        (record,) = session.clusters[0].signatures
+        assert (record.num_straight, record.num_compiled) == (0, 1)
+
+
+def test_a_compiled_form_that_is_slower_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphmill_plugins.jit import cluster_kernel
+    from graphmill_plugins.jit.compiler import CompiledCluster
+
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(cluster_kernel, "perf_counter_ns", lambda: next(ticks))
+    compiled = CompiledCluster.__call__
+
+    def slow(self: CompiledCluster, values: Any) -> Any:
+        next(ticks)
+        return compiled(self, values)
+
+    monkeypatch.setattr(CompiledCluster, "__call__", slow)
+    with HotSession(SQUARE, "tiered") as session:
+        for _ in range(40):
+            assert session.run("y:0", {"x:0": ones(2)}).tolist() == [2, 2]
+        (record,) = session.clusters[0].signatures
+        assert record.tier == STRAIGHT_LINE
+        assert record.reason.startswith("compiled it takes")
+        assert record.num_compiled < 20
+
+
+# ----------------------------------------------------------------------------------------- storms
+
+
+def test_a_storm_of_signatures_is_interpreted_after_sixteen() -> None:
+    with HotSession(SQUARE) as session:
+        for size in range(1, 90):
+            assert session.run("y:0", {"x:0": ones(size)}).tolist() == [2] * size
+        records = session.clusters[0].signatures
+        assert sum(record.tier == COMPILED for record in records) == 16
+        assert len(records) == 17
+        assert records[-1].reason == "there are 16 compiled signatures already"
+
+
+def test_values_that_must_be_known_are_found_by_trying() -> None:
+    with HotSession(RESHAPE) as session:
+        for shape in ([2, 3], [3, 2], [2, 3], [6, 1]):
+            found = session.run("y:0", {"x:0": ones(6), "i:0": np.array(shape, np.int32)})
+            assert list(found.shape) == shape
+        records = session.clusters[0].signatures
+        assert [record.tier for record in records] == [COMPILED] * 3
+        assert [record.num_compiled for record in records] == [2, 1, 1]
+
+
+def test_known_values_of_another_shape_are_another_signature() -> None:
+    """`[6]` and `[[6]]` have the same bytes; the latter is no shape."""
+    with HotSession(RESHAPE) as session:
+        good = {"x:0": ones(6), "i:0": np.array([6], np.int32)}
+        assert session.run("y:0", good).shape == (6,)
+        told = session.error("y:0", {**good, "i:0": np.array([[6]], np.int32)})
+        assert isinstance(told, InvalidArgumentError)
+        assert told.node == "y"
+
+
+def test_a_storm_of_known_values_is_interpreted() -> None:
+    graph = graph_def("a = Neg(x)", "y = Fill(i, a)", x="float32", i="int32[1]")
+    with HotSession(graph) as session:
+        for size in range(40):
+            found = session.run("y:0", {"x:0": ones(), "i:0": np.array([size], np.int32)})
+            assert found.tolist() == [-1] * size
+        records = session.clusters[0].signatures
+        assert sum(record.tier == COMPILED for record in records) <= 16
+
+
+# ----------------------------------------------------------------------------------------- faults
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory"),
+        NotImplementedError("MLIR translation rule for primitive 'x' not found"),
+        MemoryError("no memory"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_compilation_that_fails_is_recorded_and_not_tried_again(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphmill_plugins.jit import compiler
+
+    tried: list[int] = []
+
+    def fail(*_: Any, **__: Any) -> Any:
+        tried.append(1)
+        raise error
+
+    monkeypatch.setattr(compiler, "compile_program", fail)
+    with HotSession(SQUARE) as session:
+        for _ in range(5):
+            assert session.run("y:0", {"x:0": ones(2)}).tolist() == [2, 2]
+        (record,) = session.clusters[0].signatures
+        assert str(error) in record.reason
+        assert (record.tier, record.num_straight, len(tried)) == (STRAIGHT_LINE, 5, 1)
+
+
+def test_a_program_that_fails_leaves_variables_as_they_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The interpreter does the step, once; the compiled form is given up."""
+    from graphmill_plugins.jit.compiler import CompiledCluster
+
+    with HotSession(COUNTER) as session:
+        session.run([], targets=["start_v", "start_w"])
+        session.run([], feeds(0, 1), ["also"])
+        kept = CompiledCluster._run
+
+        def fail(self: CompiledCluster, *given: Any) -> Any:
+            if self._written:
+                monkeypatch.setattr(self, "_program", raises(jax.errors.JaxRuntimeError("gone")))
+            return kept(self, *given)
+
+        monkeypatch.setattr(CompiledCluster, "_run", fail)
+        session.run([], feeds(0, 1), ["also"])
+        session.run([], feeds(0, 1), ["also"])
+        found = [value.tolist() for value in session.run(READS)]
+        assert found == [[3, 6], [3, 6]]
+        records = [record for cluster in session.clusters for record in cluster.signatures]
+        failed = [record for record in records if "the compiled form failed" in record.reason]
+        assert [record.num_straight for record in failed] == [2]
+
+
+def test_values_that_are_refused_leave_variables_as_the_interpreter_does_e8() -> None:
+    """The first variable is written before the index is looked at, as without a compiler."""
+    results = []
+    for mode in ("off", "eager"):
+        with HotSession(COUNTER, mode) as session:
+            session.run([], targets=["start_v", "start_w"])
+            session.run([], feeds(0, 1), ["also"])
+            error = session.error([], feeds(0, 7), ["also"])
+            results.append((type(error), error.node, error.op, error.message))
+            results[-1] += tuple(str(value) for value in session.run(READS))
+    assert results[0] == results[1]
+    assert results[0][:3] == (InvalidArgumentError, "part", "GatherV2")
+
+
+def test_a_result_that_was_fetched_stays_as_it_was() -> None:
+    """Buffers of variables may be used again by the next step; fetched values are not of them."""
+    with HotSession(COUNTER) as session:
+        session.run([], targets=["start_v", "start_w"])
+        fetched = []
+        for _ in range(4):
+            session.run([], feeds(0, 1), ["also"])
+            fetched.append(session.run(READS)[0])
+        assert [value.tolist() for value in fetched] == [[1, 2], [2, 4], [3, 6], [4, 8]]
+
+
+def test_a_variable_may_change_its_shape() -> None:
+    graph = graph_def(
+        "v = VarHandleOp(dtype=float32, shape=unknown, shared_name='v')",
+        *("set = AssignVariableOp(v, x)", "r = ReadVariableOp(v, dtype=float32)", "y = Neg(r)"),
+        x="float32[2]",
+    )
+    with HotSession(graph) as session:
+        for size in (2, 3, 2, 5):
+            session.run([], {"x:0": ones(size)}, ["set"])
+            assert session.run("y:0").tolist() == [-1] * size
