@@ -63,6 +63,10 @@ class Tiers:
         for region in compilation.regions:
             if region.is_functional:
                 self._became.update(dict.fromkeys(region.nodes, region.became))
+                continue
+            for node in region.nodes:
+                if node in self._outside:
+                    self._outside[node] += f" ({region.kind} {region.name} stays: {region.reason})"
 
 
 def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:

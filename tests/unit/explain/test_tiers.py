@@ -112,7 +112,9 @@ def test_a_loop_is_told_with_what_became_of_it(
     assert set(tiers.values()) == {"compiled"}
 
 
-def test_a_loop_that_stays_says_why(graph: graphmill.Graph, graphmill_host: Host) -> None:
+def test_a_loop_that_cannot_be_traced_is_straight_line_code(
+    graph: graphmill.Graph, graphmill_host: Host
+) -> None:
     x = graph.placeholder("string", [], name="x")
     y, _ = graphmill.while_loop(
         lambda _, i: i < 2,
@@ -122,10 +124,29 @@ def test_a_loop_that_stays_says_why(graph: graphmill.Graph, graphmill_host: Host
     with graphmill.Session("", graph, config(jit="eager"), graphmill_host) as session:
         assert session.run(y, {x: "A"}) == b"a"
         record = session.explain(y, [x])
-    (compilation,) = record.compilations.values()
-    (region,) = compilation.regions
-    assert not region.is_functional
-    assert "(StringLower) cannot be traced" in region.reason
+    nodes = {node.node: node for node in record.nodes}
+    assert nodes["while/StringLower"].tier == "straight-line"
+    assert nodes["while/StringLower"].tier_reason == "some of its nodes cannot be traced"
+
+
+def test_a_loop_that_stays_says_why(graph: graphmill.Graph, graphmill_host: Host) -> None:
+    x = graph.placeholder("float32", [], name="x")
+
+    def body(value: Any) -> Any:
+        with graph.device("/device:CPU:1"):
+            return ops.math.tanh(value) + 1.0
+
+    y = graphmill.while_loop(lambda value: value < 1.5, body, [x])
+    options = {**config(jit="eager"), "device_count": {"CPU": 2}}
+    with graphmill.Session("", graph, options, graphmill_host) as session:
+        session.run(y, {x: 0.0})
+        record = session.explain(y, [x])
+    first, second = record.compilations.values()
+    assert not any(region.is_functional for region in (*first.regions, *second.regions))
+    nodes = {node.node: node for node in record.nodes}
+    assert nodes["while/Identity"].tier == "interpreted"
+    assert "while while/while_context stays: " in nodes["while/Identity"].tier_reason
+    assert "(_Send) reads the condition" in nodes["while/Identity"].tier_reason
 
 
 def test_failed_checks_are_counted(graph: graphmill.Graph, graphmill_host: Host) -> None:
