@@ -1,0 +1,124 @@
+"""AudioSpectrogram and Mfcc: what frequencies sound has over time.
+
+Semantics: tensorflow/core/kernels/spectrogram.cc, mfcc.cc, mfcc_mel_filterbank.cc, mfcc_dct.cc.
+All is computed in float64 and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import scalar_int, shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_FLOOR = 1e-12  # what the ear is thought to hear at least
+
+
+@kernel("AudioSpectrogram", expensive=True)
+def audio_spectrogram(
+    xp: ArrayNamespace, audio: Value, window_size: int, stride: int, magnitude_squared: bool
+) -> Value:
+    """Return (channels, frames, frequencies) of samples (samples, channels), as float32."""
+    if window_size < 2 or stride < 1:
+        raise InvalidArgumentError(
+            f"Spectrogram initialization failed for window size {window_size} and stride {stride}"
+        )
+    if audio.ndim != 2:
+        raise InvalidArgumentError(
+            f"input must be 2-dimensional, got shape {shape_text(audio.shape)}"
+        )
+    length = 1 << (window_size - 1).bit_length()
+    count = max((audio.shape[0] - window_size) // stride + 1, 0)
+    if not count:
+        return xp.zeros((audio.shape[1], 0, length // 2 + 1), np.float32)
+    places = np.arange(count)[:, None] * stride + np.arange(window_size)
+    angle = 2 * math.pi * np.arange(window_size) / window_size
+    frames = audio.astype(np.float64).T[:, places] * (0.5 - 0.5 * np.cos(angle))
+    found = xp.fft.rfft(frames, length)
+    squared = (found.real**2 + found.imag**2).astype(np.float32)
+    return squared if magnitude_squared else xp.sqrt(squared)
+
+
+def _mel(hertz: Any) -> Any:
+    """Return the pitch of a frequency as it is heard."""
+    return 1127.0 * np.log1p(hertz / 700.0)
+
+
+def _filters(bins: int, rate: int, channels: int, low: float, high: float) -> Any:
+    """Return the matrix (bins, channels) of triangles over magnitudes, evenly spaced in pitch."""
+    spacing = (_mel(high) - _mel(low)) / (channels + 1)
+    centres = _mel(low) + spacing * np.arange(1, channels + 2)
+    width = 0.5 * rate / (bins - 1)
+    matrix = np.zeros((bins, channels))
+    last = int(high / width)
+    if last >= bins:
+        raise InvalidArgumentError(
+            f"upper_frequency_limit {high} lies beyond what {bins} bins at a sample rate of {rate} "
+            "tell"
+        )
+    for number in range(int(1.5 + low / width), last + 1):
+        pitch = _mel(number * width)
+        channel = min(int(np.searchsorted(centres, pitch)), channels) - 1
+        before = centres[channel] if channel >= 0 else _mel(low)
+        share = (centres[channel + 1] - pitch) / (centres[channel + 1] - before)
+        if channel >= 0:
+            matrix[number, channel] += share
+        if channel + 1 < channels:
+            matrix[number, channel + 1] += 1 - share
+    return matrix
+
+
+def _cosines(inputs: int, outputs: int) -> Any:
+    """Return the matrix (inputs, outputs) of a discrete cosine transform."""
+    places = np.arange(inputs)[:, None] + 0.5
+    angle = np.arange(outputs) * (math.pi / inputs) * places
+    return math.sqrt(2.0 / inputs) * np.cos(angle)
+
+
+def _check(
+    spectrogram: Value, rate: int, channels: int, coefficients: int, low: float, high: float
+) -> None:
+    """Raise InvalidArgumentError for what has no coefficients."""
+    if spectrogram.ndim != 3:
+        raise InvalidArgumentError(
+            f"spectrogram must be 3-dimensional, got shape {shape_text(spectrogram.shape)}"
+        )
+    bins = spectrogram.shape[2]
+    is_possible = 0 <= low < high and bins > 1 and rate > 0
+    if not is_possible or channels < 1 or not 1 <= coefficients <= channels:
+        raise InvalidArgumentError(
+            f"Mfcc initialization failed for channel count {bins}, sample rate {rate}, "
+            f"lower_frequency_limit {low}, upper_frequency_limit {high}, filterbank_channel_count "
+            f"{channels}, dct_coefficient_count {coefficients}"
+        )
+
+
+@kernel("Mfcc", static=("sample_rate",), expensive=True)
+def mfcc(
+    xp: ArrayNamespace,
+    spectrogram: Value,
+    sample_rate: Value,
+    upper_frequency_limit: float,
+    lower_frequency_limit: float,
+    filterbank_channel_count: int,
+    dct_coefficient_count: int,
+) -> Value:
+    """Return the Mel-frequency cepstral coefficients of squared magnitudes.
+
+    (channels, frames, frequencies) become (channels, frames, coefficients), as float32.
+    """
+    rate = scalar_int("sample_rate", sample_rate)
+    low, high = lower_frequency_limit, upper_frequency_limit
+    _check(spectrogram, rate, filterbank_channel_count, dct_coefficient_count, low, high)
+    filters = _filters(spectrogram.shape[2], rate, filterbank_channel_count, low, high)
+    heard = xp.matmul(xp.sqrt(spectrogram.astype(np.float64)), filters)
+    logs = xp.log(xp.maximum(heard, _FLOOR))
+    cosines = _cosines(filterbank_channel_count, dct_coefficient_count)
+    return xp.matmul(logs, cosines).astype(np.float32)

@@ -1,0 +1,137 @@
+"""DecodeWav and EncodeWav: samples of 16 bits in WAV files.
+
+Semantics: tensorflow/core/lib/wav/wav_io.cc, tensorflow/core/kernels/decode_wav_op.cc,
+encode_wav_op.cc.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import scalar_bytes, string_scalar
+from graphmill_plugins.kernels._support import check_size, scalar_int, shape_text
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_PCM = 1
+_BYTES = 2  # of a sample
+_SCALE = np.float32(1 << 15)
+_MOST = (1 << 32) - 1
+
+
+class _Format(NamedTuple):
+    """The chunk that says how samples are stored."""
+
+    kind: int
+    channels: int
+    rate: int
+    bytes_a_second: int
+    bytes_a_frame: int
+    bits: int
+
+    def check(self) -> None:
+        """Raise InvalidArgumentError unless it is one that TensorFlow reads."""
+        frame = _BYTES * self.channels
+        if self.kind != _PCM or self.bits != 8 * _BYTES:
+            raise InvalidArgumentError(
+                f"Can only read 16-bit PCM WAV files, but received format {self.kind} with "
+                f"{self.bits} bits"
+            )
+        if not self.channels or self.bytes_a_frame != frame:
+            raise InvalidArgumentError(
+                f"Bad bytes per sample in WAV header: Expected {frame} for {self.channels} "
+                f"channels but got {self.bytes_a_frame}"
+            )
+        if self.bytes_a_second != frame * self.rate:
+            raise InvalidArgumentError(
+                f"Bad bytes per second in WAV header: Expected {frame * self.rate} but got "
+                f"{self.bytes_a_second} (sample_rate={self.rate}, bytes_per_sample={frame})"
+            )
+
+
+def _take(contents: bytes, start: int, size: int) -> bytes:
+    if start + size > len(contents):
+        raise InvalidArgumentError(
+            f"Data too short when trying to read string: {size} bytes at {start} of {len(contents)}"
+        )
+    return contents[start : start + size]
+
+
+def _expect(contents: bytes, start: int, text: bytes) -> None:
+    found = _take(contents, start, len(text))
+    if found != text:
+        raise InvalidArgumentError(f"Header mismatch: Expected {text!r} but found {found!r}")
+
+
+def _read(contents: bytes) -> tuple[_Format, Any]:
+    """Return the format and the samples (samples, channels) of a file, as int16."""
+    _expect(contents, 0, b"RIFF")
+    _expect(contents, 8, b"WAVE")
+    _expect(contents, 12, b"fmt ")
+    (size,) = struct.unpack("<I", _take(contents, 16, 4))
+    if size not in (16, 18):
+        raise InvalidArgumentError(f"Bad chunk size for WAV: Expected 16 or 18, but got {size}")
+    form = _Format(*struct.unpack("<HHIIHH", _take(contents, 20, 16)))
+    form.check()
+    start = 20 + size
+    while start < len(contents):
+        name = _take(contents, start, 4)
+        (size,) = struct.unpack("<I", _take(contents, start + 4, 4))
+        start += 8
+        if name == b"data":
+            count = size // form.bytes_a_frame
+            data = _take(contents, start, count * form.bytes_a_frame)
+            return form, np.frombuffer(data, "<i2").reshape(count, form.channels)
+        start += size
+    raise InvalidArgumentError("No data chunk found in WAV")
+
+
+@kernel("DecodeWav", host=True, dynamic_shape=True, expensive=True)
+def decode_wav(
+    _xp: ArrayNamespace, contents: Value, desired_channels: int, desired_samples: int
+) -> tuple[Value, Value]:
+    """Return samples (samples, channels) from -1 to 1, and the sample rate.
+
+    More channels than there are repeat the last one; more samples are zeros.
+    """
+    form, samples = _read(scalar_bytes(contents))
+    channels = form.channels if desired_channels == -1 else desired_channels
+    count = len(samples) if desired_samples == -1 else desired_samples
+    check_size((count, channels), "the audio")
+    out = np.zeros((count, channels), np.float32)
+    if channels:
+        picked = np.minimum(np.arange(channels), form.channels - 1)
+        kept = samples[:count, picked]
+        out[: len(kept)] = kept.astype(np.float32) / _SCALE
+    return out, np.int32(form.rate)
+
+
+@kernel("EncodeWav", host=True, expensive=True)
+def encode_wav(_xp: ArrayNamespace, audio: Value, sample_rate: Value) -> Value:
+    """Return samples (samples, channels) from -1 to 1 as a WAV file."""
+    if audio.ndim != 2:
+        raise InvalidArgumentError(
+            f"audio must be 2-dimensional, got shape {shape_text(audio.shape)}"
+        )
+    rate = scalar_int("sample_rate", sample_rate)
+    channels = audio.shape[1]
+    if rate <= 0 or not channels:
+        raise InvalidArgumentError(
+            f"sample_rate and channels must be positive, got {rate} and {channels}"
+        )
+    scaled = audio * _SCALE
+    whole = np.trunc(scaled)
+    rounded = whole + np.where(np.abs(scaled - whole) >= 0.5, np.sign(scaled), 0)
+    data = np.clip(rounded, -(1 << 15), (1 << 15) - 1).astype("<i2").tobytes()
+    if 36 + len(data) > _MOST:
+        raise InvalidArgumentError("the audio is too long for a WAV file")
+    frame = _BYTES * channels
+    head = struct.pack("<4sI4s", b"RIFF", 36 + len(data), b"WAVE")
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, _PCM, channels, rate, rate * frame, frame, 16)
+    return string_scalar(head + form + struct.pack("<4sI", b"data", len(data)) + data)
