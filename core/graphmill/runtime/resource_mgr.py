@@ -27,6 +27,7 @@ class ResourceMgr:
 
     def __init__(self, default_container: str = DEFAULT_CONTAINER) -> None:
         self.default_container = default_container
+        self.generation = 0
         self._lock = threading.Lock()
         self._containers: dict[str, dict[tuple[type[Any], str], Any]] = {}
 
@@ -97,11 +98,13 @@ class ResourceMgr:
             if (kind, name) not in held:
                 raise NotFoundError(self._missing(container, name, kind))
             del held[kind, name]
+            self.generation += 1
 
     def clear_container(self, container: str) -> None:
         """Remove all resources of a container; a container that does not exist is empty already."""
         with self._lock:
             held = self._containers.pop(container or self.default_container, None)
+            self.generation += 1
         del held  # outside of the lock: what a resource does at its end may ask for others
 
     def clear(self) -> None:
@@ -109,6 +112,7 @@ class ResourceMgr:
         with self._lock:
             held = dict(self._containers)
             self._containers.clear()
+            self.generation += 1
         del held
 
     def names(self, container: str = "") -> list[tuple[str, str]]:

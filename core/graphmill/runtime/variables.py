@@ -27,15 +27,18 @@ class Variable:
         dtype: its element type.
         shape: its static shape, None if unknown.
         name: for messages.
+        kept: a value and what a compiler keeps of it in its own memory, or None; of use as long as
+            that is the current value.
     """
 
-    __slots__ = ("dtype", "lock", "name", "shape", "value")
+    __slots__ = ("dtype", "kept", "lock", "name", "shape", "value")
 
     def __init__(self, dtype: DType, shape: Shape = None, name: str = "") -> None:
         self.dtype = dtype
         self.shape = shape
         self.name = name
         self.value: Value = None
+        self.kept: tuple[Value, Any] | None = None
         self.lock = threading.Lock()
 
     @property

@@ -80,6 +80,7 @@ class ClusterKernel:
         self._straight = StraightLine(self._routines, factory.create, device.name)
         self._inputs = Inputs(self._routines.main)
         self._sources: list[OpKernel] = [factory.create(node) for node in self._inputs.nodes]
+        self._held: tuple[int, list[Any]] | None = None
         self._lock = threading.Lock()
         self._entries: dict[Hashable, _Entry] = {}
         self.record = attr.record or ClusterRecord(construction.node_name, ())
@@ -93,7 +94,7 @@ class ClusterKernel:
         """
         values = inputs
         if self._sources:
-            values = [*inputs, *(self._handle(source, ctx) for source in self._sources)]
+            values = [*inputs, *self._handles(ctx)]
         key = self._inputs.key(values)
         entry = self._entries.get(key)
         if entry is None:
@@ -118,9 +119,14 @@ class ClusterKernel:
             self._judge(entry, perf_counter_ns() - began)
         return list(results)
 
-    @staticmethod
-    def _handle(source: OpKernel, ctx: OpKernelContext) -> Any:
-        return source.compute(type(ctx)(ctx.args, source))
+    def _handles(self, ctx: OpKernelContext) -> list[Any]:
+        """Return the variables that nodes in it name; looked up again if any was removed."""
+        generation = ctx.resources.generation
+        held = self._held
+        if held is None or held[0] != generation:
+            found = [source.compute(type(ctx)(ctx.args, source)) for source in self._sources]
+            held = self._held = generation, found
+        return held[1]
 
     def _interpret(self, ctx: OpKernelContext, inputs: Sequence[Any], entry: _Entry) -> list[Any]:
         began = perf_counter_ns()

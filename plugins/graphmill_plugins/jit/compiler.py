@@ -101,7 +101,7 @@ class CompiledCluster:
         self._inputs = inputs
         self._arrays = [index for index in inputs.arrays if index not in known]
         self._enable_x64 = jax_module().enable_x64
-        self._live: dict[int, tuple[Any, Any]] = {}
+        self._put, self._device = jax_module().device_put, cpu_devices()[0]
         self._written = [key.slot for key in layout.written]
         self.seconds = 0.0
         self.num_hoisted = 0
@@ -137,23 +137,38 @@ class CompiledCluster:
         return self._results(outputs, variables)
 
     def _run(self, values: Sequence[Any], variables: Sequence[Variable]) -> Sequence[Any]:
-        live = self._live
-        state = []
-        for slot, variable in enumerate(variables):
-            value = variable.value
-            kept = live.get(slot)
-            state.append(kept[1] if kept is not None and kept[0] is value else value)
+        state = [self._state_of(variable) for variable in variables]
         try:
             with self._enable_x64(True):
                 outputs: Sequence[Any] = self._program(
                     self._constants, *[values[index] for index in self._arrays], *state
                 )
-            is_good = not self._layout.is_guarded or bool(outputs[-1])
+            is_good = not self._layout.is_guarded or bool(np.asarray(outputs[-1]))
         except _RUN_ERRORS as error:
             raise ProgramFailedError(_first_line(error)) from error
         if not is_good:
             raise CheckFailedError
         return outputs
+
+    def _state_of(self, variable: Variable) -> Any:
+        """Return the value of a variable as JAX has it: put there once, and then shared.
+
+        The variable shows JAX's memory from then on, so that there are not two copies; if another
+        thread is just changing it, there are until the next call.
+        """
+        value, kept = variable.value, variable.kept
+        if kept is not None and kept[0] is value:
+            return kept[1]
+        with self._enable_x64(True):
+            array = self._put(value, self._device)
+        if variable.lock.acquire(blocking=False):  # those that are written are locked already
+            try:
+                if variable.value is value:
+                    variable.value = view = np.asarray(array)
+                    variable.kept = view, array
+            finally:
+                variable.lock.release()
+        return array
 
     def _commit(self, outputs: Sequence[Any], held: Sequence[Variable]) -> None:
         first = self._layout.num_traced
@@ -162,9 +177,9 @@ class CompiledCluster:
             views = [np.asarray(array) for array in arrays]  # all of them are there, or none is set
         except _RUN_ERRORS as error:
             raise ProgramFailedError(_first_line(error)) from error
-        for slot, variable, view, array in zip(self._written, held, views, arrays, strict=True):
-            self._live[slot] = view, array
+        for variable, view, array in zip(held, views, arrays, strict=True):
             variable.value = view
+            variable.kept = view, array
 
     def _results(self, outputs: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, ...]:
         return tuple(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import operator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from graphmill.graph.node import Node
     from graphmill_plugins.jit.routine import Routine
+
+_Looked: TypeAlias = "tuple[list[Any], list[int], list[Variable]]"
 
 
 class Inputs:
@@ -48,6 +51,7 @@ class Inputs:
         self.handles.extend(range(len(types), len(types) + len(self.nodes)))
         self.known: frozenset[int] = frozenset()
         self._has_only_arrays = not self.handles
+        self._last: _Looked | None = None  # the same handles come in nearly every call
 
     def key(self, values: Sequence[Any]) -> Hashable:
         """Return what tells the signature of some inputs from others; None if it has none.
@@ -93,16 +97,27 @@ class Inputs:
 
         Two handles may be of one variable, which then has one value for both.
         """
+        handles = [values[index] for index in self.handles]
+        last = self._last
+        if last is None or not all(map(operator.is_, handles, last[0])):
+            last = self._last = self._look_at(handles)
+            if last is None:
+                return None
+        _, slots, distinct = last
+        return None if any(variable.value is None for variable in distinct) else (slots, distinct)
+
+    @staticmethod
+    def _look_at(handles: list[Any]) -> _Looked | None:
+        """Return handles with what `variables` gives for them; None if one is of no variable."""
         distinct: dict[int, tuple[int, Variable]] = {}
         slots = []
-        for index in self.handles:
-            value = values[index]
+        for value in handles:
             variable = value.resource if isinstance(value, ResourceHandle) else value
-            if not isinstance(variable, Variable) or variable.value is None:
+            if not isinstance(variable, Variable):
                 return None
             slot, _ = distinct.setdefault(id(variable), (len(distinct), variable))
             slots.append(slot)
-        return slots, [variable for _, variable in distinct.values()]
+        return handles, slots, [variable for _, variable in distinct.values()]
 
     def traced_variables(self, values: Sequence[Any], slots: Sequence[int]) -> list[TracedVariable]:
         """Return for each handle what stands for it while it is traced."""
