@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from graphmill import proto
     from graphmill.graph.node import Node
+    from graphmill.lowering.callable_form import CallableForm
     from graphmill.ops.op_registry import OpRegistry
 
 
@@ -88,6 +89,7 @@ class GraphExecutionState:
         fetches: Sequence[str],
         targets: Sequence[str],
         client_end: ClientEnd | None = None,
+        form: CallableForm | None = None,
     ) -> ClientGraph:
         """Return the graph for a signature, pruned, rewritten, and seen by the passes before it.
 
@@ -95,7 +97,8 @@ class GraphExecutionState:
             NotFoundError: a feed, fetch or target does not exist.
             OpError: a pass failed.
         """
-        client = build_client_graph(self.graph, self._ops, feeds, fetches, targets, client_end)
+        names = feeds, fetches, targets
+        client = build_client_graph(self.graph, self._ops, *names, client_end, form)
         run_passes("PRE_PLACEMENT", client.graph, self._options)
         return client
 

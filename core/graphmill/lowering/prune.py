@@ -16,13 +16,15 @@ from graphmill.graph.frames import loop_of_output
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
+from graphmill.lowering.callable_form import joined_tensors
 from graphmill.lowering.kernel_factory import BOUNDARY_OPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
+    from graphmill.lowering.callable_form import CallableForm
     from graphmill.ops.op_registry import OpRegistry
 
 _PLACEHOLDER_OPS = frozenset({"Placeholder", "PlaceholderV2"})
@@ -82,11 +84,13 @@ def build_client_graph(
     fetches: Sequence[str],
     targets: Sequence[str],
     client: ClientEnd | None = None,
+    form: CallableForm | None = None,
 ) -> ClientGraph:
     """Return the part of `full` that a signature needs; `full` is not changed.
 
     With `client` feeds and fetches travel through the rendezvous, one by one, as a partial run
-    needs it (row S8); else all at once through the call frame.
+    needs it (row S8); else all at once through the call frame. `form` joins tensors and names
+    devices where tensors come in and go out (row S7).
 
     Raises:
         NotFoundError: a feed, fetch or target does not exist; the message names near matches.
@@ -100,11 +104,21 @@ def build_client_graph(
     wanted = [_find_node(full, name, "target") for name in targets]
     if not fetched and not wanted:
         raise InvalidArgumentError("Must specify at least one target to fetch or execute.")
-    return _Rewriter(full, ops, fed, client).rewrite(fetched, wanted)
+    rewriter = _Rewriter(full, ops, fed, client)
+    if form is not None:
+        rewriter.joined = joined_tensors(full, form, fed, fetched)
+        rewriter.arg_devices = dict(form.feed_devices)
+        rewriter.retval_devices = dict(form.fetch_devices)
+    return rewriter.rewrite(fetched, wanted)
 
 
 class _Rewriter:
-    """Copies the needed nodes into a new graph, with the feeds cut."""
+    """Copies the needed nodes into a new graph, with the feeds cut.
+
+    Attributes:
+        joined: for tensors that others take the place of, these.
+        arg_devices, retval_devices: by tensor name, where it comes in and goes out if that is told.
+    """
 
     def __init__(
         self,
@@ -121,6 +135,9 @@ class _Rewriter:
         self.fed_placeholders = {
             node: index for index, (node, _) in enumerate(fed) if node.op in _PLACEHOLDER_OPS
         }
+        self.joined: Mapping[tuple[Node, int], tuple[Node, int]] = {}
+        self.arg_devices: Mapping[str, str] = {}
+        self.retval_devices: Mapping[str, str] = {}
         self.graph = Graph()
         self.graph.library = full.library
         self.graph.versions = full.versions
@@ -149,11 +166,17 @@ class _Rewriter:
         while stack:
             node = stack.pop()
             for edge in (*node.in_edges, *node.control_in_edges):
-                src = edge.src
-                if src not in found and not self._is_cut(src, edge.src_output):
+                src, output = self._joined(edge.src, edge.src_output)
+                if src not in found and not self._is_cut(src, output):
                     found.add(src)
                     stack.append(src)
         return sorted(found - {self.full.source}, key=lambda node: node.id)
+
+    def _joined(self, src: Node, output: int) -> tuple[Node, int]:
+        tensor = src, output
+        while tensor in self.joined:
+            tensor = self.joined[tensor]
+        return tensor
 
     def _is_cut(self, src: Node, output: int) -> bool:
         if output == CONTROL_SLOT:
@@ -173,7 +196,7 @@ class _Rewriter:
             self._free_name(f"{name}_{node.name}_{output}_{index}"),
             op_def,
             attrs=op_def.with_defaults(attrs),
-            device=node.device,
+            device=self.arg_devices.get(f"{node.name}:{output}", node.device),
         )
 
     def _free_name(self, name: str) -> str:
@@ -197,10 +220,13 @@ class _Rewriter:
             op_def,
             [self._source(node, output)],
             attrs=op_def.with_defaults(attrs),
-            device=node.assigned_device or node.device,
+            device=self.retval_devices.get(
+                f"{node.name}:{output}", node.assigned_device or node.device
+            ),
         )
 
     def _source(self, node: Node, output: int) -> tuple[Node, int]:
+        node, output = self._joined(node, output)
         index = self.feed_index.get((node, output))
         return (self.copies[node], output) if index is None else (self.args[index], 0)
 

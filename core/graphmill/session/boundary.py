@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphmill.errors import InvalidArgumentError
 from graphmill.lowering.memory_types import is_always_host
 
 if TYPE_CHECKING:
@@ -30,15 +31,52 @@ def copies_in(items: Sequence[PerPartition], types: Sequence[DType]) -> list[Cop
     ]
 
 
-def copies_out(items: Sequence[PerPartition], types: Sequence[DType]) -> tuple[Copy, ...]:
-    """Return for each fetch the copy to the host from the device of its `_Retval`."""
+def copies_out(
+    items: Sequence[PerPartition], types: Sequence[DType], stays: Sequence[bool] = ()
+) -> tuple[Copy, ...]:
+    """Return for each fetch the copy to the host from the device of its `_Retval`.
+
+    Args:
+        items: the partitions.
+        types: element types of the fetches.
+        stays: which fetches stay on their devices; the client waits until they are there.
+    """
     devices = _devices_of(items, "_Retval")
+    staying = {i for i, does_stay in enumerate(stays) if does_stay}
     return tuple(
         as_it_is
         if device is None or device.is_host_memory or is_always_host(dtype)
-        else then(device.to_host, _scalar)
-        for device, dtype in ((devices.get(i), dtype) for i, dtype in enumerate(types))
+        else (_when_there(device) if i in staying else then(device.to_host, _scalar))
+        for i, device, dtype in ((i, devices.get(i), dtype) for i, dtype in enumerate(types))
     )
+
+
+def _when_there(device: Device) -> Copy:
+    def wait(value: Value) -> Value:
+        device.sync()
+        return value
+
+    return wait
+
+
+def unless_there(convert: Copy, name: str, dtype: DType) -> Copy:
+    """Return `convert` for host values; what is no host array is taken as it is, on its device.
+
+    Raises:
+        InvalidArgumentError: its element type is another one (from the function).
+    """
+
+    def take(value: Value) -> Value:
+        found = getattr(value, "dtype", None)
+        if found is None or isinstance(value, np.ndarray | np.generic):
+            return convert(value)
+        if isinstance(found, np.dtype) and found != dtype.as_numpy_dtype:
+            raise InvalidArgumentError(
+                f"the value fed for {name!r} is of {found.name}, the tensor of {dtype.name}"
+            )
+        return value
+
+    return take
 
 
 def then(convert: Copy, copy: Copy | None) -> Copy:

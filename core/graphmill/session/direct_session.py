@@ -23,7 +23,7 @@ from graphmill.lowering.prune import ClientEnd
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
 from graphmill.runtime.session_state import SessionState
-from graphmill.session.boundary import copies_in, copies_out, then
+from graphmill.session.boundary import copies_in, copies_out, then, unless_there
 from graphmill.session.executors_cache import (
     CachedExecutors,
     ExecutorsAndKeys,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from graphmill import proto
     from graphmill.graph.graph import Graph
+    from graphmill.lowering.callable_form import CallableForm
     from graphmill.lowering.partitions import PerPartition
     from graphmill.plugin.host import Host
     from graphmill.runtime.device import Device
@@ -153,7 +154,12 @@ class DirectSession:
             self._state.freeze()
 
     def executors(
-        self, key: Signature, *, is_partial: bool = False, watches: Sequence[Any] = ()
+        self,
+        key: Signature,
+        *,
+        is_partial: bool = False,
+        watches: Sequence[Any] = (),
+        form: CallableForm | None = None,
     ) -> CachedExecutors:
         """Return what runs a signature (feeds, fetches, targets), made at the first call.
 
@@ -161,25 +167,28 @@ class DirectSession:
             key: the signature.
             is_partial: whether it is fed and fetched piece by piece (row S8).
             watches: the `DebugTensorWatch`es of the run (row P6).
+            form: what a callable asks for besides (row S7).
 
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
             OpError: placement, a pass or a kernel refused the graph.
         """
         cache = self._cache
-        if is_partial or watches:
-            cache = self._variant_cache(is_partial, watches)
+        if is_partial or watches or form is not None:
+            cache = self._variant_cache(is_partial, watches, form)
         found = cache.find(key)
         if found is None:
             self.check_open()
             found = cache.get_or_create(
-                key, lambda ordered: self._create_executors(ordered, is_partial, watches)
+                key, lambda ordered: self._create_executors(ordered, is_partial, watches, form)
             )
         return found
 
-    def _variant_cache(self, is_partial: bool, watches: Sequence[Any]) -> ExecutorsCache:
+    def _variant_cache(
+        self, is_partial: bool, watches: Sequence[Any], form: CallableForm | None
+    ) -> ExecutorsCache:
         """Return the cache of executors for options that change the graph (row S5)."""
-        variant = (is_partial, *(watch.SerializeToString() for watch in watches))
+        variant = (is_partial, form, *(watch.SerializeToString() for watch in watches))
         with self._graph_lock:
             caches = self._variant_caches
             found = caches.get(variant)
@@ -220,13 +229,17 @@ class DirectSession:
         self.devices.clear_containers(containers)
 
     def _create_executors(
-        self, key: Signature, is_partial: bool, watches: Sequence[Any]
+        self,
+        key: Signature,
+        is_partial: bool,
+        watches: Sequence[Any],
+        form: CallableForm | None,
     ) -> ExecutorsAndKeys:
         feeds, fetches, targets = key
         client_end = self._client_end() if is_partial else None
         with self._graph_lock:
             full = self._state.graph
-            client = self._state.build_client_graph(feeds, fetches, targets, client_end)
+            client = self._state.build_client_graph(feeds, fetches, targets, client_end, form)
             needed_feeds = client.needed_feeds() if is_partial else {}
             if watches:
                 insert_debug_nodes(client.graph, watches, self.host.ops)
@@ -239,6 +252,16 @@ class DirectSession:
                 feeds, client.feed_types, shapes, to_device, strict=True
             )
         )
+        stays: list[bool] = []
+        if form is not None:
+            there, staying = dict(form.feed_devices), dict(form.fetch_devices)
+            converters = tuple(
+                unless_there(convert, name, dtype) if name in there and copy else convert
+                for convert, name, dtype, copy in zip(
+                    converters, feeds, client.feed_types, to_device, strict=True
+                )
+            )
+            stays = [fetch in staying for fetch in fetches]
         executors = ExecutorsAndKeys(
             items=tuple(items),
             feeds=feeds,
@@ -248,11 +271,11 @@ class DirectSession:
             fetch_types=client.fetch_types,
             feed_shapes=shapes,
             converters=converters,
-            to_host=copies_out(items, client.fetch_types),
+            to_host=copies_out(items, client.fetch_types, stays),
             placements=tuple(placements),
             needed_feeds=needed_feeds,
         )
-        if not (is_partial or watches):
+        if not (is_partial or watches or form is not None):
             self.hot_steps.prepare(executors)
         return executors
 

@@ -143,6 +143,34 @@ class Session:
         entry = impl.executors((names, plan.tensors, wanted), watches=_watches(options))
         return _make_call(self, impl, entry, plan, len(names), options)
 
+    def make_callable_from_options(self, callable_options: Any) -> Callable[..., list[Any]]:
+        """Return a function of the fed values, in the order of `feed`, that gives all fetches (S7).
+
+        Args:
+            callable_options: a `CallableOptions`: `feed`, `fetch`, `target`, `run_options`;
+                `tensor_connection` puts one tensor in the place of another; `feed_devices` and
+                `fetch_devices` name devices in full: a fetch stays there, a feed may be there.
+
+        Raises:
+            InvalidArgumentError: a device, a tensor or a connection is wrong.
+            NotFoundError: a name does not exist, or an op has no kernel.
+        """
+        from graphmill.lowering.callable_form import callable_form
+
+        given = as_message(proto.CallableOptions, callable_options, "callable_options")
+        impl = self._impl
+        impl.check_open()
+        impl.sync_graph()
+        # Unlike in `run`, a name without a number is that of output 0.
+        plan = self._plan([name if ":" in name else f"{name}:0" for name in given.fetch])
+        names = self._feed_names(given.feed)
+        wanted = (*plan.targets, *self._target_names(list(given.target)))
+        options = given.run_options if given.HasField("run_options") else None
+        form = callable_form(given, impl.graph, impl.devices)
+        key = names, plan.tensors, wanted
+        entry = impl.executors(key, watches=_watches(options), form=form)
+        return _make_call(self, impl, entry, plan, len(names), options)
+
     def extend(self, graph_def: Any) -> None:
         """Add nodes to the graph (row S3); on an error the session is unchanged.
 

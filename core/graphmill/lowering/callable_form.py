@@ -1,0 +1,139 @@
+"""`CallableForm`: what `CallableOptions` ask for beyond feeds, fetches and targets (row S7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.graph.device_name import parse_device_name
+from graphmill.graph.node import parse_tensor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.runtime.device_mgr import DeviceMgr
+
+    Tensor = tuple[Node, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CallableForm:
+    """How a client graph differs from that of a plain signature; compares by value.
+
+    Attributes:
+        connections: pairs of tensor names: what reads the second gets the first.
+        feed_devices, fetch_devices: pairs of the name of a tensor and of the device where it comes
+            in or goes out.
+    """
+
+    connections: tuple[tuple[str, str], ...] = ()
+    feed_devices: tuple[tuple[str, str], ...] = ()
+    fetch_devices: tuple[tuple[str, str], ...] = ()
+
+
+def callable_form(options: Any, full: Graph, devices: DeviceMgr) -> CallableForm | None:
+    """Return the form of `CallableOptions`, or None if they have nothing but a signature.
+
+    Semantics: `LookupDevice` and `ValidateFeedAndFetchDevices` in
+    `tensorflow/core/common_runtime/graph_execution_state.cc`.
+
+    Raises:
+        InvalidArgumentError: a device does not exist, or is of a tensor that does not.
+    """
+    form = CallableForm(
+        tuple((_full(c.from_tensor), _full(c.to_tensor)) for c in options.tensor_connection),
+        _checked_devices(options.feed_devices, full, devices),
+        _checked_devices(options.fetch_devices, full, devices),
+    )
+    return None if form == CallableForm() else form
+
+
+def _full(tensor: str) -> str:
+    name, output = parse_tensor_name(tensor)
+    return f"{name}:{output}"
+
+
+def _checked_devices(
+    given: Mapping[str, str], full: Graph, devices: DeviceMgr
+) -> tuple[tuple[str, str], ...]:
+    names = [device.name for device in devices]
+    for tensor, device in given.items():
+        if not full.has_node(parse_tensor_name(tensor)[0]):
+            raise InvalidArgumentError(
+                f"Tensor {tensor}, specified in either feed_devices or fetch_devices was not found "
+                "in the Graph"
+            )
+        if device in names:
+            continue
+        try:
+            parse_device_name(device)
+        except InvalidArgumentError:
+            raise InvalidArgumentError(
+                f"Invalid device name ('{device}') provided for the tensor '{tensor}' in "
+                "CallableOptions"
+            ) from None
+        raise InvalidArgumentError(
+            f"Device '{device}' specified for tensor '{tensor}' in CallableOptions does not exist; "
+            f"there are {', '.join(names)}, each by its full name"
+        )
+    return tuple(sorted((_full(tensor), device) for tensor, device in given.items()))
+
+
+def joined_tensors(
+    full: Graph, form: CallableForm, fed: Iterable[Tensor], fetched: Iterable[Tensor]
+) -> dict[Tensor, Tensor]:
+    """Return for each tensor that is replaced by a connection the one that replaces it.
+
+    Semantics: `TensorConnectionPruneRewrite` in `graph_execution_state.cc`.
+
+    Raises:
+        InvalidArgumentError: the first tensor does not exist, the second is fed or fetched too, or
+            the graph would have a cycle.
+        NotFoundError: the second tensor does not exist.
+    """
+    taken, shown = set(fed), set(fetched)
+    joined: dict[Tensor, Tensor] = {}
+    for source, target in form.connections:
+        before = _tensor(full, source)
+        if before is None:
+            raise InvalidArgumentError(
+                f'Requested tensor connection for "{target}" from unknown tensor "{source}".'
+            )
+        after = _tensor(full, target)
+        if after is None:
+            raise NotFoundError(f"a tensor connection ends in {target!r}, which does not exist")
+        if after in taken:
+            raise InvalidArgumentError(f'Endpoint "{target}" fed more than once.')
+        if after in shown:
+            raise InvalidArgumentError(f"{target} is both fed and fetched.")
+        taken.add(after)
+        joined[after] = before
+        readers = {edge.dst for edge in after[0].out_edges if edge.src_output == after[1]}
+        if readers & _needed_by(before[0], joined):
+            raise InvalidArgumentError(
+                f'Requested tensor connection from "{source}" to "{target}" would create a cycle.'
+            )
+    return joined
+
+
+def _needed_by(node: Node, joined: Mapping[Tensor, Tensor]) -> set[Node]:
+    found = {node}
+    stack = [node]
+    while stack:
+        for edge in stack.pop().in_edges:
+            src, _ = joined.get((edge.src, edge.src_output), (edge.src, 0))
+            if src not in found:
+                found.add(src)
+                stack.append(src)
+    return found
+
+
+def _tensor(full: Graph, tensor: str) -> Tensor | None:
+    name, output = parse_tensor_name(tensor)
+    if not full.has_node(name):
+        return None
+    node = full.node(name)
+    return (node, output) if 0 <= output < node.num_outputs else None
