@@ -1,8 +1,8 @@
 """`BackgroundWork`: jobs that make later steps faster, done behind the steps that run.
 
 One thread at a time serves all sessions of a host; it ends when there is nothing left to do, so
-that an idle program has no thread of ours, and a job that is under way at the end of the program is
-waited for. What is still queued for a session that is closed is dropped.
+that an idle program has no thread of ours. A job that is under way at the end of the program is
+waited for, those that wait then are dropped, as are those for a session that is closed.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ class BackgroundWork:
     def submit(self, owner: object, job: Callable[[], None]) -> bool:
         """Have `job` called by the thread; return whether it was taken.
 
+        It is not where too many wait, or where no thread can be started: the system has no more,
+        or the program is at its end.
+
         Args:
             owner: who wants it; see `forget`.
             job: looks itself whether it is still wanted once it runs.
@@ -53,10 +56,23 @@ class BackgroundWork:
                 self.num_dropped += 1
                 return False
             self._jobs.append((owner, job))
-            if self._thread is None:
-                self._is_idle.clear()
-                self._thread = threading.Thread(target=self._work, name=self._name)
-                self._thread.start()
+            return self._is_served() or self._start()
+
+    def _is_served(self) -> bool:
+        """Return whether there is a thread; after a fork the child has none."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def _start(self) -> bool:
+        """Start a thread for the job that waits; return whether there is one. Under the lock."""
+        thread = threading.Thread(target=self._work, name=self._name)
+        try:
+            thread.start()
+        except RuntimeError:
+            self.num_dropped += len(self._jobs)
+            self._jobs.clear()
+            return False
+        self._is_idle.clear()
+        self._thread = thread
         return True
 
     def forget(self, owner: object, *, wait: bool = True) -> None:
@@ -71,7 +87,7 @@ class BackgroundWork:
             self.num_dropped += len(self._jobs) - len(kept)
             self._jobs = deque(kept)
             if wait and threading.current_thread() is not self._thread:
-                self._job_done.wait_for(lambda: self._owner is not owner)
+                self._job_done.wait_for(lambda: self._owner is not owner or not self._is_served())
 
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until there is nothing to do; return whether it came to that within `timeout`."""
@@ -80,6 +96,9 @@ class BackgroundWork:
     def _work(self) -> None:
         while True:
             with self._lock:
+                if not threading.main_thread().is_alive():  # the program waits for this thread
+                    self.num_dropped += len(self._jobs)
+                    self._jobs.clear()
                 if not self._jobs:
                     self._thread = None
                     self._is_idle.set()
@@ -87,7 +106,7 @@ class BackgroundWork:
                 self._owner, job = self._jobs.popleft()
             try:
                 job()
-            except Exception:  # noqa: BLE001 - told as a fault of any thread is; the others go on
+            except BaseException:  # noqa: BLE001 - told as in any thread; the other jobs go on
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self._thread)))
             del job
             with self._job_done:

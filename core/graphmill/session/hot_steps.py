@@ -9,6 +9,7 @@ traced, watched or partial keep the first executors, in which every node is to b
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError, OpError
@@ -85,11 +86,13 @@ class HotSteps:
 
     def build_later(self, executors: ExecutorsAndKeys) -> None:
         """Have the executors of a signature built again in the background."""
-        self._session.host.background.submit(self._session, lambda: self._replace(executors))
+        job = partial(self._replace, executors)
+        if not self._session.host.background.submit(self._session, job):
+            executors.why_not_hot = "too much else waited to be done behind the steps"
 
     def _replace(self, executors: ExecutorsAndKeys) -> None:
         session = self._session
-        if session.is_closed or executors.is_closed:
+        if session.is_closed or executors.is_closed or executors.hot_items is not None:
             return
         try:
             items = self._build(executors)

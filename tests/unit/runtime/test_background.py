@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
 from graphmill.runtime.background import BackgroundWork
+from graphmill.testing.patience import PATIENCE
 
 if TYPE_CHECKING:
     import pytest
@@ -87,3 +90,46 @@ def test_a_fault_in_a_job_is_told_and_stops_no_other(monkeypatch: pytest.MonkeyP
     assert work.wait_idle(30)
     assert isinstance(told[0], ZeroDivisionError)
     assert done == ["next"]
+
+
+def test_without_a_thread_nothing_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    work = BackgroundWork()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert not work.submit(None, list)
+    assert (work.num_dropped, work.wait_idle(0)) == (1, True)
+    assert work.submit(None, list)
+    assert work.wait_idle(PATIENCE)
+
+
+def test_a_job_that_would_end_its_thread_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    work, done = BackgroundWork(), threading.Event()
+    work.submit(None, sys.exit)
+    work.submit(None, done.set)
+    assert done.wait(PATIENCE)
+    assert work.wait_idle(PATIENCE)
+
+
+_AT_THE_END = """
+import threading
+from graphmill.runtime.background import BackgroundWork
+work, is_under_way = BackgroundWork(), threading.Event()
+def first():
+    is_under_way.set()
+    threading.main_thread().join()
+    print("first")
+work.submit(None, first)
+work.submit(None, lambda: print("second"))
+is_under_way.wait()
+"""
+
+
+def test_at_the_end_of_the_program_what_waits_is_dropped() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", _AT_THE_END], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.split() == ["first"]

@@ -1,193 +1,152 @@
-"""When a graph is built again for speed, and what becomes of it if that fails (phase HOT)."""
+"""When a signature is built again for speed: modes, steps, refusals, sessions that close (S5)."""
 
 from __future__ import annotations
 
-import copy
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import graphmill
-from graphmill import ops
-from graphmill.errors import InternalError, InvalidArgumentError
-from graphmill.testing.passes import pass_names
+from graphmill import proto
+from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.explain import explain_all
+from graphmill.testing.passes import pass_names, without_passes
+from graphmill.testing.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
+
+    from graphmill.plugin.host import Host
 
 
-class Hot:
-    """A host with one pass of phase `HOT`.
-
-    Attributes:
-        host: the host.
-        num_built: how often the pass has seen a graph.
-        threads: the threads that it ran in.
-        error: what it raises, if anything.
-    """
+class HotPass:
+    """A plugin with a pass of phase `HOT` that can wait and refuse."""
 
     def __init__(self) -> None:
-        default = graphmill.default_host()
-        self.num_built = 0
-        self.threads: set[str] = set()
+        self.seen = 0
         self.error: Exception | None = None
-        self.host = copy.copy(default)
-        self.host.passes = default.passes.without([n for n in pass_names(default) if "jit" in n])
-        owner = default.passes.provenance("identity_pruning")
-        self.host.passes.add_pass("look", self._look, phase="HOT", owner=owner)
+        self.is_under_way = threading.Event()
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
 
-    def _look(self, graph: Any, options: Any) -> None:
+    @graphmill.hookimpl
+    def graphmill_register_passes(self, passes: Any) -> None:
+        passes.add("probe_hot", self._run, phase="HOT")
+
+    def _run(self, graph: Any, options: Any) -> None:
         del graph, options
-        self.num_built += 1
-        self.threads.add(threading.current_thread().name)
+        self.seen += 1
+        self.is_under_way.set()
+        assert self.may_go_on.wait(PATIENCE)
         if self.error is not None:
             raise self.error
 
 
 @pytest.fixture
-def hot() -> Hot:
-    return Hot()
+def hot() -> HotPass:
+    return HotPass()
 
 
 @pytest.fixture
-def graph() -> Iterator[graphmill.Graph]:
-    made = graphmill.Graph()
-    with made.as_default():
-        x = made.placeholder("float32", [], name="x")
-        ops.math.add(x, 1.0, name="y")
-        yield made
+def host(hot: HotPass, make_host: Callable[..., Host]) -> Host:
+    made = make_host(hot)
+    return without_passes(made, [name for name in pass_names(made) if "jit" in name])
 
 
-def run(session: Any, host: Any, steps: int, fetch: str = "y:0") -> None:
-    for _ in range(steps):
-        assert session.run(fetch, {"x:0": 1.0}) == 2.0
-        host.background.wait_idle()
-
-
-def test_after_three_steps_the_graph_is_built_again_once(graph: Any, hot: Hot) -> None:
-    with graphmill.Session("", graph, None, hot.host) as session:
-        run(session, hot.host, 2)
-        assert hot.num_built == 0
-        run(session, hot.host, 8)
-    assert hot.num_built == 1
-    assert hot.threads == {"graphmill-background"}
-
-
-@pytest.mark.parametrize(("steps", "built"), [(6, 0), (7, 1)])
-def test_the_number_of_steps_can_be_set(graph: Any, hot: Hot, steps: int, built: int) -> None:
-    config = {"graphmill": {"jit_after_steps": 7}}
-    with graphmill.Session("", graph, config, hot.host) as session:
-        run(session, hot.host, steps)
-    assert hot.num_built == built
-
-
-@pytest.mark.parametrize("options", [{"jit": "eager"}, {"deterministic": True}])
-def test_it_may_be_before_the_first_step(graph: Any, hot: Hot, options: Any) -> None:
-    with graphmill.Session("", graph, {"graphmill": options}, hot.host) as session:
-        run(session, hot.host, 1)
-        assert hot.num_built == 1
-        run(session, hot.host, 5)
-    assert hot.num_built == 1
-
-
-def test_a_graph_with_loops_is_built_before_its_first_step(hot: Hot) -> None:
+def session(host: Host, executor_type: str = "", **keys: Any) -> graphmill.Session:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")
-        y = graphmill.while_loop(lambda i: i < 2.0, lambda i: i + 1.0, [x])
-    with graphmill.Session("", graph, None, hot.host) as session:
-        run(session, hot.host, 1, y.name)
-        assert hot.num_built == 1
-        run(session, hot.host, 5, y.name)
-    assert hot.num_built == 1
+        graphmill.ops.math.neg(x, name="y")
+    config = proto.ConfigProto()
+    for key, value in keys.items():
+        setattr(config.graphmill, key, value)
+    config.experimental.executor_type = executor_type
+    return graphmill.Session(graph=graph, config=config, host=host)
 
 
-@pytest.mark.parametrize("executor", ["", "INLINE"])
-def test_off_means_never(graph: Any, hot: Hot, executor: str) -> None:
-    config = {"graphmill": {"jit": "off"}, "experimental": {"executor_type": executor}}
-    with graphmill.Session("", graph, config, hot.host) as session:
-        run(session, hot.host, 6)
-    assert hot.num_built == 0
+def run(made: graphmill.Session, host: Host, steps: int) -> None:
+    for _ in range(steps):
+        assert made.run("y:0", {"x:0": 2}) == -2
+        host.background.wait_idle()
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
-    [(InvalidArgumentError("not today"), "not today"), (ValueError("a fault"), "a fault")],
+    ("keys", "seen"),
+    [
+        ({}, [0, 0, 1, 1]),
+        ({"jit": "tiered", "jit_after_steps": 1}, [1, 1, 1, 1]),
+        ({"jit": "tiered", "jit_after_steps": 4}, [0, 0, 0, 1]),
+        ({"jit": "eager"}, [1, 1, 1, 1]),
+        ({"jit": "off"}, [0, 0, 0, 0]),
+    ],
+    ids=str,
 )
-def test_a_pass_that_fails_leaves_the_first_executors(
-    graph: Any, hot: Hot, error: Exception, said: str
+def test_modes_and_steps(keys: dict[str, Any], seen: list[int], hot: HotPass, host: Host) -> None:
+    with session(host, **keys) as made:
+        for count in seen:
+            run(made, host, 1)
+            assert hot.seen == count
+
+
+def test_what_the_executor_forbids_is_not_built_again(
+    hot: HotPass, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hot.error = error
-    with graphmill.Session("", graph, None, hot.host) as session:
-        run(session, hot.host, 9)
-        record = session.explain("y:0", ["x:0"])
-    assert hot.num_built == 1  # and is not tried again
-    assert record.reason.startswith("the graph could not be built again")
-    assert said in record.reason
-    assert (record.num_steps, record.num_interpreted) == (9, 9)
+    monkeypatch.setattr(host.executors.get("INLINE"), "forbids_passes", ("probe_hot",))
+    with session(host, "INLINE") as made:
+        run(made, host, 5)
+        (record,) = explain_all(made)
+        assert "the executor forbids them" in record.reason
+    assert hot.seen == 0
 
 
-def test_a_pass_that_fails_leaves_a_deterministic_session_interpreted(graph: Any, hot: Hot) -> None:
-    hot.error = InvalidArgumentError("not today")
-    with graphmill.Session("", graph, {"graphmill": {"deterministic": True}}, hot.host) as session:
-        run(session, hot.host, 3)
-        assert "not today" in session.explain("y:0", ["x:0"]).reason
-    assert hot.num_built == 1
+@pytest.mark.parametrize("key", ["jit_after_steps", "jit_min_cluster_size"])
+def test_config_that_means_nothing_is_refused(key: str, host: Host) -> None:
+    with pytest.raises(InvalidArgumentError, match=key):
+        session(host, **{key: -1})
+    with pytest.raises(InvalidArgumentError, match="'fast'; expected one of off, tiered, eager"):
+        session(host, jit="fast")
 
 
-def test_in_eager_mode_it_fails_the_step(graph: Any, hot: Hot) -> None:
-    hot.error = ValueError("a fault")
-    with (
-        graphmill.Session("", graph, {"graphmill": {"jit": "eager"}}, hot.host) as session,
-        pytest.raises(InternalError, match="a fault"),
-    ):
-        session.run("y:0", {"x:0": 1.0})
+def test_what_cannot_be_built_again_goes_on_as_it_was(hot: HotPass, host: Host) -> None:
+    hot.error = UnimplementedError("the pass's own words")
+    with session(host) as made:
+        run(made, host, 8)
+        (record,) = explain_all(made)
+        assert "the pass's own words" in record.reason
+    assert hot.seen == 1
 
 
-def test_each_signature_has_its_own_count(graph: Any, hot: Hot) -> None:
-    ops.math.add(graph.get_tensor_by_name("x:0"), 1.0, name="z")
-    with graphmill.Session("", graph, None, hot.host) as session:
-        for fetch in ("y:0", "z:0"):
-            run(session, hot.host, 2, fetch)
-        assert hot.num_built == 0
-        run(session, hot.host, 2, "z:0")
-        assert hot.num_built == 1
+def test_eager_sessions_tell_what_refuses_a_graph(hot: HotPass, host: Host) -> None:
+    hot.error = UnimplementedError("the pass's own words")
+    with session(host, jit="eager") as made, pytest.raises(UnimplementedError, match="own words"):
+        made.run("y:0", {"x:0": 2})
 
 
-def test_callables_and_runs_of_a_signature_count_together(graph: Any, hot: Hot) -> None:
-    with graphmill.Session("", graph, None, hot.host) as session:
-        call = session.make_callable("y:0", ["x:0"])
-        run(session, hot.host, 2)
-        assert call(1.0) == 2.0
-        hot.host.background.wait_idle()
-        assert hot.num_built == 1
-        assert call(1.0) == 2.0
-        assert session.explain("y:0", ["x:0"]).num_interpreted == 3
+def test_steps_go_on_while_the_graph_is_built_again(hot: HotPass, host: Host) -> None:
+    hot.may_go_on.clear()
+    with session(host) as made:
+        for _ in range(20):
+            assert made.run("y:0", {"x:0": 2}) == -2
+        assert hot.is_under_way.wait(PATIENCE)
+        assert made.run("y:0", {"x:0": 3}) == -3
+        hot.may_go_on.set()
+        host.background.wait_idle()
+        run(made, host, 1)
+    assert hot.seen == 1
 
 
-def test_partial_runs_are_not_built_again(graph: Any, hot: Hot) -> None:
-    with graphmill.Session("", graph, None, hot.host) as session:
-        for _ in range(6):
-            handle = session.partial_run_setup(["y:0"], ["x:0"])
-            assert session.partial_run(handle, "y:0", {"x:0": 1.0}) == 2.0
-            hot.host.background.wait_idle()
-    assert hot.num_built == 0
-
-
-@pytest.mark.parametrize("mode", ["tiered", "eager"])
-def test_without_a_compiler_straight_line_code_stays(
-    graph: Any, mode: str, graphmill_host: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ops.math.tanh(graph.get_tensor_by_name("y:0") * 2.0, name="z")
-    monkeypatch.setitem(sys.modules, "graphmill_plugins.jit.compiler", None)
-    monkeypatch.delattr("graphmill_plugins.jit.compiler", raising=False)
-    with graphmill.Session("", graph, {"graphmill": {"jit": mode}}, graphmill_host) as session:
-        for _ in range(9):
-            assert session.run("z:0", {"x:0": -1.0}) == 0.0
-            graphmill_host.background.wait_idle()
-        (compilation,) = session.explain("z:0", ["x:0"]).compilations.values()
-    (signature,) = compilation.clusters[0].signatures
-    assert (signature.tier, signature.num_compiled) == ("straight-line", 0)
-    assert signature.reason.startswith("JAX cannot be imported")
+def test_a_session_that_closes_waits_for_what_is_being_built(hot: HotPass, host: Host) -> None:
+    hot.may_go_on.clear()
+    made = session(host)
+    for _ in range(3):
+        made.run("y:0", {"x:0": 2})
+    assert hot.is_under_way.wait(PATIENCE)
+    closing = threading.Thread(target=made.close)
+    closing.start()
+    hot.may_go_on.set()
+    closing.join(PATIENCE)
+    assert not closing.is_alive()
+    assert host.background.wait_idle(PATIENCE)
+    assert host.sessions.snapshot() == []
