@@ -14,6 +14,8 @@ from graphmill.explain import explain_all
 from graphmill.ops import array, math, random
 from graphmill.testing.control_flow import random_program
 from graphmill.testing.graphs import random_graph
+from graphmill.testing.op_graph import GraphMaker
+from graphmill.testing.program import parse_function, parse_node
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
@@ -118,6 +120,38 @@ def test_a_random_op_in_a_branch_is_found(graphmill_host: Host) -> None:
         pytest.raises(InvalidArgumentError, match="must have a seed specified"),
     ):
         session.run(y, {x: True})
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("y = PartitionedCall([], Tout=[float32], f=outer)", "y/c/n"),
+        ("y = PartitionedCall([], Tout=[float32], f=seeded)", ""),
+        ("y = PartitionedCall([], Tout=[float32], f=inner)", "y/n"),
+        (
+            "y = If(p, [], Tout=[float32], then_branch=seeded, else_branch=inner)",
+            "n in function inner",
+        ),
+    ],
+)
+def test_functions_are_looked_through(call: str, error: str, graphmill_host: Host) -> None:
+    maker = GraphMaker(graphmill_host.ops)
+    shape = "s = Const(dtype=int32, value='int32: [3]')"
+    for text in (
+        f"inner() -> float32: {shape}; n = RandomUniform(s, dtype=float32); return n",
+        f"seeded() -> float32: {shape}; n = RandomUniform(s, dtype=float32, seed=7); return n",
+        "outer() -> float32: c = PartitionedCall([], Tout=[float32], f=inner); return c",
+    ):
+        maker.function(parse_function(text, {}))
+    maker.node(parse_node("p = Const(dtype=bool, value='bool: True')", {}))
+    maker.node(parse_node(call, {}))
+    with graphmill.Session("", maker.graph_def, DETERMINISTIC, graphmill_host) as session:
+        if not error:
+            assert session.run("y:0").shape == (3,)
+            return
+        with pytest.raises(InvalidArgumentError, match="must have a seed specified") as caught:
+            session.run("y:0")
+        assert (caught.value.node, caught.value.op) == (error, "RandomUniform")
 
 
 def test_with_a_seed_the_numbers_are_the_same_in_each_session(graphmill_host: Host) -> None:

@@ -115,7 +115,7 @@ class PartitionMaker:
     ) -> list[PerPartition]:
         options = self._options
         if options.config.graphmill.deterministic:
-            check_seeds(graph)
+            check_seeds(graph, options.host.ops)
         memory = MemoryTypeFinder(options.host.kernels)
         parts = partition(graph, options.devices, options.host.ops, memory)
         for device, part in parts:
