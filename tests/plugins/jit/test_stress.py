@@ -1,0 +1,147 @@
+"""Many threads, many signatures, sessions that close meanwhile; nothing stays (rows S5, S11).
+
+More of it: `tools/verify_jit.py --compilations 10000`.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.plugins.jit.small_graphs import graph_def
+
+import graphmill
+from graphmill.errors import CancelledError
+from graphmill.session.session import Session
+from graphmill.testing.jit_check import jit_config
+from graphmill.testing.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.jax
+
+GRAPH = graph_def(
+    *("a = Mul(x, x)", "b = AddV2(a, x)", "y = Reshape(b, i)"), x="float32[2]", i="int32[1]"
+)
+COUNTER = graph_def(
+    "v = VarHandleOp(dtype=float32, shape=[], shared_name='v')",
+    "zero = Const(dtype=float32, value='float32: 0')",
+    "start = AssignVariableOp(v, zero)",
+    *("one = AddV2(x, x)", "add = AssignAddVariableOp(v, one)"),
+    "read = ReadVariableOp(v, dtype=float32)",
+    x="float32",
+)
+SECONDS = 3.0
+
+
+def together(*jobs: Callable[[], None]) -> None:
+    """Run jobs in threads, and raise what the first of them raised."""
+    faults: list[BaseException] = []
+
+    def work(job: Callable[[], None]) -> None:
+        try:
+            job()
+        except BaseException as error:  # noqa: BLE001 - told by the thread that waits
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    if faults:
+        raise faults[0]
+
+
+class Sessions:
+    """Two sessions that are replaced again and again, and threads that run steps in them."""
+
+    def __init__(self) -> None:
+        self.sessions = [self.make(), self.make()]
+        self.until = time.monotonic() + SECONDS
+        self.num_steps = 0
+
+    @staticmethod
+    def make() -> Session:
+        config = jit_config("tiered")
+        config.graphmill.jit_after_steps = 1
+        return Session(graph=GRAPH, config=config)
+
+    def run_steps(self, seed: int) -> None:
+        chooser = random.Random(seed)
+        while time.monotonic() < self.until:
+            session = chooser.choice(self.sessions)
+            size, value = chooser.randint(1, 24), chooser.randint(-3, 3)
+            feeds = {"x:0": np.full(size, value, np.float32), "i:0": np.array([size], np.int32)}
+            try:
+                found = session.run("y:0", feeds)
+            except CancelledError:
+                continue
+            assert found.tolist() == [value * value + value] * size
+            self.num_steps += 1
+
+    def replace(self) -> None:
+        chooser = random.Random(0)
+        while time.monotonic() < self.until:
+            place = chooser.randint(0, 1)
+            gone, self.sessions[place] = self.sessions[place], self.make()
+            gone.close()
+            threading.Event().wait(0.05)
+
+    def close(self) -> None:
+        for session in self.sessions:
+            session.close()
+
+
+def test_tiers_are_swapped_under_many_threads_while_sessions_close() -> None:
+    background = graphmill.default_host().background
+    before = threading.active_count()
+    sessions = Sessions()
+    together(*(lambda seed=seed: sessions.run_steps(seed) for seed in range(5)), sessions.replace)
+    sessions.close()
+    assert background.wait_idle(PATIENCE)
+    assert sessions.num_steps > 20
+    assert threading.active_count() <= before + 1  # the background thread may be about to end
+    assert graphmill.default_host().sessions.snapshot() == []
+
+
+def test_no_update_is_lost_while_tiers_are_swapped() -> None:
+    config = jit_config("tiered")
+    config.graphmill.jit_after_steps = 20
+    with Session(graph=COUNTER, config=config) as session:
+        session.run([], targets=["start"])
+
+        def count() -> None:
+            for _ in range(100):
+                session.run([], {"x:0": np.float32(0.5)}, targets=["add"])
+
+        together(*[count] * 5)
+        graphmill.default_host().background.wait_idle(PATIENCE)
+        together(*[count] * 5)
+        assert session.run("read:0") == 1000
+
+
+def test_nothing_stays_of_clusters_that_were_compiled() -> None:
+    """200 compilations of the same programs; more of the same costs nothing any more."""
+
+    def compile_some(count: int) -> None:
+        for _ in range(count // 10):
+            with Session(graph=GRAPH, config=jit_config("eager")) as session:
+                for size in range(1, 11):
+                    feeds: dict[str, Any] = {"x:0": np.ones(size, np.float32)}
+                    session.run("b:0", feeds)
+
+    compile_some(40)
+    gc.collect()
+    objects, threads = len(gc.get_objects()), threading.active_count()
+    compile_some(160)
+    gc.collect()
+    assert len(gc.get_objects()) < objects + 160
+    assert threading.active_count() <= threads
