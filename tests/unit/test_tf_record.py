@@ -10,6 +10,8 @@ from graphmill import errors
 from graphmill.files.stream import bytes_stream, open_stream
 from graphmill.tf_record import TFRecordWriter, frame, read_record, tf_record_iterator
 
+pytest.importorskip("google_crc32c")
+
 
 @pytest.mark.parametrize("compression", ["", "ZLIB", "GZIP"])
 def test_records_come_back(tmp_path, compression):

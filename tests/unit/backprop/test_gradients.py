@@ -83,6 +83,7 @@ def test_slices_and_a_tensor_add_up_to_a_tensor(graph: graphmill.Graph) -> None:
     assert values(graph, dx, {x: [0, 0]}).tolist() == [1, 2]
 
 
+@pytest.mark.jax
 def test_an_op_without_gradient_function_is_differentiated_by_jax(graph: graphmill.Graph) -> None:
     x = graph.placeholder("float32", (2, 2))
     (dx,) = graphmill.gradients(ops.linalg.einsum([x, x], equation="ij,jk->ik"), x)

@@ -12,6 +12,8 @@ from graphmill import errors, train
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytest.importorskip("google_crc32c")
+
 
 @pytest.fixture
 def made() -> Any:

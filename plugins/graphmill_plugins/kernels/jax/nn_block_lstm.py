@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
-from jax import lax
-
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels.nn._cells import (
     Cell,
     Step,
