@@ -12,9 +12,8 @@ import pytest
 
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.allocator import LimitedAllocator
 from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
-from graphmill.testing.conformance import AllocatorTests, DeviceTests, KernelTests
+from graphmill.testing.conformance import DeviceTests
 
 
 class Sound(Device):
@@ -101,14 +100,31 @@ class ClosesOnce(Sound):
         self.is_open = False
 
 
-class WritesInputs(Sound):
-    """Computes negations in place."""
+class RefusesScalars(Sound):
+    """Takes arrays only, and no scalars of NumPy's."""
+
+    def to_device(self, value):
+        if not isinstance(value, np.ndarray):
+            raise TypeError("no array")
+        return np.array(value)
+
+
+class FailsTwice(Sound):
+    """After a kernel has failed once, the device is lost."""
+
+    is_lost = False
 
     def compute_of(self, kernel):
-        def in_place(x):
-            return np.negative(x, out=x) if isinstance(x, np.ndarray) else -x
+        def call(*inputs):
+            if self.is_lost:
+                raise RuntimeError("the device is lost")
+            try:
+                return kernel.compute(*inputs)
+            except Exception:
+                self.is_lost = True
+                raise
 
-        return in_place if kernel.op == "Neg" else kernel.compute
+        return call
 
 
 def plugin(device_class, incarnation=None):
@@ -149,20 +165,6 @@ TestReusesItsBuffer = suite(DeviceTests, ReusesItsBuffer)
 TestHasNoNamespace = suite(DeviceTests, HasNoNamespace)
 TestNeverSyncs = suite(DeviceTests, NeverSyncs)
 TestClosesOnce = suite(DeviceTests, ClosesOnce)
+TestRefusesScalars = suite(DeviceTests, RefusesScalars)
+TestFailsTwice = suite(DeviceTests, FailsTwice)
 TestSoundAgain = suite(DeviceTests, Sound, incarnation=7)
-
-
-class TestWritesInputs(suite(KernelTests, WritesInputs)):
-    families = ("math",)
-
-
-class TestLeakyAllocator(AllocatorTests):
-    """Its books forget what comes back."""
-
-    @pytest.fixture
-    def allocator(self):
-        class Leaky(LimitedAllocator):
-            def deallocate(self, memory):
-                pass
-
-        return Leaky("FAULTY", self.limit)

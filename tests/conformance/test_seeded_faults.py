@@ -1,11 +1,12 @@
-"""The suites catch each of ten faults in broken copies of a device and of the DEFAULT executor.
+"""Each suite catches ten faults in broken copies of what it tests: devices, executors and so on.
 
-The copies are in `broken_device.py` and `broken_executor.py`; a sound one of each passes. What must
+The copies are in `broken_*.py`; a sound one of each passes. What must
 catch a fault is named, so that a suite that fails for another reason does not count.
 """
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +25,8 @@ DEVICE_FAULTS = {
     "NeverSyncs": "test_sync_ends",
     "ClosesOnce": "test_close_may_be_called_twice",
     "SoundAgain": "test_each_start_is_another_incarnation",
-    "WritesInputs": "test_op[Neg",
-    "LeakyAllocator": "test_the_books_are_kept",
+    "RefusesScalars": "test_scalars_are_taken",
+    "FailsTwice": "test_an_error_names_node_and_device",
 }
 EXECUTOR_FAULTS = {
     "NeverDone": "test_control_edges_order_effects",
@@ -41,29 +42,85 @@ EXECUTOR_FAULTS = {
 }
 
 
-def failures(file: str, *selection: str) -> str:
-    """Run a file of suites; return what pytest says of each test."""
+KERNEL_FAULTS = {
+    "WritesInputs": "test_op[Neg",
+    "RaisesAnotherClass": "test_op[TanhGrad",
+    "HidesErrors": "test_op[RsqrtGrad",
+    "Rounds": "test_op[Expm1",
+    "GivesAnotherType": "test_op[Rint",
+    "GivesAnotherShape": "test_op[Acosh",
+    "LosesNans": "test_op[Maximum",
+    "DoesNotBroadcast": "test_op[Sub",
+    "ComputesTheFirstOnly": "test_op[Erfinv",
+    "TakesNoScalars": "test_op[Sin",
+    "TakesNothingEmpty": "test_op[Sign",
+    "SwapsOperands": "test_op[RealDiv",
+}
+ALLOCATOR_FAULTS = {
+    "ForgetsFrees": "test_the_books_are_kept",
+    "HasNoLimit": "test_the_limit_holds_and_is_told",
+    "StopsShortOfTheLimit": "test_the_limit_holds_and_is_told",
+    "TellsNoSizes": "test_the_limit_holds_and_is_told",
+    "FreesTwice": "test_memory_comes_back_once",
+    "TakesWhatIsAnothers": "test_memory_comes_back_once",
+    "GivesLessThanNothing": "test_sizes_at_the_edge",
+    "GivesNoEmptyMemory": "test_sizes_at_the_edge",
+    "AlignsNothing": "test_pieces_do_not_overlap",
+    "GivesOnePieceToAll": "test_pieces_do_not_overlap",
+    "LosesWhatItRefuses": "test_any_order_of_calls",
+}
+PASS_FAULTS = {
+    "SwapsInputs": "test_random_programs_mean_the_same",
+    "TakesAnotherOp": "test_random_programs_mean_the_same",
+    "LeavesOutWhatCounts": "test_random_graphs_mean_the_same",
+    "ChangesConstants": "test_random_graphs_mean_the_same",
+    "LoopsOnceMore": "test_random_programs_mean_the_same",
+    "MergesEffects": "test_effects_are_neither_lost_nor_doubled",
+    "DoublesEffects": "test_effects_are_neither_lost_nor_doubled",
+    "LosesEffects": "test_effects_are_neither_lost_nor_doubled",
+    "BringsBackWhatNobodyNeeds": "test_what_nobody_needs_does_not_run",
+    "ForgetsFeeds": "test_feeds_of_inner_tensors_count",
+    "Raises": "test_what_nobody_needs_does_not_run",
+}
+RENDEZVOUS_FAULTS = {
+    "LosesDeadness": "test_deadness_crosses",
+    "ConfusesIterations": "test_keys_are_apart",
+    "TakesTwoValues": "test_a_second_send_is_refused",
+    "KeepsTheSecondValue": "test_a_second_send_is_refused",
+    "LetsTwoWait": "test_a_second_receiver_is_refused",
+    "LeavesSleepersAsleep": "test_abort_wakes_everybody",
+    "HidesThatErrorsAreDerived": "test_abort_wakes_everybody",
+    "TakesTheLastAbort": "test_abort_wakes_everybody",
+    "IgnoresCancellation": "test_cancellation_ends_a_wait",
+    "CallsTwice": "test_cancellation_ends_a_wait",
+    "ComesTooLateToBeCancelled": "test_a_wait_after_cancellation_ends_at_once",
+    "LosesOneOfFifty": "test_threads_lose_nothing",
+}
+FAULTS = {
+    "device": DEVICE_FAULTS,
+    "executor": EXECUTOR_FAULTS,
+    "kernels": KERNEL_FAULTS,
+    "allocator": ALLOCATOR_FAULTS,
+    "pass": PASS_FAULTS,
+    "rendezvous": RENDEZVOUS_FAULTS,
+}
+
+
+@functools.cache
+def report_of(kind: str) -> str:
+    """Run the broken copies of a kind, and sound ones; return what pytest says of each test."""
+    tests = {name: test.replace("test_op[", "test_op and ") for name, test in FAULTS[kind].items()}
+    selection = [f"(Test{name} and {test})" for name, test in tests.items()]
+    sound = {"test_op and Ceil"} if kind == "kernels" else set(tests.values())
+    selection += [f"(TestSound and not Again and {test})" for test in sound]
     options = ["-q", "-p", "no:cacheprovider", "-rA", "--tb=no", "-W", "ignore"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "--import-mode=importlib", str(HERE / file),
-         "-k", " or ".join(selection), "--rootdir", str(HERE), "-c", "/dev/null"],
+        [sys.executable, "-m", "pytest", *options, "--import-mode=importlib",
+         str(HERE / f"broken_{kind}.py"), "-k", " or ".join(selection), "--rootdir", str(HERE),
+         "-c", "/dev/null"],
         capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     return done.stdout
-
-
-@pytest.fixture(scope="module")
-def devices() -> str:
-    tests = {name: test.removeprefix("test_op[") for name, test in DEVICE_FAULTS.items()}
-    selection = [f"(Test{name} and {test})" for name, test in tests.items()]
-    return failures("broken_device.py", *selection, "TestSound and not Again")
-
-
-@pytest.fixture(scope="module")
-def executors() -> str:
-    selection = [f"(Test{name} and {test})" for name, test in EXECUTOR_FAULTS.items()]
-    sound = [f"(TestSound and {test})" for test in set(EXECUTOR_FAULTS.values())]
-    return failures("broken_executor.py", *selection, *sound)
 
 
 def is_caught(wanted: str, report: str) -> bool:
@@ -71,17 +128,20 @@ def is_caught(wanted: str, report: str) -> bool:
     return any(line.startswith(("FAILED ", "ERROR ")) for line in lines)
 
 
-@pytest.mark.parametrize("fault", DEVICE_FAULTS)
-def test_a_fault_of_a_device_is_caught(fault: str, devices: str) -> None:
-    assert is_caught(f"::Test{fault}::{DEVICE_FAULTS[fault]}", devices), devices[-3000:]
+@pytest.mark.parametrize(
+    ("kind", "fault"), [(kind, fault) for kind, faults in FAULTS.items() for fault in faults]
+)
+def test_a_fault_is_caught(kind: str, fault: str) -> None:
+    report = report_of(kind)
+    assert is_caught(f"::Test{fault}::{FAULTS[kind][fault]}", report), report[-3000:]
 
 
-@pytest.mark.parametrize("fault", EXECUTOR_FAULTS)
-def test_a_fault_of_an_executor_is_caught(fault: str, executors: str) -> None:
-    assert is_caught(f"::Test{fault}::{EXECUTOR_FAULTS[fault]}", executors), executors[-3000:]
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_sound_copy_passes(kind: str) -> None:
+    report = report_of(kind)
+    assert "TestSound::" in report
+    assert not is_caught("::TestSound::", report)
 
 
-def test_sound_copies_pass(devices: str, executors: str) -> None:
-    for report in (devices, executors):
-        assert "PASSED" in report
-        assert not is_caught("::TestSound::", report)
+def test_each_suite_is_tried_with_ten_faults() -> None:
+    assert {kind for kind, faults in FAULTS.items() if len(faults) < 10} == set()

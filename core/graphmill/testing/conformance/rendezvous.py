@@ -12,6 +12,7 @@ import pytest
 from graphmill import errors
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.rendezvous import HOST, RendezvousKey, TransferArgs
+from graphmill.testing import patience
 from graphmill.testing.conformance.rows import rows
 from graphmill.testing.patience import within
 
@@ -167,7 +168,7 @@ class _Receiver:
         self.came.set()
 
     def result(self) -> tuple[Any, bool, Any]:
-        assert self.came.wait(30), f"nothing came for {self.key}"
+        assert self.came.wait(patience.PATIENCE), f"nothing came for {self.key}"
         return self._outcome
 
 

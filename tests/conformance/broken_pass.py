@@ -1,0 +1,165 @@
+"""Ten deliberately broken graph passes; see `test_seeded_faults.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphmill.ops.attr_types import TensorAttr
+from graphmill.plugin.markers import hookimpl
+from graphmill.testing import patience
+from graphmill.testing.conformance import PassTests
+
+patience.PATIENCE = 3.0
+patience.within.__defaults__ = (3.0,)
+
+
+def of(graph, *ops):
+    return [node for node in graph.nodes if node.op in ops]
+
+
+def copy(graph, node):
+    """Add a node like another one."""
+    attrs = dict(node.attrs)
+    made = graph.add_node(f"{node.name}/copy", node.op_def, node.inputs, attrs=attrs)
+    made.assigned_device = node.assigned_device
+    return made
+
+
+def replace(graph, node, source, output=0):
+    graph.redirect(node, 0, source, output)
+    graph.withdraw([node])
+
+
+def sound(graph, options):
+    pass
+
+
+def swaps_inputs(graph, options):
+    for node in of(graph, "FloorMod"):
+        (a, x), (b, y) = node.inputs
+        graph.replace_input(node, 0, b, y)
+        graph.replace_input(node, 1, a, x)
+
+
+def takes_another_op(graph, options):
+    for node in of(graph, "Mul"):
+        made = graph.add_node(
+            f"{node.name}/sum", options.host.ops.get("AddV2"), node.inputs, attrs=dict(node.attrs)
+        )
+        made.assigned_device = node.assigned_device
+        replace(graph, node, made)
+
+
+def leaves_out_what_counts(graph, options):
+    for node in of(graph, "Neg", "Abs", "Square", "Tanh", "Relu", "Exp"):
+        replace(graph, node, *node.inputs[0])
+
+
+def changes_constants(graph, options):
+    for node in of(graph, "Const"):
+        value = np.asarray(node.attrs["value"].array)
+        if value.dtype.kind in "fi" and value.size:
+            graph.set_attr(node, "value", TensorAttr(value + value.dtype.type(1)))
+
+
+def loops_once_more(graph, options):
+    for node in of(graph, "Less"):
+        made = graph.add_node(
+            f"{node.name}/or", options.host.ops.get("LessEqual"), node.inputs, attrs=node.attrs
+        )
+        made.assigned_device = node.assigned_device
+        replace(graph, node, made)
+
+
+def merges_effects(graph, options):
+    first, *others = of(graph, "Probe>Count") or [None]
+    for node in others:
+        for edge in list(node.out_edges):
+            if edge.is_control and edge.dst is not graph.sink:
+                graph.add_control_edge(first, edge.dst)
+        replace(graph, node, first)
+
+
+def doubles_effects(graph, options):
+    for node in of(graph, "Probe>Count"):
+        made = copy(graph, node)
+        for edge in list(node.out_edges):
+            if edge.dst is not graph.sink:
+                graph.add_control_edge(made, edge.dst)
+
+
+def loses_effects(graph, options):
+    for node in of(graph, "Probe>Count"):
+        replace(graph, node, *node.inputs[0])
+
+
+class BringsBackWhatNobodyNeeds:
+    def __call__(self, graph, options):
+        for node in of(graph, "Mul"):
+            made = graph.add_node(
+                "unneeded", options.host.ops.get("Probe>Count"), [node.inputs[0]], attrs={}
+            )
+            made.assigned_device = node.assigned_device
+            graph.add_control_edge(made, node)
+
+
+class ForgetsFeeds:
+    """Keeps the values of constants, and puts them in the place of what is fed under their name."""
+
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, graph, options):
+        for node in of(graph, "Const"):
+            self.known[node.name] = node
+        for node in of(graph, "_Arg"):
+            const = next((c for name, c in self.known.items() if name in node.name), None)
+            if const is not None and const.attrs["dtype"] == node.attrs["T"]:
+                made = graph.add_node(
+                    f"{node.name}/known", const.op_def, [], attrs=dict(const.attrs)
+                )
+                made.assigned_device = node.assigned_device
+                graph.redirect(node, 0, made, 0)
+
+
+def raises(graph, options):
+    raise KeyError("a pass that fell over")
+
+
+FAULTS = {
+    "Sound": lambda: sound,
+    "SwapsInputs": lambda: swaps_inputs,
+    "TakesAnotherOp": lambda: takes_another_op,
+    "LeavesOutWhatCounts": lambda: leaves_out_what_counts,
+    "ChangesConstants": lambda: changes_constants,
+    "LoopsOnceMore": lambda: loops_once_more,
+    "MergesEffects": lambda: merges_effects,
+    "DoublesEffects": lambda: doubles_effects,
+    "LosesEffects": lambda: loses_effects,
+    "BringsBackWhatNobodyNeeds": BringsBackWhatNobodyNeeds,
+    "ForgetsFeeds": ForgetsFeeds,
+    "Raises": lambda: raises,
+}
+
+
+def suite(name, make):
+    class Suite(PassTests):
+        pass_name = "faulty"
+        seeds = 3
+
+        @pytest.fixture
+        def plugins(self):
+            class Plugin:
+                @hookimpl
+                def graphmill_register_passes(self, passes):
+                    passes.add("faulty", make(), phase="POST_REWRITE_FOR_EXEC")
+
+            return [Plugin()]
+
+    Suite.__name__ = Suite.__qualname__ = f"Test{name}"
+    return Suite
+
+
+for fault, maker in FAULTS.items():
+    globals()[f"Test{fault}"] = suite(fault, maker)
