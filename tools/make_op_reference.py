@@ -1,7 +1,7 @@
-"""Write docs/reference/ops.md from the registered kernels and the op cases.
+"""Write docs/reference/ops.md and docs/explanation/differences.md from kernels and op cases.
 
-python tools/make_op_reference.py            write it
-python tools/make_op_reference.py --check    fail if it differs from what would be written
+python tools/make_op_reference.py            write them
+python tools/make_op_reference.py --check    fail if one differs from what would be written
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import differences as differences_page
 
 import graphmill
 from graphmill.ops.effects import effects_of
@@ -136,11 +138,13 @@ def differences(cases: list[Case]) -> list[str]:
 
 
 def main() -> int:
-    """Write or check the page."""
-    text = page(graphmill.default_host())
+    """Write or check the pages."""
+    host = graphmill.default_host()
+    pages = {PAGE: page(host), differences_page.PAGE: differences_page.page(host)}
     if "--check" in sys.argv:
-        return int(PAGE.read_text("utf-8") != text)
-    PAGE.write_text(text, "utf-8")
+        return int(any(file.read_text("utf-8") != text for file, text in pages.items()))
+    for file, text in pages.items():
+        file.write_text(text, "utf-8")
     return 0
 
 

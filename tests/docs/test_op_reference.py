@@ -1,4 +1,4 @@
-"""The page of ops is up to date."""
+"""The page of ops and that of differences from TensorFlow are up to date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.jax
 ROOT = Path(__file__).parents[2]
 
 
-def test_page_of_ops_is_what_the_tool_writes():
+def test_the_pages_are_what_the_tool_writes():
     tool = ROOT / "tools" / "make_op_reference.py"
     checked = subprocess.run([sys.executable, tool, "--check"], check=False, cwd=ROOT)
     assert checked.returncode == 0, "run tools/make_op_reference.py"

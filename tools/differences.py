@@ -1,0 +1,134 @@
+"""The page docs/explanation/differences.md, from what the op cases give here and gave TensorFlow.
+
+`tools/make_op_reference.py` writes it, or checks it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphmill.testing.case import load_cases
+from graphmill.testing.judge import stored_answers
+from graphmill.testing.runner import NotApplicableError
+from graphmill.testing.session_runner import SessionRunner
+
+if TYPE_CHECKING:
+    from graphmill.plugin.host import Host
+    from graphmill.testing.answers import Answer
+
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "differences.md"
+HEAD = """\
+# Differences from TensorFlow
+
+<!-- Made by tools/make_op_reference.py from the op cases; edit those, or tools/differences.py. -->
+
+TensorFlow is the referee: each op is asked thousands of questions whose answers TensorFlow gave,
+on every backend (`tests/conformance`), and random graphs are compared with it live (`tox -e
+oracle`). What follows is all that differs, from the results of these tests; a difference that is
+not here fails one.
+
+## By decision
+
+- A value is never written in place
+  ([0008](../decisions/0008-values-are-never-written-in-place.md)), so a fetched array is the
+  caller's own.
+- One event loop drives a step ([0007](../decisions/0007-one-event-loop-for-a-step.md)); results
+  of a step do not depend on threads.
+- A step that can make no more progress fails and names what waits, where TensorFlow would hang.
+- A second send under one rendezvous key is an error, as in TensorFlow 1.0.
+- `PyFunc` names its function by an entry point ([how](../howto/op.md#call-a-python-function)),
+  where TensorFlow has a number that means something in one process.
+- What is inside of a loop is neither fed nor fetched, and the error says why.
+
+## By rounding
+
+Results may differ by what `core/graphmill/testing/tolerances.toml` allows, in units of the type's
+epsilon, with a justification for each group of ops. Random ops with a seed give TensorFlow's own
+numbers; [the page of ops](../reference/ops.md) tells of the few that differ in the last bit.
+
+## Other answers
+
+Questions that TensorFlow and graphmill answer differently, on purpose.
+
+| ops | TensorFlow | graphmill | why |
+|---|---|---|---|
+"""
+SKIPPED = """
+## Compiled code
+
+What XLA answers otherwise than the same op interpreted, or cannot be asked.
+
+| ops | where | why |
+|---|---|---|
+"""
+MISSING = """
+## Ops without a kernel
+
+A graph that needs one of these is refused before it runs, with all that are missing named at
+once; a plugin may [bring one](../howto/kernel.md).
+
+"""
+
+
+def page(host: Host) -> str:
+    """Return the page."""
+    return "".join([HEAD, *other_answers(host), SKIPPED, *compiled(), MISSING, *missing(host)])
+
+
+def other_answers(host: Host) -> list[str]:
+    """Return a row for each group of cases that differ for one reason."""
+    runner = SessionRunner(host)
+    ops: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for case in load_cases():
+        if not case.differs:
+            continue
+        theirs = stored_answers(case.stem)[case.id].answer
+        try:
+            ours = runner.run(case)
+        except NotApplicableError:
+            continue
+        ops[told(theirs), told(ours), plain(case.differs)].add(case.op)
+    return [
+        f"| {names(found)} | {theirs} | {ours} | {why} |\n"
+        for (theirs, ours, why), found in sorted(ops.items(), key=lambda item: min(item[1]))
+    ]
+
+
+def compiled() -> list[str]:
+    """Return a row for each reason why cases are not asked of compiled code."""
+    ops: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for case in load_cases():
+        for backend, reason in case.skip.items():
+            ops[plain(reason), backend].add(case.op)
+    return [
+        f"| {names(found)} | {backend} | {reason} |\n"
+        for (reason, backend), found in sorted(ops.items())
+    ]
+
+
+def missing(host: Host) -> list[str]:
+    """Return a line for each family that has ops without a kernel."""
+    known = set(host.kernels.ops())
+    families: dict[str, set[str]] = defaultdict(set)
+    for name in host.ops.names():
+        if name not in known and not name.startswith("_"):
+            families[host.ops.get(name).family].add(name)
+    return [f"- **{family}**: {names(found)}\n" for family, found in sorted(families.items())]
+
+
+def told(answer: Answer | NotApplicableError) -> str:
+    """Return an answer in a word."""
+    error = getattr(answer, "error", "")
+    return f"`{error}`" if error else "a value"
+
+
+def plain(text: str) -> str:
+    """Return a reason on one line, without a period."""
+    return " ".join(text.split()).rstrip(".").replace("|", "\\|")
+
+
+def names(ops: set[str]) -> str:
+    """Return names in order."""
+    return " ".join(f"`{op}`" for op in sorted(ops))
