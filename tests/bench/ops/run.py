@@ -7,8 +7,7 @@ The two take turns, round by round, and the best of all rounds counts. PYTHON is
 an environment with `tensorflow-cpu`, NumPy and protobuf; without it only our times are printed.
 
 More than three times slower, and why: Erf on a million elements (a polynomial in several passes of
-NumPy, where TensorFlow makes one), TopKV2 (sorts rows to keep TensorFlow's order of equal values;
-NumPy has no stable partial sort), Prod over everything (NumPy multiplies one by one).
+NumPy, where TensorFlow makes one).
 """
 
 from __future__ import annotations

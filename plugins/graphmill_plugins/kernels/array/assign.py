@@ -1,4 +1,4 @@
-"""Assignment to slices of variables. An update makes a new array; readers keep the old one."""
+"""Assignment to slices of variables. Readers keep what they read (graphmill.runtime.in_place)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.runtime.in_place import writable
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels.array.slice import assign_slice, index_maker
 from graphmill_plugins.kernels.state.resource import variable_of
@@ -19,18 +20,16 @@ if TYPE_CHECKING:
 def _assign(
     variable: Variable, begin: Value, end: Value, strides: Value, value: Value, masks: Any
 ) -> None:
-    """Replace the variable's value by a copy with `value` written (and broadcast) into a slice."""
+    """Write `value` (broadcast) into a slice of the variable."""
     make_index = index_maker(**masks)
     bounds = (np.asarray(begin), np.asarray(end), np.asarray(strides))
     with variable.lock:
-        held = initialized(variable)
-        index = make_index(held.shape, *bounds)
-        if isinstance(held, np.ndarray | np.generic):
-            copy = np.array(held)
-            assign_slice(copy, index, np.asarray(value), exact=False)
-            variable.value = copy
+        index = make_index(initialized(variable).shape, *bounds)
+        if isinstance(variable.value, np.ndarray | np.generic):
+            with writable(variable) as changed:
+                assign_slice(changed, index, np.asarray(value), exact=False)
         else:
-            variable.value = held.at[index].set(value)
+            variable.value = variable.value.at[index].set(value)
 
 
 @kernel("StridedSliceAssign", stateful=True, effects={"state"})

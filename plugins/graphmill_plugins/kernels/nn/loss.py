@@ -131,10 +131,46 @@ def top_k(values: Any, k: int, index_type: np.dtype[Any]) -> tuple[Value, Value]
     if k == 1:
         order = np.argmax(values, axis=-1)[..., None]
     else:
-        # Stable on the reversed axis keeps the smallest index of equal values in front.
-        flipped = np.argsort(values[..., ::-1], axis=-1, kind="stable")[..., ::-1]
-        order = (values.shape[-1] - 1 - flipped)[..., :k]
+        order = _few_largest(values, k) if values.shape[-1] >= _WORTH_SELECTING * k else None
+        if order is None:
+            order = _in_falling_order(values)[..., :k]
     return np.take_along_axis(values, order, axis=-1), order.astype(index_type)
+
+
+_WORTH_SELECTING = 4  # times k elements: from here on the rest is not worth sorting
+
+
+def _in_falling_order(values: Any) -> Any:
+    """Return the places of the values along the last axis, of equal ones the first in front."""
+    flipped = np.argsort(values[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+    return values.shape[-1] - 1 - flipped
+
+
+def _few_largest(values: Any, k: int) -> Any:
+    """Return what `_in_falling_order` begins with, `k` places, without sorting the rest.
+
+    None if there is nan.
+    """
+    rows = values.reshape(-1, values.shape[-1])
+    parted = np.partition(rows, -k, axis=-1)[:, -k:]
+    if parted.dtype.kind not in "iub" and np.isnan(parted).any():
+        return None
+    chosen = rows >= parted[:, :1]
+    tied = np.count_nonzero(chosen, axis=-1) > k
+    if tied.any():
+        chosen[tied] = _first_of_equals(rows[tied], parted[tied, :1], k)
+    places = np.flatnonzero(chosen).reshape(-1, k) % values.shape[-1]
+    order = np.take_along_axis(
+        places, _in_falling_order(np.take_along_axis(rows, places, axis=-1)), axis=-1
+    )
+    return order.reshape(*values.shape[:-1], k)
+
+
+def _first_of_equals(rows: Any, least: Any, k: int) -> Any:
+    """Mark `k` values of each row: those above `least`, and the first of those that equal it."""
+    above, equal = rows > least, rows == least
+    needed = k - np.count_nonzero(above, axis=-1, keepdims=True)
+    return above | (equal & (np.cumsum(equal, axis=-1) <= needed))
 
 
 @kernel("TopKV2", backend="numpy", static=("k",))

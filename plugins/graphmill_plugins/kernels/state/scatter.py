@@ -1,7 +1,8 @@
 """Sparse reads and updates of variables: gathers and scatters, ref and resource forms.
 
 Semantics: tensorflow/core/kernels/resource_variable_ops.cc, scatter_op.cc, scatter_nd_op.cc,
-gather_nd_op.h. An update makes a new array; readers keep the old one.
+gather_nd_op.h. Readers keep what they read: an update makes a new array unless the variable
+alone holds the old one (graphmill.runtime.in_place).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
+from graphmill.runtime.in_place import writable
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.value import initialized, shape_text
@@ -77,19 +79,26 @@ def _split_nd(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(np.moveaxis(indices, -1, 0))
 
 
-def scatter(operation: str, held: Value, index: Any, updates: Value) -> Value:
-    """Return `held` with `updates` applied at `index`, repeated indices one after the other."""
-    if not isinstance(held, (np.ndarray, np.generic)):
-        return getattr(held.at[index], _AT_METHODS[operation])(updates)
-    changed = np.array(held)
-    if operation == "Update":
-        changed[index] = updates
-    elif operation == "Div" and changed.dtype.kind in "iu":
-        for place, divisor in _pairs(changed, index, updates):
-            changed[place] = _truncated(changed[place], divisor)
-    else:
-        _UFUNCS[operation].at(changed, index, updates)
-    return changed
+def scatter(operation: str, variable: Variable, index: Any, updates: Value) -> None:
+    """Apply `updates` to the variable at `index`, repeated indices one after the other.
+
+    The caller holds the lock and has checked the indices.
+    """
+    if not isinstance(variable.value, (np.ndarray, np.generic)):
+        spot = variable.value.at[index]
+        variable.value = getattr(spot, _AT_METHODS[operation])(updates)
+        return
+    is_division = operation == "Div" and variable.dtype.is_integer
+    if is_division and np.any(updates == 0):
+        raise errors.InvalidArgumentError("Integer division by zero")
+    with writable(variable) as changed:
+        if operation == "Update":
+            changed[index] = updates
+        elif is_division:
+            for place, divisor in _pairs(changed, index, updates):
+                changed[place] = _truncated(changed[place], divisor)
+        else:
+            _UFUNCS[operation].at(changed, index, updates)
 
 
 def _pairs(held: Any, index: Any, updates: Any) -> Any:
@@ -104,54 +113,52 @@ def _pairs(held: Any, index: Any, updates: Any) -> Any:
 
 def _truncated(value: Any, divisor: Any) -> Any:
     """Divide integers towards zero, as C++ does."""
-    if np.any(divisor == 0):
-        raise errors.InvalidArgumentError("Integer division by zero")
     quotient = np.abs(value) // np.abs(divisor)
     return np.where((value < 0) != (divisor < 0), -quotient, quotient)
 
 
 def _scatter_rows(operation: str, variable: Variable, indices: Any, updates: Any) -> None:
     with variable.lock:
-        held = initialized(variable)
-        if held.ndim < 1:
+        shape = initialized(variable).shape
+        if len(shape) < 1:
             raise errors.InvalidArgumentError(
-                f"params must be at least 1-D, got shape {shape_text(held.shape)}"
+                f"params must be at least 1-D, got shape {shape_text(shape)}"
             )
-        if updates.shape not in ((), (*indices.shape, *held.shape[1:])):
+        if updates.shape not in ((), (*indices.shape, *shape[1:])):
             raise errors.InvalidArgumentError(
                 "Must have updates.shape = indices.shape + params.shape[1:] or "
                 f"updates.shape = [], got updates.shape {shape_text(updates.shape)}, "
                 f"indices.shape {shape_text(indices.shape)}, "
-                f"params.shape {shape_text(held.shape)}"
+                f"params.shape {shape_text(shape)}"
             )
         indices = np.asarray(indices)
-        check_indices(indices, held.shape[0])
-        variable.value = scatter(operation, held, indices, updates)
+        check_indices(indices, shape[0])
+        scatter(operation, variable, indices, updates)
 
 
 def _scatter_nd(
     operation: str, variable: Variable, indices: Any, updates: Any, policy: str
 ) -> None:
     with variable.lock:
-        held = initialized(variable)
+        shape = initialized(variable).shape
         indices = np.asarray(indices)
         if indices.ndim < 1:
             raise errors.InvalidArgumentError("Indices shape must have rank at least one")
         if indices.ndim == 1:  # for variables, unlike tensors, many numbers and not one vector
             indices = indices[:, None]
         depth = indices.shape[-1]
-        if updates.shape != (*indices.shape[:-1], *held.shape[depth:]):
+        if updates.shape != (*indices.shape[:-1], *shape[depth:]):
             raise errors.InvalidArgumentError(
                 "Must have updates.shape = indices.shape[:batch_dim] + "
                 f"params_shape[slice_dim:], got updates.shape: {shape_text(updates.shape)}, "
                 f"indices.shape: {shape_text(indices.shape)}, "
-                f"params_shape: {shape_text(held.shape)}, slice_dim: {depth}"
+                f"params_shape: {shape_text(shape)}, slice_dim: {depth}"
             )
         if policy == "IGNORE":
-            inside = (indices >= 0) & (indices < np.array(held.shape[:depth], indices.dtype))
+            inside = (indices >= 0) & (indices < np.array(shape[:depth], indices.dtype))
             keep = inside.all(axis=-1)
             indices, updates = indices[keep], updates[keep]
-        variable.value = scatter(operation, held, _split_nd(indices, held.shape), updates)
+        scatter(operation, variable, _split_nd(indices, shape), updates)
 
 
 def _ref_rows(operation: str) -> Callable[..., Ref]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
+from graphmill.runtime.in_place import writable
 from graphmill.runtime.kernel import KernelDef, KernelTable
 from graphmill.runtime.variables import ResourceHandle, Variable
 from graphmill_plugins.kernels.state.resource import variable_of
@@ -59,15 +60,11 @@ class OptimizerKernel:
             # A fixed order, so that two ops over the same variables cannot wait for each other.
             for variable in sorted(variables.values(), key=id):
                 locks.enter_context(variable.lock)
-            held = {name: initialized(variable) for name, variable in variables.items()}
-            self._check_slots(held)
+            self._check_slots(variables)
             if self._is_sparse:
-                new = self._update_rows(ctx.xp, held, gradient, given)
+                self._update_rows(ctx.xp, variables, gradient, given)
             else:
-                _check_same("var and grad do not have the same shape", held["var"], gradient)
-                new = self._update(ctx.xp, held, gradient, given)
-            for variable, value in zip(variables.values(), new, strict=True):
-                variable.value = value
+                self._update_all(ctx.xp, variables, gradient, given)
         return inputs[0] if self._has_output else None
 
     @staticmethod
@@ -101,10 +98,19 @@ class OptimizerKernel:
             )
 
     @staticmethod
-    def _check_slots(held: dict[str, Value]) -> None:
-        var = held["var"]
+    def _check_slots(variables: dict[str, Variable]) -> None:
+        held = {name: initialized(variable) for name, variable in variables.items()}
         for name, value in held.items():
-            _check_same(f"var and {name} do not have the same shape", var, value)
+            _check_same(f"var and {name} do not have the same shape", held["var"], value)
+
+    def _update_all(
+        self, xp: Any, variables: dict[str, Variable], gradient: Value, given: dict[str, Value]
+    ) -> None:
+        held = {name: variable.value for name, variable in variables.items()}
+        _check_same("var and grad do not have the same shape", held["var"], gradient)
+        new = self._update(xp, held, gradient, given)
+        for variable, value in zip(variables.values(), new, strict=True):
+            variable.value = value
 
     def _update(
         self, xp: Any, held: dict[str, Value], gradient: Value, given: dict[str, Value]
@@ -113,31 +119,40 @@ class OptimizerKernel:
         return [value.astype(held["var"].dtype) for value in new]
 
     def _update_rows(
-        self, xp: Any, held: dict[str, Value], gradient: Value, given: dict[str, Value]
-    ) -> list[Value]:
+        self, xp: Any, variables: dict[str, Variable], gradient: Value, given: dict[str, Value]
+    ) -> None:
         """Apply the rule to the rows at `indices`, repeated ones in turn."""
         given = dict(given)
         rows = np.asarray(given.pop("indices"))
-        var = held["var"]
+        self._check_rows(rows, variables["var"].value.shape, gradient)
+        with ExitStack() as written:
+            if xp is np:
+                new = [written.enter_context(writable(one)) for one in variables.values()]
+            else:
+                new = [np.array(one.value) for one in variables.values()]
+            for places in _distinct_runs(rows):
+                chosen = rows[places]
+                part = {name: value[chosen] for name, value in zip(variables, new, strict=True)}
+                updated = self._update(np, part, np.asarray(gradient)[places], given)
+                for value, rows_of_value in zip(new, updated, strict=True):
+                    value[chosen] = rows_of_value
+        if xp is not np:
+            for variable, value in zip(variables.values(), new, strict=True):
+                variable.value = xp.asarray(value)
+
+    @staticmethod
+    def _check_rows(rows: Any, shape: tuple[int, ...], gradient: Value) -> None:
         if rows.ndim != 1:
             raise errors.InvalidArgumentError(
                 f"indices must be one-dimensional, got shape {shape_text(rows.shape)}"
             )
-        if gradient.shape != (rows.size, *var.shape[1:]) or var.ndim < 1:
+        if gradient.shape != (rows.size, *shape[1:]) or not shape:
             raise errors.InvalidArgumentError(
                 "grad must be the same size as indices in the first dimension and as var in the "
                 f"others, got {shape_text(gradient.shape)} for {rows.size} indices and var "
-                f"{shape_text(var.shape)}"
+                f"{shape_text(shape)}"
             )
-        check_indices(rows, var.shape[0])
-        new = [np.array(value) for value in held.values()]
-        for places in _distinct_runs(rows):
-            chosen = rows[places]
-            part = {name: value[chosen] for name, value in zip(held, new, strict=True)}
-            updated = self._update(np, part, np.asarray(gradient)[places], given)
-            for value, rows_of_value in zip(new, updated, strict=True):
-                value[chosen] = rows_of_value
-        return new if xp is np else [xp.asarray(value) for value in new]
+        check_indices(rows, shape[0])
 
 
 def _distinct_runs(rows: Any) -> list[Any]:

@@ -82,3 +82,13 @@ def test_numpy_and_jax_agree(call, call_jax, op, dtype):
 @pytest.mark.jax
 def test_nan_is_passed_over_on_jax_too(call_jax):
     assert call_jax("ArgMax", np.array([np.nan, 1, 3], np.float32), 0) == 2
+
+
+@pytest.mark.parametrize("shape", [(90, 91), (7001,), (5, 30, 77), (2, 5000)])
+@pytest.mark.parametrize("keep_dims", [False, True])
+def test_products_of_many_floats(call, shape, keep_dims):
+    x = np.random.default_rng(1).uniform(0.99, 1.01, shape)
+    for first in range(len(shape)):
+        axes = tuple(range(first, len(shape)))
+        made = call("Prod", x, np.array(axes), keep_dims=keep_dims)
+        np.testing.assert_allclose(made, np.prod(x, axes, keepdims=keep_dims), rtol=1e-12)

@@ -50,6 +50,17 @@ def test_the_first_of_equals_ranks_first(call: Callable[..., Any]) -> None:
     assert places.dtype == np.int32
 
 
+@pytest.mark.parametrize("values", [[5, 1, 5, 5, 0, 7, 5, 5, 2, 1], [0.0] * 9, [1.0, np.nan] * 5])
+def test_selecting_a_few_gives_what_sorting_all_gives(
+    call: Callable[..., Any], values: list[float]
+) -> None:
+    rows = np.array([values, values[::-1], values])
+    whole = call("TopKV2", rows, np.int32(len(values)))
+    few = call("TopKV2", rows, np.int32(2))
+    for part, all_of_it in zip(few, whole, strict=True):
+        np.testing.assert_array_equal(part, all_of_it[:, :2])
+
+
 def test_ties_at_the_border_are_in_the_top(call: Callable[..., Any]) -> None:
     predictions = np.array([[0.1, 0.5, 0.5, 0.9], [np.nan, 1, 2, 3]], np.float32)
     got = call("InTopKV2", predictions, np.array([2, 3], np.int32), np.int32(2))
