@@ -81,6 +81,8 @@ def _segment(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
 def _sparse_segment(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     """Check that the rows are there, and that sorted ids are below the number of segments."""
     data, indices, ids, count = inputs
+    if (indices.ndim, ids.ndim, count.ndim) != (1, 1, 0):
+        return ok & np.bool_(False)
     ok = _inside(jnp, indices, 0, data.shape[0], ok)
     return _segment(jnp, node, [data, ids], ok) & jnp.all(ids < count)
 
@@ -88,6 +90,8 @@ def _sparse_segment(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
 def _sparse_segment_gradient(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     del node
     grad, indices, ids, size = inputs
+    if (indices.ndim, ids.ndim, size.ndim) != (1, 1, 0):
+        return ok & np.bool_(False)
     return _inside(jnp, ids, 0, grad.shape[0], _inside(jnp, indices, 0, size, ok))
 
 
@@ -168,6 +172,11 @@ def _sparse_matmul(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     return _inside(jnp, inputs[0], 0, inputs[2], ok)
 
 
+def _regularizer(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
+    del node
+    return ok & jnp.all(inputs[2] >= 0)
+
+
 def _random_range(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     del node
     low, high = inputs[-2:]
@@ -217,6 +226,7 @@ CHECKS: Final[dict[str, Check]] = {
     "ReverseSequence": _sequence_lengths,
     "UnravelIndex": _unravel,
     "SparseTensorDenseMatMul": _sparse_matmul,
+    **dict.fromkeys(("MatrixSolveLs", "BatchMatrixSolveLs"), _regularizer),
     **dict.fromkeys(("StatelessRandomUniformInt", "StatelessRandomUniformIntV2"), _random_range),
 }
 """By op: from namespace, node, inputs and what held so far to what holds."""
