@@ -40,8 +40,6 @@ DIFFERENT = {
     "Eig": "has no gradient here",
     "Qr": "differentiated by JAX; complex factors are given up to phases",
     "DebugGradientIdentity": "TensorFlow's debugger alone can differentiate it",
-    "StatelessRandomGammaV2": "has no gradient here",
-    "StatelessRandomGammaV3": "has no gradient here",
     "StatelessRandomPoisson": "has no gradient here",
     "MatrixSquareRoot": "has no gradient here",
     "TridiagonalSolve": "differentiated by JAX; TensorFlow conjugates complex diagonals elsewhere",

@@ -127,6 +127,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "ragged": ("ragged.cross", "ragged.ops", "ragged.to_tensor", "ragged.variant"),
     "random": (
+        "random.binomial",
+        "random.gamma_grad",
         "random.generator",
         "random.rejection",
         "random.stateful",
@@ -165,6 +167,7 @@ _JAX_MODULES: dict[str, tuple[str, ...]] = {
     "linalg": ("linalg_ops",),
     "math": ("math_count", "math_cumulative", "math_other", "math_segment", "math_special"),
     "nn": ("nn_block_lstm", "nn_conv", "nn_conv_grad", "nn_pool", "nn_pool_grad"),
+    "random": ("random_gamma",),
 }
 """Modules of `jax` in this package for each family of ops."""
 

@@ -52,6 +52,8 @@ NO_DERIVATIVE = {
     "ReluGrad": "is linear in pieces of the second input",
     "SeluGrad": "cases are at the kink",
     "SoftmaxCrossEntropyWithLogits": "labels of the cases do not add up to one",
+    "StatelessRandomGammaV2": "moves as the distribution does, not as the method of drawing",
+    "StatelessRandomGammaV3": "moves as the distribution does, not as the method of drawing",
     "UnsortedSegmentMax": "cases have empty segments, of the lowest number",
     "UnsortedSegmentMin": "cases have empty segments, of the highest number",
     "Xdivy": "cases divide by zero",

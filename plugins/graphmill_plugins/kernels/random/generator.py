@@ -26,7 +26,8 @@ _MASK = (1 << 64) - 1
 _STATE_SIZE = 3
 
 
-def _check_algorithm(algorithm: Value) -> None:
+def check_algorithm(algorithm: Value) -> None:
+    """Raise InvalidArgumentError, or UnimplementedError, unless it is Philox."""
     if np.ndim(algorithm):
         raise InvalidArgumentError(
             f"algorithm must be of shape [], not {list(np.shape(algorithm))}"
@@ -41,7 +42,7 @@ def _check_algorithm(algorithm: Value) -> None:
         )
 
 
-def _advanced(resource: Any, count: int) -> tuple[Any, _philox.Philox]:
+def advanced(resource: Any, count: int) -> tuple[Any, _philox.Philox]:
     """Move a generator on by `count` counters; return its state and generator from before.
 
     Raises:
@@ -74,9 +75,9 @@ def _reserved(
     resource: Any, algorithm: Value, shape: Value
 ) -> tuple[_philox.Philox, tuple[int, ...], int]:
     """Return a generator for a tensor of the shape, its sizes and its number of elements."""
-    _check_algorithm(algorithm)
+    check_algorithm(algorithm)
     sizes, count = _philox.output_shape(shape)
-    _, generator = _advanced(resource, count * _philox.RESERVED_PER_OUTPUT)
+    _, generator = advanced(resource, count * _philox.RESERVED_PER_OUTPUT)
     return generator, sizes, count
 
 
@@ -84,10 +85,10 @@ def _reserved(
 def rng_read_and_skip(ctx: OpKernelContext, resource: Any, alg: Value, delta: Value) -> Value:
     """Return counter and key, and move the counter on by `delta` outputs."""
     del ctx
-    _check_algorithm(alg)
+    check_algorithm(alg)
     if np.ndim(delta):
         raise InvalidArgumentError(f"delta must be of shape [], not {list(np.shape(delta))}")
-    state, _ = _advanced(resource, int(delta) * _philox.RESERVED_PER_OUTPUT & _MASK)
+    state, _ = advanced(resource, int(delta) * _philox.RESERVED_PER_OUTPUT & _MASK)
     return state[:_STATE_SIZE].copy()
 
 
@@ -95,10 +96,10 @@ def rng_read_and_skip(ctx: OpKernelContext, resource: Any, alg: Value, delta: Va
 def rng_skip(ctx: OpKernelContext, resource: Any, algorithm: Value, delta: Value) -> None:
     """Move the counter on by `delta` outputs."""
     del ctx
-    _check_algorithm(algorithm)
+    check_algorithm(algorithm)
     if np.ndim(delta):
         raise InvalidArgumentError(f"delta must be of shape [], not {list(np.shape(delta))}")
-    _advanced(resource, int(delta) * _philox.RESERVED_PER_OUTPUT & _MASK)
+    advanced(resource, int(delta) * _philox.RESERVED_PER_OUTPUT & _MASK)
 
 
 @kernel("StatefulUniform", stateful=True, host=True, effects=_EFFECTS)

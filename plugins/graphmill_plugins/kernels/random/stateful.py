@@ -112,12 +112,16 @@ class RandomShuffleKernel:
             return value
         size = value.shape[0]
         generator = self._source.reserve((size - 1 + 3) // 4)
-        drawn = _philox.samples(np, generator, size - 1).tolist()
-        order = list(range(size))
-        for place, sample in enumerate(drawn):
-            other = place + sample % (size - place)
-            order[place], order[other] = order[other], order[place]
-        return value[np.array(order)]
+        return value[shuffled(generator, size)]
+
+
+def shuffled(generator: _philox.Philox, size: int) -> Any:
+    """Return the numbers from 0 to `size` - 1 in random order."""
+    order = list(range(size))
+    for place, sample in enumerate(_philox.samples(np, generator, size - 1).tolist()):
+        other = place + sample % (size - place)
+        order[place], order[other] = order[other], order[place]
+    return np.array(order)
 
 
 def multinomial(

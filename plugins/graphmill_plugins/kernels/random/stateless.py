@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels.random import _philox
-from graphmill_plugins.kernels.random.stateful import multinomial, sample_count
+from graphmill_plugins.kernels.random.stateful import multinomial, sample_count, shuffled
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -231,3 +231,14 @@ def stateless_multinomial(
     """Draw classes from rows of unnormalised log-probabilities."""
     generator = concrete(scrambled(xp, seed))
     return multinomial(generator, logits, sample_count(num_samples), output_dtype)
+
+
+@kernel("StatelessShuffle", host=True)
+def stateless_shuffle(
+    xp: ArrayNamespace, value: Value, key: Value, counter: Value, alg: Value
+) -> Value:
+    """Put the slices along the first axis in random order."""
+    generator = concrete(from_key(xp, key, counter, alg))
+    if value.ndim == 0 or value.shape[0] <= 1:
+        return value
+    return value[shuffled(generator, value.shape[0])]

@@ -1,0 +1,20 @@
+"""RandomGammaGrad on JAX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+from jax import lax
+
+from graphmill.runtime.kernel import kernel
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("RandomGammaGrad", backend="jax", types={"T": ["float32", "float64"]})
+def random_gamma_grad(_xp: ArrayNamespace, alpha: Value, sample: Value) -> Value:
+    """Return the derivative of samples by alpha, all else of how they were drawn being equal."""
+    result: Value = lax.random_gamma_grad(*jnp.broadcast_arrays(alpha, sample))
+    return result

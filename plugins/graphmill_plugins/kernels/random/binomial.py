@@ -1,0 +1,178 @@
+"""Binomial samples: StatelessRandomBinomial and StatefulRandomBinomial; NumPy only.
+
+Semantics: tensorflow/core/kernels/random_binomial_op.cc. The methods are public: inversion by
+geometric samples where the mean is small, else Hörmann's transformed rejection (1993).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels.random import _philox
+from graphmill_plugins.kernels.random._rejection import Buffer, Lanes
+from graphmill_plugins.kernels.random.generator import advanced, check_algorithm
+from graphmill_plugins.kernels.random.stateless import concrete, scrambled
+
+if TYPE_CHECKING:
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import ArrayNamespace, Value
+
+_STRIDES = {"inversion": 42, "rejection": 256}  # counters between outputs
+_RESERVED = 2 * 100
+_TAILS = np.array(
+    [
+        0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509,
+        0.0166446911898211, 0.0138761288230707, 0.0118967099458917, 0.0104112652619720,
+        0.00925546218271273, 0.00833056343336287,
+    ]
+)  # fmt: skip
+
+
+def _tail(k: Any) -> Any:
+    """Return what Stirling's formula leaves of log(k!)."""
+    square = (k + 1) * (k + 1)
+    far = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
+    return np.where(k <= 9, _TAILS[np.clip(k, 0, 9).astype(np.intp)], far)
+
+
+def _unit(bits: Any) -> Any:
+    return _philox.unit_of(bits, np.dtype(np.float64))
+
+
+def _buffer(generator: _philox.Philox, outputs: int, method: str) -> Buffer:
+    lanes = Lanes(generator, np.arange(outputs), _STRIDES[method])
+    return Buffer(lanes, outputs, _unit)
+
+
+def _by_inversion(uniforms: Buffer, count: Any, chance: Any, out: Any, pending: Any) -> None:
+    """Add up geometric samples until they exceed the count."""
+    total = np.zeros(out.size)
+    out[pending] = 0
+    while pending.size:
+        step = np.ceil(np.log(uniforms.take(pending)) / np.log1p(-chance[pending]))
+        total[pending] += step
+        pending = pending[~(total[pending] > count[pending])]
+        out[pending] += 1
+
+
+def _by_rejection(uniforms: Buffer, counts: Any, chances: Any, out: Any, pending: Any) -> None:
+    """Draw by transformed rejection."""
+    while pending.size:
+        count, chance = counts[pending], chances[pending]
+        deviation = np.sqrt(count * chance * (1 - chance))
+        b = 1.15 + 2.53 * deviation
+        a = -0.0873 + 0.0248 * b + 0.01 * chance
+        odds = chance / (1 - chance)
+        mode = np.floor((count + 1) * chance)
+        u = uniforms.take(pending) - 0.5
+        v = uniforms.take(pending)
+        us = 0.5 - np.abs(u)
+        k = np.floor((2 * a / us + b) * u + count * chance + 0.5)
+        is_quick = (us >= 0.07) & (v <= 0.92 - 4.2 / b)
+        is_possible = (k >= 0) & (k <= count)
+        safe = np.where(is_possible, k, 0)
+        limit = (
+            (mode + 0.5) * np.log((mode + 1) / (odds * (count - mode + 1)))
+            + (count + 1) * np.log((count - mode + 1) / (count - safe + 1))
+            + (safe + 0.5) * np.log(odds * (count - safe + 1) / (safe + 1))
+            + _tail(mode) + _tail(count - mode) - _tail(safe) - _tail(count - safe)
+        )  # fmt: skip
+        scaled = np.log(v * (2.83 + 5.1 / b) * deviation / (a / (us * us) + b))
+        good = is_quick | (is_possible & (scaled <= limit))
+        out[pending[good]] = k[good]
+        pending = pending[~good]
+
+
+def binomial(generator: _philox.Philox, counts: Any, chances: Any, samples: int) -> Any:
+    """Return values for pairs of a count and a chance, as float64 (samples, pairs)."""
+    count = np.repeat(counts.astype(np.float64), samples)
+    chance = np.repeat(chances, samples)
+    is_likely = chance > 0.5
+    rare = np.where(is_likely, chance.dtype.type(1) - chance, chance)
+    mean = np.repeat(counts, samples) * rare
+    rare = rare.astype(np.float64)
+    out = np.full(count.size, np.nan)
+    nothing = (count <= 0) | (chance <= 0)
+    everything = ~nothing & (chance >= 1)
+    out[nothing] = 0
+    out[everything] = 0  # turned around below: none is missing
+    drawn = ~nothing & ~everything & ~np.isnan(chance)
+    is_large = mean >= 10
+    places = np.arange(count.size)
+    for method, chosen, draw in (
+        ("inversion", drawn & ~is_large, _by_inversion),
+        ("rejection", drawn & is_large, _by_rejection),
+    ):
+        draw(_buffer(generator, count.size, method), count, rare, out, places[chosen])
+    out = np.where(is_likely & ~nothing, count - out, out)
+    return out.reshape(counts.size, samples).T
+
+
+def _parameters(sizes: tuple[int, ...], counts: Value, probs: Value) -> tuple[Any, Any, int]:
+    """Return both parameters as vectors, and how many samples each pair needs.
+
+    Raises:
+        InvalidArgumentError: they do not broadcast, or the shape does not end with theirs.
+    """
+    try:
+        shape = np.broadcast_shapes(counts.shape, probs.shape)
+    except ValueError:
+        raise InvalidArgumentError(
+            "counts and probs must have compatible batch dimensions: "
+            f"{shape_text(counts.shape)} vs. {shape_text(probs.shape)}"
+        ) from None
+    if sizes[len(sizes) - len(shape) :] != shape or len(sizes) < len(shape):
+        raise InvalidArgumentError(
+            f"Shape passed in must end with broadcasted shape: {shape_text(sizes)} does not end "
+            f"with {shape_text(shape)}"
+        )
+    check_size(sizes)
+    samples = math.prod(sizes[: len(sizes) - len(shape)])
+    flat = [np.broadcast_to(value, shape).reshape(-1) for value in (counts, probs)]
+    return flat[0], flat[1], samples
+
+
+@kernel("StatelessRandomBinomial", host=True, expensive=True)
+def stateless_random_binomial(
+    xp: ArrayNamespace,
+    shape: Value,
+    seed: Value,
+    counts: Value,
+    probs: Value,
+    dtype: np.dtype[Any],
+) -> Value:
+    """Draw how often something of a chance happens in a count of trials."""
+    sizes, _ = _philox.output_shape(shape)
+    flat_counts, flat_probs, samples = _parameters(sizes, counts, probs)
+    generator = concrete(scrambled(xp, seed))
+    drawn = binomial(generator, flat_counts, flat_probs, samples)
+    return drawn.reshape(sizes).astype(dtype)
+
+
+@kernel(
+    "StatefulRandomBinomial", stateful=True, host=True, expensive=True, effects=("rng", "state")
+)
+def stateful_random_binomial(
+    ctx: OpKernelContext,
+    resource: Any,
+    algorithm: Value,
+    shape: Value,
+    counts: Value,
+    probs: Value,
+    dtype: np.dtype[Any],
+) -> Value:
+    """Draw how often something of a chance happens in a count of trials."""
+    del ctx
+    check_algorithm(algorithm)
+    sizes, _ = _philox.output_shape(shape)
+    flat_counts, flat_probs, samples = _parameters(sizes, counts, probs)
+    outputs = flat_counts.size * _RESERVED * (samples + 3) // 4  # what TensorFlow sets aside
+    _, generator = advanced(resource, outputs * _philox.RESERVED_PER_OUTPUT)
+    drawn = binomial(generator, flat_counts, flat_probs, samples)
+    return drawn.reshape(sizes).astype(dtype)

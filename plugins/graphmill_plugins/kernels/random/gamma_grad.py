@@ -1,0 +1,38 @@
+"""RandomGammaGrad: how gamma samples move with alpha, on NumPy.
+
+Semantics: tensorflow/core/kernels/random_op.cc over Eigen's gamma_sample_der_alpha_op: minus the
+derivative of the distribution function by alpha, over the density.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.math.igamma_grad import igamma_grad_a
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_DOUBLE = np.dtype(np.float64)
+
+
+@kernel("RandomGammaGrad", backend="numpy", types={"T": ["float32", "float64"]}, expensive=True)
+def random_gamma_grad(xp: ArrayNamespace, alpha: Value, sample: Value) -> Value:
+    """Return the derivative of samples by alpha, all else of how they were drawn being equal."""
+    special: Any = importlib.import_module("scipy.special")
+    try:
+        a, x = np.broadcast_arrays(alpha.astype(np.float64), sample.astype(np.float64))
+    except ValueError:
+        raise InvalidArgumentError(
+            f"Incompatible shapes: {shape_text(alpha.shape)} vs. {shape_text(sample.shape)}"
+        ) from None
+    slope = igamma_grad_a(xp, a, x, T=_DOUBLE)
+    log_density = (a - 1) * np.log(x) - x - special.gammaln(a)
+    found = np.where(x == 0, 0.0, -slope * np.exp(-log_density))
+    return found.astype(alpha.dtype)
