@@ -12,7 +12,7 @@ from graphmill.registry import PluginConflictError
 from graphmill.runtime.kernel import KernelDef, kernels_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from graphmill.ops.op_registry import OpRegistry
     from graphmill.plugin.gradient_registry import GradientRegistry
@@ -194,15 +194,24 @@ class KernelRegistrar(_Registrar):
         self._registry.add_module(module, names, owner=self.owner, backend=backend)
         self._file(*names)
 
-    def add_family(self, family: str, *modules: str, backend: str | None = None) -> None:
+    def add_family(
+        self,
+        family: str,
+        *modules: str,
+        backend: str | None = None,
+        ops: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
         """Register modules by name for a family of ops, imported when one of its ops is used.
 
         Args:
             family: family of the ops, as in `OpDef.family`.
             modules: names of the modules.
             backend: import them only for devices that accept this backend.
+            ops: by module, the ops that it has kernels for; such a module is imported when one of
+                these is used. What is not told of is imported with the first op of the family.
         """
-        self._registry.add_family(family, *modules, backend=backend, owner=self.owner)
+        registry = self._registry
+        registry.add_family(family, *modules, backend=backend, ops=ops, owner=self.owner)
         suffix = f" [{backend}]" if backend else ""
         self._file(*(f"family {family}: {module}{suffix}" for module in modules))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import threading
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
@@ -54,9 +54,18 @@ class KernelChoice:
 
 @dataclass(frozen=True, slots=True)
 class _LazyModule:
+    """A module that is not imported yet; `ops` are those that it has kernels for, if known."""
+
     name: str
     backend: str | None
     owner: object
+    ops: frozenset[str] | None = field(default=None, compare=False)
+
+    def is_for(self, op: str | None, backends: Sequence[str] | None) -> bool:
+        """Return whether it may have a kernel of an op for some backends; None stands for any."""
+        if backends is not None and self.backend is not None and self.backend not in backends:
+            return False
+        return op is None or self.ops is None or op in self.ops
 
 
 _Found: TypeAlias = tuple[KernelChoice | None, tuple[tuple[str, str], ...]]
@@ -114,15 +123,24 @@ class KernelRegistry:
             self._changed()
 
     def add_family(
-        self, family: str, *modules: str, backend: str | None = None, owner: object = None
+        self,
+        family: str,
+        *modules: str,
+        backend: str | None = None,
+        ops: Mapping[str, Iterable[str]] | None = None,
+        owner: object = None,
     ) -> None:
         """Register modules that are imported when an op of `family` is first looked up.
 
-        With `backend` they are imported only for a device that accepts that backend.
+        With `backend` they are imported only for a device that accepts that backend; a module of
+        which `ops` tells the ops, only for one of these.
         """
+        told = {} if ops is None else {module: frozenset(ops[module]) for module in ops}
         with self._lock:
             known = self._modules_by_family.setdefault(family, [])
-            known.extend(_LazyModule(module, backend, owner) for module in modules)
+            known.extend(
+                _LazyModule(module, backend, owner, told.get(module)) for module in modules
+            )
             self._changed()
 
     def withdraw(self, owner: object) -> None:
@@ -139,7 +157,7 @@ class KernelRegistry:
         """Return the names of all ops that have a kernel; imports every registered module."""
         for table in (self._modules_by_family, self._modules_by_op):
             for key in list(table):
-                self._load(table, key, None)
+                self._load(table, key, None, None)
         with self._lock:
             return sorted(op for op, known in self._by_op.items() if known)
 
@@ -156,8 +174,8 @@ class KernelRegistry:
         asked = (op_def.family, op_def.name, None if backends is None else tuple(backends))
         version = self._version
         if asked not in self._settled:
-            self._load(self._modules_by_family, op_def.family, backends)
-            self._load(self._modules_by_op, op_def.name, backends)
+            self._load(self._modules_by_family, op_def.family, op_def.name, backends)
+            self._load(self._modules_by_op, op_def.name, op_def.name, backends)
         with self._lock:
             if asked not in self._settled and version == self._version:
                 self._settled.add(asked)
@@ -252,14 +270,17 @@ class KernelRegistry:
                 known.append(Registration(definition, owner))
 
     def _load(
-        self, table: dict[str, list[_LazyModule]], key: str, backends: Sequence[str] | None
+        self,
+        table: dict[str, list[_LazyModule]],
+        key: str,
+        op: str | None,
+        backends: Sequence[str] | None,
     ) -> None:
         with self._lock:
             due = [
                 lazy
                 for lazy in table.get(key, ())
-                if lazy not in self._loaded
-                and (backends is None or lazy.backend is None or lazy.backend in backends)
+                if lazy not in self._loaded and lazy.is_for(op, backends)
             ]
         for lazy in due:
             declared = self._declared(lazy, key)  # the plugin's code: not under our lock

@@ -1,7 +1,7 @@
 """The kernels of TensorFlow's ops, by family, on NumPy and JAX.
 
-A family's modules are imported when the first op of the family is needed; those of a backend only
-when a device accepts that backend.
+A module is imported when the first op is needed of those that it has kernels for, as `_ops` tells;
+one for a backend only when a device accepts that backend.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.plugin.markers import hookimpl
+from graphmill_plugins.kernels._ops import OPS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphmill.plugin.registrars import KernelRegistrar
 
-_MODULES: dict[str, tuple[str, ...]] = {
+MODULES: dict[str, tuple[str, ...]] = {
     "array": (
         "array.assign",
         "array.block",
@@ -162,7 +165,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
 }
 """Modules of this package for each family of ops: NumPy kernels and general ones."""
 
-_JAX_MODULES: dict[str, tuple[str, ...]] = {
+JAX_MODULES: dict[str, tuple[str, ...]] = {
     "array": ("array_index", "array_other"),
     "linalg": ("linalg_ops",),
     "math": ("math_count", "math_cumulative", "math_other", "math_segment", "math_special"),
@@ -175,8 +178,15 @@ _JAX_MODULES: dict[str, tuple[str, ...]] = {
 @hookimpl
 def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
     """Register the modules of each family."""
-    for family, modules in _MODULES.items():
-        kernels.add_family(family, *(f"{__name__}.{module}" for module in modules))
-    for family, modules in _JAX_MODULES.items():
-        names = (f"{__name__}.jax.{module}" for module in modules)
-        kernels.add_family(family, *names, backend="jax")
+    for family, modules in MODULES.items():
+        _add_family(kernels, family, modules)
+    for family, modules in JAX_MODULES.items():
+        _add_family(kernels, family, [f"jax.{module}" for module in modules], backend="jax")
+
+
+def _add_family(
+    kernels: KernelRegistrar, family: str, modules: Sequence[str], backend: str | None = None
+) -> None:
+    names = {f"{__name__}.{module}": OPS.get(module) for module in modules}
+    ops = {name: text.split() for name, text in names.items() if text is not None}
+    kernels.add_family(family, *names, backend=backend, ops=ops)
