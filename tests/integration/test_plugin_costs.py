@@ -1,0 +1,102 @@
+"""What installed plugins cost those who do not use them: next to nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill.plugin.markers import hookimpl
+from graphmill.runtime.device import DeviceFactory
+from graphmill.runtime.kernel_registry import KernelRegistry
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def bench() -> Any:
+    """Give the script that measures."""
+    before = list(sys.path)
+    spec = importlib.util.spec_from_file_location(
+        "plugin_costs", ROOT / "tests" / "bench" / "plugin_costs.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path[:] = before
+
+
+def test_fifty_installed_plugins_add_less_than_fifty_milliseconds(bench, monkeypatch) -> None:
+    """Of processor time: other load does not count."""
+    monkeypatch.delenv("GRAPHMILL_DISABLE_PLUGINS", raising=False)
+    before = set(sys.modules)
+    without, with_all = bench.discovery(rounds=4)
+    for name in set(sys.modules) - before:
+        if name.startswith("plugin_"):
+            del sys.modules[name]
+    assert with_all - without < 0.050
+
+
+def test_a_device_type_that_is_not_asked_for_does_nothing() -> None:
+    asked: list[object] = []
+
+    class Factory(DeviceFactory):
+        def create_devices(self, config, name_prefix):
+            asked.append(config)
+            return []
+
+    class Plugin:
+        @hookimpl
+        def graphmill_register_devices(self, devices):
+            devices.add("UNUSED", Factory, priority=1)
+
+        @hookimpl
+        def graphmill_register_kernels(self, kernels):
+            kernels.add_module("no_such_module", ops=["NobodyHasThis"])
+
+    def kernel_calls(host: graphmill.Host) -> tuple[int, list[str]]:
+        graph = graphmill.Graph()
+        with graph.as_default():
+            x = graph.placeholder("float32", [2], name="x")
+            y = x * 2.0 + 1.0
+        with graphmill.Session(graph=graph, host=host) as session:
+            call = session.make_callable(y, [x])
+            for _ in range(3):
+                call(np.float32([1, 2]))
+            return len(session.list_devices()), [d.name for d in session.list_devices()]
+
+    plain, unused = graphmill.Host(), graphmill.Host(plugins=[Plugin()])
+    assert kernel_calls(plain) == kernel_calls(unused)
+    assert len(asked) == 1  # once a session, and never for a step
+
+
+def test_kernels_are_looked_up_when_executors_are_made_and_not_in_steps(monkeypatch) -> None:
+    looked: list[str] = []
+    original = KernelRegistry._search
+
+    def search(self, op_def, *arguments, **keywords):
+        looked.append(op_def.name)
+        return original(self, op_def, *arguments, **keywords)
+
+    monkeypatch.setattr(KernelRegistry, "_search", search)
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2], name="x")
+        y = graphmill.ops.nn.relu(x * 2.0)
+    config = graphmill.ConfigProto()
+    config.graphmill.jit = "off"
+    with graphmill.Session(graph=graph, config=config, host=graphmill.Host()) as session:
+        call = session.make_callable(y, [x])
+        call(np.float32([1, 2]))
+        first = list(looked)
+        for _ in range(10):
+            call(np.float32([1, 2]))
+    assert sorted(set(first)) == ["Const", "Mul", "Relu"]
+    assert looked == first
