@@ -140,12 +140,25 @@ TENSOR_SCATTER = KernelTable(
 )
 
 
+def check_inplace(x: Value, i: Value, v: Value) -> None:
+    """Check that `v` has a row of `x` for each number in `i`.
+
+    Raises:
+        InvalidArgumentError: it has not.
+    """
+    if i.ndim > 1 or not x.ndim or v.shape[1:] != x.shape[1:]:
+        raise InvalidArgumentError(
+            f"rows of shape {shape_text(v.shape)} do not fit x of shape {shape_text(x.shape)}"
+        )
+    if i.ndim and v.shape[:1] != i.shape:
+        raise InvalidArgumentError(
+            f"i and v do not match in size: {shape_text(i.shape)} and {shape_text(v.shape)}"
+        )
+
+
 def _inplace(ufunc: np.ufunc | None) -> Callable[..., Value]:
     def update(_xp: ArrayNamespace, x: Value, i: Value, v: Value) -> Value:
-        if i.ndim > 1 or x.shape[:1] == () or v.shape[1:] != x.shape[1:]:
-            raise InvalidArgumentError(
-                f"rows of shape {shape_text(v.shape)} do not fit x of shape {shape_text(x.shape)}"
-            )
+        check_inplace(x, i, v)
         result = np.array(x)
         rows = i % x.shape[0] if x.shape[0] else i
         if ufunc is None:

@@ -15,7 +15,7 @@ from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
 from graphmill_plugins._lazy_jax import jnp
 from graphmill_plugins.kernels._support import checked_axis, checked_shape, shape_text
 from graphmill_plugins.kernels.array.gather import check_depth, ignores_bad_indices, take_batches
-from graphmill_plugins.kernels.array.scatter import check_scatter
+from graphmill_plugins.kernels.array.scatter import check_inplace, check_scatter
 from graphmill_plugins.kernels.array.slice import index_maker
 
 if TYPE_CHECKING:
@@ -136,10 +136,7 @@ TENSOR_SCATTER = KernelTable(
 
 def _inplace(how: str) -> Callable[..., Value]:
     def update(_xp: ArrayNamespace, x: Value, i: Value, v: Value) -> Value:
-        if i.ndim > 1 or x.ndim < 1 or v.shape[1:] != x.shape[1:]:
-            raise InvalidArgumentError(
-                f"rows of shape {shape_text(v.shape)} do not fit x of shape {shape_text(x.shape)}"
-            )
+        check_inplace(x, i, v)
         return getattr(jnp.asarray(x).at[i % max(x.shape[0], 1)], how)(v)
 
     return update

@@ -44,6 +44,8 @@ def _complex_bitcast(T: np.dtype[Any], type: np.dtype[Any], x: Value) -> Value: 
     if pieces > 1:
         shape = (*shape, pieces)
     octets = lax.bitcast_convert_type(parts, np.uint8)
+    if type.itemsize == 1:  # an octet is not made of several, and has no dimension for them
+        return lax.bitcast_convert_type(octets.reshape(shape), type)
     if type.kind != "c":
         return lax.bitcast_convert_type(octets.reshape((*shape, type.itemsize)), type)
     half = np.dtype(f"f{type.itemsize // 2}")

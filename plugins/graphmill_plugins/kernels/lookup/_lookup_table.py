@@ -174,7 +174,10 @@ class InitializableTable(LookupTable):
 
         Raises:
             FailedPreconditionError: a key has two values, or the table has other entries already.
+            InvalidArgumentError: there is nothing in it.
         """
+        if not keys.size:
+            raise errors.InvalidArgumentError("keys and values cannot be empty tensors.")
         rows = self._rows(values, keys.shape)
         flat = self.keys_of(keys)
         with self._lock:
@@ -211,13 +214,7 @@ class InitializableTable(LookupTable):
         )
 
     def replace(self, keys: Value, values: Value) -> None:
-        """Fill the table: an import is its initialisation.
-
-        Raises:
-            InvalidArgumentError: there is nothing in it.
-        """
-        if not keys.size:
-            raise errors.InvalidArgumentError("keys and values cannot be empty tensors.")
+        """Fill the table: an import is its initialisation."""
         self.initialize(keys, values)
 
 

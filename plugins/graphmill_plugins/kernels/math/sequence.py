@@ -77,7 +77,8 @@ def lin_space(
     first, last = start.reshape(()), stop.reshape(())
     if count == 1:
         return np.full(1, first, T)
-    step = T.type(last - first) / T.type(count - 1)
-    values = T.type(first) + step * np.arange(count).astype(T)
-    values[-1] = last
+    with np.errstate(invalid="ignore"):  # infinite ends
+        step = T.type(last - first) / T.type(count - 1)
+        values = T.type(first) + step * np.arange(count).astype(T)
+    values[0], values[-1] = first, last
     return values
