@@ -183,6 +183,38 @@ def _random_range(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     return ok & jnp.all(low < high)
 
 
+def _regularizer(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
+    del node
+    return ok & jnp.all(inputs[2] >= 0)
+
+
+def _steps(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
+    del node
+    count, x = inputs[:2]
+    return ok & jnp.all((count >= 0) & (count <= x.shape[0]))
+
+
+def _axes(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
+    rank = len(node.attrs["src_format"])
+    return _inside(jnp, inputs[0], -rank, rank, ok)
+
+
+def _places(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
+    """Check that each maximum is in its image."""
+    x, _, numbers = inputs
+    image = x.size // max(len(x), 1)
+    first = 0
+    if node.attrs["include_batch_in_index"]:
+        first = (jnp.arange(len(x)) * image)[:, None, None, None]
+    return _inside(jnp, numbers, first, first + image, ok)
+
+
+def _range_given(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
+    if not node.attrs["range_given"]:
+        return ok
+    return ok & jnp.all(inputs[1] <= inputs[2])
+
+
 def _finite(jnp: Any, node: Node, outputs: tuple[Any, ...], ok: Any) -> Any:
     del node
     for value in outputs:
@@ -227,6 +259,13 @@ CHECKS: Final[dict[str, Check]] = {
     "UnravelIndex": _unravel,
     "SparseTensorDenseMatMul": _sparse_matmul,
     **dict.fromkeys(("MatrixSolveLs", "BatchMatrixSolveLs"), _regularizer),
+<<<<<<< Updated upstream
+=======
+    **{f"BlockLSTM{what}": _steps for what in ("", "V2", "Grad", "GradV2")},
+    "DataFormatDimMap": _axes,
+    "MaxPoolGradWithArgmax": _places,
+    **{f"QuantizeAndDequantizeV{version}": _range_given for version in (2, 3, 4)},
+>>>>>>> Stashed changes
     **dict.fromkeys(("StatelessRandomUniformInt", "StatelessRandomUniformIntV2"), _random_range),
 }
 """By op: from namespace, node, inputs and what held so far to what holds."""

@@ -14,7 +14,8 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable
 from graphmill_plugins._lazy_jax import jnp
-from graphmill_plugins.kernels._support import is_narrow, shape_text
+from graphmill_plugins.kernels._support import is_narrow, scalar_int, shape_text
+from graphmill_plugins.kernels.math.segment import check_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +78,8 @@ def _sparse_segments(scale: str) -> Callable[..., Value]:
     def segments(
         _xp: ArrayNamespace, data: Value, indices: Value, ids: Value, num_segments: Value
     ) -> Value:
-        count = num_segments.item()
+        check_vectors(indices, ids)
+        count = scalar_int("num_segments", num_segments)
         total = combine("add", jnp.take(data, indices, axis=0, mode="clip"), ids, count)
         if scale != "sum":
             total = total / _divisors(ids, count, scale, total)
@@ -90,11 +92,13 @@ def _sparse_gradient(scale: str) -> Callable[..., Value]:
     def gradient(
         _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, output_dim0: Value
     ) -> Value:
+        check_vectors(indices, ids)
+        count = scalar_int("output_dim0", output_dim0)
         rows = grad.astype(np.float32) if is_narrow(grad.dtype) else grad
         if scale != "sum":
             rows = rows / _divisors(ids, grad.shape[0], scale, rows)
         rows = jnp.take(rows, ids, axis=0, mode="clip")
-        return combine("add", rows, indices, output_dim0.item()).astype(grad.dtype)
+        return combine("add", rows, indices, count).astype(grad.dtype)
 
     return gradient
 

@@ -180,7 +180,7 @@ def _sparse_segments(
     data: Value, indices: Value, ids: Value, count: int | None, scale: str
 ) -> Value:
     """Combine the rows `data[indices]` by sorted ids: their sum, mean, or sum / sqrt(n)."""
-    _check_vectors(indices, ids)
+    check_vectors(indices, ids)
     if data.ndim == 0:
         raise InvalidArgumentError("data must be at least a vector, got a scalar")
     _check_indices(indices, data.shape[0])
@@ -198,7 +198,7 @@ def _sparse_segments(
     return total.astype(data.dtype)
 
 
-def _check_vectors(indices: Value, ids: Value) -> None:
+def check_vectors(indices: Value, ids: Value) -> None:
     """Check that indices and segment ids are vectors of one length.
 
     Raises:
@@ -293,7 +293,7 @@ def _sparse_gradient(scale: str) -> Callable[..., Value]:
     def gradient(
         _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, output_dim0: Value
     ) -> Value:
-        _check_vectors(indices, ids)
+        check_vectors(indices, ids)
         size = scalar_int("output_dim0", output_dim0)
         check_size((size, *grad.shape[1:]), itemsize=grad.dtype.itemsize)
         _check_indices(indices, size)
@@ -307,7 +307,7 @@ def _sparse_gradient_v2(scale: str) -> Callable[..., tuple[Value, Value]]:
     def gradient(
         _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, dense_output_dim0: Value
     ) -> tuple[Value, Value]:
-        _check_vectors(indices, ids)
+        check_vectors(indices, ids)
         _check_indices(indices, scalar_int("dense_output_dim0", dense_output_dim0))
         rows = _rows_of_gradient(grad, ids, scale)
         unique, places = np.unique(indices, return_inverse=True)
