@@ -259,13 +259,10 @@ CHECKS: Final[dict[str, Check]] = {
     "UnravelIndex": _unravel,
     "SparseTensorDenseMatMul": _sparse_matmul,
     **dict.fromkeys(("MatrixSolveLs", "BatchMatrixSolveLs"), _regularizer),
-<<<<<<< Updated upstream
-=======
     **{f"BlockLSTM{what}": _steps for what in ("", "V2", "Grad", "GradV2")},
     "DataFormatDimMap": _axes,
     "MaxPoolGradWithArgmax": _places,
     **{f"QuantizeAndDequantizeV{version}": _range_given for version in (2, 3, 4)},
->>>>>>> Stashed changes
     **dict.fromkeys(("StatelessRandomUniformInt", "StatelessRandomUniformIntV2"), _random_range),
 }
 """By op: from namespace, node, inputs and what held so far to what holds."""
