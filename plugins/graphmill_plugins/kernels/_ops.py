@@ -103,10 +103,11 @@ OPS: dict[str, str] = {
     ),
     "dataset.optional": "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone",
     "dataset.sources": (
-        "ExperimentalMatchingFilesDataset ExperimentalRandomDataset FixedLengthRecordDataset "
-        "FixedLengthRecordDatasetV2 GeneratorDataset MatchingFilesDataset RandomDataset "
-        "RandomDatasetV2 RangeDataset SparseTensorSliceDataset TFRecordDataset TFRecordDatasetV2 "
-        "TensorDataset TensorSliceDataset TextLineDataset"
+        "CSVDataset CSVDatasetV2 ExperimentalCSVDataset ExperimentalMatchingFilesDataset "
+        "ExperimentalRandomDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2 "
+        "GeneratorDataset MatchingFilesDataset RandomDataset RandomDatasetV2 RangeDataset "
+        "SparseTensorSliceDataset TFRecordDataset TFRecordDatasetV2 TensorDataset "
+        "TensorSliceDataset TextLineDataset"
     ),
     "dataset.transforms": (
         "AssertCardinalityDataset BatchDataset BatchDatasetV2 CacheDataset CacheDatasetV2 "

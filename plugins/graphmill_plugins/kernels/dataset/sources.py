@@ -15,6 +15,7 @@ from graphmill_plugins.kernels._elements import rows
 from graphmill_plugins.kernels._paths import texts
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.dataset._basic import ListOfElements, Range, Slices, Tensors
+from graphmill_plugins.kernels.dataset._csv import CsvOptions, CsvRecords
 from graphmill_plugins.kernels.dataset._dataset import (
     CapturedFunction,
     dataset_kernel,
@@ -187,6 +188,43 @@ def tf_record_dataset_v2(
     del ctx
     options = _file_options(filenames, compression_type, buffer_size)
     return TFRecords(*options, offsets=byte_offsets.ravel().tolist())
+
+
+def _csv(
+    inputs: tuple[Any, ...], output_types: Sequence[Any], output_shapes: Sequence[Shape]
+) -> Dataset:
+    filenames, compression_type, buffer_size, header, field_delim, use_quote_delim = inputs[:6]
+    na_value, select_cols, record_defaults, exclude_cols = inputs[6:]
+    paths, compression, size = _file_options(filenames, compression_type, buffer_size)
+    options = CsvOptions(
+        compression,
+        size,
+        bool(scalar(header, "header")),
+        scalar(field_delim, "field_delim"),
+        bool(scalar(use_quote_delim, "use_quote_delim")),
+        scalar(na_value, "na_value"),
+        tuple(select_cols.ravel().tolist()),
+        tuple(exclude_cols.ravel().tolist()),
+    )
+    return CsvRecords(paths, options, record_defaults, *structure(output_types, output_shapes))
+
+
+@dataset_kernel("CSVDataset", "ExperimentalCSVDataset", effects=_FILES)
+def csv_dataset(
+    ctx: OpKernelContext, *inputs: Any, output_types: Sequence[Any], output_shapes: Sequence[Shape]
+) -> Dataset:
+    """Make a dataset of the records of CSV files."""
+    del ctx
+    return _csv((*inputs, np.zeros(0, np.int64)), output_types, output_shapes)
+
+
+@dataset_kernel("CSVDatasetV2", effects=_FILES)
+def csv_dataset_v2(
+    ctx: OpKernelContext, *inputs: Any, output_types: Sequence[Any], output_shapes: Sequence[Shape]
+) -> Dataset:
+    """Make a dataset of the records of CSV files; columns may be left out."""
+    del ctx
+    return _csv(inputs, output_types, output_shapes)
 
 
 @dataset_kernel("TextLineDataset", effects=_FILES)
