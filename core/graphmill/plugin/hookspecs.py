@@ -93,6 +93,7 @@ def graphmill_register_gradients(gradients: GradientRegistrar) -> None:
         def twice_gradient(op, dy):
             return dy * 2
 
+
         @graphmill.hookimpl
         def graphmill_register_gradients(gradients):
             gradients.add(twice_gradient)
