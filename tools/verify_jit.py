@@ -38,6 +38,7 @@ from graphmill.testing.runner import NotApplicableError
 TASKS = Path("/proc/self/task")
 _PER_SESSION = 10
 _COLUMNS = 97
+_TELL_EVERY = 250
 
 
 def main() -> int:
@@ -69,6 +70,9 @@ def check_graphs(kind: str, first: int, last: int, host: Host) -> int:
         if difference:
             wrong += 1
             sys.stdout.write(difference + "\n")
+        if not (seed + 1 - first) % _TELL_EVERY:
+            sys.stdout.write(f"{seed + 1 - first} {kind} graphs, {wrong} differ\n")
+            sys.stdout.flush()
     seconds = time.monotonic() - start
     sys.stdout.write(f"{last - first} {kind} graphs, {wrong} differ, {seconds:.0f} s\n")
     return wrong

@@ -18,6 +18,7 @@ from graphmill_plugins.jit.hoist import hoist
 from graphmill_plugins.jit.program_cache import Program, ProgramCache, compile_program
 from graphmill_plugins.jit.signature import as_array
 from graphmill_plugins.jit.trace import TracedVariable, Tracer
+from graphmill_plugins.jit.trace_cache import bound_traces
 
 __all__ = [
     "CheckFailedError",
@@ -221,6 +222,7 @@ def compile_cluster(
     made.key = inputs.key_of(values, known, slots, [value.shape for value in state])
     made.num_hoisted = moved
     made.is_loaded, made.cache = program.is_loaded, program.note
+    bound_traces()
     made.seconds = time.perf_counter() - began
     return made
 

@@ -198,9 +198,10 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
     """
     if not is_known(value):
         return None
-    if value.ndim > 1 or (not value.ndim and value != -1) or np.any(value < -1):
-        raise NotTraceable(f"{value.tolist()} is no shape of elements")
-    return tuple(map(int, value.tolist())) if value.ndim else None
+    sizes = np.asarray(value)
+    if sizes.ndim > 1 or (not sizes.ndim and sizes != -1) or np.any(sizes < -1):
+        raise NotTraceable(f"{sizes.tolist()} is no shape of elements")
+    return tuple(map(int, sizes.tolist())) if sizes.ndim else None
 
 
 def is_gradient_of_known(key: Hashable, state: Mapping[Hashable, Any]) -> bool:

@@ -1,0 +1,36 @@
+"""Bound what JAX keeps of the traces of its own functions.
+
+Most functions of `jax.numpy` are jitted. JAX 0.10 keeps what it traced of each for every shape that
+it ever saw, for ever (`trace_to_jaxpr` in `jax._src.interpreters.partial_eval`, a cache without a
+limit): 10 kB for each small cluster that is compiled for a new shape. All other caches of JAX that
+compiling fills have limits.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any, Final
+
+_MOST_TRACES: Final = 8192
+_MODULE: Final = "jax._src.interpreters.partial_eval"
+
+
+def bound_traces(most: int = _MOST_TRACES) -> None:
+    """Forget the traces of functions if there are more than `most`.
+
+    What is compiled stays. A version of JAX that has no such cache is left alone.
+    """
+    traces = _traces()
+    if traces is not None and traces.cache_info().currsize > most:
+        traces.cache_clear()
+
+
+@cache
+def _traces() -> Any:
+    """Return JAX's cache, or None if this version has none that can be looked at and emptied."""
+    try:
+        found = getattr(importlib.import_module(_MODULE), "trace_to_jaxpr", None)
+    except ImportError:
+        return None
+    return found if hasattr(found, "cache_info") and hasattr(found, "cache_clear") else None
