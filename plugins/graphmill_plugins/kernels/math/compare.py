@@ -10,6 +10,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._select import where_of
 from graphmill_plugins.kernels._support import is_numpy, shape_text
 from graphmill_plugins.kernels._tables import namespace_functions
 
@@ -97,6 +98,7 @@ def select(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
     Semantics: tensorflow/core/kernels/cwise_op_select.cc.
     """
     concrete = is_numpy(xp)
+    where = where_of(xp)
 
     def choose(condition: Value, t: Value, e: Value) -> Value:
         shape = getattr(t, "shape", ())
@@ -107,7 +109,7 @@ def select(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
             )
         if condition.ndim == 0 and concrete:
             return t if condition else e
-        return xp.where(_for_rows(condition, shape), t, e)
+        return where(_for_rows(condition, shape), t, e)
 
     return choose
 
@@ -127,7 +129,7 @@ def _for_rows(condition: Value, shape: tuple[int, ...]) -> Value:
 @kernel("SelectV2", make=True)
 def select_v2(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
     """Choose between two values, with broadcasting of all three inputs."""
-    where: Callable[[Value, Value, Value], Value] = xp.where
+    where = where_of(xp)
     if not is_numpy(xp):
         return where
 

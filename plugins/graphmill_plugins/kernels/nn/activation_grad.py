@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._select import keep, where_of
 from graphmill_plugins.kernels.nn.activation import SELU_SCALE, SELU_SCALE_ALPHA
 from graphmill_plugins.kernels.nn.conv import widen
 from graphmill_plugins.kernels.nn.window import is_channels_first
@@ -34,8 +35,7 @@ def _check(gradients: Value, other: Value) -> None:
 def relu_grad(xp: ArrayNamespace, gradients: Value, features: Value) -> Value:
     """Pass gradients where features are positive."""
     _check(gradients, features)
-    zero = gradients.dtype.type(0)
-    return xp.where(features > zero, gradients, zero)
+    return keep(xp, features > gradients.dtype.type(0), gradients)
 
 
 @kernel("Relu6Grad", types={"T": dtypes.REAL})
@@ -43,7 +43,7 @@ def relu6_grad(xp: ArrayNamespace, gradients: Value, features: Value) -> Value:
     """Pass gradients where features lie between 0 and 6."""
     _check(gradients, features)
     one = gradients.dtype.type
-    return xp.where((features > one(0)) & (features < one(6)), gradients, one(0))
+    return keep(xp, (features > one(0)) & (features < one(6)), gradients)
 
 
 @kernel("LeakyReluGrad", make=True, types={"T": dtypes.FLOATING})
@@ -53,11 +53,11 @@ def leaky_relu_grad(
     T: np.dtype[Any],
 ) -> Callable[[Value, Value], Value]:
     """Pass gradients where features are positive, alpha times them elsewhere."""
-    slope, zero = T.type(alpha), T.type(0)
+    slope, zero, where = T.type(alpha), T.type(0), where_of(xp)
 
     def run(gradients: Value, features: Value) -> Value:
         _check(gradients, features)
-        return xp.where(features > zero, gradients, gradients * slope)
+        return where(features > zero, gradients, gradients * slope)
 
     return run
 
@@ -67,7 +67,7 @@ def elu_grad(xp: ArrayNamespace, gradients: Value, outputs: Value) -> Value:
     """Return gradients * (outputs + 1) where outputs are negative, gradients elsewhere."""
     _check(gradients, outputs)
     one = gradients.dtype.type
-    return xp.where(outputs < one(0), (outputs + one(1)) * gradients, gradients)
+    return where_of(xp)(outputs < one(0), (outputs + one(1)) * gradients, gradients)
 
 
 @kernel("SeluGrad", types={"T": dtypes.FLOATING})
