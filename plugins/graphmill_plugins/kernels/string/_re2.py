@@ -53,6 +53,13 @@ def compile_re2(pattern: str) -> re.Pattern[str]:
         raise errors.InvalidArgumentError(f"Invalid pattern: {pattern}, error: {error}") from None
 
 
+def for_ascii(pattern: re.Pattern[str]) -> re.Pattern[bytes] | None:
+    """Return what matches in ASCII bytes what `pattern` does in their text; None if unsure."""
+    text = pattern.pattern.replace(f"[^{_INVALID}]", r"[\x00-\x7f]").replace(_INVALID, "")
+    # What is escaped by code is beyond what bytes know.
+    return re.compile(text.encode()) if text.isascii() and r"\u" not in text.lower() else None
+
+
 @lru_cache(maxsize=64)
 def _category(name: str) -> str:
     """Return the characters of a Unicode general category as the inside of brackets."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from graphmill import errors
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import decode, encode, map_numbers, map_strings
-from graphmill_plugins.kernels.string._re2 import compile_re2
+from graphmill_plugins.kernels.string._re2 import compile_re2, for_ascii
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,12 +97,27 @@ def _replace_all(text: str, pattern: re.Pattern[str], rewrite: _Rewrite) -> str:
 _NEVER_EMPTY = re.compile(r"(?:\[(?:[^\]\\]|\\\w)+\]|\\[dDsSwW])\+?|[\w ]+")
 
 
+def _plain_replacer(pattern: re.Pattern[str], rewrite: str) -> Callable[[bytes], bytes]:
+    """Return what replaces all matches by a text; ASCII, as most strings are, is not decoded."""
+    substitute = pattern.sub
+    in_ascii = for_ascii(pattern)
+    if in_ascii is None:
+        return lambda item: encode(substitute(rewrite, decode(item)))
+    substitute_bytes, new = in_ascii.sub, encode(rewrite)
+
+    def replace(item: bytes) -> bytes:
+        if item.isascii():
+            return substitute_bytes(new, item)
+        return encode(substitute(rewrite, decode(item)))
+
+    return replace
+
+
 def _replacer(pattern: str, rewrite: str, replace_global: bool) -> Callable[[bytes], bytes]:
     compiled = compile_re2(pattern)
     new = _Rewrite(rewrite)
     if replace_global and "\\" not in rewrite and _NEVER_EMPTY.fullmatch(pattern):
-        substitute = compiled.sub
-        return lambda item: encode(substitute(rewrite, decode(item)))
+        return _plain_replacer(compiled, rewrite)
     if new.highest > compiled.groups or not (new.is_valid or replace_global):
         return lambda item: item
 

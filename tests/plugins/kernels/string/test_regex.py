@@ -9,7 +9,7 @@ import pytest
 
 from graphmill import errors
 from graphmill_plugins.kernels._strings import decode, string_array
-from graphmill_plugins.kernels.string._re2 import compile_re2
+from graphmill_plugins.kernels.string._re2 import compile_re2, for_ascii
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,3 +112,17 @@ def test_a_scalar_stays_a_scalar(call: Callable[..., Any]) -> None:
     value = np.array(b"ab", object)
     assert call("StaticRegexFullMatch", value, pattern="ab").shape == ()
     assert call("StaticRegexReplace", value, pattern="b", rewrite="c").item() == b"ac"
+
+
+@pytest.mark.parametrize("pattern", ["[^a-z]+", ".", "(?s).", r"\w", "(?i)ab", r"\d+"])
+def test_bytes_of_ascii_match_as_their_text_does(pattern: str) -> None:
+    compiled = compile_re2(pattern)
+    in_ascii = for_ascii(compiled)
+    assert in_ascii is not None
+    text = "Ab1 \n_z9-"
+    assert [match.encode() for match in compiled.findall(text)] == in_ascii.findall(text.encode())
+
+
+def test_what_names_other_characters_is_left_to_text() -> None:
+    assert for_ascii(compile_re2(r"\pL")) is None
+    assert for_ascii(compile_re2("é")) is None
