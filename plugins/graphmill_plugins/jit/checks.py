@@ -172,11 +172,6 @@ def _sparse_matmul(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     return _inside(jnp, inputs[0], 0, inputs[2], ok)
 
 
-def _regularizer(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
-    del node
-    return ok & jnp.all(inputs[2] >= 0)
-
-
 def _random_range(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     del node
     low, high = inputs[-2:]
