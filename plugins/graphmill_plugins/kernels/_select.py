@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
 
 _WORTH_BITS = 20_000  # elements: below, the branches cost less than more calls
-_INTEGERS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+_INTEGERS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
 def select(mask: Value, t: Value, e: Value) -> Value:
