@@ -56,7 +56,12 @@ MODULES: dict[str, tuple[str, ...]] = {
         "dataset.transforms",
         "dataset.walks",
     ),
-    "functional": ("functional.gradient", "functional.ops", "functional.py_func"),
+    "functional": (
+        "functional.batch",
+        "functional.gradient",
+        "functional.ops",
+        "functional.py_func",
+    ),
     "image": (
         "image.boxes",
         "image.codec",

@@ -127,6 +127,7 @@ OPS: dict[str, str] = {
         "ExperimentalDatasetCardinality ExperimentalDatasetToTFRecord InitializeTableFromDataset "
         "ReduceDataset"
     ),
+    "functional.batch": "BatchFunction",
     "functional.gradient": "SymbolicGradient",
     "functional.ops": (
         "Case DeviceIndex FakeParam For If PartitionedCall RemoteCall StatefulPartitionedCall "
