@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.jax
 
 GRAPH = graph_def(
-    *("a = Mul(x, x)", "b = AddV2(a, x)", "y = Reshape(b, i)"), x="float32[2]", i="int32[1]"
+    *("a = Mul(x, x)", "b = AddV2(a, x)", "y = Reshape(b, i)"), x="float32[2]", i="int32[2]"
 )
 COUNTER = graph_def(
     "v = VarHandleOp(dtype=float32, shape=[], shared_name='v')",
@@ -78,13 +78,15 @@ class Sessions:
         chooser = random.Random(seed)
         while time.monotonic() < self.until:
             session = chooser.choice(self.sessions)
-            size, value = chooser.randint(1, 24), chooser.randint(-3, 3)
-            feeds = {"x:0": np.full(size, value, np.float32), "i:0": np.array([size], np.int32)}
+            rows, columns = chooser.choice(((1, 6), (6, 1), (2, 3), (3, 2), (1, 1), (2, 1), (1, 2)))
+            value = chooser.randint(-3, 3)
+            x, i = np.full(rows * columns, value, np.float32), np.array([rows, columns], np.int32)
+            feeds = {"x:0": x, "i:0": i}
             try:
                 found = session.run("y:0", feeds)
             except CancelledError:
                 continue
-            assert found.tolist() == [value * value + value] * size
+            assert found.tolist() == [[value * value + value] * columns] * rows
             self.num_steps += 1
 
     def replace(self) -> None:
