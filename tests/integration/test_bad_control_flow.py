@@ -144,7 +144,7 @@ def test_s6_a_loop_without_end_ends_by_its_timeout(leaves: bool, executor_type: 
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer):
             thread.join()
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)

@@ -153,7 +153,7 @@ def test_e6_a_faulty_kernel_is_told_with_its_place(
     assert error.message.rpartition("(in iteration ")[2].endswith(":2)")
     for thread in plugin.threads:
         thread.join()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 # -------------------------------------------------------------------------------------- a device
@@ -213,7 +213,7 @@ def test_r2_a_device_that_fails_in_compute_is_told_with_its_place(executor_type:
         assert session.run("y:0", {"x:0": 3}) == -3
     assert (caught.value.node, caught.value.op) == ("bad", "Neg")
     assert caught.value.device == "/job:localhost/replica:0/task:0/device:FAILS:0"
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 # ------------------------------------------------------------------------------------ a callback

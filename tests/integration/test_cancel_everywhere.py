@@ -231,4 +231,4 @@ def test_e13_a_step_may_be_cancelled_at_any_point(
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer):  # it is cancelled, and ends when it notices
             thread.join()
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads

@@ -179,7 +179,7 @@ def test_e1_inline_starts_no_thread(plugin, host) -> None:
     with graphmill.Session(graph=heavy_graph(host), host=host, config=config("INLINE")) as session:
         for _ in range(3):
             session.run("sum:0", {"x:0": x})
-        assert threading.active_count() == before
+        assert threading.active_count() <= before
     assert plugin.threads == {threading.get_ident()}
 
 
@@ -190,7 +190,7 @@ def test_s2_threads_of_a_sessions_own_pool_end_with_it(plugin, host) -> None:
     with graphmill.Session(graph=heavy_graph(host), host=host, config=settings) as session:
         for _ in range(3):
             session.run("sum:0", {"x:0": x})
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_s2_run_options_choose_a_pool_and_wrong_ones_are_told(plugin, host) -> None:

@@ -77,7 +77,7 @@ def test_e8_partitions_that_wait_for_each_other(executor_type: str) -> None:
     assert "_out from /job:localhost/replica:0/task:0/device:CPU:0 to " in message
     assert "y (Neg) waits for out/_recv" in message
     assert (caught.value.op, caught.value.device[-5:]) == ("_Recv", "CPU:1")
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 def test_e8_what_waits_on_one_device_is_told_as_not_run() -> None:

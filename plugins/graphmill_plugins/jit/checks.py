@@ -81,8 +81,6 @@ def _segment(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
 def _sparse_segment(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     """Check that the rows are there, and that sorted ids are below the number of segments."""
     data, indices, ids, count = inputs
-    if (indices.ndim, ids.ndim, count.ndim) != (1, 1, 0):
-        return ok & np.bool_(False)
     ok = _inside(jnp, indices, 0, data.shape[0], ok)
     return _segment(jnp, node, [data, ids], ok) & jnp.all(ids < count)
 
@@ -90,8 +88,6 @@ def _sparse_segment(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
 def _sparse_segment_gradient(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     del node
     grad, indices, ids, size = inputs
-    if (indices.ndim, ids.ndim, size.ndim) != (1, 1, 0):
-        return ok & np.bool_(False)
     return _inside(jnp, ids, 0, grad.shape[0], _inside(jnp, indices, 0, size, ok))
 
 
