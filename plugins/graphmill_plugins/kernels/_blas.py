@@ -7,11 +7,10 @@ library (Accelerate, MKL) nothing is changed, and its own threads do the work.
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 _MAPS: Final = "/proc/self/maps"
 _NAMES: Final = tuple(
@@ -40,21 +39,19 @@ class SingleThreaded:
         self._users = 0
         self._before = 1
 
-    @contextmanager
-    def use(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Have products take one thread each until the block ends."""
         with self._lock:
             if self._users == 0:
                 self._before = self._threads.get()
                 self._threads.set(1)
             self._users += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._threads.set(self._before)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._threads.set(self._before)
 
 
 def find() -> SingleThreaded | None:

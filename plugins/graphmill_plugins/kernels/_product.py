@@ -44,7 +44,7 @@ def product_into(a: Any, b: Any, out: Any) -> Any:
     threads = _blas_threads() if work > _ONE_THREAD and a.dtype.char in "fdFD" else None
     if threads is None:
         return np.matmul(a, b, out=out)
-    with threads.use():
+    with threads:
         rows, columns = out.shape
         by_columns = columns > rows  # what is not cut is packed again for each piece
         pieces = min(_PIECES * HELPERS.processors, (columns if by_columns else rows) // _THINNEST)
@@ -66,7 +66,7 @@ def stacked_product(x: Any, y: Any) -> Any:
     threads = _blas_threads() if work > _ONE_THREAD and x.dtype.char in "fdFD" else None
     if threads is None:
         return np.matmul(x, y)
-    with threads.use():
+    with threads:
         stack = x.shape[:-2]
         axis = next((axis for axis, size in enumerate(stack) if size > 1), None)
         if axis is None or stack != y.shape[:-2] or work < _WORTH_SHARING:

@@ -77,8 +77,8 @@ def test_blas_has_its_threads_back_afterwards() -> None:
     control = _blas.SingleThreaded(
         _blas._Threads(lambda: state["threads"], lambda count: state.update(threads=count))
     )
-    with control.use():
-        with control.use():
+    with control:
+        with control:
             assert state == {"threads": 1}
         assert state == {"threads": 1}
     assert state == {"threads": 4}
