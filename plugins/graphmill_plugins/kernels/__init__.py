@@ -44,6 +44,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "data_flow.partition",
         "data_flow.queue",
         "data_flow.queue_elements",
+        "data_flow.record_input",
         "data_flow.staging",
         "data_flow.stack",
         "data_flow.session_tensor",

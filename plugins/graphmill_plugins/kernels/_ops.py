@@ -68,6 +68,7 @@ OPS: dict[str, str] = {
         "QueueDequeue QueueDequeueMany QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2 "
         "QueueDequeueV2 QueueEnqueue QueueEnqueueMany QueueEnqueueManyV2 QueueEnqueueV2"
     ),
+    "data_flow.record_input": "RecordInput",
     "data_flow.session_tensor": (
         "DeleteSessionTensor GetSessionHandle GetSessionHandleV2 GetSessionTensor"
     ),
