@@ -32,7 +32,7 @@ def test_it_passes_its_own_tests(project: Path, tmp_path: Path) -> None:
     for each in PROJECTS:
         dist_info(each, tmp_path)
     path = [tmp_path, *PROJECTS, *filter(None, sys.path)]
-    options = ["-q", "-p", "no:cacheprovider", "--graphmill-every", "15"]
+    options = ["-q", "-p", "no:cacheprovider", "--graphmill-every", "30"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(project / "tests")],
         cwd=ROOT,

@@ -19,7 +19,6 @@ class TestLoopback(DeviceTests):
 
 class TestLoopbackKernels(KernelTests):
     device = DEVICE
-    families = ("math", "nn")
 
 
 def test_it_is_found_by_its_entry_point() -> None:

@@ -76,12 +76,17 @@ class SimNpuDevice(Device):
         """Return what puts a kernel into the queue, and remembers whose commands these are.
 
         The device's own kernels put their commands themselves. A stateful kernel, or one with
-        outputs in host memory, runs in the step's thread; what it computes with NumPy becomes
-        commands. Any other kernel is one command as a whole.
+        values in host memory, runs in the step's thread on host values; so variables and queues lie
+        there. Any other kernel is one command as a whole.
         """
         compute, name, declared = kernel.compute, kernel.node_name, kernel.definition
         running = self._running
-        is_direct = declared.backend == "simnpu" or declared.stateful or declared.host
+
+        def own(*inputs: Any) -> Any:
+            running.node = name
+            if not any(isinstance(value, NpuArray) for value in inputs):
+                inputs = (self.to_device(inputs[0]), *inputs[1:])  # control flow gives host values
+            return compute(*inputs)
 
         def call(*inputs: Any, **keywords: Any) -> Any:
             running.node = name
@@ -91,7 +96,18 @@ class SimNpuDevice(Device):
             running.node = name
             return self.launch(compute, inputs, {})
 
-        return call if is_direct or declared.host_memory else put
+        def on_host(*inputs: Any, **keywords: Any) -> Any:
+            running.node = name
+            self._check_health(name, self.launched)
+            result = compute(*opened(inputs), **keywords)
+            is_there = declared.host or declared.host_memory  # where its consumers look for it
+            return result if is_there else mapped(self._stored, result)
+
+        if declared.backend == "simnpu":
+            return own
+        if kernel.op.startswith(("_", "HostConst")) or (declared.host and not declared.stateful):
+            return call  # copies and sends know where values are; so does who put them on the host
+        return on_host if declared.stateful or declared.host_memory else put
 
     def launch(
         self, function: Callable[..., Any], args: Any, keywords: Any, dtype: Any = None
@@ -115,7 +131,7 @@ class SimNpuDevice(Device):
             except Exception as error:  # noqa: BLE001 - told to whoever wants the value
                 made.fail(_located(error, node))
                 return
-            if isinstance(result, (np.ndarray, np.generic)):
+            if isinstance(result, (np.ndarray, np.generic)) and result.dtype != object:
                 made.keep(result)
             else:
                 results.append(result)
@@ -125,7 +141,7 @@ class SimNpuDevice(Device):
         if dtype is not None:
             return made
         made.get()
-        return mapped(self.to_device, results[0]) if results else made
+        return mapped(self._stored, results[0]) if results else made
 
     def maybe_rewrite_graph(self, graph: Graph) -> None:
         """Put the device's own op in place of products with bias and ReLU (row P5)."""
@@ -147,6 +163,10 @@ class SimNpuDevice(Device):
         """Free what the device holds and end its thread."""
         super().close()
         self._queue.close()
+
+    def _stored(self, value: Any) -> Any:
+        """Return a value in the device's memory; strings stay on the host."""
+        return value if value.dtype == object else self.to_device(value)
 
     def _check_health(self, node: str | None, number: int) -> None:
         if self.fail_at is not None and node == self.fail_at:

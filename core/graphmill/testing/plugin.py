@@ -36,6 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the executor_type that the suites test",
     )
     group.addoption(
+        "--graphmill-pass", metavar="NAME", default="", help="the graph pass that the suites test"
+    )
+    group.addoption(
         "--graphmill-every",
         metavar="N",
         type=int,

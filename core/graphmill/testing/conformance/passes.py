@@ -31,7 +31,7 @@ class PassTests:
     Each test runs a graph with no pass at all and with this one alone, and compares.
 
     Attributes:
-        pass_name: its name.
+        pass_name: its name; by default what `--graphmill-pass` says.
         seeds: how many random graphs and programs are tried.
         settings: `ConfigProto` fields that switch the pass on.
     """
@@ -57,12 +57,20 @@ class PassTests:
         return ProbeOps()
 
     @pytest.fixture
-    def hosts(self, plugins: list[object], probe_ops: ProbeOps) -> tuple[Host, Host]:
+    def name(self, request: pytest.FixtureRequest) -> str:
+        """Give the pass's name."""
+        found = self.pass_name or str(request.config.getoption("--graphmill-pass"))
+        if not found:
+            pytest.skip("no pass is named: set `pass_name`, or give --graphmill-pass")
+        return found
+
+    @pytest.fixture
+    def hosts(self, name: str, plugins: list[object], probe_ops: ProbeOps) -> tuple[Host, Host]:
         """Give a host without passes, and one with the tested pass alone."""
         host = Host(plugins=[*plugins, probe_ops])
         names = pass_names(host)
-        assert self.pass_name in names, f"there is no pass {self.pass_name!r}, only {names}"
-        others = [name for name in names if name != self.pass_name]
+        assert name in names, f"there is no pass {name!r}, only {names}"
+        others = [other for other in names if other != name]
         return without_passes(host, names), without_passes(host, others)
 
     @pytest.fixture
