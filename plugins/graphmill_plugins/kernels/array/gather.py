@@ -166,12 +166,24 @@ def gather_nd(
             if not ignore:
                 raise bad_vector(indices, bad, params.shape)
             indices = np.where(bad[..., None], 0, indices)
-        result = params[(*np.moveaxis(indices, -1, 0), ...)]
+        result = _at_vectors(params, indices, sizes)
         if ignore and bad.any():
             result[bad] = b"" if is_string(Tparams) else 0
         return result
 
     return take
+
+
+def _at_vectors(params: Value, indices: Value, sizes: tuple[int, ...]) -> Value:
+    """Return the slices at index vectors: by one number each, where that is free."""
+    if not params.flags.c_contiguous:
+        return params[(*np.moveaxis(indices, -1, 0), ...)]
+    places = np.zeros(indices.shape[:-1], np.int64)
+    for axis, size in enumerate(sizes):
+        places *= size
+        places += indices[..., axis]
+    depth = len(sizes)
+    return params.reshape((math.prod(sizes), *params.shape[depth:])).take(places, axis=0)
 
 
 def ignores_bad_indices(policy: str) -> bool:
@@ -207,8 +219,12 @@ def check_depth(params: Value, indices: Value) -> tuple[int, ...]:
 
 def outside(indices: Value, sizes: tuple[int, ...]) -> Value:
     """Tell which index vectors point outside of dimensions of these sizes."""
-    limits = np.array(sizes, np.int64)
-    return np.logical_or.reduce((indices < 0) | (indices >= limits), axis=-1)
+    bad = np.zeros(indices.shape[:-1], np.bool_)
+    for axis, size in enumerate(sizes):
+        places = indices[..., axis]
+        if places.size and (places.min() < 0 or places.max() >= size):
+            bad |= (places < 0) | (places >= size)
+    return bad
 
 
 def bad_vector(indices: Value, bad: Value, shape: tuple[int, ...]) -> InvalidArgumentError:

@@ -13,6 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill_plugins.kernels._runs import are_short, combine_in_turns, run_starts
 from graphmill_plugins.kernels._support import checked_shape, is_string, shape_text
 from graphmill_plugins.kernels.array.gather import bad_vector, ignores_bad_indices, outside
 
@@ -91,7 +92,10 @@ def _combine_into(ufunc: np.ufunc, target: Value, places: Value, rows: Value) ->
         among = np.add if ufunc is np.subtract else ufunc
         order = np.argsort(places, kind="stable")
         ids = places[order]
-        starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+        starts = run_starts(ids)
+        if are_short(starts, ids.size):
+            combine_in_turns(ufunc, target, ids, starts, rows, order)
+            return
         sums = among.reduceat(rows[order], starts, axis=0, dtype=target.dtype)
         target[ids[starts]] = ufunc(target[ids[starts]], sums)
 

@@ -13,6 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill_plugins.kernels._runs import are_short, combine_in_turns, run_starts
 from graphmill_plugins.kernels._support import check_size, is_narrow, scalar_int, shape_text
 
 if TYPE_CHECKING:
@@ -48,11 +49,12 @@ def combine_sorted(ufunc: np.ufunc, data: Value, ids: Value, count: int, fill: A
     dtype = np.dtype(np.float32) if is_narrow(data.dtype) else data.dtype
     result = np.full((count, *data.shape[1:]), fill, dtype)
     if ids.size:
-        first = np.empty(ids.shape, np.bool_)
-        first[0] = True
-        np.not_equal(ids[1:], ids[:-1], out=first[1:])
-        starts = np.flatnonzero(first)
-        result[ids[starts]] = ufunc.reduceat(data, starts, axis=0, dtype=dtype)
+        starts = run_starts(ids)
+        if data.ndim > 1 and are_short(starts, ids.size):
+            result[ids[starts]] = data[starts]
+            combine_in_turns(ufunc, result, ids, starts, data, turn=1)
+        else:
+            result[ids[starts]] = ufunc.reduceat(data, starts, axis=0, dtype=dtype)
     return result
 
 

@@ -1,0 +1,32 @@
+"""Combining rows by place, in turns, gives what doing it one by one gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphmill_plugins.kernels._runs import are_short, combine_in_turns, run_starts
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.maximum, np.multiply])
+@pytest.mark.parametrize("count", [0, 1, 40])
+def test_turns_combine_as_one_by_one(ufunc, count):
+    random = np.random.default_rng(count)
+    places, rows = random.integers(0, 9, count), random.random((count, 3))
+    want, got = np.ones((9, 3)), np.ones((9, 3))
+    ufunc.at(want, places, rows)
+    order = np.argsort(places, kind="stable")
+    ids = places[order]
+    combine_in_turns(ufunc, got, ids, run_starts(ids), rows, order)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_starts_of_runs():
+    assert run_starts(np.array([2, 2, 3, 7, 7])).tolist() == [0, 2, 3]
+    assert run_starts(np.array([], np.int64)).tolist() == []
+
+
+def test_a_long_run_is_not_for_turns():
+    ids = np.repeat([1, 2], [3, 40])
+    assert not are_short(run_starts(ids), ids.size)
+    assert are_short(run_starts(ids[:8]), 8)
