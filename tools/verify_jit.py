@@ -46,6 +46,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", choices=KINDS, default="structured", help="of random graphs")
     parser.add_argument("--seeds", default="", help="FIRST:LAST, the last not included")
+    parser.add_argument(
+        "--deterministic", action="store_true", help="bit for bit, nothing compiled"
+    )
     parser.add_argument("--cases", action="store_true", help="all op cases, each in a cluster")
     parser.add_argument("--compilations", type=int, default=0, help="so many, of small clusters")
     arguments = parser.parse_args()
@@ -53,7 +56,7 @@ def main() -> int:
     host = Host()
     if arguments.seeds:
         first, last = map(int, arguments.seeds.split(":"))
-        wrong += check_graphs(arguments.kind, first, last, host)
+        wrong += check_graphs(arguments.kind, first, last, host, arguments.deterministic)
     if arguments.cases:
         wrong += check_cases(host)
     if arguments.compilations:
@@ -62,11 +65,11 @@ def main() -> int:
     return min(wrong, 100)
 
 
-def check_graphs(kind: str, first: int, last: int, host: Host) -> int:
+def check_graphs(kind: str, first: int, last: int, host: Host, deterministic: bool) -> int:
     """Check random graphs; return how many differ."""
     start, wrong = time.monotonic(), 0
     for seed in range(first, last):
-        difference = find_jit_difference(kind, seed, host)
+        difference = find_jit_difference(kind, seed, host, deterministic=deterministic)
         if difference:
             wrong += 1
             sys.stdout.write(difference + "\n")

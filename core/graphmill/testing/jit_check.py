@@ -21,7 +21,7 @@ from graphmill.testing.structured_graphs import structured_graph
 from graphmill.testing.variable_graphs import variable_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphmill.plugin.host import Host
 
@@ -34,29 +34,38 @@ _STEPS: Final = 3  # of a graph with variables
 
 
 def jit_config(mode: str) -> proto.ConfigProto:
-    """Return a config that has clusters of any size compiled, as `mode` says."""
+    """Return a config that has clusters of any size compiled, as `mode` says.
+
+    Args:
+        mode: that of `config.graphmill.jit`, or `"deterministic"`.
+    """
     config = proto.ConfigProto()
-    config.graphmill.jit = mode
+    if mode == "deterministic":
+        config.graphmill.deterministic = True
+    else:
+        config.graphmill.jit = mode
     config.graphmill.jit_min_cluster_size = 1
     return config
 
 
-def find_jit_difference(kind: str, seed: int, host: Host) -> str:
+def find_jit_difference(kind: str, seed: int, host: Host, *, deterministic: bool = False) -> str:
     """Run the graph of a seed compiled and interpreted; return what differs, or nothing.
 
     Args:
         kind: one of `KINDS`.
         seed: which graph.
         host: whose sessions.
+        deterministic: whether clusters run as straight-line code only, bit for bit as interpreted.
     """
     name, graph_def, feeds, start, steps = _made(kind, seed, host)
     wanted = _answers(graph_def, feeds, start, steps, host, "off")
     if kind in ("structured", "references"):
         steps = _without_dead(steps, wanted)
         wanted = _answers(graph_def, feeds, start, steps, host, "off")
-    found = _answers(graph_def, feeds, start, steps, host, "eager")
+    mode = "deterministic" if deterministic else "eager"
+    found = _answers(graph_def, feeds, start, steps, host, mode)
     for step, want, have in zip(steps, wanted, found, strict=True):
-        if not _same(want, have):
+        if not _same(want, have, _is_equal if deterministic else _is_close):
             return f"{name}, {step}: {have!r}, not {want!r}"
     return ""
 
@@ -106,10 +115,17 @@ def _answers(
     return answers
 
 
-def _same(want: Any, have: Any) -> bool:
+def _same(want: Any, have: Any, is_same: Callable[[Any, Any], bool]) -> bool:
     if isinstance(want, str) or isinstance(have, str):
         return bool(want == have)
-    return all(map(_is_close, want, have))
+    return all(map(is_same, want, have))
+
+
+def _is_equal(want: Any, have: Any) -> bool:
+    want, have = np.asarray(want), np.asarray(have)
+    if want.dtype != have.dtype or want.shape != have.shape:
+        return False
+    return bool(want.tobytes() == have.tobytes())
 
 
 def _is_close(want: Any, have: Any) -> bool:

@@ -32,6 +32,12 @@ def test_random_graphs_e7(kind: str, graphmill_host: Host) -> None:
         assert not find_jit_difference(kind, seed, graphmill_host)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_straight_line_code_gives_the_same_bits_e7(kind: str, graphmill_host: Host) -> None:
+    for seed in range(20, 35):
+        assert not find_jit_difference(kind, seed, graphmill_host, deterministic=True)
+
+
 def wrong_ones(cases: Iterable[Case], host: Host) -> list[str]:
     asked: Any = runner("jit", host)
     wrong = []
