@@ -183,7 +183,8 @@ def _at_vectors(params: Value, indices: Value, sizes: tuple[int, ...]) -> Value:
         places *= size
         places += indices[..., axis]
     depth = len(sizes)
-    return params.reshape((math.prod(sizes), *params.shape[depth:])).take(places, axis=0)
+    flat = params.reshape((math.prod(sizes), *params.shape[depth:]))
+    return flat.take(places, axis=0) if places.ndim else flat[places, ...]
 
 
 def ignores_bad_indices(policy: str) -> bool:

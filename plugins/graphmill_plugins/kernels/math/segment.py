@@ -97,7 +97,7 @@ def _sorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
 def _sorted_segments_v2(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
     def segments(_xp: ArrayNamespace, data: Value, ids: Value, num_segments: Value) -> Value:
         _check_sorted(data, ids)
-        count = num_segments.item()
+        count = scalar_int("num_segments", num_segments)
         check_size((count, *data.shape[1:]), itemsize=data.dtype.itemsize)
         inside = ids < count  # ids that go beyond are dropped, as XLA does
         rows = combine_sorted(ufunc, data[inside], ids[inside], count, fill(data.dtype))
@@ -127,7 +127,7 @@ def _unsorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
 
 
 def _checked_count(num_segments: Value) -> int:
-    count: int = num_segments.item()
+    count = scalar_int("num_segments", num_segments)
     if count < 0:
         raise InvalidArgumentError(f"Input num_segments == {count} must not be negative.")
     return count

@@ -27,7 +27,7 @@ def range_(
         InvalidArgumentError: delta is zero, or leads away from the limit.
     """
     for name, value in (("start", start), ("limit", limit), ("delta", delta)):
-        if value.ndim:
+        if value.shape not in ((), (1,)):  # a vector of one element is taken for a scalar
             raise InvalidArgumentError(
                 f"{name} must be a scalar, not of shape {shape_text(value.shape)}"
             )

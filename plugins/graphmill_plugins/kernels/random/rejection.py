@@ -39,10 +39,8 @@ class RandomGammaKernel:
         """Return a tensor of `shape` and then that of `alpha`."""
         del ctx
         sizes, count = _philox.output_shape(shape)
-        if not count:
+        if not count or not alpha.size:
             return np.zeros((*sizes, *alpha.shape), alpha.dtype)
-        if not alpha.size:
-            raise InvalidArgumentError("Input alpha should have non-zero element count, got: 0")
         generator = self._source.reserve_outputs(count * alpha.size)
         drawn = gamma(generator, alpha.reshape(-1), count)
         return drawn.reshape((*sizes, *alpha.shape)).astype(alpha.dtype)

@@ -52,7 +52,8 @@ def _by_encoding(
     if encoding == "":
         return plain
     if encoding == "utf-8":
-        return lambda item: encode(text(decode(item)))
+        # What is no UTF-8 becomes U+FFFD, as ICU reads it.
+        return lambda item: text(item.decode("utf-8", "replace")).encode()
     raise errors.InvalidArgumentError(
         f"only utf-8 or '' (no encoding) is supported, received {encoding}"
     )
