@@ -81,6 +81,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "lookup": ("lookup.ops", "lookup.text_file"),
     "math": (
         "math.cast",
+        "math.clustering",
         "math.compare",
         "math.complex",
         "math.count",

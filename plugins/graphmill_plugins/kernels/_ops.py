@@ -227,6 +227,7 @@ OPS: dict[str, str] = {
     ),
     "lookup.text_file": "InitializeTableFromTextFile InitializeTableFromTextFileV2",
     "math.cast": "Cast",
+    "math.clustering": "KMC2ChainInitialization KmeansPlusPlusInitialization",
     "math.compare": (
         "ApproximateEqual ClipByValue Equal Greater GreaterEqual Less LessEqual LogicalAnd "
         "LogicalNot LogicalOr NotEqual Select SelectV2"

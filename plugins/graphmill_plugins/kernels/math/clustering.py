@@ -1,0 +1,113 @@
+"""First centres of clusters: KmeansPlusPlusInitialization and KMC2ChainInitialization.
+
+Semantics: tensorflow/core/kernels/clustering_ops.cc (after Arthur and Vassilvitskii, "k-means++",
+2007; Bachem et al., "Approximate K-Means++ in Sublinear Time", 2016). The draws are TensorFlow's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels.random._philox import seeded
+from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
+
+if TYPE_CHECKING:
+    from graphmill.typing import ArrayNamespace, Value
+
+_F = np.float32
+
+
+def _numbers(seed: Value) -> Numbers:
+    return Numbers(numbers_of(seeded(scalar_int("seed", seed), 0)))
+
+
+class _Sampling:
+    """Draws points far from those that were drawn before."""
+
+    def __init__(self, points: Any, numbers: Numbers) -> None:
+        self._points, self._numbers = points, numbers
+        self._half_norms = _F(0.5) * (points * points).sum(axis=1)
+        self._distances = np.full(len(points), _F(np.inf))
+        self._drawn: dict[int, None] = {}
+
+    def _candidate(self, sums: Any) -> int:
+        count = len(self._points)
+        if not self._drawn:
+            return self._numbers.below_64(count)
+        while True:
+            if sums[-1] > 0:
+                bound = _F(self._numbers.unit()) * sums[-1]
+                place = min(int(np.searchsorted(sums, bound, side="right")), count - 1)
+            else:  # nothing is far from what was drawn
+                place = self._numbers.below_64(count)
+            if place not in self._drawn:
+                return place
+
+    def _with(self, place: int) -> Any:
+        """Return half the squared distances to the nearest point drawn, this one included."""
+        products = self._points @ self._points[place]
+        to_place = (self._half_norms - products) + self._half_norms[place]
+        return np.minimum(self._distances, to_place)
+
+    def draw(self, tries: int) -> None:
+        """Draw the point of some tries that leaves the least to cover."""
+        sums = np.add.accumulate(self._distances)
+        best, least, found = 0, _F(np.inf), self._distances
+        for number in range(tries):
+            place = self._candidate(sums)
+            distances = self._with(place)
+            potential = distances.sum()
+            if potential < least or (tries == 1 and number == 0):
+                best, least, found = place, potential, distances
+        self._distances = found
+        self._drawn[best] = None
+
+    def chosen(self) -> list[int]:
+        """Return the points that were drawn, in order."""
+        return list(self._drawn)
+
+
+@kernel("KmeansPlusPlusInitialization", host=True, dynamic_shape=True, expensive=True)
+def kmeans_plus_plus(
+    _xp: ArrayNamespace,
+    points: Value,
+    num_to_sample: Value,
+    seed: Value,
+    num_retries_per_sample: Value,
+) -> Value:
+    """Return rows of the points, each drawn in proportion to its squared distance to the others."""
+    if points.ndim != 2 or not len(points):
+        raise InvalidArgumentError(
+            f"Input points should be a matrix of at least one row, got {shape_text(points.shape)}"
+        )
+    count = scalar_int("num_to_sample", num_to_sample)
+    retries = scalar_int("num_retries_per_sample", num_retries_per_sample)
+    if not 0 < count <= len(points):
+        raise InvalidArgumentError(
+            f"Expected num_to_sample to be in [1, {len(points)}], the points, got {count}"
+        )
+    sampling = _Sampling(points, _numbers(seed))
+    for _ in range(count):
+        sampling.draw(1 + (2 + int(math.log(count)) if retries < 0 else retries))
+    return points[sampling.chosen()]
+
+
+@kernel("KMC2ChainInitialization", host=True)
+def kmc2_chain(_xp: ArrayNamespace, distances: Value, seed: Value) -> Value:
+    """Return where a chain of random steps over the distances ends."""
+    if distances.ndim != 1 or not len(distances):
+        raise InvalidArgumentError(
+            f"Input distances should be a vector and not empty, got {shape_text(distances.shape)}"
+        )
+    numbers = _numbers(seed)
+    place = 0
+    for number in range(1, len(distances)):
+        if distances[number] > _F(numbers.unit()) * distances[place]:
+            place = number
+    return np.int64(place)
