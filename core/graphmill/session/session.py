@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill.explain.step import StepRecord
     from graphmill.graph.model_file import LoadedGraph
     from graphmill.runtime.device import DeviceAttributes
-    from graphmill.session.executors_cache import CachedExecutors
+    from graphmill.session.executors_cache import CachedExecutors, Signature
     from graphmill.typing import Value
 
 
@@ -105,15 +105,12 @@ class Session:
         """
         impl = self._impl
         impl.check_open()
-        impl.sync_graph()
-        plan = self._plan(fetches)
         feeds = _feeds(feed_dict)
-        names = self._feed_names(feeds)
-        wanted = (*plan.targets, *self._target_names(targets))
-        if not (plan.tensors or wanted):
+        plan, key = self._signature(fetches, feeds, targets)
+        if not (key[1] or key[2]):
             return plan.rebuild([])
         options = _run_options(options)
-        entry = impl.executors((names, plan.tensors, wanted), watches=_watches(options))
+        entry = impl.executors(key, watches=_watches(options))
         values = list(feeds.values())
         return plan.rebuild(self._execute(entry, values, options, run_metadata))
 
@@ -134,14 +131,10 @@ class Session:
             NotFoundError: a name does not exist, or an op has no kernel.
         """
         impl = self._impl
-        impl.check_open()
-        impl.sync_graph()
-        plan = self._plan(fetches)
-        names = self._feed_names(several(feed_list))
-        wanted = (*plan.targets, *self._target_names(targets))
+        plan, key = self._signature(fetches, several(feed_list), targets)
         options = _run_options(options)
-        entry = impl.executors((names, plan.tensors, wanted), watches=_watches(options))
-        return _make_call(self, impl, entry, plan, len(names), options)
+        entry = impl.executors(key, watches=_watches(options))
+        return _make_call(self, impl, entry, plan, len(key[0]), options)
 
     def make_callable_from_options(self, callable_options: Any) -> Callable[..., list[Any]]:
         """Return a function of the fed values, in the order of `feed`, that gives all fetches (S7).
@@ -159,17 +152,13 @@ class Session:
 
         given = as_message(proto.CallableOptions, callable_options, "callable_options")
         impl = self._impl
-        impl.check_open()
-        impl.sync_graph()
         # Unlike in `run`, a name without a number is that of output 0.
-        plan = self._plan([name if ":" in name else f"{name}:0" for name in given.fetch])
-        names = self._feed_names(given.feed)
-        wanted = (*plan.targets, *self._target_names(list(given.target)))
+        fetches = [name if ":" in name else f"{name}:0" for name in given.fetch]
+        plan, key = self._signature(fetches, given.feed, list(given.target))
         options = given.run_options if given.HasField("run_options") else None
         form = callable_form(given, impl.graph, impl.devices)
-        key = names, plan.tensors, wanted
         entry = impl.executors(key, watches=_watches(options), form=form)
-        return _make_call(self, impl, entry, plan, len(names), options)
+        return _make_call(self, impl, entry, plan, len(key[0]), options)
 
     def extend(self, graph_def: Any) -> None:
         """Add nodes to the graph (row S3); on an error the session is unchanged.
@@ -205,13 +194,9 @@ class Session:
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
         """
-        impl = self._impl
-        impl.check_open()
-        impl.sync_graph()
-        plan = self._plan(fetches)
-        names = tuple(dict.fromkeys(self._feed_names(several(feeds))))
-        wanted = (*plan.targets, *self._target_names(targets))
-        return impl.partial_runs.setup((names, plan.tensors, wanted), options)
+        _, (names, tensors, wanted) = self._signature(fetches, several(feeds), targets)
+        key = tuple(dict.fromkeys(names)), tensors, wanted
+        return self._impl.partial_runs.setup(key, options)
 
     def partial_run(
         self,
@@ -274,13 +259,8 @@ class Session:
         """
         from graphmill.explain.step import step_record
 
-        impl = self._impl
-        impl.check_open()
-        impl.sync_graph()
-        plan = self._plan(fetches)
-        wanted = (*plan.targets, *self._target_names(targets))
-        key = self._feed_names(several(feed_list)), plan.tensors, wanted
-        return step_record(impl, key, build=build)
+        _, key = self._signature(fetches, several(feed_list), targets)
+        return step_record(self._impl, key, build=build)
 
     def list_devices(self) -> list[DeviceAttributes]:
         """Return name, type, memory limit and incarnation of each device."""
@@ -343,6 +323,14 @@ class Session:
     def _feed_names(self, feeds: Iterable[Any]) -> tuple[str, ...]:
         source = self._source
         return tuple([feed_name(feed, source) for feed in feeds])
+
+    def _signature(self, fetches: Any, feeds: Any, targets: Any) -> tuple[FetchPlan, Signature]:
+        """Return what a call fetches, and its signature; raises if the session is closed."""
+        self._impl.check_open()
+        self._impl.sync_graph()
+        plan = self._plan(fetches)
+        names = self._feed_names(feeds)
+        return plan, (names, plan.tensors, (*plan.targets, *self._target_names(targets)))
 
     def _target_names(self, targets: Any) -> list[str]:
         return [target_name(target, self._source) for target in several(targets)]
