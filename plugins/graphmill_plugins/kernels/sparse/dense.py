@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels.state.value import shape_text
+from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
