@@ -53,6 +53,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "dataset.functions",
         "dataset.handles",
         "dataset.iterators",
+        "dataset.multi_device",
         "dataset.sources",
         "dataset.transforms",
         "dataset.walks",

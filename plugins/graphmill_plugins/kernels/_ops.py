@@ -102,6 +102,11 @@ OPS: dict[str, str] = {
         "IteratorFromStringHandleV2 IteratorGetDevice IteratorGetNext IteratorGetNextAsOptional "
         "IteratorGetNextSync IteratorToStringHandle IteratorV2 MakeIterator OneShotIterator"
     ),
+    "dataset.multi_device": (
+        "MultiDeviceIterator MultiDeviceIteratorFromStringHandle "
+        "MultiDeviceIteratorGetNextFromShard MultiDeviceIteratorInit "
+        "MultiDeviceIteratorToStringHandle"
+    ),
     "dataset.optional": "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone",
     "dataset.sources": (
         "CSVDataset CSVDatasetV2 ExperimentalCSVDataset ExperimentalMatchingFilesDataset "

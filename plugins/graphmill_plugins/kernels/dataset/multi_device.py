@@ -1,0 +1,194 @@
+"""Iterators whose elements go to several devices in turn.
+
+Semantics: tensorflow/core/kernels/data/multi_device_iterator_ops.cc. Elements are made when a
+device asks; those that are not its own wait for theirs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.proto.resource_handle_pb2 import ResourceHandleProto
+from graphmill.runtime.variables import ResourceHandle
+from graphmill_plugins.kernels._strings import string_scalar
+from graphmill_plugins.kernels.dataset._dataset import (
+    dataset_kernel,
+    dataset_of,
+    scalar,
+    structure,
+)
+from graphmill_plugins.kernels.dataset.iterators import (
+    IteratorResource,
+    check_structure,
+    element_fault,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.kernel import OpKernelConstruction
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Shape, Value
+    from graphmill_plugins.kernels.dataset._dataset import Element
+
+_STATE = ("state",)
+_KIND = "MultiDeviceIterator"
+
+
+class MultiDeviceIterator:
+    """Deals the elements of a dataset out to devices.
+
+    Threads: `_lock` guards what waits for devices, and is held while an element is taken.
+
+    Attributes:
+        iterator: where the elements come from.
+        incarnation: how often a dataset was begun.
+    """
+
+    def __init__(self, devices: int, types: Sequence[Any], shapes: Sequence[Shape]) -> None:
+        self.iterator = IteratorResource(types, shapes, _KIND)
+        self.incarnation = 0
+        self._lock = threading.Lock()
+        self._waiting: list[deque[Element]] = [deque() for _ in range(devices)]
+        self._turn = 0
+
+    def start(self, dataset: Value, ctx: OpKernelContext) -> int:
+        """Begin a dataset; return the number of the incarnation."""
+        with self._lock:
+            self.iterator.start(dataset_of(dataset), ctx)
+            self.incarnation += 1
+            self._turn = 0
+            for waiting in self._waiting:
+                waiting.clear()
+            return self.incarnation
+
+    def take(self, shard: int, incarnation: int, step: CancellationManager) -> Element | None:
+        """Return the next element for a device, None at the end.
+
+        Raises:
+            InvalidArgumentError: there is no such device, or another incarnation was begun.
+        """
+        if not 0 <= shard < len(self._waiting):
+            raise InvalidArgumentError(
+                f"shard_num must be in [0, {len(self._waiting)}), got {shard}"
+            )
+        with self._lock:
+            if incarnation != self.incarnation:
+                raise InvalidArgumentError(
+                    f"Invalid incarnation id: Provided: {incarnation}; Expected: {self.incarnation}"
+                )
+            waiting = self._waiting[shard]
+            while not waiting:
+                element = self.iterator.take(step)
+                if element is None:
+                    return None
+                self._waiting[self._turn].append(element)
+                self._turn = (self._turn + 1) % len(self._waiting)
+            return waiting.popleft()
+
+
+def _resource(handle: Any) -> MultiDeviceIterator:
+    found: MultiDeviceIterator = handle.expect(MultiDeviceIterator)
+    return found
+
+
+@dataset_kernel("MultiDeviceIterator", effects=_STATE)
+class MultiDeviceIteratorKernel:
+    """Hand on an iterator for several devices, that nothing has started yet."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        self._container = construction.attr("container")
+        self._name = construction.attr("shared_name") or construction.node_name
+        self._devices = len(construction.attr("devices"))
+        self._types = construction.attrs["output_types"]
+        self._shapes = construction.attrs["output_shapes"]
+
+    def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
+        """Return the handle."""
+
+        def make() -> MultiDeviceIterator:
+            return MultiDeviceIterator(self._devices, self._types, self._shapes)
+
+        found = ctx.resources.lookup_or_create(
+            self._container, self._name, MultiDeviceIterator, make
+        )
+        known = found.iterator
+        check_structure(self._types, self._shapes, known.dtypes, known.shapes)
+        container = self._container or ctx.resources.default_container
+        return ResourceHandle(ctx.device.name, container, self._name, _KIND, found)
+
+
+@dataset_kernel("MultiDeviceIteratorInit", effects=_STATE)
+def multi_device_iterator_init(
+    ctx: OpKernelContext, dataset: Value, multi_device_iterator: Any, max_buffer_size: Value
+) -> Value:
+    """Begin a dataset; return the number that tells it from those before."""
+    scalar(max_buffer_size, "max_buffer_size")
+    return np.int64(_resource(multi_device_iterator).start(dataset, ctx))
+
+
+@dataset_kernel("MultiDeviceIteratorGetNextFromShard", effects=_STATE, expensive=True)
+def multi_device_iterator_get_next(
+    ctx: OpKernelContext,
+    multi_device_iterator: Any,
+    shard_num: Value,
+    incarnation_id: Value,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> list[Value]:
+    """Take the next element for a device."""
+    shard = int(scalar(shard_num, "shard_num"))
+    incarnation = int(scalar(incarnation_id, "incarnation_id"))
+    element = _resource(multi_device_iterator).take(shard, incarnation, ctx.cancellation)
+    fault = element_fault(element, *structure(output_types, output_shapes))
+    if fault is not None:
+        raise fault
+    return list(element or ())
+
+
+@dataset_kernel("MultiDeviceIteratorToStringHandle", effects=_STATE)
+def multi_device_iterator_to_string_handle(
+    ctx: OpKernelContext, multi_device_iterator: Any
+) -> Value:
+    """Return a string by which another step finds the iterator."""
+    del ctx
+    handle = multi_device_iterator
+    _resource(handle)
+    message = ResourceHandleProto(
+        device=handle.device,
+        container=handle.container,
+        name=handle.name,
+        maybe_type_name=handle.type_name,
+    )
+    return string_scalar(message.SerializeToString())
+
+
+@dataset_kernel("MultiDeviceIteratorFromStringHandle", effects=_STATE)
+def multi_device_iterator_from_string_handle(
+    ctx: OpKernelContext,
+    string_handle: Value,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> ResourceHandle:
+    """Return the handle of the iterator that a string names."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        message = ResourceHandleProto.FromString(scalar(string_handle, "string_handle"))
+    except DecodeError as error:
+        raise InvalidArgumentError(
+            "Could not parse string_handle as a valid ResourceHandle"
+        ) from error
+    found = ctx.resources.lookup(message.container, message.name, MultiDeviceIterator)
+    if output_types:
+        types, shapes = structure(output_types, output_shapes)
+        check_structure(types, shapes, found.iterator.dtypes, found.iterator.shapes)
+    return ResourceHandle(
+        ctx.device.name, message.container, message.name, message.maybe_type_name, found
+    )
