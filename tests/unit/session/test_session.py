@@ -382,7 +382,7 @@ def test_s11_closing_wakes_a_step_that_waits(probe: Any, probe_host: Any, in_thr
 
 def test_s11_a_closed_session_leaves_nothing_behind(make_host: Any) -> None:
     host = make_host()
-    before = threading.active_count()
+    before = set(threading.enumerate())
     session = graphmill.Session(graph=variable_graph(), host=host)
     session.run("assign:0", {"x:0": 5.0})
     options = {"timeout_in_ms": 10_000, "trace_level": "FULL_TRACE"}
@@ -390,9 +390,12 @@ def test_s11_a_closed_session_leaves_nothing_behind(make_host: Any) -> None:
     impl = weakref.ref(session._impl)
     session.close()
     del session
+    ending = set(threading.enumerate()) - before
+    for thread in ending:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in ending)
     gc.collect()
     assert impl() is None
-    assert threading.active_count() <= before  # those of other tests may have ended
     assert host.sessions.snapshot() == []
 
 
