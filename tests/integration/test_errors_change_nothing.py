@@ -1,0 +1,44 @@
+"""A step of one node that fails leaves all variables as they were, for every case that fails."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import errors
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.runtime.variables import Variable
+from graphmill.testing.case import load_cases
+from graphmill.testing.op_graph import case_graph
+
+OPS = OpRegistry()
+FAILING = [
+    case
+    for case in load_cases(families=["state", "training", "array"])
+    if case.error and case.program is not None and "{tmp}" not in str(case.program.feed)
+]
+
+
+def variables() -> list[tuple[Variable, np.ndarray]]:
+    found = [one for one in gc.get_objects() if isinstance(one, Variable)]
+    return [(one, np.array(one.value)) for one in found if one.is_initialized]
+
+
+@pytest.mark.parametrize("case", FAILING, ids=lambda case: case.id)
+def test_a_failed_update_changes_no_variable(case):
+    graph = case_graph(case, OPS)
+    with graphmill.Session(graph=graph.graph_def) as session:
+        for fetches, targets in graph.steps:
+            before = variables()
+            try:
+                session.run(list(fetches), graph.feeds, targets=list(targets))
+            except errors.OpError:
+                break
+        else:
+            pytest.fail("no step failed")
+        if len(fetches) + len(targets) == 1:
+            for variable, value in before:
+                np.testing.assert_array_equal(np.asarray(variable.value), value)
