@@ -65,6 +65,17 @@ class TorchArray(NDArrayOperatorsMixin):
             return tensor.view(torch.int16).numpy().view(_BFLOAT16)
         return tensor.numpy()
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    @property
+    def at(self) -> _At:
+        """What changed parts are made with, as JAX's arrays have it: `x.at[index].add(y)`."""
+        return _At(self)
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         return _wrapped_like(self, getattr(ufunc, method)(*opened(inputs), **opened(keywords)))
 
@@ -97,8 +108,54 @@ class TorchArray(NDArrayOperatorsMixin):
     def __index__(self) -> int:
         return int(self.tensor)
 
+    def __complex__(self) -> complex:
+        return complex(self.tensor.item())
+
     def __float__(self) -> float:
         return float(self.tensor)
+
+
+class _At:
+    """Gives copies of an array with a part changed; the array stays as it is."""
+
+    def __init__(self, array: TorchArray) -> None:
+        self._array = array
+        self._index: Any = ()
+
+    def __getitem__(self, index: Any) -> _At:
+        made = _At(self._array)
+        made._index = opened(index)
+        return made
+
+    def set(self, values: Any, **_: Any) -> Any:
+        """Put values there."""
+        made = self._array.numpy().copy()
+        made[self._index] = opened(values)
+        return _wrapped_like(self._array, made)
+
+    def __getattr__(self, name: str) -> Any:
+        ufunc = _UPDATES.get(name)
+        if ufunc is None:
+            raise AttributeError(name)
+
+        def update(values: Any, **_: Any) -> Any:
+            made = self._array.numpy().copy()
+            ufunc.at(made, self._index, opened(values))
+            return _wrapped_like(self._array, made)
+
+        return update
+
+
+_UPDATES: Final = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "mul": np.multiply,
+    "divide": np.divide,
+    "min": np.minimum,
+    "max": np.maximum,
+    "power": np.power,
+}
 
 
 def is_known(dtype: Any) -> bool:

@@ -192,10 +192,14 @@ def max_pool(
 ) -> Any:  # fmt: skip
     """Give the largest value of each window."""
     del xp
+    if data_format == "NHWC" and ksize[3] > 1:
+        return _max_over_channels(input, ksize, strides)
     taps, step = _windows(input, ksize, strides, data_format)
     sizes = spatial(input.shape, data_format)
     around = pads(sizes, taps, step, (1, 1), padding, explicit_paddings, data_format)
     x = padded(channels_second(input, data_format), around, float("-inf"))
+    if _is_empty(x, taps):
+        return _nothing_pooled(x, taps, step, data_format)
     return channels_back(functional.max_pool2d(x, taps, step), data_format)
 
 
@@ -209,6 +213,8 @@ def avg_pool(
     sizes = spatial(value.shape, data_format)
     around = pads(sizes, taps, step, (1, 1), padding, (), data_format)
     x = channels_second(value, data_format)
+    if _is_empty(padded(x, around), taps):
+        return _nothing_pooled(padded(x, around), taps, step, data_format)
     total = functional.avg_pool2d(padded(x, around), taps, step)
     if padding != "SAME":
         return channels_back(total, data_format)
@@ -216,11 +222,36 @@ def avg_pool(
     return channels_back(total / share, data_format)
 
 
+def _max_over_channels(x: Any, ksize: Any, strides: Any) -> Any:
+    """Give the largest of each group of channels (MaxPoolingOp::SpatialMaxPool's other branch)."""
+    depth = ksize[3]
+    if tuple(ksize[:3]) != (1, 1, 1) or strides[3] != depth or x.shape[3] % depth:
+        raise errors.UnimplementedError(
+            "Depthwise max pooling requires the depth window to equal the depth stride, to divide "
+            "the depth, and no spatial window"
+        )
+    rows, columns = strides[1:3]
+    return x[:, ::rows, ::columns].unflatten(3, (-1, depth)).amax(4)
+
+
+def _is_empty(x: Any, taps: Any) -> bool:
+    return not x.numel() or any(n < tap for n, tap in zip(x.shape[2:], taps, strict=True))
+
+
+def _nothing_pooled(x: Any, taps: Any, step: Any, layout: str) -> Any:
+    """Return an output without elements, which PyTorch refuses to make."""
+    sizes = [
+        max((n - tap) // stride + 1, 0)
+        for n, tap, stride in zip(x.shape[2:], taps, step, strict=True)
+    ]
+    return channels_back(x.new_zeros(*x.shape[:2], *sizes), layout)
+
+
 def _windows(x: Any, ksize: Any, strides: Any, layout: str) -> tuple[Any, Any]:
     if x.ndim != 4:
         raise ValueError(f"tensor_in must be 4-dimensional, got {tuple(x.shape)}")
     if ksize[0] != 1 or ksize[1 if layout == "NCHW" else 3] != 1:
-        raise ValueError("Pooling is not supported over the batch or the channels")
+        raise errors.UnimplementedError("Pooling is not supported over the batch or the channels")
     return spatial(ksize, layout), spatial(strides, layout)
 
 

@@ -16,23 +16,29 @@ _INDEX = {"T": FLOATS}
 
 
 @kernel("ScatterNd", backend="torch", types=_INDEX, static=("shape",))
-def scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any) -> Any:
+def scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any, *, bad_indices_policy: str) -> Any:
     """Add updates into zeros."""
     del xp
+    if shape.ndim != 1:
+        raise errors.InvalidArgumentError(f"shape must be a vector, not {tuple(shape.shape)}")
     zeros = updates.new_zeros(tuple(int(size) for size in shape))
-    return _put(zeros, indices, updates, accumulate=True)
+    return _put(zeros, indices, updates, bad_indices_policy, accumulate=True)
 
 
 @kernel("TensorScatterUpdate", backend="torch", types=_INDEX)
-def tensor_scatter_update(xp: Any, tensor: Any, indices: Any, updates: Any) -> Any:
+def tensor_scatter_update(
+    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+) -> Any:
     """Put updates into a copy."""
     del xp
-    return _put(tensor.clone(), indices, updates, accumulate=False)
+    return _put(tensor.clone(), indices, updates, bad_indices_policy, accumulate=False)
 
 
-def _put(target: Any, indices: Any, updates: Any, *, accumulate: bool) -> Any:
+def _put(target: Any, indices: Any, updates: Any, policy: str, *, accumulate: bool) -> Any:
+    if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
+        raise errors.InvalidArgumentError(f"Bad indices policy {policy!r} is unknown")
     depth = indices.shape[-1] if indices.ndim else 0
-    if indices.ndim < 1 or depth > target.ndim:
+    if indices.ndim < 2 or depth > target.ndim:
         raise errors.InvalidArgumentError(
             f"indices of shape {tuple(indices.shape)} do not fit a tensor of {tuple(target.shape)}"
         )
@@ -44,7 +50,10 @@ def _put(target: Any, indices: Any, updates: Any, *, accumulate: bool) -> Any:
         )
     where = indices.to(torch.int64)
     limits = torch.tensor(target.shape[:depth], device=where.device)
-    if bool(((where < 0) | (where >= limits)).any()):
+    is_bad = ((where < 0) | (where >= limits)).any(-1)
+    if policy == "IGNORE":
+        where, updates = where[~is_bad], updates[~is_bad]
+    elif bool(is_bad.any()):
         raise errors.InvalidArgumentError(
             f"indices are out of bounds: they must lie in {tuple(target.shape[:depth])}"
         )
