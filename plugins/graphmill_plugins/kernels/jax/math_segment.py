@@ -49,7 +49,9 @@ def _segments(how: str) -> Callable[..., Value]:
                 f"{shape_text(ids.shape)}"
             )
         rows = data.reshape((ids.size, *data.shape[ids.ndim :]))
-        return combine(how, rows, ids.reshape(-1), num_segments.item()).astype(data.dtype)
+        return combine(how, rows, ids.reshape(-1), scalar_int("num_segments", num_segments)).astype(
+            data.dtype
+        )
 
     return segments
 
