@@ -103,9 +103,7 @@ def binomial(generator: _philox.Philox, counts: Any, chances: Any, samples: int)
     out[nothing] = 0
     out[everything] = 0  # turned around below: none is missing
     # Of a count that is no number, or without end, no sample would ever be accepted: it is NaN.
-    drawn = (
-        ~nothing & ~everything & ~np.isnan(chance) & np.isfinite(count)
-    )  # else none is drawn & np.isfinite(count)
+    drawn = ~nothing & ~everything & ~np.isnan(chance) & np.isfinite(count)
     is_large = mean >= 10
     places = np.arange(count.size)
     for method, chosen, draw in (
