@@ -12,6 +12,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from graphmill.runtime.turns import SHORT_TURNS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -64,7 +66,7 @@ class BackgroundWork:
 
     def _start(self) -> bool:
         """Start a thread for the job that waits; return whether there is one. Under the lock."""
-        thread = threading.Thread(target=self._work, name=self._name)
+        thread = threading.Thread(target=self._serve, name=self._name)
         try:
             thread.start()
         except RuntimeError:
@@ -92,6 +94,10 @@ class BackgroundWork:
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until there is nothing to do; return whether it came to that within `timeout`."""
         return self._is_idle.wait(timeout)
+
+    def _serve(self) -> None:
+        with SHORT_TURNS:
+            self._work()
 
     def _work(self) -> None:
         while True:
