@@ -69,6 +69,7 @@ class StraightLine:
         self._kernels: dict[Node, OpKernel] = {}
         self._functions: dict[int, str] = {}
         self._constants: list[Node] = []
+        self._frames: dict[str, str] = {}  # by the name of what counts the turns of a loop
         self._routine("cluster", routines.main)
         self.source = "\n".join(self._lines) + "\n"
         exec(compile(self.source, _FILE, "exec"), self._names)  # what we wrote above
@@ -82,8 +83,18 @@ class StraightLine:
         kernel = self._kernels.get(node) if node is not None else None
         status = as_status(error, kernel)
         if node is not None:
-            at_node(status, node, kernel, self._device)
+            at_node(status, node, kernel, self._device, self._iteration_of(error))
         return status
+
+    def _iteration_of(self, error: Exception) -> str:
+        """Return frame and iteration of what was control flow v1, as the executor names them."""
+        frames, turns = self._frames, []
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == _FILE:
+                turns += [(n, v) for n, v in trace.tb_frame.f_locals.items() if n in frames]
+            trace = trace.tb_next
+        return "/".join(f"{frames[name]}:{turn}" for name, turn in turns if frames[name])
 
     def _routine(self, name: str, routine: Routine) -> None:
         """Write a function; those that it calls are written before it."""
@@ -177,12 +188,13 @@ class StraightLine:
     def write_while(self, node: Node, inputs: list[str], targets: str, writer: _Writer) -> None:
         """Write a loop."""
         test, body = (self._function(node.attrs[name]) for name in ("cond", "body"))
-        carried = writer.fresh()
-        writer.add(f"{carried} = ({''.join(f'{name}, ' for name in inputs)})", node)
+        carried, turn = writer.fresh(), f"t{len(self._frames)}"
+        self._frames[turn] = _frame_of(node)
+        writer.add(f"{carried} = ({''.join(f'{name}, ' for name in inputs)}); {turn} = 0", node)
         given = f", *{carried}"
         writer.add(f"while _holds({self._call(test, given)}[0]):", node)
-        writer.add(f"    {carried} = {self._call(body, given)}; _go_on(args)", node)
-        writer.add(f"{_unpacked(targets, node)}{carried}; del {carried}", node)
+        writer.add(f"    {carried} = {self._call(body, given)}; {turn} += 1; _go_on(args)", node)
+        writer.add(f"{_unpacked(targets, node)}{carried}; del {carried}, {turn}", node)
 
     def write_if(self, node: Node, inputs: list[str], targets: str, writer: _Writer) -> None:
         """Write a conditional."""
@@ -349,6 +361,12 @@ def _go_on(args: Any) -> None:
         raise CancelledError(
             "the step was cancelled" + (f": {reason.message}" if reason is not None else "")
         )
+
+
+def _frame_of(node: Node) -> str:
+    """Return the frame that a loop was in control flow v1; empty if it never was."""
+    was_frame = node.attrs["body"].name == f"{node.name}/body"  # as functionalisation names it
+    return node.name.rpartition("/")[0] if was_frame else ""
 
 
 def _at_once(function: Callable[..., Any]) -> Callable[..., Any]:
