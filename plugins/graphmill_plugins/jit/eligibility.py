@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
-from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS, HANDLE_TYPES, HANDLED
+from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS, HANDLE_TYPES, HANDLED, called_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
@@ -43,10 +43,9 @@ class Eligibility:
         reason = _bad_type((*node.input_types, *node.output_types), node.op)
         if reason is not None:
             return reason
-        if node.op in FUNCTION_ATTRS:
-            return self._why_not_functions(node)
-        if node.op in node.graph.library:
-            return self._why_not_function(node.op, node)
+        functions = called_functions(node)
+        if functions:
+            return self._why_not_functions(functions, node)
         if node.op in HANDLED or node.op in SOURCES:
             return None
         found = self._host.kernels.try_find(node.op_def, node.attrs, "CPU", ("jax",))
@@ -57,14 +56,9 @@ class Eligibility:
             return f"its kernel has effects: {', '.join(sorted(definition.effects))}"
         return None if definition.is_traceable else "its kernel needs concrete values or a context"
 
-    def _why_not_functions(self, node: Node) -> str | None:
-        for attr in FUNCTION_ATTRS[node.op]:
-            value = node.attrs[attr]
-            for function in value if isinstance(value, tuple) else (value,):
-                reason = self._why_not_function(function.name, node)
-                if reason is not None:
-                    return reason
-        return None
+    def _why_not_functions(self, names: Iterable[str], node: Node) -> str | None:
+        reasons = (self._why_not_function(name, node) for name in names)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def _why_not_function(self, name: str, node: Node) -> str | None:
         if name not in self._functions:

@@ -14,7 +14,7 @@ from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
 from graphmill_plugins.jit.functionalize.policy import may_wait
-from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS
+from graphmill_plugins.jit.traced_ops import called_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,8 +58,9 @@ class StraightLoops:
         return "", waits
 
     def _look_at_node(self, node: Node) -> tuple[str, int]:
-        if node.op in FUNCTION_ATTRS or node.op in node.graph.library:
-            return self._look_at_functions(node)
+        functions = called_functions(node)
+        if functions:
+            return self._look_at_functions(functions, node)
         if node.op in _NO_KERNEL:
             return "", 0
         if any(word in node.op for word in _TRANSFERS):
@@ -71,12 +72,8 @@ class StraightLoops:
             return "", 0
         return ("", 1) if may_wait(node) else ("its kernel runs other nodes", 0)
 
-    def _look_at_functions(self, node: Node) -> tuple[str, int]:
+    def _look_at_functions(self, names: Iterable[str], node: Node) -> tuple[str, int]:
         waits = 0
-        names = [] if node.op in FUNCTION_ATTRS else [node.op]
-        for attr in FUNCTION_ATTRS.get(node.op, ()):
-            value = node.attrs[attr]
-            names.extend(f.name for f in (value if isinstance(value, tuple) else (value,)))
         for name in names:
             reason, more = self._look_into(name, node)
             if reason:

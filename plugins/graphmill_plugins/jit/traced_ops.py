@@ -9,6 +9,7 @@ from graphmill_plugins.jit import stack, tensor_array, tensor_list
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphmill.graph.node import Node
     from graphmill_plugins.jit.tensor_array import TracedOp
 
 FUNCTION_ATTRS: Final[dict[str, tuple[str, ...]]] = {
@@ -82,3 +83,12 @@ HANDLED: Final = frozenset(
     {*VARIABLE_OPS, *STRUCTURE_OPS, "NoOp", "ControlTrigger", "FakeParam", "Assert"}
 )
 """Ops that are traced by more than a kernel of backend `jax`."""
+
+
+def called_functions(node: Node) -> list[str]:
+    """Return the names of the functions that a node calls: by its attrs, or as its op."""
+    if node.op not in FUNCTION_ATTRS:
+        return [node.op] if node.op in node.graph.library else []
+    values = [node.attrs[attr] for attr in FUNCTION_ATTRS[node.op]]
+    lists = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [function.name for functions in lists for function in functions]
