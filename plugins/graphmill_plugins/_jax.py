@@ -84,9 +84,12 @@ class JaxDevice(Device):
         return self._numpy
 
     def to_device(self, value: Value) -> Value:
-        """Return a host value as an array of this device."""
+        """Return a host value as an array of this device, in memory of its own.
+
+        JAX would share memory that happens to be aligned, or still be reading it afterwards.
+        """
         with self._enable_x64(True):
-            return self._put(value, self.jax_device)
+            return self._put(np.array(value), self.jax_device)
 
     def to_host(self, value: Value) -> Value:
         """Return a value as NumPy array, or scalar for rank 0; waits until it is computed."""

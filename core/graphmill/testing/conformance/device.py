@@ -14,6 +14,7 @@ from graphmill.graph.builder import Graph
 from graphmill.graph.cond import cond
 from graphmill.graph.device_name import parse_device_name
 from graphmill.graph.while_loop import while_loop
+from graphmill.memory import aligned_empty
 from graphmill.ops import array, math, nn, state, string
 from graphmill.session.session import Session
 from graphmill.testing.conformance.rows import rows
@@ -152,10 +153,12 @@ class DeviceTests:
         """What the program does to an array afterwards does not reach the device."""
         if made.is_host_memory:
             pytest.skip("the device computes in host memory")
-        source = np.arange(64, dtype=np.float32)
-        there = made.to_device(source)
-        source[...] = -1
-        assert made.to_host(there).tolist() == list(range(64))
+        for skipped in (0, 1):  # some libraries share what is aligned, and copy the rest
+            source = aligned_empty((65,), np.dtype(np.float32))[skipped : skipped + 64]
+            source[...] = range(64)
+            there = made.to_device(source)
+            source[...] = -1
+            assert made.to_host(there).tolist() == list(range(64)), f"{4 * skipped} bytes off 64"
 
     @rows("R2")
     def test_what_comes_back_stays(self, made: Device) -> None:
