@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from graphmill.ops.control_flow import no_op
     from graphmill.ops.define import op
     from graphmill.ops.op_functions import op_function
+    from graphmill.ops.tensor_shape import TensorShape
     from graphmill.plugin.gradient_declaration import gradient, not_differentiable
     from graphmill.plugin.host import Host, default_host
     from graphmill.plugin.markers import hookimpl
@@ -70,6 +71,7 @@ __all__ = [
     "RunOptions",
     "Session",
     "Tensor",
+    "TensorShape",
     "Variable",
     "as_dtype",
     "case",
@@ -117,6 +119,7 @@ _HOMES = {
     "RunOptions": "graphmill.proto",
     "Session": "graphmill.session.session",
     "Tensor": "graphmill.graph.tensor",
+    "TensorShape": "graphmill.ops.tensor_shape",
     "Variable": "graphmill.graph.variable",
     "as_dtype": "graphmill.dtypes",
     "case": "graphmill.graph.case",

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from graphmill.ops.define import op
     from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
     from graphmill.ops.op_functions import op_function
+    from graphmill.ops.shape_inference import ShapeContext
+    from graphmill.ops.tensor_shape import TensorShape
     from graphmill.plugin.gradient_declaration import gradient
     from graphmill.plugin.host import Host
     from graphmill.plugin.markers import hookimpl
@@ -107,9 +109,11 @@ __all__ = [
     "RendezvousKey",
     "ResourceHandle",
     "ResourceMgr",
+    "ShapeContext",
     "StepInfo",
     "StepRunner",
     "TensorAttr",
+    "TensorShape",
     "TransferArgs",
     "Variable",
     "as_status",
@@ -143,6 +147,8 @@ _HOMES = {
     "graphmill.ops.define": ("op",),
     "graphmill.ops.op_def": ("ArgDef", "AttrDef", "OpDef"),
     "graphmill.ops.op_functions": ("op_function",),
+    "graphmill.ops.shape_inference": ("ShapeContext",),
+    "graphmill.ops.tensor_shape": ("TensorShape",),
     "graphmill.plugin.gradient_declaration": ("gradient",),
     "graphmill.plugin.host": ("Host",),
     "graphmill.plugin.markers": ("hookimpl",),

@@ -10,7 +10,11 @@ from graphmill import dtypes
 T = TypeVar("T")
 
 
-@graphmill.op("MyPackage>ScaleBy", types={"T": dtypes.FLOATING})
+def scaled_shape(op):
+    return op.shape("x")
+
+
+@graphmill.op("MyPackage>ScaleBy", types={"T": dtypes.FLOATING}, shape=scaled_shape)
 @graphmill.kernel("MyPackage>ScaleBy")
 def scale_by(xp, x: T, *, factor: float = 2.0) -> T:
     """Multiply by a number."""

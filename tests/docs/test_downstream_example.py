@@ -89,3 +89,8 @@ def test_its_function_is_called_by_name(host) -> None:
     with graphmill.Session(graph=graph.as_graph_def(), host=host) as session:
         got = session.run("y:0", {"x:0": np.array([b"a", b"b"], object)})
     assert got.tolist() == [b"A", b"B"]
+
+
+def test_its_shape_is_known_before_it_runs(host) -> None:
+    (x, y) = (graph_with_op(host).get_tensor_by_name(f"{name}:0") for name in "xy")
+    assert x.shape == y.shape == (4,)

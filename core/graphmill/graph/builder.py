@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 
     from graphmill import proto
     from graphmill.graph.device_scopes import DeviceSpec
+    from graphmill.graph.shape_refiner import GraphShapes
     from graphmill.graph.variable import Variable
     from graphmill.ops.arguments import DTypeLike, ShapeLike
+    from graphmill.ops.tensor_shape import TensorShape
 
 __all__ = ["Graph", "Tensor"]
 
@@ -71,6 +73,7 @@ class Graph(ir.Graph):
         self._colocation: list[Node] = []
         self.ops = OpRegistry() if ops is None else ops
         self.variables: list[Variable] = []
+        self._shapes: GraphShapes | None = None
         super().__init__()
 
     @classmethod
@@ -172,7 +175,8 @@ class Graph(ir.Graph):
         Raises:
             NotFoundError: there is no such op or attr.
             InvalidArgumentError: an input is no tensor of this graph, or is in a loop or branch
-                that the node is not in; inputs or attrs do not fit.
+                that the node is not in; inputs or attrs do not fit; the op's own shape function
+                refuses the shapes of its inputs.
             AlreadyExistsError: a full name is taken.
         """
         op_def = op_type if isinstance(op_type, OpDef) else resolve_op(op_type, self.ops, self)
@@ -279,11 +283,53 @@ class Graph(ir.Graph):
             )
         return Tensor(node, index)
 
+    def shape_of(self, tensor: Tensor) -> TensorShape:
+        """Return what is known of a tensor's shape before the graph runs; see `Tensor.shape`.
+
+        Raises:
+            InvalidArgumentError: a node on the way cannot have the inputs that it has.
+            InternalError: a plugin's shape function is at fault.
+        """
+        return self._static_shapes(tensor.op)[tensor.value_index]
+
     def as_graph_def(self) -> proto.GraphDef:
         """Return the graph as a message, functions included."""
         return graph_to_graph_def(self)
 
+    # Changes of nodes that are there, after which shapes may be others.
+
+    def replace_input(self, dst: Node, dst_input: int, src: Node, src_output: int) -> None:
+        """Make an input read another output; as in `graphmill.graph.graph.Graph`."""
+        super().replace_input(dst, dst_input, src, src_output)
+        self._forget_shapes()
+
+    def redirect(self, old: Node, old_output: int, new: Node, new_output: int) -> None:
+        """Make everything that reads one output read another; as there."""
+        super().redirect(old, old_output, new, new_output)
+        self._forget_shapes()
+
+    def set_attr(self, node: Node, name: str, value: Any) -> None:
+        """Change an attr of a node; as there."""
+        super().set_attr(node, name, value)
+        self._forget_shapes()
+
+    def withdraw(self, nodes: Iterable[Node]) -> None:
+        """Take back nodes, with their edges; as there."""
+        super().withdraw(nodes)
+        self._forget_shapes()
+
     # The rest is how.
+
+    def _static_shapes(self, node: Node) -> tuple[TensorShape, ...]:
+        if self._shapes is None:
+            from graphmill.graph.shape_refiner import GraphShapes  # most programs ask for none
+
+            self._shapes = GraphShapes()
+        return self._shapes.of(node)
+
+    def _forget_shapes(self) -> None:
+        if self._shapes is not None:
+            self._shapes.forget()
 
     def _insert(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
         node = super()._insert(name, op_def, attrs, device)
@@ -329,8 +375,10 @@ class Graph(ir.Graph):
         return node
 
     def _finish(self, node: Node) -> None:
-        """Apply device and colocation scopes to a new node; take it back if that fails."""
+        """Check shapes, apply device and colocation scopes; take the node back if that fails."""
         try:
+            if node.op_def.shape_function is not None:
+                self._static_shapes(node)
             self._devices.apply(node)
         except BaseException:
             self.withdraw([node])

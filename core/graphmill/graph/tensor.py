@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
     from graphmill.ops.arguments import TensorLike
+    from graphmill.ops.tensor_shape import TensorShape
 
 _SMALL_INTEGERS: Final = (dtypes.int8, dtypes.int16, dtypes.uint8, dtypes.uint16)
 
@@ -64,6 +65,19 @@ class Tensor(SymbolicTensor):
     def dtype(self) -> DType:
         """Element type; a reference type for the output of a ref variable."""
         return self.op.output_types[self.value_index]
+
+    @property
+    def shape(self) -> TensorShape:
+        """What is known of its shape before a session runs; worked out when it is asked for.
+
+        Raises:
+            InvalidArgumentError: a node on the way cannot have the inputs that it has.
+        """
+        return self.graph.shape_of(self)
+
+    def get_shape(self) -> TensorShape:
+        """Return `shape`, under TensorFlow 1's name."""
+        return self.shape
 
     @property
     def graph(self) -> Graph:

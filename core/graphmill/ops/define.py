@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from graphmill.dtypes import DType
+    from graphmill.ops.shape_inference import ShapeFunction
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
@@ -47,6 +48,7 @@ def op(
     stateful: bool = False,
     commutative: bool = False,
     family: str = "",
+    shape: ShapeFunction | None = None,
 ) -> Callable[[_Function], _Function]: ...
 
 
@@ -59,6 +61,7 @@ def op(
     stateful: bool = False,
     commutative: bool = False,
     family: str = "",
+    shape: ShapeFunction | None = None,
 ) -> Any:
     """Make the decorated function define an op.
 
@@ -81,6 +84,8 @@ def op(
         stateful: whether two equal calls may differ, so that they must not be merged.
         commutative: whether its two inputs may be swapped.
         family: the family it belongs to.
+        shape: tells the shapes of its outputs, see `graphmill.ops.shape_inference`; without one
+            they are unknown before the graph runs.
 
     Raises:
         InvalidArgumentError: the signature does not tell an op.
@@ -89,7 +94,8 @@ def op(
         return op()(name)
 
     def define(function: _Function) -> _Function:
-        options = {"is_stateful": stateful, "is_commutative": commutative, "family": family}
+        options: dict[str, Any] = {"is_stateful": stateful, "is_commutative": commutative}
+        options |= {"family": family, "shape_function": shape}
         op_def = op_def_from_function(
             function, name or op_name(function.__name__), types or {}, outputs, **options
         )

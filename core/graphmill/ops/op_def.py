@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphmill import proto
+    from graphmill.ops.shape_inference import ShapeFunction
 
     # For each arg its fixed type, or None and the attr that has it.
     _TypePlan = tuple[tuple[DType | None, str], ...]
@@ -154,6 +155,8 @@ class OpDef:
         family: the group it belongs to, which names the module of its function and kernels.
         control_outputs: for the signature of a function, the names of its control outputs.
         summary, description, deprecated_reason: text for users.
+        shape_function: tells the shapes of the outputs; see `graphmill.ops.shape_inference`. It is
+            no part of what a message of the definition holds, nor of what two must agree in.
     """
 
     name: str
@@ -171,6 +174,7 @@ class OpDef:
     summary: str = ""
     description: str = ""
     deprecated_reason: str = ""
+    shape_function: ShapeFunction | None = field(default=None, repr=False, compare=False)
     # Derived once, because every node asks.
     _attrs: dict[str, AttrDef] = field(init=False, repr=False, compare=False)
     _defaults: dict[str, Any] = field(init=False, repr=False, compare=False)

@@ -7,6 +7,7 @@ parsed of it; each has its own additions.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,8 @@ from graphmill.registry import CORE, PluginConflictError, Provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from graphmill.ops.shape_inference import ShapeFunction
 
 _NAME_START: Final = len('{"name":"')
 _FAMILY_KEY: Final = b'"family":"'
@@ -139,7 +142,14 @@ class OpRegistry:
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.find(name) is not None
 
-    def add(self, op: Any, *, owner: Provenance | str = "", replace: bool = False) -> OpDef:
+    def add(
+        self,
+        op: Any,
+        *,
+        owner: Provenance | str = "",
+        replace: bool = False,
+        shape: ShapeFunction | None = None,
+    ) -> OpDef:
         """Add an op and return its definition.
 
         The outcome does not depend on the order in which plugins add.
@@ -148,6 +158,8 @@ class OpRegistry:
             op: an `OpDef`, its message, or a function that `graphmill.ops.define.op` decorated.
             owner: who brings it (a plugin), for messages and `withdraw`.
             replace: take the place of an op of that name.
+            shape: its shape function, where the definition carries none: see
+                `graphmill.ops.shape_inference`.
 
         Raises:
             PluginConflictError: another definition has the name; the message names both owners.
@@ -157,9 +169,11 @@ class OpRegistry:
         """
         op_def = as_op_def(op)
         validate_op_def(op_def)
+        if shape is not None:
+            op_def = dataclasses.replace(op_def, shape_function=shape)
         addition = _Addition(op_def, owner, replace)
         self._refuse_rivals(addition)
-        if op_def != bundled_ops().get(op_def.name):
+        if op_def != bundled_ops().get(op_def.name) or op_def.shape_function is not None:
             self._additions.setdefault(op_def.name, []).append(addition)
             self._choose(op_def.name)
         return op_def
@@ -183,7 +197,7 @@ class OpRegistry:
         """Raise if an op of that name is defined differently with the same right."""
         op_def = addition.op_def
         for other in self._additions.get(op_def.name, ()):
-            if other.replace == addition.replace and other.op_def != op_def:
+            if other.replace == addition.replace and not _are_same(other.op_def, op_def):
                 raise _conflict(op_def.name, addition.owner, other.owner)
         bundled = bundled_ops().get(op_def.name)
         is_free = bundled is None or bundled.family == TESTING_FAMILY
@@ -236,6 +250,10 @@ class OpRegistry:
                 f"there are {', '.join(self.families())}"
             )
         return sorted(names)
+
+
+def _are_same(one: OpDef, other: OpDef) -> bool:
+    return one == other and one.shape_function is other.shape_function
 
 
 def _owner_name(owner: Provenance | str) -> str:

@@ -39,7 +39,8 @@ def graphmill_register_ops(ops: OpRegistrar) -> None:
 
     When: first, while a host is assembled.
     How often: once for each host.
-    May change: `ops`, by `add`. All of TensorFlow's ops are known already.
+    May change: `ops`, by `add`, each with the function that tells the shapes of its outputs, if it
+        has one. All of TensorFlow's ops are known already.
     Threads: the one that assembles the host.
 
     Example::
@@ -51,7 +52,8 @@ def graphmill_register_ops(ops: OpRegistrar) -> None:
                     "Downstream>Twice",
                     input_args=(ArgDef("x", dtypes.float32),),
                     output_args=(ArgDef("y", dtypes.float32),),
-                )
+                ),
+                shape=lambda op: op.shape("x"),
             )
     """
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.shape_inference import ShapeFunction
     from graphmill.plugin.gradient_registry import GradientRegistry
     from graphmill.plugin.pass_registry import Pass, PassRegistry
     from graphmill.plugin.records import PluginRecord
@@ -140,19 +141,20 @@ class OpRegistrar(_Registrar):
         super().__init__(kind, record, conflicts)
         self._registry = registry
 
-    def add(self, op: object, *, replace: bool = False) -> None:
+    def add(self, op: object, *, replace: bool = False, shape: ShapeFunction | None = None) -> None:
         """Register an op.
 
         Args:
             op: an `OpDef`, an `OpDef` message, or a function decorated with
                 `graphmill.ops.define.op`.
             replace: take the place of an op of that name, even of TensorFlow's.
+            shape: tells the shapes of its outputs, where `op` does not carry its shape function.
 
         Raises:
             InvalidArgumentError: it is none of these, or the definition is not sound.
         """
         try:
-            op_def = self._registry.add(op, owner=self.owner, replace=replace)
+            op_def = self._registry.add(op, owner=self.owner, replace=replace, shape=shape)
         except PluginConflictError as conflict:
             self._conflicts.append(conflict)
         else:

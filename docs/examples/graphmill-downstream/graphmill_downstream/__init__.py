@@ -1,10 +1,10 @@
-"""An op with its gradient and kernels, and a kernel that takes the place of a built-in one."""
+"""An op with its gradient, shape and kernels, and a kernel in the place of a built-in one."""
 
 from __future__ import annotations
 
 from graphmill.spi import hookimpl
 
-GRAPHMILL_SPI = ">=1.0,<2"
+GRAPHMILL_SPI = ">=1.2,<2"
 
 
 @hookimpl

@@ -1,8 +1,13 @@
-"""The op, and how its gradient is built from other ops."""
+"""The op, the shape of its output, and how its gradient is built from other ops."""
 
 from __future__ import annotations
 
 from graphmill.spi import ArgDef, AttrDef, OpDef, dtypes, gradient
+
+
+def soft_shrink_shape(op):
+    return op.shape("x")
+
 
 SOFT_SHRINK = OpDef(
     "Downstream>SoftShrink",
@@ -12,6 +17,7 @@ SOFT_SHRINK = OpDef(
         AttrDef("T", "type", allowed=(dtypes.float32, dtypes.float64)),
         AttrDef("margin", "float", 0.5),
     ),
+    shape_function=soft_shrink_shape,
 )
 
 

@@ -1,0 +1,121 @@
+"""Shape functions that many ops share, and helpers of the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.ops.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.tensor_shape import Size
+
+
+def table(*rows: tuple[str, ShapeFunction]) -> dict[str, ShapeFunction]:
+    """Return a table of names of ops, given in texts, to shape functions."""
+    return {name: function for names, function in rows for name in names.split()}
+
+
+def unchanged(op: ShapeContext) -> TensorShape:
+    """Return the shape of the first input."""
+    return op.inputs[0]
+
+
+def like_input(index: int) -> ShapeFunction:
+    """Return the function of ops whose output has the shape of an input."""
+    return lambda op: op.inputs[index]
+
+
+def each_unchanged(op: ShapeContext) -> Any:
+    """Return for each output the shape of the input of the same place."""
+    shapes = list(op.inputs[: op.num_outputs])
+    return shapes[0] if op.num_outputs == 1 else shapes
+
+
+def all_equal(op: ShapeContext) -> TensorShape:
+    """Return the shape that all inputs have."""
+    merged = UNKNOWN_SHAPE
+    for shape in op.inputs:
+        merged = merged.merge_with(shape)
+    return merged
+
+
+def broadcast(op: ShapeContext) -> TensorShape:
+    """Return the shape that all inputs are broadcast to."""
+    shape, *others = op.inputs
+    for other in others:
+        shape = shape.broadcast_with(other)
+    return shape
+
+
+def scalars(op: ShapeContext) -> Any:
+    """Return a scalar for each output."""
+    return SCALAR if op.num_outputs == 1 else [SCALAR] * op.num_outputs
+
+
+def fixed(*dims: Size) -> ShapeFunction:
+    """Return the function of ops whose only output has a shape that never changes."""
+    return lambda _: TensorShape(dims)
+
+
+def shape_attr(name: str) -> ShapeFunction:
+    """Return the function of ops whose output has the shape that an attr tells."""
+    return lambda op: TensorShape(op.get_attr(name))
+
+
+def shape_input(name: str) -> ShapeFunction:
+    """Return the function of ops whose output has the shape that an input tells."""
+    return lambda op: op.value_as_shape(name)
+
+
+def integer(op: ShapeContext, name: str) -> int | None:
+    """Return an integer input of one element, None if it is not known."""
+    found = op.value(name)
+    return None if found is None or found.size != 1 else int(found.reshape(-1)[0])
+
+
+def integers(op: ShapeContext, name: str) -> list[int] | None:
+    """Return the elements of an integer input, None if they are not known."""
+    found = op.value(name)
+    return None if found is None else [int(item) for item in found.reshape(-1)]
+
+
+def axis_in(axis: int, rank: int) -> int:
+    """Return an axis as a number from 0 on.
+
+    Raises:
+        InvalidArgumentError: there is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(
+            f"axis {axis} is out of range for a tensor of rank {rank} [-{rank}, {rank})"
+        )
+    return axis % rank
+
+
+def sized(one: Size, compute: Callable[[int], int], *, smallest: int = 0) -> Size:
+    """Return a size that is computed of another, None if that is not known.
+
+    Raises:
+        InvalidArgumentError: it would be negative.
+    """
+    if one is None:
+        return None
+    size = compute(one)
+    if size < smallest:
+        raise InvalidArgumentError(f"Negative dimension size caused by a dimension of {one}")
+    return size
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """Return the product of sizes, None if one is not known (and none is 0)."""
+    result: Size = 1
+    for size in sizes:
+        if size is None or result is None:
+            result = None
+        else:
+            result *= size
+    return result

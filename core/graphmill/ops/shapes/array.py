@@ -1,0 +1,407 @@
+"""Shapes of ops that make, cut, join and rearrange tensors.
+
+Semantics: tensorflow/core/ops/array_ops.cc and common_shape_fns.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.ops.shapes import _common as common
+from graphmill.ops.shapes._slices import strided_slice
+from graphmill.ops.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.tensor_shape import Size
+
+_UNCHANGED = """
+    BatchMatrixBandPart BatchMatrixSetDiag CheckNumerics CheckNumericsV2 DebugGradientIdentity
+    DebugGradientRefIdentity DeepCopy GuaranteeConst Identity InplaceAdd InplaceSub InplaceUpdate
+    InvertPermutation MatrixBandPart MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 OnesLike
+    PreventGradient RefIdentity Reverse ReverseSequence ReverseV2 Roll ScatterNdNonAliasingAdd
+    Snapshot StopGradient StridedSliceAssign TensorScatterAdd TensorScatterMax TensorScatterMin
+    TensorScatterSub TensorScatterUpdate TensorStridedSliceUpdate ZerosLike
+"""
+
+
+def constant(op: ShapeContext) -> TensorShape:
+    """Return the shape of a constant."""
+    return TensorShape(op.get_attr("value").shape)
+
+
+def with_default(op: ShapeContext) -> TensorShape:
+    """Return the shape of a `PlaceholderWithDefault`, which its default must fit."""
+    shape = TensorShape(op.get_attr("shape"))
+    op.inputs[0].merge_with(shape)
+    return shape
+
+
+def shape_of(op: ShapeContext) -> Any:
+    """Return the shapes of shapes: vectors as long as the ranks."""
+    shapes = [TensorShape((shape.rank,)) for shape in op.inputs]
+    return shapes[0] if op.type == "Shape" else shapes if op.num_outputs != 1 else shapes[0]
+
+
+def filled(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Fill`; for a vector its length alone will do."""
+    known = op.partial_value("dims")
+    if known is not None and known.ndim == 0:
+        return TensorShape((known.item(),))
+    return op.value_as_shape("dims") if op.inputs[0].rank == 1 else UNKNOWN_SHAPE
+
+
+def ensured(op: ShapeContext) -> TensorShape:
+    """Return the shape of `EnsureShape`."""
+    return op.inputs[0].merge_with(op.get_attr("shape"))
+
+
+def reshaped(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Reshape`; the one free size is computed where the others are known."""
+    asked = op.partial_value("shape")
+    if asked is None:
+        return op.value_as_shape("shape")
+    sizes = asked.reshape(-1).tolist()
+    is_free = [size == -1 for size in sizes]
+    count = op.inputs[0].num_elements()
+    if sum(is_free) > 1:
+        raise InvalidArgumentError("Only one size may be -1, not several")
+    known = common.product(size for size, free in zip(sizes, is_free, strict=True) if not free)
+    if count is None or known is None:
+        return TensorShape(None if size is None else size for size in sizes)
+    if any(is_free):
+        if known == 0:
+            return TensorShape(None if free else n for n, free in zip(sizes, is_free, strict=True))
+        if count % known:
+            raise _not_reshaped(count, sizes)
+        return TensorShape(count // known if f else n for n, f in zip(sizes, is_free, strict=True))
+    if known != count:
+        raise _not_reshaped(count, sizes)
+    return TensorShape(sizes)
+
+
+def expanded(op: ShapeContext) -> TensorShape:
+    """Return the shape of `ExpandDims`."""
+    shape, axis = op.inputs[0], common.integer(op, "dim")
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    rank = len(shape.dims) + 1
+    if axis is None:
+        return TensorShape((None,) * rank)
+    place = common.axis_in(axis, rank)
+    return shape.with_new_axis(place, 1)
+
+
+def squeezed(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Squeeze`."""
+    shape = op.inputs[0]
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    axes = {common.axis_in(axis, len(shape.dims)) for axis in op.get_attr("squeeze_dims")}
+    if not axes:
+        if None in shape.dims:
+            return UNKNOWN_SHAPE
+        return TensorShape(size for size in shape.dims if size != 1)
+    for axis in axes:
+        if shape.dims[axis] not in (None, 1):
+            raise InvalidArgumentError(
+                f"Can not squeeze dim[{axis}], expected a dimension of 1, got {shape.dims[axis]}"
+            )
+    return TensorShape(size for axis, size in enumerate(shape.dims) if axis not in axes)
+
+
+def transposed(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Transpose`."""
+    shape, order = op.inputs[0], common.integers(op, "perm")
+    if order is None:
+        rank = shape.rank if shape.rank is not None else op.shape("perm")[0]
+        return UNKNOWN_SHAPE if rank is None else TensorShape((None,) * rank)
+    dims = shape.with_rank(len(order)).as_list()
+    axes = [common.axis_in(axis, len(order)) for axis in order]
+    return TensorShape(dims[axis] for axis in axes)
+
+
+def concatenated(op: ShapeContext) -> TensorShape:
+    """Return the shape of `ConcatV2` and `Concat`."""
+    name = "axis" if op.type == "ConcatV2" else "concat_dim"
+    parts, axis = op.shapes("values"), common.integer(op, name)
+    ranks = {part.rank for part in parts} - {None}
+    if not ranks:
+        return UNKNOWN_SHAPE
+    rank = min(ranks)  # type: ignore[type-var]
+    if axis is None or rank is None:
+        return TensorShape((None,) * rank) if rank else UNKNOWN_SHAPE
+    place = common.axis_in(axis, rank)
+    whole = TensorShape((None,) * (rank - 1))
+    total: Size = 0
+    for part in parts:
+        known = part.with_rank(rank)
+        whole = whole.merge_with(known.with_axis(place))
+        size = known[place]
+        total = None if size is None or total is None else total + size
+    return whole.with_new_axis(place, total)
+
+
+def packed(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Pack`."""
+    part = common.all_equal(op)
+    if part.dims is None:
+        return UNKNOWN_SHAPE
+    place = common.axis_in(op.get_attr("axis"), len(part.dims) + 1)
+    return part.with_new_axis(place, len(op.inputs))
+
+
+def unpacked(op: ShapeContext) -> Any:
+    """Return the shapes of the parts of `Unpack`."""
+    shape = op.inputs[0]
+    part = UNKNOWN_SHAPE
+    if shape.dims is not None:
+        place = common.axis_in(op.get_attr("axis"), len(shape.dims))
+        merged_size(shape[place], op.num_outputs)
+        part = shape.with_axis(place)
+    return part if op.num_outputs == 1 else [part] * op.num_outputs
+
+
+def split(op: ShapeContext) -> Any:
+    """Return the shapes of the equal parts of `Split`."""
+    shape, axis = op.shape("value"), common.integer(op, "split_dim")
+    part = UNKNOWN_SHAPE
+    if shape.dims is not None:
+        part = TensorShape((None,) * len(shape.dims))
+        if axis is not None:
+            place = common.axis_in(axis, len(shape.dims))
+            size = shape[place]
+            if size is not None and size % op.num_outputs:
+                raise InvalidArgumentError(
+                    f"Number of ways to split should evenly divide the split dimension, but got "
+                    f"split_dim {place} (size = {size}) and num_split {op.num_outputs}"
+                )
+            each = None if size is None else size // op.num_outputs
+            part = shape.with_axis(place, each)
+    return part if op.num_outputs == 1 else [part] * op.num_outputs
+
+
+def split_by_sizes(op: ShapeContext) -> Any:
+    """Return the shapes of the parts of `SplitV`."""
+    shape, axis = op.shape("value"), common.integer(op, "split_dim")
+    sizes = common.integers(op, "size_splits")
+    if shape.dims is None or axis is None:
+        rank = shape.rank
+        parts = [UNKNOWN_SHAPE if rank is None else TensorShape((None,) * rank)] * op.num_outputs
+    else:
+        place = common.axis_in(axis, len(shape.dims))
+        lengths = _free_size_filled(sizes, shape[place], op.num_outputs)
+        parts = [shape.with_axis(place, size) for size in lengths]
+    return parts[0] if op.num_outputs == 1 else parts
+
+
+def sliced(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Slice`."""
+    shape = op.inputs[0]
+    begin, size = op.partial_value("begin"), op.partial_value("size")
+    for name in ("begin", "size"):
+        op.shape(name).with_rank(1)
+    if shape.dims is None:
+        count = op.shape("begin")[0] if op.shape("begin").rank == 1 else None
+        shape = TensorShape(None if count is None else (None,) * count)
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    none = [None] * len(shape.dims)
+    starts = none if begin is None else begin.tolist()
+    sizes = none if size is None else size.tolist()
+    if not len(starts) == len(sizes) == len(shape.dims):
+        raise InvalidArgumentError(
+            f"begin and size must have {len(shape.dims)} elements, as the input has dimensions"
+        )
+    return TensorShape(map(_cut, shape.dims, starts, sizes))
+
+
+def padded(op: ShapeContext) -> TensorShape:
+    """Return the shape of a pad; `MirrorPad` too."""
+    shape, pads = op.inputs[0], op.value("paddings")
+    if pads is None:
+        rank = shape.rank if shape.rank is not None else op.shape("paddings").with_rank(2)[0]
+        return UNKNOWN_SHAPE if rank is None else TensorShape((None,) * rank)
+    known = shape.with_rank(len(pads))
+    return TensorShape(map(_with_pads, known, pads.tolist()))
+
+
+def tiled(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Tile`."""
+    shape, times = op.inputs[0], op.partial_value("multiples")
+    if times is None:
+        rank = shape.rank if shape.rank is not None else op.shape("multiples").with_rank(1)[0]
+        return UNKNOWN_SHAPE if rank is None else TensorShape((None,) * rank)
+    known = shape.with_rank(len(times))
+    return TensorShape(
+        common.product((size, many)) for size, many in zip(known, times.tolist(), strict=True)
+    )
+
+
+def gathered(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Gather` and `GatherV2`."""
+    params, indices = op.shape("params").with_rank_at_least(1), op.shape("indices")
+    axis = 0 if op.type == "Gather" else common.integer(op, "axis")
+    batch = 0 if op.type == "Gather" else op.get_attr("batch_dims")
+    if params.dims is None or indices.dims is None:
+        return UNKNOWN_SHAPE
+    batch = batch + len(indices.dims) if batch < 0 else batch
+    if axis is None:
+        return TensorShape((None,) * (len(params.dims) - 1 + len(indices.dims) - batch))
+    place = common.axis_in(axis, len(params.dims))
+    return params[:place] + indices[batch:] + params[place + 1 :]
+
+
+def gathered_slices(op: ShapeContext) -> TensorShape:
+    """Return the shape of `GatherNd`."""
+    params, indices = op.inputs[0], op.inputs[1].with_rank_at_least(1)
+    if params.dims is None or indices.dims is None or indices.dims[-1] is None:
+        return UNKNOWN_SHAPE
+    deep = indices.dims[-1]
+    if deep > len(params.dims):
+        raise InvalidArgumentError(
+            f"indices.shape[-1] must be <= params.rank, but saw {deep} and {len(params.dims)}"
+        )
+    return indices[:-1] + params[deep:]
+
+
+def one_hot(op: ShapeContext) -> TensorShape:
+    """Return the shape of `OneHot`."""
+    shape, depth = op.inputs[0], common.integer(op, "depth")
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    if depth is not None and depth < 0:
+        raise InvalidArgumentError(f"depth must be non-negative, got: {depth}")
+    place = common.axis_in(op.get_attr("axis"), len(shape.dims) + 1)
+    return shape.with_new_axis(place, depth)
+
+
+def where(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Where`: a row for each true element."""
+    return TensorShape((None, op.inputs[0].rank))
+
+
+def diagonal_matrix(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Diag`: every axis twice."""
+    return op.inputs[0] + op.inputs[0]
+
+
+def unique(op: ShapeContext) -> Any:
+    """Return the shapes of the outputs of `Unique`."""
+    counts = [(None,)] if op.num_outputs == 3 else []
+    return [(None,), op.inputs[0].with_rank(1), *counts]
+
+
+def space_to_depth(op: ShapeContext) -> TensorShape:
+    """Return the shape of `SpaceToDepth`, channels last."""
+    block = op.get_attr("block_size")
+    if op.get_attr("data_format") != b"NHWC":
+        return UNKNOWN_SHAPE
+    n, height, width, depth = op.inputs[0].with_rank(4)
+    deep = common.sized(depth, lambda size: size * block * block)
+    return TensorShape((n, _divided(height, block), _divided(width, block), deep))
+
+
+def depth_to_space(op: ShapeContext) -> TensorShape:
+    """Return the shape of `DepthToSpace`, channels last."""
+    block = op.get_attr("block_size")
+    if op.get_attr("data_format") != b"NHWC":
+        return UNKNOWN_SHAPE
+    n, height, width, depth = op.inputs[0].with_rank(4)
+    high, wide = (common.sized(size, lambda s: s * block) for size in (height, width))
+    return TensorShape((n, high, wide, _divided(depth, block * block)))
+
+
+def bitcast(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Bitcast`: a last axis more or less where the widths differ."""
+    source, target = (op.get_attr(name).size for name in ("T", "type"))
+    if source == target:
+        return op.inputs[0]
+    if source > target:
+        return op.inputs[0].concatenate([source // target])
+    merged_size(op.inputs[0].with_rank_at_least(1)[-1], target // source)
+    return op.inputs[0][:-1]
+
+
+def _divided(size: Size, by: int) -> Size:
+    if size is not None and size % by:
+        raise InvalidArgumentError(f"Dimension size must be evenly divisible by {by} but is {size}")
+    return None if size is None else size // by
+
+
+def _with_pads(size: Size, pads: Sequence[int]) -> Size:
+    return common.sized(size, lambda n: n + pads[0] + pads[1])
+
+
+def _cut(size: Size, start: Size, length: Size) -> Size:
+    """Return the size of a slice along an axis; a length of -1 takes all that is left."""
+    if length is None or (length == -1 and (size is None or start is None)):
+        return None
+    if length == -1:
+        return common.sized(size, lambda n: n - start)  # type: ignore[operator]
+    if length < 0 or (None not in (size, start) and start + length > size):  # type: ignore[operator]
+        raise InvalidArgumentError(
+            f"a slice of {length} elements from {start} on is not within a dimension of {size}"
+        )
+    return length
+
+
+def _free_size_filled(sizes: list[int] | None, whole: Size, count: int) -> Sequence[Size]:
+    """Return the sizes of parts; one of them may be -1, for what is left."""
+    if sizes is None:
+        return [whole if count == 1 else None] * count
+    if len(sizes) != count:
+        raise InvalidArgumentError(f"size_splits has {len(sizes)} elements for {count} parts")
+    if -1 not in sizes:
+        merged_size(whole, sum(sizes))
+        return sizes
+    left = common.sized(whole, lambda n: n - sum(sizes) - 1)
+    return [left if size == -1 else size for size in sizes]
+
+
+def _not_reshaped(count: int, sizes: list[Any]) -> InvalidArgumentError:
+    return InvalidArgumentError(f"Cannot reshape a tensor with {count} elements to shape {sizes}")
+
+
+SHAPES: Final[dict[str, ShapeFunction]] = common.table(
+    (_UNCHANGED, common.unchanged),
+    ("IdentityN", common.each_unchanged),
+    ("Const HostConst", constant),
+    ("Placeholder PlaceholderV2 ImmutableConst", common.shape_attr("shape")),
+    ("PlaceholderWithDefault", with_default),
+    ("Shape ShapeN", shape_of),
+    ("Rank Size", common.scalars),
+    ("Fill", filled),
+    ("BroadcastTo Empty", lambda op: op.value_as_shape("shape")),
+    ("ScatterNd", common.shape_input("shape")),
+    ("EnsureShape", ensured),
+    ("Reshape", reshaped),
+    ("ExpandDims", expanded),
+    ("Squeeze", squeezed),
+    ("Transpose ConjugateTranspose", transposed),
+    ("Concat ConcatV2", concatenated),
+    ("Pack", packed),
+    ("Unpack", unpacked),
+    ("Split", split),
+    ("SplitV", split_by_sizes),
+    ("Slice", sliced),
+    ("StridedSlice", strided_slice),
+    ("Pad PadV2 MirrorPad", padded),
+    ("Tile", tiled),
+    ("Gather GatherV2", gathered),
+    ("GatherNd", gathered_slices),
+    ("OneHot", one_hot),
+    ("Where", where),
+    ("Diag", diagonal_matrix),
+    ("Unique UniqueWithCounts", unique),
+    ("SpaceToDepth", space_to_depth),
+    ("DepthToSpace", depth_to_space),
+    ("Bitcast", bitcast),
+    (
+        "BatchMatrixDiag MatrixDiag",
+        lambda op: op.inputs[0] + op.inputs[0].with_rank_at_least(1)[-1:],
+    ),
+)

@@ -1,0 +1,26 @@
+"""Shapes of ops that pass values on.
+
+Semantics: tensorflow/core/ops/control_flow_ops.cc. `Merge` is told by the shape refiner, which
+knows loops.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.ops.shapes import _common as common
+
+if TYPE_CHECKING:
+    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+
+
+def switched(op: ShapeContext) -> Any:
+    """Return for each branch the shape of the value."""
+    return [op.inputs[0]] * op.num_outputs
+
+
+SHAPES: Final[dict[str, ShapeFunction]] = common.table(
+    ("Enter RefEnter Exit RefExit NextIteration RefNextIteration", common.unchanged),
+    ("LoopCond", common.unchanged),
+    ("Switch RefSwitch", switched),
+)

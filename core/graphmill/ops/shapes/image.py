@@ -1,0 +1,41 @@
+"""Shapes of ops on pictures.
+
+Semantics: tensorflow/core/ops/image_ops.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill.ops.shapes import _common as common
+from graphmill.ops.tensor_shape import TensorShape
+
+if TYPE_CHECKING:
+    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+
+
+def resized(op: ShapeContext) -> TensorShape:
+    """Return the shape of pictures of a new size."""
+    count, _, _, channels = op.inputs[0].with_rank(4)
+    return TensorShape((count,)) + op.value_as_shape("size").with_rank(2) + (channels,)
+
+
+def cropped(op: ShapeContext) -> TensorShape:
+    """Return the shape of `CropAndResize`."""
+    boxes = op.shape("boxes").with_rank(2)
+    sizes = op.value_as_shape("crop_size").with_rank(2)
+    return TensorShape((boxes[0],)) + sizes + (op.inputs[0].with_rank(4)[3],)
+
+
+def decoded(op: ShapeContext) -> TensorShape:
+    """Return the shape of a decoded picture."""
+    return TensorShape((None, None, op.get_attr("channels") or None))
+
+
+SHAPES: Final[dict[str, ShapeFunction]] = common.table(
+    ("ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor", resized),
+    ("AdjustContrastv2 AdjustHue AdjustSaturation HSVToRGB RGBToHSV", common.unchanged),
+    ("DrawBoundingBoxes DrawBoundingBoxesV2", common.unchanged),
+    ("CropAndResize", cropped),
+    ("DecodeJpeg DecodePng", decoded),
+)

@@ -1,0 +1,170 @@
+"""Shapes of elementwise ops, reductions and products.
+
+Semantics: tensorflow/core/ops/math_ops.cc and common_shape_fns.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill.ops.shapes import _common as common
+from graphmill.ops.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
+
+if TYPE_CHECKING:
+    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.tensor_shape import Size
+
+_UNARY = """
+    Abs Acos Acosh Angle Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0
+    BesselJ1 BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Bucketize
+    BucketizeWithInputBoundaries Cast Ceil ComplexAbs Conj Cos Cosh Cumprod Cumsum
+    CumulativeLogsumexp Dawsn Digamma Erf Erfc Erfinv Exp Expint Expm1 Floor FresnelCos FresnelSin
+    Imag Inv Invert IsFinite IsInf IsNan Lgamma Log Log1p LogicalNot Ndtri Neg PopulationCount Real
+    Reciprocal Rint Round Rsqrt Sigmoid Sign Sin Sinh Spence Sqrt Square Tan Tanh
+"""
+_BINARY = """
+    Add AddV2 ApproximateEqual Atan2 Betainc BitwiseAnd BitwiseOr BitwiseXor Complex Div DivNoNan
+    FloorDiv FloorMod Greater GreaterEqual Igamma IgammaGradA Igammac LeftShift Less LessEqual
+    LogicalAnd LogicalOr Maximum Minimum Mod Mul MulNoNan NextAfter Polygamma Pow RealDiv
+    RightShift SelectV2 SquaredDifference Sub TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta
+"""
+_NUMBERED_SEGMENTS = """
+    SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2 UnsortedSegmentMax UnsortedSegmentMin
+    UnsortedSegmentProd UnsortedSegmentSum
+"""
+_REDUCTIONS = "All Any EuclideanNorm Max Mean Min Prod Sum"
+_GRADIENTS = "InvGrad ReciprocalGrad RsqrtGrad SigmoidGrad SqrtGrad TanhGrad"
+
+
+def compared(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Equal` and `NotEqual`: those that never match give one element."""
+    if op.get_attr("incompatible_shape_error"):
+        return common.broadcast(op)
+    x, y = op.inputs
+    if x.is_fully_defined() and y.is_fully_defined() and _can_broadcast(x, y):
+        return x.broadcast_with(y)
+    return UNKNOWN_SHAPE
+
+
+def reduced(op: ShapeContext) -> TensorShape:
+    """Return the shape of a reduction: without the reduced axes, or of size 1 along them."""
+    shape, keeps = op.inputs[0], op.get_attr("keep_dims")
+    axes = common.integers(op, "reduction_indices")
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    rank = len(shape.dims)
+    if axes is None:
+        return TensorShape((None,) * rank) if keeps else UNKNOWN_SHAPE
+    gone = {common.axis_in(axis, rank) for axis in axes}
+    if keeps:
+        return TensorShape(1 if axis in gone else n for axis, n in enumerate(shape.dims))
+    return TensorShape(n for axis, n in enumerate(shape.dims) if axis not in gone)
+
+
+def arg_best(op: ShapeContext) -> TensorShape:
+    """Return the shape of `ArgMax` and `ArgMin`: without one axis."""
+    shape, axis = op.inputs[0], common.integer(op, "dimension")
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    rank = len(shape.dims)
+    if axis is None:
+        return TensorShape((None,) * (rank - 1)) if rank else UNKNOWN_SHAPE
+    gone = common.axis_in(axis, rank)
+    return shape.with_axis(gone)
+
+
+def mat_mul(op: ShapeContext) -> TensorShape:
+    """Return the shape of a product of two matrices."""
+    a, b = (shape.with_rank(2) for shape in op.inputs[:2])
+    rows, inner = _turned(a, op.get_attr("transpose_a"))
+    other, columns = _turned(b, op.get_attr("transpose_b"))
+    merged_size(inner, other)
+    return TensorShape((rows, columns))
+
+
+def batch_mat_mul(op: ShapeContext) -> TensorShape:
+    """Return the shape of products of matrices; leading dimensions are broadcast."""
+    a, b = (shape.with_rank_at_least(2) for shape in op.inputs[:2])
+    rows, inner = _turned(a[-2:], op.get_attr("adj_x"))
+    other, columns = _turned(b[-2:], op.get_attr("adj_y"))
+    merged_size(inner, other)
+    if op.type == "BatchMatMul":
+        lead = a[:-2].merge_with(b[:-2])
+    else:
+        lead = a[:-2].broadcast_with(b[:-2])
+    return lead.concatenate([rows, columns])
+
+
+def selected(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Select`: of both values; the condition may be a vector or scalar."""
+    return op.inputs[1].merge_with(op.inputs[2])
+
+
+def counted_range(op: ShapeContext) -> TensorShape:
+    """Return the length of a `Range`, if its bounds are known."""
+    values = [op.value(name) for name in ("start", "limit", "delta")]
+    if any(value is None for value in values):
+        return TensorShape((None,))
+    start, limit, step = (value.reshape(-1)[0] for value in values)  # type: ignore[union-attr]
+    if step == 0 or start.__class__ is float or not float(step).is_integer():
+        return TensorShape((None,))
+    if not (float(start).is_integer() and float(limit).is_integer()):
+        return TensorShape((None,))
+    return TensorShape((len(range(int(start), int(limit), int(step))),))
+
+
+def lin_space(op: ShapeContext) -> TensorShape:
+    """Return the length of a `LinSpace`."""
+    return TensorShape((common.integer(op, "num"),))
+
+
+def segments(op: ShapeContext) -> TensorShape:
+    """Return the shape of a sum of segments whose number the ids tell."""
+    rest = op.shape("data").with_rank_at_least(1)[1:]
+    return TensorShape((None,)) + rest
+
+
+def numbered_segments(op: ShapeContext) -> TensorShape:
+    """Return the shape of a sum of segments whose number is given."""
+    data, ids = op.inputs[0], op.inputs[1]
+    if data.dims is None or ids.dims is None:
+        return UNKNOWN_SHAPE
+    data.with_rank_at_least(len(ids.dims))
+    data[: len(ids.dims)].merge_with(ids)
+    return TensorShape((common.integer(op, "num_segments"),)) + data[len(ids.dims) :]
+
+
+def cross(op: ShapeContext) -> TensorShape:
+    """Return the shape of a cross product."""
+    return op.inputs[0].merge_with(op.inputs[1])
+
+
+def _turned(shape: TensorShape, turned: bool) -> tuple[Size, Size]:
+    first, second = shape[-2:].with_rank(2)
+    return (second, first) if turned else (first, second)
+
+
+def _can_broadcast(x: TensorShape, y: TensorShape) -> bool:
+    pairs = zip(reversed(x.as_list()), reversed(y.as_list()), strict=False)
+    return all(a == b or 1 in (a, b) for a, b in pairs)
+
+
+SHAPES: Final[dict[str, ShapeFunction]] = common.table(
+    (_UNARY, common.unchanged),
+    (_BINARY, common.broadcast),
+    (_REDUCTIONS, reduced),
+    (_GRADIENTS, common.unchanged),
+    ("AddN AccumulateNV2", common.all_equal),
+    ("Equal NotEqual", compared),
+    ("ArgMax ArgMin", arg_best),
+    ("MatMul SparseMatMul", mat_mul),
+    ("BatchMatMul BatchMatMulV2 BatchMatMulV3", batch_mat_mul),
+    ("ClipByValue", common.unchanged),
+    ("Select", selected),
+    ("Cross", cross),
+    ("Range", counted_range),
+    ("LinSpace", lin_space),
+    ("SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum", segments),
+    (_NUMBERED_SEGMENTS, numbered_segments),
+    ("HistogramFixedWidth", lambda op: TensorShape((common.integer(op, "nbins"),))),
+)

@@ -1,0 +1,208 @@
+"""Shapes of convolutions, pools, normalisations and losses.
+
+Semantics: tensorflow/core/ops/nn_ops.cc and common_shape_fns.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.ops.shapes import _common as common
+from graphmill.ops.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape, merged_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.tensor_shape import Size
+
+_UNCHANGED = """
+    Elu EluGrad LRN LeakyRelu LeakyReluGrad LogSoftmax Relu Relu6 Relu6Grad ReluGrad Selu SeluGrad
+    Softmax Softplus SoftplusGrad Softsign SoftsignGrad
+"""
+
+
+def convolution(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Conv2D`, `Conv3D` and `DepthwiseConv2dNative`."""
+    filters = op.inputs[1]
+    rank = 5 if op.type == "Conv3D" else 4
+    kernel = filters.with_rank(rank)
+    shape = op.inputs[0].with_rank(rank)
+    layout = _layout(op)
+    if layout is None:
+        return UNKNOWN_SHAPE
+    channels = shape[layout.index("C")]
+    if op.type == "DepthwiseConv2dNative":
+        merged_size(channels, kernel[-2])
+        depth = common.product((kernel[-2], kernel[-1]))
+    else:
+        if None not in (channels, kernel[-2]) and (not kernel[-2] or channels % kernel[-2]):  # type: ignore[operator]
+            raise InvalidArgumentError(
+                f"Depth of input ({channels}) is not a multiple of input depth of filter "
+                f"({kernel[-2]})"
+            )
+        depth = kernel[-1]
+    return _windowed(op, shape, layout, kernel[:-2].as_list(), depth)
+
+
+def convolved_input(op: ShapeContext) -> TensorShape:
+    """Return the shape of the gradient of a convolution's input; height and width may do."""
+    shape = op.value_as_shape("input_sizes")
+    return shape if shape.rank == 4 else TensorShape((None,) * 4)
+
+
+def pool(op: ShapeContext) -> TensorShape:
+    """Return the shape of a pool whose windows are attrs."""
+    windows = op.get_attr("ksize")
+    shape, layout = op.inputs[0].with_rank(len(windows)), _layout(op)
+    if layout is None:
+        return UNKNOWN_SHAPE
+    strides = op.get_attr("strides")
+    channel = layout.index("C")
+    if not len(windows) == len(strides) == len(layout):
+        raise InvalidArgumentError(
+            f"ksize and strides need {len(layout)} values, one for each of {layout}, but have "
+            f"{len(windows)} and {len(strides)}"
+        )
+    if windows[channel] != 1 or strides[channel] != 1 or windows[layout.index("N")] != 1:
+        return TensorShape((None,) * len(windows))
+    inside = [size for size, axis in zip(windows, layout, strict=True) if axis not in "NC"]
+    return _windowed(op, shape, layout, inside, shape[channel])
+
+
+def bias_added(op: ShapeContext) -> TensorShape:
+    """Return the shape of `BiasAdd`."""
+    shape, bias = op.inputs[0].with_rank_at_least(2), op.inputs[1].with_rank(1)
+    if shape.dims is None:
+        return UNKNOWN_SHAPE
+    place = 1 if op.get_attr("data_format") == b"NCHW" else len(shape.dims) - 1
+    return shape.with_axis(place, merged_size(shape[place], bias[0]))
+
+
+def bias_gradient(op: ShapeContext) -> TensorShape:
+    """Return the shape of `BiasAddGrad`: the channels."""
+    shape = op.inputs[0].with_rank_at_least(2)
+    place = 1 if op.get_attr("data_format") == b"NCHW" else -1
+    return TensorShape((shape[place],))
+
+
+def batch_norm(op: ShapeContext) -> Any:
+    """Return the shapes of `FusedBatchNorm` of any version."""
+    shape = op.inputs[0].with_rank_at_least(4)
+    layout = op.get_attr("data_format")
+    channel = TensorShape((shape[1 if layout.startswith(b"NC") else -1],))
+    for other in op.inputs[1:3]:
+        channel = channel.merge_with(other.with_rank(1))
+    return [shape, *[channel] * 4, UNKNOWN_SHAPE][: op.num_outputs]
+
+
+def top_k(op: ShapeContext) -> Any:
+    """Return the shapes of `TopK` and `TopKV2`."""
+    shape = op.inputs[0].with_rank_at_least(1)
+    count = op.get_attr("k") if op.type == "TopK" else common.integer(op, "k")
+    if None not in (count, shape[-1]) and count > shape[-1]:  # type: ignore[operator]
+        raise InvalidArgumentError(
+            f"input must have last dimension >= k = {count} but is {shape[-1]}"
+        )
+    found = shape.with_axis(-1, count)
+    return [found, found]
+
+
+def dense_losses(op: ShapeContext) -> Any:
+    """Return the shapes of `SoftmaxCrossEntropyWithLogits`."""
+    shape = op.inputs[0].broadcast_with(op.inputs[1])
+    if shape.dims is not None:
+        shape = shape.with_rank(2)
+    return [TensorShape((shape[0],)), shape.with_rank(2)]
+
+
+def sparse_losses(op: ShapeContext) -> Any:
+    """Return the shapes of `SparseSoftmaxCrossEntropyWithLogits`."""
+    shape, labels = op.inputs[0].with_rank(2), op.inputs[1].with_rank(1)
+    count = merged_size(shape[0], labels[0])
+    return [TensorShape((count,)), TensorShape((count, shape[1]))]
+
+
+def in_top_k(op: ShapeContext) -> TensorShape:
+    """Return the shape of `InTopK` and `InTopKV2`."""
+    return TensorShape((merged_size(op.inputs[0].with_rank(2)[0], op.inputs[1].with_rank(1)[0]),))
+
+
+def _layout(op: ShapeContext) -> str | None:
+    """Return the axes of a convolution's or pool's input, as "NHWC"; None for a packed layout."""
+    layout: str = op.get_attr("data_format").decode()
+    return layout if layout in ("NHWC", "NCHW", "NDHWC", "NCDHW") else None
+
+
+def _windowed(
+    op: ShapeContext, shape: TensorShape, layout: str, windows: Sequence[Size], depth: Size
+) -> TensorShape:
+    """Return the shape of what slides windows over the space axes of its input."""
+    strides = op.get_attr("strides")
+    dilations = op.attrs.get("dilations") or (1,) * len(layout)
+    if not len(strides) == len(dilations) == len(layout):
+        raise InvalidArgumentError(
+            f"strides and dilations need {len(layout)} values, one for each of {layout}, but have "
+            f"{len(strides)} and {len(dilations)}"
+        )
+    padding = op.get_attr("padding")
+    pads = op.attrs.get("explicit_paddings") or (0,) * (2 * len(layout))
+    if padding == b"EXPLICIT" and len(pads) != 2 * len(layout):
+        raise InvalidArgumentError(f"explicit_paddings needs {2 * len(layout)} values: {pads}")
+    inside = iter(windows)
+    sizes: list[Size] = []
+    for axis, letter in enumerate(layout):
+        if letter == "N":
+            sizes.append(shape[axis])
+        elif letter == "C":
+            sizes.append(depth)
+        else:
+            added = pads[2 * axis] + pads[2 * axis + 1] if padding == b"EXPLICIT" else 0
+            window = next(inside)
+            sizes.append(
+                _window_count(shape[axis], window, strides[axis], dilations[axis], padding, added)
+            )
+    return TensorShape(sizes)
+
+
+def _window_count(
+    size: Size, window: Size, stride: int, dilation: int, padding: bytes, added: int
+) -> Size:
+    if size is None or window is None or stride < 1:
+        return None
+    if padding == b"SAME":
+        return -(-size // stride)
+    reach = (window - 1) * dilation + 1
+    count = (size + added - reach + stride) // stride
+    if count < 0:
+        raise InvalidArgumentError(
+            f"Negative dimension size caused by subtracting {reach} from {size + added}"
+        )
+    return count
+
+
+SHAPES: Final[dict[str, ShapeFunction]] = common.table(
+    (_UNCHANGED, common.unchanged),
+    ("Conv2D Conv3D DepthwiseConv2dNative", convolution),
+    ("AvgPool AvgPool3D MaxPool MaxPool3D", pool),
+    ("MaxPoolWithArgmax", lambda _: [(None,) * 4] * 2),
+    ("AvgPoolGrad AvgPool3DGrad", common.shape_input("orig_input_shape")),
+    ("MaxPoolGrad MaxPool3DGrad MaxPoolGradV2", common.unchanged),
+    ("Conv2DBackpropInput DepthwiseConv2dNativeBackpropInput", convolved_input),
+    ("Conv3DBackpropInputV2", common.shape_input("input_sizes")),
+    (
+        "Conv2DBackpropFilter DepthwiseConv2dNativeBackpropFilter",
+        common.shape_input("filter_sizes"),
+    ),
+    ("Conv3DBackpropFilterV2", common.shape_input("filter_sizes")),
+    ("BiasAdd", bias_added),
+    ("BiasAddV1", common.unchanged),
+    ("BiasAddGrad", bias_gradient),
+    ("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3", batch_norm),
+    ("TopK TopKV2", top_k),
+    ("SoftmaxCrossEntropyWithLogits", dense_losses),
+    ("SparseSoftmaxCrossEntropyWithLogits", sparse_losses),
+    ("InTopK InTopKV2", in_top_k),
+    ("L2Loss", lambda _: SCALAR),
+)

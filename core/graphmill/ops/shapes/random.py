@@ -1,0 +1,42 @@
+"""Shapes of random numbers: mostly an input tells them.
+
+Semantics: tensorflow/core/ops/random_ops.cc and stateless_random_ops.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill.ops.shapes import _common as common
+from graphmill.ops.tensor_shape import TensorShape
+
+if TYPE_CHECKING:
+    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+
+_OF_SHAPE = """
+    NonDeterministicInts ParameterizedTruncatedNormal RandomStandardNormal RandomUniform
+    RandomUniformInt StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform
+    StatefulUniformFullInt StatefulUniformInt StatelessRandomNormal StatelessRandomNormalV2
+    StatelessRandomUniform StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2
+    StatelessRandomUniformInt StatelessRandomUniformIntV2 StatelessRandomUniformV2
+    StatelessTruncatedNormal StatelessTruncatedNormalV2 TruncatedNormal
+"""
+
+
+def sampled(op: ShapeContext) -> TensorShape:
+    """Return the shape of `Multinomial`."""
+    rows = op.inputs[0].with_rank(2)[0]
+    return TensorShape((rows, common.integer(op, "num_samples")))
+
+
+def for_each(op: ShapeContext) -> TensorShape:
+    """Return the shape of samples for each parameter: `RandomGamma` and its like."""
+    return op.value_as_shape("shape") + op.inputs[1]
+
+
+SHAPES: Final[dict[str, ShapeFunction]] = common.table(
+    (_OF_SHAPE, common.shape_input("shape")),
+    ("RandomShuffle StatelessShuffle", common.unchanged),
+    ("Multinomial StatelessMultinomial", sampled),
+    ("RandomGamma RandomPoisson RandomPoissonV2", for_each),
+)

@@ -1,0 +1,91 @@
+"""What is said of shapes before a graph runs agrees with TensorFlow's stored answers (row G5).
+
+Each case is asked three times: with known values, known shapes, and unknown shapes. What is said
+may leave sizes open, never be another; nothing is refused that TensorFlow computes.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from graphmill import dtypes, errors
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.shape_inference import ShapeContext, infer_shapes, shape_function
+from graphmill.ops.tensor_shape import TensorShape
+from graphmill.testing.case import load_cases
+from graphmill.testing.judge import stored_answers
+from graphmill.testing.op_graph import node_attrs
+
+REGISTRY = OpRegistry()
+BY_OP = {
+    op: [case for case in cases if case.program is None and not case.differs]
+    for op, cases in itertools.groupby(
+        sorted(load_cases(), key=lambda case: case.op), key=lambda case: case.op
+    )
+    if shape_function(REGISTRY.get(op)) is not None
+}
+KNOWN = {
+    "values": (lambda value: value, lambda value: value.shape),
+    "shapes": (lambda _: None, lambda value: value.shape),
+    "nothing": (lambda _: None, lambda _: None),
+}
+
+
+class Inputs:
+    """Inputs of a case whose values are known, or not."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def value(self, index):
+        return self.values[index]
+
+    def variable_shape(self, _index):
+        return TensorShape()
+
+
+def flat(trees):
+    return [one for tree in trees for one in (tree if isinstance(tree, tuple | list) else [tree])]
+
+
+def inferred(op_def, attrs, values, known):
+    value_of, shape_of = KNOWN[known]
+    asked = ShapeContext(
+        "node",
+        op_def,
+        attrs,
+        [TensorShape(shape_of(value)) for value in values],
+        len(op_def.output_types(attrs)),
+        Inputs([value_of(value) for value in values]),
+    )
+    return infer_shapes(asked, shape_function(op_def))
+
+
+def problems(case):
+    op_def = REGISTRY.get(case.op)
+    types = [
+        tuple(dtypes.as_dtype(one.dtype) for one in tree)
+        if isinstance(tree, tuple)
+        else dtypes.as_dtype(tree.dtype)
+        for tree in case.inputs
+    ]
+    attrs = node_attrs(op_def, types, case.attrs)
+    answer = stored_answers(case.stem)[case.id].answer
+    for known in KNOWN:
+        try:
+            shapes = inferred(op_def, attrs, flat(case.values()), known)
+        except errors.InvalidArgumentError as error:
+            if not answer.error:
+                yield f"{case.id} ({known} known): {error}"
+            continue
+        for shape, output in zip(shapes, answer.outputs, strict=False):
+            if not shape.is_compatible_with(output.shape):
+                yield f"{case.id} ({known} known): {shape} is {output.shape}"
+
+
+@pytest.mark.parametrize("op", BY_OP)
+def test_what_is_said_is_true(op):
+    wrong = [problem for case in BY_OP[op] for problem in problems(case)]
+    assert not wrong, "\n".join(wrong)

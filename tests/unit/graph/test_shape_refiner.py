@@ -1,0 +1,164 @@
+"""`tensor.shape`: what a graph knows of its shapes before it runs (row G5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import ops
+from graphmill.errors import InternalError, InvalidArgumentError
+from graphmill.graph.builder import Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphmill.graph.tensor import Tensor
+
+
+@pytest.fixture
+def graph() -> Iterator[Graph]:
+    with Graph().as_default() as graph:
+        yield graph
+
+
+def made(function: Any) -> Any:
+    """Return the function of an op without inputs to speak of: float32 to float32."""
+
+    @graphmill.op("Mine>Op", shape=function)
+    def mine(xp: Any, x: np.float32) -> np.float32:
+        return x  # pragma: no cover - never run
+
+    return graphmill.op_function(mine)
+
+
+def test_a_size_that_is_computed_from_shapes_is_known(graph: Graph) -> None:
+    x = graph.placeholder("float32", [4, 6, None])
+    shape = ops.array.shape(x)
+    rows = shape[0] * shape[1]
+    assert ops.array.reshape(x, ops.array.pack([rows, -1])).shape == (24, None)
+    both = ops.array.concat_v2([shape[:2], [5]], 0)
+    assert ops.array.fill(both, 0.0).shape == (4, 6, 5)
+
+
+def test_a_size_that_is_not_known_stays_open(graph: Graph) -> None:
+    x = graph.placeholder("float32", [None, 6])
+    count = ops.array.shape(x)[0]
+    assert ops.array.reshape(x, ops.array.pack([count, 2, 3])).shape == (None, 2, 3)
+    assert ops.array.reshape(x, graph.placeholder("int32", [3])).shape == (None, None, None)
+    assert ops.array.reshape(x, graph.placeholder("int32")).shape.rank is None
+
+
+def test_an_op_that_does_not_tell_is_unknown(graph: Graph) -> None:
+    x = graph.placeholder("string", [2])
+    assert ops.parsing.string_to_number(x).shape == graphmill.TensorShape(None)
+
+
+def test_variables_have_a_shape(graph: Graph) -> None:
+    by_handle = graphmill.Variable(np.zeros([2, 3], np.float32))
+    by_reference = graphmill.Variable(np.zeros([3, 5], np.float32), use_resource=False)
+    assert by_handle.shape == (2, 3)
+    assert (by_handle @ by_reference).shape == (2, 5)
+
+
+def test_sizes_that_stay_in_a_loop_are_known_and_others_are_not(graph: Graph) -> None:
+    def body(i: Tensor, x: Tensor, y: Tensor) -> list[Tensor]:
+        return [i + 1, ops.math.tanh(x), ops.array.concat_v2([y, y], 0)]
+
+    x = graph.placeholder("float32", [7, None])
+    start = [graph.constant(0), x, graph.constant(np.zeros([2, 3], np.float32))]
+    i, x, y = graphmill.while_loop(lambda i, *_: i < 3, body, start)
+    assert i.shape == ()
+    assert x.shape == (7, None)
+    assert y.shape == (None, 3)
+
+
+def test_branches_that_agree_are_known(graph: Graph) -> None:
+    x = graph.placeholder("float32", [4, 2])
+    chosen = graphmill.cond(
+        graph.placeholder("bool", []), lambda: x, lambda: ops.array.tile(x[:1], [3, 1])
+    )
+    assert chosen.shape == (None, 2)
+
+
+def test_a_contradiction_on_the_way_names_its_node(graph: Graph) -> None:
+    x, y = graph.placeholder("float32", [2, 3]), graph.placeholder("float32", [4, 5])
+    product = ops.math.mat_mul(x, y, name="product")
+    with pytest.raises(InvalidArgumentError, match="must be equal, but are 3 and 4") as caught:
+        _ = ops.math.tanh(product).shape
+    assert (caught.value.node, caught.value.op) == ("product", "MatMul")
+
+
+def test_a_long_chain_costs_no_stack(graph: Graph) -> None:
+    x = graph.placeholder("float32", [3])
+    for _ in range(3000):
+        x = ops.math.neg(x)
+    assert x.shape == (3,)
+
+
+def test_an_edit_is_noticed(graph: Graph) -> None:
+    y = ops.math.neg(graph.placeholder("float32", [3]))
+    assert y.shape == (3,)
+    graph.replace_input(y.op, 0, graph.placeholder("float32", [5]).op, 0)
+    assert y.shape == (5,)
+
+
+def test_a_graph_that_was_loaded_knows_too(graph: Graph) -> None:
+    ops.math.neg(graph.placeholder("float32", [None, 3]), name="y")
+    loaded = Graph.from_graph_def(graph.as_graph_def())
+    assert loaded.get_tensor_by_name("y:0").shape == (None, 3)
+
+
+def test_an_op_of_ones_own_refuses_when_it_is_added(graph: Graph) -> None:
+    scale = made(lambda op: op.shape("x").with_rank(2))
+    assert scale(graph.placeholder("float32", [3, None])).shape == (3, None)
+    count = len(graph)
+    x = graph.placeholder("float32", [3])
+    with pytest.raises(InvalidArgumentError, match="must be rank 2 but is rank 1") as caught:
+        scale(x, name="bad")
+    assert (caught.value.node, caught.value.op) == ("bad", "Mine>Op")
+    assert len(graph) == count + 1
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda op: op.shape("x").nothing, "test_shape_refiner.*failed: AttributeError"),
+        (lambda _: [1.5], "is no shape"),
+        (lambda op: op.shape("y"), "op has no input 'y'; it has x"),
+        (lambda op: op.get_attr("n"), "node has no attr 'n'"),
+    ],
+)
+def test_a_shape_function_at_fault_is_named(graph: Graph, function: Any, text: str) -> None:
+    x = graph.placeholder("float32")
+    with pytest.raises((InternalError, InvalidArgumentError), match=text) as caught:
+        made(function)(x, name="bad")
+    assert (caught.value.node, caught.value.op) == ("bad", "Mine>Op")
+
+
+def test_several_outputs_need_several_shapes(graph: Graph) -> None:
+    @graphmill.op("Mine>Two", shape=lambda op: op.shape("x"))
+    def two(xp: Any, x: np.float32) -> tuple[np.float32, np.float32]:
+        return x, x  # pragma: no cover - never run
+
+    with pytest.raises(InternalError, match="expected a list of 2 shapes"):
+        graphmill.op_function(two)(graph.placeholder("float32", [1]))
+
+
+def test_a_message_gets_its_shape_function_from_the_host() -> None:
+    @graphmill.op("Mine>Told")
+    def told(xp: Any, x: np.float32) -> np.float32:
+        return x  # pragma: no cover - never run
+
+    class Plugin:
+        @graphmill.hookimpl
+        def graphmill_register_ops(self, ops: Any) -> None:
+            message = told.__graphmill_op__.to_proto()  # type: ignore[attr-defined]
+            ops.add(message, shape=lambda op: op.shape("x"))
+
+    host = graphmill.Host(plugins=[Plugin()])
+    graph = Graph(ops=host.ops)
+    node = graph.create_op("Mine>Told", [graph.placeholder("float32", [8])])
+    assert graph.outputs_of(node)[0].shape == (8,)
