@@ -162,9 +162,12 @@ def explain(
 
 
 def explain_all(session: Session) -> list[StepRecord]:
-    """Return the records of all signatures that a session keeps executors of."""
+    """Return the records of all signatures that a session keeps executors of.
+
+    Those of callables with options of their own come last.
+    """
     impl = session._impl  # noqa: SLF001 - looks into a session, as its friends may
-    return [_step_record(impl, made) for made in impl._cache.entries()]  # noqa: SLF001
+    return [_step_record(impl, made) for made in impl.kept_executors()]
 
 
 def _record(

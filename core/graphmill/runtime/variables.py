@@ -9,6 +9,8 @@ from graphmill.dtypes import resource as resource_dtype
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from graphmill.dtypes import DType
@@ -27,8 +29,8 @@ class Variable:
         dtype: its element type.
         shape: its static shape, None if unknown.
         name: for messages.
-        kept: a value and what a compiler keeps of it in its own memory, or None; of use as long as
-            that is the current value.
+        kept: what a compiler notes of a value: a function that gives this value and one that gives
+            its own form of it, each None once it is gone; of use while that is the current value.
     """
 
     __slots__ = ("dtype", "kept", "lock", "name", "shape", "value")
@@ -38,7 +40,7 @@ class Variable:
         self.shape = shape
         self.name = name
         self.value: Value = None
-        self.kept: tuple[Value, Any] | None = None
+        self.kept: tuple[Callable[[], Any], Callable[[], Any]] | None = None
         self.lock = threading.Lock()
 
     @property

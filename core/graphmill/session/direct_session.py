@@ -184,6 +184,13 @@ class DirectSession:
             )
         return found
 
+    def kept_executors(self) -> list[ExecutorsAndKeys]:
+        """Return the executors of all signatures; not those of partial and watched runs."""
+        with self._graph_lock:
+            variants = list(self._variant_caches.values())
+        of_callables = [e for cache in variants for e in cache.entries() if e.form is not None]
+        return [*self._cache.entries(), *of_callables]
+
     def _variant_cache(
         self, is_partial: bool, watches: Sequence[Any], form: CallableForm | None
     ) -> ExecutorsCache:
@@ -274,20 +281,27 @@ class DirectSession:
             to_host=copies_out(items, client.fetch_types, stays),
             placements=tuple(placements),
             needed_feeds=needed_feeds,
+            form=form,
         )
-        if not (is_partial or watches or form is not None):
+        if not (is_partial or watches):
             self.hot_steps.prepare(executors)
         return executors
 
-    def hot_partitions(self, key: Signature) -> tuple[PerPartition, ...]:
+    def hot_partitions(
+        self, key: Signature, form: CallableForm | None = None
+    ) -> tuple[PerPartition, ...]:
         """Return the partitions of a signature with the passes of phase `HOT`, made anew.
+
+        Args:
+            key: the signature.
+            form: what a callable asks for besides.
 
         Raises:
             OpError: a pass or a kernel refused the graph.
         """
         with self._graph_lock:
             full = self._state.graph
-            client = self._state.build_client_graph(*key)
+            client = self._state.build_client_graph(*key, form=form)
             items, _ = self._partitions.for_client_graph(client.graph, full, is_hot=True)
         return tuple(items)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.dtypes import DType
+    from graphmill.lowering.callable_form import CallableForm
     from graphmill.lowering.partitions import PerPartition
     from graphmill.lowering.place import PlacementRecord
     from graphmill.typing import Shape
@@ -36,6 +37,7 @@ class ExecutorsAndKeys:
         step_count: how many steps it has run; written without a lock, a statistic.
         last_step: number of its latest step; what the cache evicts by.
         needed_feeds: for a partial run the feeds that each fetch needs.
+        form: what a callable asks for besides feeds, fetches and targets.
         hot_items: the same graph built again for speed; None before, see `HotSteps`.
         hot_at: at which step it is built again; -1 for never.
         hot_since: how many steps had run when `hot_items` took over.
@@ -60,6 +62,7 @@ class ExecutorsAndKeys:
     to_host: tuple[Callable[[Any], Any], ...] = field(default=())
     placements: tuple[PlacementRecord, ...] = field(default=())
     needed_feeds: dict[str, set[str]] = field(default_factory=dict)
+    form: CallableForm | None = None
     hot_items: tuple[PerPartition, ...] | None = None
     hot_at: int = -1
     hot_since: int = 0

@@ -106,7 +106,7 @@ class HotSteps:
 
     def _build(self, executors: ExecutorsAndKeys) -> tuple[PerPartition, ...]:
         key = (executors.feeds, executors.fetches, executors.targets)
-        return self._session.hot_partitions(key)
+        return self._session.hot_partitions(key, executors.form)
 
     def _has_cheap_loops(self, executors: ExecutorsAndKeys) -> bool:
         """Return whether there are loops, no node is expensive, and the graph is soon built."""

@@ -15,6 +15,7 @@ from graphmill_plugins.jit.compiler_options import compiler_options_for
 from graphmill_plugins.jit.elements import GUARD, is_known
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.hoist import hoist
+from graphmill_plugins.jit.kept import keep, kept_of
 from graphmill_plugins.jit.program_cache import Program, ProgramCache, compile_program
 from graphmill_plugins.jit.signature import as_array
 from graphmill_plugins.jit.trace import TracedVariable, Tracer
@@ -157,16 +158,17 @@ class CompiledCluster:
         The variable shows JAX's memory from then on, so that there are not two copies; if another
         thread is just changing it, there are until the next call.
         """
-        value, kept = variable.value, variable.kept
-        if kept is not None and kept[0] is value:
-            return kept[1]
+        value = variable.value
+        array = kept_of(variable, value)
+        if array is not None:
+            return array
         with self._enable_x64(True):
             array = self._put(value, self._device)
         if variable.lock.acquire(blocking=False):  # those that are written are locked already
             try:
                 if variable.value is value:
                     variable.value = view = np.asarray(array)
-                    variable.kept = view, array
+                    keep(variable, view, array)
             finally:
                 variable.lock.release()
         return array
@@ -180,7 +182,7 @@ class CompiledCluster:
             raise ProgramFailedError(_first_line(error)) from error
         for variable, view, array in zip(held, views, arrays, strict=True):
             variable.value = view
-            variable.kept = view, array
+            keep(variable, view, array)
 
     def _results(self, outputs: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, ...]:
         return tuple(

@@ -9,6 +9,7 @@ import pytest
 
 import graphmill
 from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.explain import explain_all
 from graphmill.ops import math
 from graphmill.testing import boxed_device
 
@@ -59,6 +60,18 @@ def test_a_connection_puts_one_tensor_in_the_place_of_another_s7(
     options = {"feed": ["x:0"], "fetch": ["c:0"], "tensor_connection": [joined(source, "y:0")]}
     assert session.make_callable_from_options(options)(1.0) == [found]
     assert session.run("c:0", {"x:0": 1.0, "y:0": 0.0}) == 2.0  # others are as they were
+
+
+def test_a_callable_with_a_connection_is_built_again_as_any_signature_is_s7(session: Any) -> None:
+    options = {"feed": ["x:0"], "fetch": ["c:0"], "tensor_connection": [joined("a:0", "y:0")]}
+    call = session.make_callable_from_options(options)
+    for _ in range(8):
+        assert call(1.0) == [22.0]
+        graphmill.default_host().background.wait_idle()
+    (record,) = explain_all(session)
+    assert record.num_steps == 8
+    assert record.num_interpreted < 8
+    assert record.reason == ""
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,43 @@
+"""What a compiler keeps of the values of variables: the array of JAX whose memory a value shows.
+
+A value that JAX computed is a view of its memory, and an array of JAX for the next call. Which one
+is noted with the variable, weakly: when the value is replaced, by whomever, nothing of it stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+if TYPE_CHECKING:
+    from graphmill.runtime.variables import Variable
+
+
+def keep(variable: Variable, view: Any, array: Any) -> None:
+    """Note that `view`, which becomes the value of a variable, shows the memory of `array`."""
+    if type(view.base) is memoryview:  # which holds the array
+        variable.kept = ref(view), ref(array)
+    else:  # a type that NumPy's buffers do not know: the view holds the memory alone
+        holder = _Holder(array)
+        variable.kept = ref(view, holder.drop), holder
+
+
+def kept_of(variable: Variable, value: Any) -> Any:
+    """Return the array whose memory a value shows, or None."""
+    kept = variable.kept
+    return kept[1]() if kept is not None and kept[0]() is value else None
+
+
+class _Holder:
+    """Holds an array as long as its view is there."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __call__(self) -> Any:
+        return self._array
+
+    def drop(self, _: object) -> None:
+        self._array = None
