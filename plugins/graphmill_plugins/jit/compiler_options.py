@@ -1,13 +1,12 @@
-"""Choose XLA's options for one program by the sizes of its products.
+"""Choose XLA's options for one program by what it computes.
 
-XLA:CPU computes products of matrices and convolutions by YNNPACK unless told otherwise. For large
-ones that is faster than Eigen, for many small ones slower: it takes threads where one would do.
-The measurements are in `docs/explanation/lowerings.md`.
+XLA:CPU can compute products, convolutions and sums by YNNPACK or by code of its own (Eigen for
+products and convolutions). Left alone it takes YNNPACK for all; that computes convolutions on one
+core. The measurements are in `docs/explanation/lowerings.md`.
 """
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +17,9 @@ if TYPE_CHECKING:
 
     from jax.extend import core
 
-_LARGE: Final = 30e6  # floating point operations of a product, in the mean of a program
 _YNN: Final = "xla_cpu_experimental_ynn_fusion_type"
+_SUMS: Final = "LIBRARY_FUSION_TYPE_REDUCE"
+_SUMS_AND_PRODUCTS: Final = f"{_SUMS},LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 
 
 def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dict[str, Any]:
@@ -27,36 +27,23 @@ def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dic
 
     The same program gets the same options on every machine: nothing is timed.
     """
-    products = list(product_sizes(closed.jaxpr)) if platform == "cpu" else []
-    if not products or sum(products) / len(products) >= _LARGE or not _is_known(_YNN, ""):
+    found = set(primitives(closed.jaxpr)) if platform == "cpu" else set()
+    # Beside convolutions, which Eigen computes, its products are the faster ones too.
+    wanted = _SUMS if "conv_general_dilated" in found else _SUMS_AND_PRODUCTS
+    if not found & {"conv_general_dilated", "dot_general"} or not _is_known(_YNN, wanted):
         return {}
-    return {_YNN: ""}
+    return {_YNN: wanted}
 
 
-def product_sizes(jaxpr: core.Jaxpr) -> Iterator[float]:
-    """Yield the floating point operations of each product and convolution, inner programs' too."""
+def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
+    """Yield the name of each operation, those of inner programs too."""
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "dot_general":
-            (contracted, _), _ = eqn.params["dimension_numbers"]
-            sizes = _shape(eqn.invars[0])
-            yield (
-                2.0 * math.prod(_shape(eqn.outvars[0])) * math.prod(sizes[i] for i in contracted)
-            )
-        elif eqn.primitive.name == "conv_general_dilated":
-            sizes = _shape(eqn.invars[1])
-            outputs = sizes[eqn.params["dimension_numbers"].rhs_spec[0]]
-            taps = math.prod(sizes) / max(1, outputs)
-            yield 2.0 * math.prod(_shape(eqn.outvars[0])) * taps
+        yield eqn.primitive.name
         for value in eqn.params.values():
             for inner in value if isinstance(value, (tuple, list)) else (value,):
                 inner = getattr(inner, "jaxpr", inner)
                 if hasattr(inner, "eqns"):
-                    yield from product_sizes(inner)
-
-
-def _shape(variable: Any) -> tuple[int, ...]:
-    shape: tuple[int, ...] = variable.aval.shape
-    return shape
+                    yield from primitives(inner)
 
 
 @lru_cache(maxsize=16)

@@ -15,7 +15,6 @@ from graphmill import dtypes
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels.jax.nn_conv import convolve, grouped_depthwise, shifted_depthwise
-from graphmill_plugins.kernels.jax.nn_pool_grad import inner, spread
 from graphmill_plugins.kernels.nn.conv import CONV_TYPES, widen
 from graphmill_plugins.kernels.nn.conv_grad import (
     depthwise_plan,
@@ -55,7 +54,7 @@ def _input_gradient(windows: Windows) -> Run:
         def forward(x: Value) -> Value:
             return convolve(x, weights, plan.axes, plan.groups)
 
-        if _is_thin(plan, gradient):
+        if _spreads(plan, gradient):
             out = lax.platform_dependent(
                 gradient.astype(wide),
                 weights,
@@ -69,28 +68,65 @@ def _input_gradient(windows: Windows) -> Run:
     return run
 
 
-def _is_thin(plan: Any, gradient: Value) -> bool:
-    """Return whether the input has one channel, for which XLA's transposed convolution is slow."""
+def _spreads(plan: Any, gradient: Value) -> bool:
+    """Return whether to multiply first and then spread the parts over the input.
+
+    XLA's transposed convolution inserts zeros for strides, and is slow for a single channel.
+    """
+    axes = plan.axes
+    is_thin = plan.shape[-1] == 1 and math.prod(axis.kernel for axis in axes) <= _FEW_TAPS
+    is_strided = any(axis.stride > 1 for axis in axes)
     return (
-        plan.shape[-1] == 1
+        (is_thin or is_strided)
+        and plan.groups == 1
+        and all(axis.dilation == 1 for axis in axes)
         and 0 not in plan.shape
         and gradient.size > 0
-        and math.prod(axis.kernel for axis in plan.axes) <= _FEW_TAPS
     )
 
 
 def _spread_products(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Value:
-    """Multiply first, for all taps at once, then add each tap's part where it lies on the input."""
-    taps = math.prod(weights.shape[:-2])
-    flat = weights.reshape(taps * weights.shape[-2], weights.shape[-1])
-    parts = jnp.matmul(gradient, flat.T).reshape(*gradient.shape[:-1], taps, weights.shape[-2])
+    """Multiply for all taps at once, and add the parts where they lie on the input.
+
+    Taps that are a stride apart lie on the inputs of neighbouring windows, those between fill the
+    gaps: so blocks as large as a stride are added, and the blocks laid side by side at the end.
+    """
+    depth, width = weights.shape[-2:]
+    taps = weights.shape[:-2]
+    parts = jnp.matmul(gradient, weights.reshape(-1, width).T)
+    parts = parts.reshape(*gradient.shape[:-1], *taps, depth)
+    reach = [-(-axis.kernel // axis.stride) for axis in axes]
     total: Any = None
-    for number, places in enumerate(np.ndindex(*weights.shape[:-2])):
-        part = parts[..., number, :]
-        for position, (axis, tap) in enumerate(zip(axes, places, strict=True), 1):
-            part = spread(part, axis, tap, position)
+    for block in np.ndindex(*reach):
+        part = _block(parts, block, reach, axes)
         total = part if total is None else total + part
-    return inner(total, axes)
+    return _side_by_side(total, axes)
+
+
+def _block(parts: Value, block: Sequence[int], reach: Sequence[int], axes: Sequence[Axis]) -> Value:
+    """Return the taps of one block (batch, windows …, stride …, depth), moved to their windows."""
+    picked, pads = [], []
+    for number, axis in zip(block, axes, strict=True):
+        first = number * axis.stride
+        picked.append(slice(first, first + axis.stride))
+        pads.append((0, max(0, first + axis.stride - axis.kernel)))
+    moves = [(number, last - 1 - number) for number, last in zip(block, reach, strict=True)]
+    part = parts[(slice(None), *(slice(None) for _ in axes), *picked)]
+    return jnp.pad(part, [(0, 0), *moves, *pads, (0, 0)])
+
+
+def _side_by_side(blocks: Value, axes: Sequence[Axis]) -> Value:
+    """Return blocks (batch, windows …, stride …, depth) as (batch, inputs …, depth)."""
+    rank = len(axes)
+    order = [place for axis in range(rank) for place in (1 + axis, 1 + rank + axis)]
+    rows = blocks.transpose(0, *order, 2 * rank + 1)
+    sizes = [blocks.shape[1 + number] * axis.stride for number, axis in enumerate(axes)]
+    rows = rows.reshape(blocks.shape[0], *sizes, blocks.shape[-1])
+    missing = [
+        (0, max(0, axis.before + axis.size - size)) for axis, size in zip(axes, sizes, strict=True)
+    ]
+    rows = jnp.pad(rows, [(0, 0), *missing, (0, 0)])
+    return rows[(slice(None), *(slice(axis.before, axis.before + axis.size) for axis in axes))]
 
 
 def _kernel_gradient(windows: Windows) -> Run:

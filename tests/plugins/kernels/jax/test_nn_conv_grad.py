@@ -1,0 +1,51 @@
+"""Gradients of an input by products that are spread, against the sums tap by tap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+jax = pytest.importorskip("jax")
+pytestmark = pytest.mark.jax
+
+from graphmill import errors  # noqa: E402
+from graphmill_plugins.kernels.jax.nn_conv_grad import _spread_products  # noqa: E402
+from graphmill_plugins.kernels.nn.conv_grad_numpy import input_gradient  # noqa: E402
+from graphmill_plugins.kernels.nn.window import make_axis  # noqa: E402
+
+
+@st.composite
+def axis(draw):
+    size, kernel, stride = (draw(st.integers(1, most)) for most in (9, 5, 4))
+    padding = draw(st.sampled_from(["SAME", "VALID", "EXPLICIT"]))
+    pads = draw(st.tuples(st.integers(0, 3), st.integers(0, 3)))
+    try:
+        made = make_axis(size, kernel, stride, 1, padding, *pads)
+    except errors.InvalidArgumentError:
+        made = None
+    assume(made is not None)
+    assume(made.out > 0)
+    return made
+
+
+@settings(max_examples=12, deadline=None)
+@given(rows=axis(), cols=axis(), depth=st.integers(1, 2), width=st.integers(1, 3))
+def test_any_window_gives_the_sums_of_its_taps(rows, cols, depth, width):
+    rng = np.random.default_rng(1)
+    gradient = rng.standard_normal((2, rows.out, cols.out, width))
+    weights = rng.standard_normal((rows.kernel, cols.kernel, depth, width))
+    with jax.enable_x64(True), jax.disable_jit():
+        got = np.asarray(_spread_products(gradient, weights, (rows, cols)))
+    wanted = input_gradient(weights, gradient, (rows, cols), depth)
+    np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_windows_along_one_axis_are_spread_too():
+    """What one-dimensional convolutions are made of."""
+    place = make_axis(7, 3, 2, 1, "SAME")
+    gradient = np.ones((1, place.out, 1), np.float32)
+    weights = np.float32([1, 10, 100]).reshape(3, 1, 1)
+    got = np.asarray(_spread_products(gradient, weights, (place,)))
+    assert got.ravel().tolist() == [10, 101, 10, 101, 10, 101, 10]
