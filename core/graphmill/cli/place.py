@@ -1,4 +1,4 @@
-"""Where a model runs: the device type and the executor that the command line asks for."""
+"""How a model runs: the device type, the executor and the limits that the command line asks for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import copy
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
 
 
 def place_of(
-    host: Host, device: str | None, executor: str | None
+    host: Host, device: str | None, executor: str | None, forbidden: Iterable[str] = ()
 ) -> tuple[Host, ConfigProto | None]:
     """Return the host and the configuration of a session.
 
@@ -20,15 +22,18 @@ def place_of(
         device: a device type; nodes go there as if it had the highest priority, but for those that
             it has no kernel for. None leaves it to placement.
         executor: the executor type; None for the default one.
+        forbidden: effects that no kernel may have.
 
     Raises:
         NotFoundError: no such device type or executor is registered.
     """
-    if device is None and executor is None:
+    effects = list(forbidden)
+    if device is None and executor is None and not effects:
         return host, None
     from graphmill.proto import ConfigProto
 
     config = ConfigProto(allow_soft_placement=True)
+    config.graphmill.forbid_effects.extend(effects)
     if executor is not None:
         host.executors.get(executor)
         config.experimental.executor_type = executor

@@ -20,6 +20,7 @@ from graphmill.cli.options import (
 from graphmill.cli.output import emit
 from graphmill.cli.progress import stage
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError
+from graphmill.ops.effects import EFFECTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
 @click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, as x:0.")
 @click.option("--device", help="Prefer devices of this type, as NPU, for what they can do.")
 @click.option("--executor", help="The executor_type of the session, as INLINE.")
+@click.option(
+    "--forbid",
+    multiple=True,
+    type=click.Choice(sorted(EFFECTS)),
+    help="Refuse ops that may have this effect; may be given again.",
+)
 @tags_option
 @signature_option
 @click.option("--resize", is_flag=True, help="Scale pictures to the size of the input.")
@@ -61,6 +68,7 @@ def run(
     signature: str | None,
     device: str | None,
     executor: str | None,
+    forbid: tuple[str, ...],
     top: int | None,
     labels: str | None,
     resize: bool,
@@ -88,7 +96,7 @@ def run(
     ])  # fmt: skip
     names = read_labels(labels) if labels is not None else None
     with stage(f"loading {model}"):
-        host, config = place_of(settings.the_host(), device, executor)
+        host, config = place_of(settings.the_host(), device, executor, forbid)
         runnable = load_runnable(
             model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )

@@ -76,6 +76,7 @@ class PartitionMaker:
         Raises:
             InvalidArgumentError: the graph cannot be placed or partitioned.
             NotFoundError: an op has no kernel.
+            PermissionDeniedError: a kernel may have an effect that the session forbids.
             OpError: a pass or a kernel refused the graph.
         """
         records = place(graph, self._placement(None), full=full, pinned=self.pinned)
@@ -119,6 +120,7 @@ class PartitionMaker:
         memory = MemoryTypeFinder(options.host.kernels)
         parts = partition(graph, options.devices, options.host.ops, memory)
         for device, part in parts:
+            options.effects.check(part, device, options.host.kernels)
             for phase in phases:
                 run_passes(phase, part, options)
             with faults_of(self._device_owner(device), "the graph rewrite"):

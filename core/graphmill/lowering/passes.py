@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import FailedPreconditionError, InternalError, OpError
+from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.lowering.verify import PassVerifier
 from graphmill.runtime.validation import is_validation_on
 
@@ -29,12 +30,14 @@ class PassOptions:
         devices: the session's devices.
         host: the host, with its ops and kernels.
         forbidden: names of passes that the executor of the session forbids.
+        effects: which effects kernels may have.
     """
 
     config: Any
     devices: DeviceMgr
     host: Host
     forbidden: frozenset[str] = frozenset()
+    effects: EffectsPolicy = field(default_factory=EffectsPolicy)
 
 
 def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> None:

@@ -103,7 +103,8 @@ def load(
         if not loaded.tensors:
             model.close()  # nothing is left to read
         session = Session(graph=loaded.graph, config=config, host=host)
-        _initialize(session, folder, loaded.meta_graph_def)
+        with session.reading_its_model():
+            _initialize(session, folder, loaded.meta_graph_def)
         return SavedModel(folder, model, loaded, session)
     except BaseException:
         if session is not None:

@@ -15,6 +15,7 @@ from graphmill.errors import (
 )
 from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.debug_watches import insert_debug_nodes
+from graphmill.lowering.effects_policy import policy_of
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.partitions import PartitionMaker
@@ -64,6 +65,7 @@ class DirectSession:
         devices: the session's devices.
         cancellation: cancels all steps when the session is closed.
         host: where ops, kernels, devices and executors come from.
+        effects: which effects the kernels may have.
         is_closed: set by `close`.
         session_state: the tensors that are kept between runs.
         partial_runs: the partial runs that are not finished.
@@ -75,6 +77,7 @@ class DirectSession:
         self.name = f"direct-{next(_session_numbers)}"
         self.host = host
         self.config = config
+        self.effects = policy_of(config)
         self.cancellation = CancellationManager()
         self.session_state = SessionState()
         self.is_closed = False
@@ -85,7 +88,7 @@ class DirectSession:
         check_needed(self._executor_factory, executor_type, host)
         self.devices = DeviceMgr(create_devices(host, config))
         forbidden = frozenset(self._executor_factory.forbids_passes)
-        self._options = PassOptions(config, self.devices, host, forbidden)
+        self._options = PassOptions(config, self.devices, host, forbidden, self.effects)
         self._graph_lock = threading.RLock()
         self._state = GraphExecutionState(
             host.ops, self._options, is_static=config.experimental.optimize_for_static_graph

@@ -17,6 +17,7 @@ from graphmill.session.step import run_step, run_step_with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
 
@@ -261,6 +262,13 @@ class Session:
 
         _, key = self._signature(fetches, several(feed_list), targets)
         return step_record(self._impl, key, build=build)
+
+    def reading_its_model(self) -> AbstractContextManager[None]:
+        """Let the files of a model be read in a `with` block, whatever effects are forbidden.
+
+        For who loads a model: its variables and tables are in files.
+        """
+        return self._impl.effects.loading_a_model()
 
     def list_devices(self) -> list[DeviceAttributes]:
         """Return name, type, memory limit and incarnation of each device."""

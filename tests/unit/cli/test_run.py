@@ -261,3 +261,20 @@ def test_missing_variables(graphmill_cli: Cli, digits: Path, seven: str, tmp_pat
     outcome = graphmill_cli("run", str(tmp_path), seven)
     assert outcome.code in {failures.INVALID, failures.EXECUTION}
     assert "variables" in outcome.err
+
+
+def test_an_effect_that_is_forbidden_is_refused(graphmill_cli: Cli, tmp_path: Path) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        graphmill.ops.io.read_file("there.txt", name="y")
+    model = tmp_path / "model.pb"
+    model.write_bytes(graph.as_graph_def().SerializeToString())
+    outcome = graphmill_cli("run", str(model), "--fetch", "y:0", "--forbid", "fs.read")
+    assert outcome.code != 0
+    assert "ReadFile may read files" in outcome.err
+
+
+def test_a_model_may_read_itself_whatever_is_forbidden(
+    graphmill_cli: Cli, saved: str, seven: str
+) -> None:
+    assert graphmill_cli("run", saved, seven, "--forbid", "fs.read", "--forbid", "net").code == 0

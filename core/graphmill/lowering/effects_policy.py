@@ -1,0 +1,111 @@
+"""Refuse kernels with effects that a session's configuration forbids.
+
+What an op may do is data (`graphmill.ops.effects`), what a kernel does is declared beside it. Both
+count: a kernel is refused if it, or its op, may have a forbidden effect, when it is looked up for
+an executor. Steps that run ask nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InvalidArgumentError, PermissionDeniedError, suggest
+from graphmill.ops.effects import EFFECTS, effects_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.runtime.device import Device
+    from graphmill.runtime.kernel import KernelDef
+    from graphmill.runtime.kernel_registry import KernelRegistry
+
+# What reads the files of a model that somebody asked to load: variables and tables.
+_LOADING_OPS: Final = frozenset(
+    {"Restore", "RestoreSlice", "RestoreV2"}
+    | {"InitializeTableFromTextFile", "InitializeTableFromTextFileV2"}
+)
+
+
+class EffectsPolicy:
+    """The effects that the kernels of one session may not have.
+
+    Attributes:
+        forbidden: these effects.
+    """
+
+    __slots__ = ("_is_loading", "forbidden")
+
+    def __init__(self, forbidden: Iterable[str] = ()) -> None:
+        """Make a policy.
+
+        Raises:
+            InvalidArgumentError: there is no such effect.
+        """
+        self.forbidden = frozenset(forbidden)
+        self._is_loading = False
+        for effect in sorted(self.forbidden - EFFECTS):
+            raise InvalidArgumentError(
+                f"graphmill.forbid_effects: there is no effect {effect!r}{suggest(effect, EFFECTS)}"
+                f"; there are {', '.join(sorted(EFFECTS))}"
+            )
+
+    @contextmanager
+    def loading_a_model(self) -> Iterator[None]:
+        """Let the files of a model be read in a `with` block: who loads it has asked for that."""
+        self._is_loading = True
+        try:
+            yield
+        finally:
+            self._is_loading = False
+
+    def check(self, graph: Graph, device: Device, kernels: KernelRegistry) -> None:
+        """Check the kernels that the nodes of a graph on a device have.
+
+        Raises:
+            PermissionDeniedError: one may have a forbidden effect; names node, op and effect.
+        """
+        if not self.forbidden:
+            return
+        for node in graph.nodes:
+            choice = kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
+            if choice is not None:
+                self._check_node(node, choice.definition, device)
+
+    def _check_node(self, node: Node, kernel: KernelDef, device: Device) -> None:
+        refused = self.forbidden & (kernel.effects | effects_of(node.op_def))
+        if self._is_loading and node.op in _LOADING_OPS:
+            refused -= {"fs.read"}
+        for effect in sorted(refused):
+            raise PermissionDeniedError(
+                f"the op {node.op} may {_MEANINGS[effect]} (effect {effect!r}), which the "
+                "configuration of the session forbids; to allow it, leave the effect out of "
+                "graphmill.forbid_effects",
+                node=node.name,
+                op=node.op,
+                device=device.name,
+            )
+
+
+def policy_of(config: Any) -> EffectsPolicy:
+    """Return the policy that a `ConfigProto` asks for.
+
+    Raises:
+        InvalidArgumentError: it names an effect that there is not.
+    """
+    return EffectsPolicy(config.graphmill.forbid_effects)
+
+
+_MEANINGS: Final = {
+    "fs.read": "read files",
+    "fs.write": "write files",
+    "net": "talk to other machines",
+    "process": "start or end a process",
+    "python": "call Python functions",
+    "clock": "read the clock or wait",
+    "rng": "draw random numbers",
+    "state": "read or change variables and other state",
+    "log": "print",
+}
