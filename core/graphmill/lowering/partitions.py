@@ -13,7 +13,7 @@ from graphmill.lowering.partition import partition
 from graphmill.lowering.passes import run_passes
 from graphmill.lowering.place import PlacementOptions, place
 from graphmill.lowering.plugin_faults import faults_of
-from graphmill.plugin.pass_registry import HOT
+from graphmill.plugin.pass_registry import HOT, HOT_PLACEMENT
 from graphmill.runtime.executor import Executor, LocalExecutorParams
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class PartitionMaker:
         Args:
             graph: the pruned graph of a signature; it is used up.
             full: the session's graph that it is a part of.
-            is_hot: whether the passes of phase `HOT` see it, too.
+            is_hot: whether the passes of phases `HOT_PLACEMENT` and `HOT` see it, too.
 
         Raises:
             InvalidArgumentError: the graph cannot be placed or partitioned.
@@ -80,9 +80,10 @@ class PartitionMaker:
             OpError: a pass or a kernel refused the graph.
         """
         records = place(graph, self._placement(None), full=full, pinned=self.pinned)
-        for phase in ("POST_PLACEMENT", "POST_REWRITE_FOR_EXEC"):
+        hot_placement, hot = ((HOT_PLACEMENT,), (HOT,)) if is_hot else ((), ())
+        for phase in ("POST_PLACEMENT", "POST_REWRITE_FOR_EXEC", *hot_placement):
             run_passes(phase, graph, self._options)
-        last = ("POST_PARTITIONING", HOT) if is_hot else ("POST_PARTITIONING",)
+        last = ("POST_PARTITIONING", *hot)
         return self._split(graph, last, op_segment=True), records
 
     def for_function(self, graph: Graph, device: Device) -> list[PerPartition]:

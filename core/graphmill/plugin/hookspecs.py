@@ -145,7 +145,8 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
     When: after all plugins have registered executors.
     How often: once for each host.
     May change: `passes`, by `add`, each with its phase (`PRE_PLACEMENT`, `POST_PLACEMENT`,
-        `POST_REWRITE_FOR_EXEC`, `POST_PARTITIONING`, `HOT`) and order.
+        `POST_REWRITE_FOR_EXEC`, `HOT_PLACEMENT`, `POST_PARTITIONING`, `HOT`) and
+        order.
     Threads: the one that assembles the host.
 
     Example::

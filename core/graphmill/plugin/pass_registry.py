@@ -20,15 +20,20 @@ Pass: TypeAlias = "Callable[[Graph, PassOptions], None]"
 
 HOT: Final = "HOT"
 """The phase for a graph that has run often: it is built again, behind the steps that go on."""
+HOT_PLACEMENT: Final = "HOT_PLACEMENT"
+"""The phase for the same graph while it is whole: its nodes have devices, which may be changed."""
 
 PHASES: Final = (
     "PRE_PLACEMENT",
     "POST_PLACEMENT",
     "POST_REWRITE_FOR_EXEC",
+    HOT_PLACEMENT,
     "POST_PARTITIONING",
     HOT,
 )
-"""The points between two steps of lowering at which passes run, in that order; `HOT` is ours.
+"""The points between two steps of lowering at which passes run, in that order.
+
+`HOT_PLACEMENT` and `HOT` are ours.
 
 Names: `OptimizationPassRegistry::Grouping` in
 tensorflow/core/common_runtime/optimization_registry.h.

@@ -105,7 +105,7 @@ class PassRegistrar(_Registrar):
             name: its name.
             value: the pass, or "package.module:Attribute", imported on first use.
             phase: `PRE_PLACEMENT`, `POST_PLACEMENT`, `POST_REWRITE_FOR_EXEC`,
-                `POST_PARTITIONING` or `HOT`.
+                `HOT_PLACEMENT`, `POST_PARTITIONING` or `HOT`.
             order: lower runs earlier in the phase; equal ones run by name.
             priority, replace: which of two passes of one name is used, as in `Registrar.add`.
 

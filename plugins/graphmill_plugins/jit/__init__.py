@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.registrars import KernelRegistrar, OpRegistrar, PassRegistrar
 
 _PHASE = "HOT"
+GATHER_PASS = "jit_gather"
 FUNCTIONALIZE_PASS = "jit_functionalize"
 CLUSTER_PASS = "jit_clusters"
 
@@ -40,6 +41,7 @@ def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
 @hookimpl
 def graphmill_register_passes(passes: PassRegistrar) -> None:
     """Register the passes."""
+    passes.add(GATHER_PASS, f"{__name__}.one_memory:gather_on_host", phase="HOT_PLACEMENT")
     passes.add(
         FUNCTIONALIZE_PASS, f"{__name__}.functionalize:functionalize_hot", phase=_PHASE, order=10
     )
