@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-import graphmill
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.spi import Device, DeviceAttributes, DeviceFactory, hookimpl
 
 
 class ToyDevice(Device):
@@ -28,6 +27,6 @@ class ToyFactory(DeviceFactory):
         return [ToyDevice(DeviceAttributes(name, "TOY", memory_limit=1 << 30)) for name in names]
 
 
-@graphmill.hookimpl
+@hookimpl
 def graphmill_register_devices(devices):
     devices.add("TOY", ToyFactory)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import graphmill
-from graphmill.graph.algorithms import topological_order
-from graphmill.runtime.executor import Executor, ExecutorFactory
-from graphmill.runtime.op_kernel_context import OpKernelContext
+from graphmill.spi import (
+    Executor,
+    ExecutorFactory,
+    OpKernelContext,
+    errors,
+    hookimpl,
+    topological_order,
+)
 
 
 class SequentialExecutor(Executor):
@@ -20,7 +24,7 @@ class SequentialExecutor(Executor):
             for node in self.order:
                 inputs = [values[edge.src][edge.src_output] for edge in node.in_edges]
                 values[node] = self.compute(node, inputs, args)
-        except graphmill.errors.OpError as error:
+        except errors.OpError as error:
             done(error.locate(node=node.name, op=node.op))
         else:
             done(None)
@@ -43,6 +47,6 @@ class SequentialExecutorFactory(ExecutorFactory):
         return SequentialExecutor(params, graph)
 
 
-@graphmill.hookimpl
+@hookimpl
 def graphmill_register_executors(executors):
     executors.add("SEQUENTIAL", SequentialExecutorFactory)

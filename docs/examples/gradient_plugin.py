@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import graphmill
+from graphmill.spi import gradient, hookimpl
 
 
-@graphmill.gradient("Round")
+@gradient("Round")
 def round_gradient(op, dy):
     return dy
 
 
-@graphmill.hookimpl
+@hookimpl
 def graphmill_register_gradients(gradients):
     gradients.add(round_gradient)

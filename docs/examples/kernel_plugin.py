@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import graphmill
+from graphmill.spi import hookimpl, kernel
 
 
-@graphmill.kernel("Relu6", types={"T": ["float32"]}, priority=1)
+@kernel("Relu6", types={"T": ["float32"]}, priority=1)
 def relu6(xp, features):
     return xp.minimum(xp.maximum(features, 0), 6)
 
 
-@graphmill.hookimpl
+@hookimpl
 def graphmill_register_kernels(kernels):
     kernels.add(relu6)

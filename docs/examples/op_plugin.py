@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-import graphmill
-from graphmill import dtypes
+from graphmill.spi import dtypes, hookimpl, kernel, op
 
 T = TypeVar("T")
 
@@ -14,18 +13,18 @@ def scaled_shape(op):
     return op.shape("x")
 
 
-@graphmill.op("MyPackage>ScaleBy", types={"T": dtypes.FLOATING}, shape=scaled_shape)
-@graphmill.kernel("MyPackage>ScaleBy")
+@op("MyPackage>ScaleBy", types={"T": dtypes.FLOATING}, shape=scaled_shape)
+@kernel("MyPackage>ScaleBy")
 def scale_by(xp, x: T, *, factor: float = 2.0) -> T:
     """Multiply by a number."""
     return x * factor
 
 
-@graphmill.hookimpl
+@hookimpl
 def graphmill_register_ops(ops):
     ops.add(scale_by)
 
 
-@graphmill.hookimpl
+@hookimpl
 def graphmill_register_kernels(kernels):
     kernels.add(scale_by)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import graphmill
+from graphmill.spi import hookimpl
 
 
 def drop_check_numerics(graph, options):
@@ -19,6 +19,6 @@ def drop_check_numerics(graph, options):
         graph.remove_node(node)
 
 
-@graphmill.hookimpl
+@hookimpl
 def graphmill_register_passes(passes):
     passes.add("drop_check_numerics", drop_check_numerics, phase="PRE_PLACEMENT")

@@ -47,6 +47,11 @@ class DoneTwice(Wrapped):
         self.inner.run_async(args, twice)
 
 
+class NeverDoneOnceCancelled(Wrapped):
+    def run_async(self, args, done):
+        self.inner.run_async(args, lambda error: done(None) if error is None else None)
+
+
 class SwallowsErrors(Wrapped):
     def run_async(self, args, done):
         self.inner.run_async(args, lambda error: done(None))
@@ -185,6 +190,7 @@ def suite(name: str, wrapper: Any) -> Any:
 
 TestSound = suite("Sound", Wrapped)
 TestNeverDone = suite("NeverDone", NeverDone)
+TestNeverDoneOnceCancelled = suite("NeverDoneOnceCancelled", NeverDoneOnceCancelled)
 TestDoneTwice = suite("DoneTwice", DoneTwice)
 TestSwallowsErrors = suite("SwallowsErrors", SwallowsErrors)
 TestRaisesWhatItGot = suite("RaisesWhatItGot", RaisesWhatItGot)

@@ -30,6 +30,7 @@ DEVICE_FAULTS = {
 }
 EXECUTOR_FAULTS = {
     "NeverDone": "test_control_edges_order_effects",
+    "NeverDoneOnceCancelled": "test_a_deadline_ends_a_step",
     "DoneTwice": "test_control_edges_order_effects",
     "SwallowsErrors": "test_the_first_error_is_told",
     "RaisesWhatItGot": "test_the_first_error_is_told",

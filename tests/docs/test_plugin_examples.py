@@ -178,3 +178,12 @@ def test_pages_show_the_files() -> None:
 def test_every_example_is_shown(file: Path) -> None:
     pages = (ROOT / "docs").rglob("*.md")
     assert any(f"docs/examples/{file.name} -->" in page.read_text("utf-8") for page in pages)
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.py")), ids=lambda file: file.name)
+def test_an_example_imports_what_plugins_may(file: Path) -> None:
+    """`graphmill.ops` is there for gradients, which build nodes."""
+    lines = file.read_text("utf-8").splitlines()
+    used = [line.split()[1] for line in lines if line.lstrip().startswith(("import ", "from "))]
+    ours = {name for name in used if name.partition(".")[0] in ("graphmill", "graphmill_plugins")}
+    assert ours <= {"graphmill.spi", "graphmill.ops"}

@@ -19,6 +19,7 @@ from graphmill.graph.function_body import FunctionBody, instantiate_function
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorBarrier
+from graphmill.runtime.overdue import Overdue
 from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.stuck import StuckWatch
@@ -181,7 +182,8 @@ class FunctionLibraryRuntime:
         outcome: list[OpError | None] = []
         _start(partitions, call, outcome.append)
         if not outcome:
-            call.runner.run_until(lambda: bool(outcome))
+            with Overdue(call, [item.executor for item in partitions]):
+                call.runner.run_until(lambda: bool(outcome))
         error = outcome[0] or _missing_result(handle.body, frame)
         if error is not None:
             raise error

@@ -152,6 +152,7 @@ class PartitionMaker:
             executor = self._executor_factory.new_executor(params, graph)
             if not isinstance(executor, Executor):
                 raise TypeError(f"its factory made {executor!r}, which is no Executor")
+        executor.owner = registry.provenance(name)
         return PerPartition(graph, device, functions, executor)
 
     def _device_owner(self, device: Device) -> Provenance:

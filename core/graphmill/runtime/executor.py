@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.overdue import Overdue
 from graphmill.runtime.step_runner import StepRunner
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from graphmill.errors import OpError
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
+    from graphmill.registry import Provenance
     from graphmill.runtime.call_frame import CallFrame
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel import OpKernel
@@ -206,7 +208,12 @@ class Executor(ABC):
     Contract of `run_async`: `done` is called exactly once, with None or the first error, after the
     last node that was started has finished; possibly before `run_async` returns, and always in the
     thread that drives `args.runner`.
+
+    Attributes:
+        owner: the plugin that it is of; set by the session that made it.
     """
+
+    owner: Provenance | None = None
 
     @abstractmethod
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
@@ -216,12 +223,14 @@ class Executor(ABC):
         """Run and wait.
 
         Raises:
-            OpError: the first error of the run.
+            OpError: the first error of the run; that of its cancellation if it does not end after
+                one.
         """
         outcome: list[OpError | None] = []
         self.run_async(args, outcome.append)
         if not outcome:
-            args.runner.run_until(lambda: bool(outcome))
+            with Overdue(args, [self]):
+                args.runner.run_until(lambda: bool(outcome))
         if outcome[0] is not None:
             raise outcome[0]
 

@@ -26,14 +26,17 @@ class StepRunner:
         pool: where expensive kernels may be run; None to run them in the driving thread.
         owner: identity of the driving thread.
         watches: what is called each time before the driving thread waits; may post.
+        num_computing: how many kernels compute in the pool; executors keep count, in the driving
+            thread.
     """
 
-    __slots__ = ("_posted", "owner", "pool", "watches")
+    __slots__ = ("_posted", "num_computing", "owner", "pool", "watches")
 
     def __init__(self, pool: ThreadPool | None = None) -> None:
         self.pool = pool
         self.owner = get_ident()
         self.watches: list[Callable[[], None]] = []
+        self.num_computing = 0
         self._posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def post(self, action: Callable[[], None]) -> None:

@@ -22,6 +22,7 @@ from graphmill.plugin.step_observers import StepInfo
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
+from graphmill.runtime.overdue import Overdue
 from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
@@ -162,7 +163,7 @@ def _run_partitions(items: Sequence[PerPartition], args: ExecutorArgs) -> None:
     barrier = ExecutorBarrier(len(items), args)
     for item in items:
         item.executor.run_async(args, barrier.partition_done)
-    with StuckWatch(args):
+    with StuckWatch(args), Overdue(args, [item.executor for item in items]):
         args.runner.run_until(lambda: barrier.is_done)
     if barrier.error is not None:
         raise barrier.error

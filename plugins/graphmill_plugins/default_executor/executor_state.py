@@ -178,7 +178,8 @@ class ExecutorState:
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY
             return result
         self._note_waiting(item)
-        post = self.args.runner.post
+        runner = self.args.runner
+        runner.num_computing += 1
 
         def task() -> None:
             started = perf_counter_ns()
@@ -189,10 +190,17 @@ class ExecutorState:
                 error = raised
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY
             taken.clear()
-            post(lambda: self._posted(item, iteration, result, error))
+            runner.post(lambda: self._computed(item, iteration, result, error))
 
         pool.schedule(task)
         return _WAITING
+
+    def _computed(
+        self, item: NodeItem, iteration: Any, outputs: Any, error: BaseException | None
+    ) -> None:
+        """Take the outcome of a kernel that ran in the pool, and go on."""
+        self.args.runner.num_computing -= 1
+        self._posted(item, iteration, outputs, error)
 
     def _call_async(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
         """Call an asynchronous kernel; if it is done before it returns, give its outputs."""

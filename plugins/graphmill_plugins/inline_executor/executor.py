@@ -19,6 +19,7 @@ from graphmill.runtime.kernel_io import (
     refs_to_read,
 )
 from graphmill.runtime.op_kernel_context import OpKernelContext
+from graphmill.runtime.overdue import Overdue
 from graphmill.runtime.step_stats import NodeStats, describe_outputs, now, thread_id
 
 if TYPE_CHECKING:
@@ -256,7 +257,8 @@ def _wait(kernel: OpKernel, inputs: list[Any], args: ExecutorArgs) -> Any:
         args.runner.post(_nothing)  # wakes the loop below, whichever thread this is
 
     kernel.compute(*inputs, done=done)
-    args.runner.run_until(lambda: bool(outcome))
+    with Overdue(args, ()):
+        args.runner.run_until(lambda: bool(outcome))
     outputs, error = outcome[0]
     if error is not None:
         raise error

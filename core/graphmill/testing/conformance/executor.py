@@ -342,8 +342,9 @@ class ExecutorTests:
         graph, x, y, z = _waiting(host)
         options = proto.RunOptions(timeout_in_ms=50)
         with Session(graph=graph, host=host, config=config) as session:
-            with pytest.raises(errors.DeadlineExceededError):
+            with pytest.raises(errors.DeadlineExceededError) as caught:
                 within(lambda: session.run(y, {x: 1.0}, options=options), "a step past its time")
+            assert "`done` was not called" not in str(caught.value), "the session had to end it"
             assert session.run(z, {x: 2.0}) == 4.0
         assert probe_ops.waiting == 0
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import graphmill
+from graphmill.spi import hookimpl
 
 
-@graphmill.hookimpl
+@hookimpl
 def graphmill_register_kernels(kernels):
     kernels.add_module("graphmill_hello.kernels", ops=["Relu6"])
 
 
-@graphmill.hookimpl
+@hookimpl
 def graphmill_register_commands(commands):
     commands.add("hello", "graphmill_hello.command:hello")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import graphmill
+from graphmill.spi import kernel
 
 
-@graphmill.kernel("Relu6", priority=2)
+@kernel("Relu6", priority=2)
 def relu6(xp, features):
     return xp.clip(features, 0, 6)
