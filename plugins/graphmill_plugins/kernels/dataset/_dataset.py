@@ -21,6 +21,7 @@ from graphmill.runtime.executor import ExecutorArgs
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
+from graphmill_plugins.kernels._memory import to_device, to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -77,7 +78,10 @@ class Scope:
             self._step = before
 
     def call(self, function: CapturedFunction, args: Sequence[Value]) -> list[Value]:
-        """Call a function on some arguments, with what it captured behind them; wait for it."""
+        """Call a function on some arguments, with what it captured behind them; wait for it.
+
+        Elements are in host memory; a function runs on the device of its dataset's node.
+        """
         thread, step = self._step
         cancellation = step if step is not None and thread == threading.get_ident() else None
         if self.cancellation.is_cancelled:
@@ -91,10 +95,15 @@ class Scope:
             step_container=container,
         )
         context = _CallContext(call)
+        given = [*args, *function.captured]
+        device = function.functions.device
         try:
-            results: list[Value] = function.functions.run(
-                function.handle, [*args, *function.captured], context
-            )
+            if device.is_host_memory:
+                results: list[Value] = function.functions.run(function.handle, given, context)
+            else:
+                given = [to_device(value, device) for value in given]
+                results = function.functions.run(function.handle, given, context)
+                results = [to_host(value, device) for value in results]
         finally:
             call.close()
             if container.is_used:

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._memory import moved, to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -60,17 +61,9 @@ def remote_call(ctx: OpKernelContext, target: Value, args: list[Value], f: Any, 
         if error is not None:
             done(error=error)
         else:
-            done([_moved(value, there, here) for value in results])
+            done([moved(value, there, here) for value in results])
 
-    functions.run_async(handle, [_moved(value, here, there) for value in args], ctx, called)
-
-
-def _moved(value: Value, source: Any, target: Any) -> Value:
-    """Return a value copied to another device; strings and handles are the host's everywhere."""
-    if source is target or getattr(value, "dtype", np.dtype(object)).hasobject:
-        return value
-    host = value if source.is_host_memory else source.to_host(value)
-    return host if target.is_host_memory else target.to_device(host)
+    functions.run_async(handle, [moved(value, here, there) for value in args], ctx, called)
 
 
 class _Calls:
@@ -222,7 +215,7 @@ def _for_calls(ctx: OpKernelContext, indices: range, values: list[Value], body: 
     for index in indices:
         if ctx.args.is_cancelled:
             raise errors.CancelledError("the step was cancelled within a For loop")
-        values = yield handle, [np.int32(index), *values]
+        values = yield handle, [to_device(np.int32(index), ctx.device), *values]
     return values
 
 
