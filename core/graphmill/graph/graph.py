@@ -262,6 +262,23 @@ class Graph:
         while self._nodes[-1] is None:
             self._nodes.pop()
 
+    def replace_node(self, old: Node, new: Node) -> None:
+        """Give a node the readers, the followers and the name of another, which is withdrawn.
+
+        Args:
+            old: the node that goes.
+            new: a node with outputs of the same element types.
+        """
+        for output in range(old.num_outputs):
+            self.redirect(old, output, new, output)
+        for edge in [edge for edge in old.out_edges if edge.is_control]:
+            self.remove_control_edge(edge)
+            self.add_control_edge(new, edge.dst)
+        self.withdraw([old])
+        del self._by_name[new.name]
+        new.name = old.name
+        self._by_name[new.name] = new
+
     def connect_source_and_sink(self) -> None:
         """Join `_SOURCE` to the nodes without inputs and those without consumers to `_SINK`."""
         for node in self.nodes:

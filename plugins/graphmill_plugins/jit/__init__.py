@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _PHASE = "HOT"
 GATHER_PASS = "jit_gather"
+COUNT_PASS = "jit_multi_hot"
 FUNCTIONALIZE_PASS = "jit_functionalize"
 CLUSTER_PASS = "jit_clusters"
 
@@ -26,9 +27,10 @@ CLUSTER_PASS = "jit_clusters"
 def graphmill_register_ops(ops: OpRegistrar) -> None:
     """Register the ops of clusters."""
     from graphmill_plugins.jit.cluster_op import CLUSTER, STRAIGHT_LINE
+    from graphmill_plugins.jit.multi_hot_op import MULTI_HOT
 
-    ops.add(CLUSTER)
-    ops.add(STRAIGHT_LINE)
+    for op_def in (CLUSTER, STRAIGHT_LINE, MULTI_HOT):
+        ops.add(op_def)
 
 
 @hookimpl
@@ -45,4 +47,5 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
     passes.add(
         FUNCTIONALIZE_PASS, f"{__name__}.functionalize:functionalize_hot", phase=_PHASE, order=10
     )
+    passes.add(COUNT_PASS, f"{__name__}.multi_hot:count_one_hots", phase=_PHASE, order=5)
     passes.add(CLUSTER_PASS, f"{__name__}.clusters:form_clusters", phase=_PHASE, order=20)

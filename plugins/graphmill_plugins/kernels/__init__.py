@@ -27,6 +27,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "array.gather",
         "array.identity",
         "array.join",
+        "array.multi_hot",
         "array.order",
         "array.pad",
         "array.patches",

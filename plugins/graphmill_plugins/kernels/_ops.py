@@ -22,6 +22,7 @@ OPS: dict[str, str] = {
         "PreventGradient RefIdentity Snapshot StopGradient _EagerConst"
     ),
     "array.join": "Concat ConcatOffset ConcatV2 Pack ParallelConcat Split SplitV Unpack",
+    "array.multi_hot": "_MultiHot",
     "array.order": (
         "InvertPermutation LowerBound OneHot Reverse ReverseSequence ReverseV2 Roll UnravelIndex "
         "UpperBound"

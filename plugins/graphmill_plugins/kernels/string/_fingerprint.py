@@ -7,7 +7,6 @@ longer ones are left to the function for one string.
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -47,14 +46,18 @@ class _Texts:
 def fingerprints(items: Sequence[bytes], one: Callable[[bytes], int]) -> Any:
     """Return the fingerprint of each string, uint64; `one` gives that of a single one."""
     count = len(items)
-    lengths = list(map(len, items))
-    sizes = np.fromiter(lengths, np.int64, count)
-    text = b"".join([*items, bytes(_WORD)])
+    sizes = np.fromiter(map(len, items), np.int64, count)
+    text = b"".join(items) + bytes(_WORD)
     # Every 8 bytes that follow each other, wherever they begin.
     words = np.ndarray((len(text) - _WORD + 1,), "<u8", text, 0, (1,))
-    starts = np.fromiter(accumulate(lengths, initial=0), np.int64, count + 1)[:-1]
+    starts = np.cumsum(sizes) - sizes
+    shortest, longest = sizes.min(initial=_LONGEST), sizes.max(initial=0)
     result = np.empty(count, _U64)
     for low, high, function in _CLASSES:
+        if low <= shortest and longest <= high:
+            return function(_Texts(words, starts, sizes))
+        if longest < low or high < shortest:
+            continue
         chosen = np.flatnonzero((sizes >= low) & (sizes <= high))
         if chosen.size:
             result[chosen] = function(_Texts(words, starts[chosen], sizes[chosen]))

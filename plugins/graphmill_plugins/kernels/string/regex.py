@@ -6,7 +6,8 @@ Semantics: tensorflow/core/kernels/regex_full_match_op.cc, regex_replace_op.cc.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from graphmill import errors
 from graphmill.runtime.kernel import kernel
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.typing import ArrayNamespace, Value
+
+_Replace: TypeAlias = "Callable[[bytes], bytes]"
 
 
 def _scalar_text(name: str, value: Value) -> str:
@@ -94,30 +97,49 @@ def _replace_all(text: str, pattern: re.Pattern[str], rewrite: _Rewrite) -> str:
 
 
 # What surely never matches the empty string: a class, once or more, or words.
-_NEVER_EMPTY = re.compile(r"(?:\[(?:[^\]\\]|\\\w)+\]|\\[dDsSwW])\+?|[\w ]+")
+_CLASS = re.compile(r"(?:\[(?:[^\]\\]|\\\w)+\]|\\[dDsSwW])(?P<often>\+?)")
+_WORDS = re.compile(r"[\w ]+", re.ASCII)
+_ASCII = [bytes([code]) for code in range(128)]
 
 
-def _plain_replacer(pattern: re.Pattern[str], rewrite: str) -> Callable[[bytes], bytes]:
-    """Return what replaces all matches by a text; ASCII, as most strings are, is not decoded."""
+def _plain_replacer(text: str, pattern: re.Pattern[str], rewrite: str) -> _Replace | None:
+    """Return what replaces all matches of a simple pattern by a text; None if it is not simple."""
+    if _WORDS.fullmatch(text):
+        old, new = encode(text), encode(rewrite)
+        return lambda item: item.replace(old, new)
+    form = _CLASS.fullmatch(text)
+    in_ascii = for_ascii(pattern) if form else None
+    if form is None:
+        return None
     substitute = pattern.sub
-    in_ascii = for_ascii(pattern)
     if in_ascii is None:
         return lambda item: encode(substitute(rewrite, decode(item)))
-    substitute_bytes, new = in_ascii.sub, encode(rewrite)
+    replace_ascii = _ascii_replacer(in_ascii, encode(rewrite), is_repeated=bool(form["often"]))
 
-    def replace(item: bytes) -> bytes:
-        if item.isascii():
-            return substitute_bytes(new, item)
-        return encode(substitute(rewrite, decode(item)))
+    def replace(item: bytes) -> bytes:  # ASCII, as most strings are, is not decoded
+        return replace_ascii(item) if item.isascii() else encode(substitute(rewrite, decode(item)))
 
     return replace
 
 
-def _replacer(pattern: str, rewrite: str, replace_global: bool) -> Callable[[bytes], bytes]:
+def _ascii_replacer(pattern: re.Pattern[bytes], new: bytes, *, is_repeated: bool) -> _Replace:
+    """Return what replaces the bytes of a class in ASCII text, by a table where that is enough."""
+    matched = b"".join(filter(pattern.fullmatch, _ASCII))
+    if not new:
+        return lambda item: item.translate(None, matched)
+    if len(new) == 1 and not is_repeated:
+        table = bytes.maketrans(matched, new * len(matched))
+        return lambda item: item.translate(table)
+    return partial(pattern.sub, new)
+
+
+def _replacer(pattern: str, rewrite: str, replace_global: bool) -> _Replace:
     compiled = compile_re2(pattern)
     new = _Rewrite(rewrite)
-    if replace_global and "\\" not in rewrite and _NEVER_EMPTY.fullmatch(pattern):
-        return _plain_replacer(compiled, rewrite)
+    if replace_global and "\\" not in rewrite:
+        plain = _plain_replacer(pattern, compiled, rewrite)
+        if plain is not None:
+            return plain
     if new.highest > compiled.groups or not (new.is_valid or replace_global):
         return lambda item: item
 

@@ -1,0 +1,23 @@
+"""The op that counts indices: what a sum of one-hot vectors becomes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+
+MULTI_HOT: Final = OpDef(
+    name="_MultiHot",
+    input_args=(ArgDef(name="indices", type_attr="TI"),),
+    output_args=(ArgDef(name="output", type_attr="dtype"),),
+    attrs=(
+        AttrDef(name="depth", type="int"),
+        AttrDef(name="axes", type="list(int)"),
+        AttrDef(name="keep_dims", type="bool"),
+        AttrDef(name="dtype", type="type"),
+        AttrDef(name="TI", type="type"),
+    ),
+    family="array",
+)
+"""How often each of `0 <= i < depth` stands in `indices`, along a new last axis; summed over `axes`
+of what `OneHot` would give, which may be negative."""

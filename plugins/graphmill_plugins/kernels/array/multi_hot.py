@@ -1,0 +1,57 @@
+"""The kernel of `_MultiHot`, which passes put in: how often each index stands in a tensor."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import checked_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+@kernel("_MultiHot", make=True)
+def multi_hot(
+    xp: ArrayNamespace, depth: int, axes: tuple[int, ...], keep_dims: bool, dtype: np.dtype[Any]
+) -> Callable[[Value], Value]:
+    """Return the sum over `axes` of the one-hot vectors of the indices."""
+
+    def count(indices: Value) -> Value:
+        rank = indices.ndim + 1
+        gone = {checked_axis(axis, rank, "reduction dimension") for axis in axes}
+        kept = [axis for axis in range(indices.ndim) if axis not in gone]
+        lost = [axis for axis in range(indices.ndim) if axis in gone]
+        shape = [indices.shape[axis] for axis in kept]
+        inner = math.prod(indices.shape[axis] for axis in lost)
+        rows = indices.transpose(*kept, *lost).reshape(math.prod(shape), inner).astype(np.int64)
+        found = _counts(xp, rows, depth).astype(dtype).reshape(*shape, depth)
+        if indices.ndim in gone:
+            found = xp.sum(found, axis=-1, dtype=dtype)
+        if not keep_dims:
+            return found
+        whole = (*indices.shape, depth)
+        return found.reshape([1 if axis in gone else whole[axis] for axis in range(rank)])
+
+    return count
+
+
+def _counts(xp: ArrayNamespace, rows: Value, depth: int) -> Value:
+    """Return (rows, depth): how often each number stands in a row; others do not count."""
+    count = rows.shape[0]
+    # What is no index goes to a column of its own, which is left out.
+    places = xp.where((rows >= 0) & (rows < depth), rows, depth)
+    places = places + np.arange(count, dtype=np.int64)[:, None] * (depth + 1)
+    size = count * (depth + 1)
+    found = xp.bincount(places.reshape(-1), **_length(xp, size))
+    return found.reshape(count, depth + 1)[:, :depth]
+
+
+def _length(xp: ArrayNamespace, size: int) -> dict[str, int]:
+    # NumPy's grows beyond its minimum, JAX's needs the length; here they are the same.
+    return {"minlength": size} if xp is np else {"length": size}
