@@ -68,9 +68,15 @@ if TYPE_CHECKING:
         refs_to_read,
     )
     from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.runtime.rendezvous import Rendezvous, RendezvousKey, TransferArgs
+    from graphmill.runtime.rendezvous import (
+        IntraProcessRendezvous,
+        Rendezvous,
+        RendezvousKey,
+        TransferArgs,
+    )
     from graphmill.runtime.resource_mgr import ResourceMgr
     from graphmill.runtime.step_runner import StepRunner
+    from graphmill.runtime.transport import Transport
     from graphmill.runtime.variables import Ref, ResourceHandle, Variable
 
 __all__ = [
@@ -95,6 +101,7 @@ __all__ = [
     "FuncAttr",
     "Graph",
     "Host",
+    "IntraProcessRendezvous",
     "KernelDef",
     "KernelTable",
     "LimitedAllocator",
@@ -115,6 +122,7 @@ __all__ = [
     "TensorAttr",
     "TensorShape",
     "TransferArgs",
+    "Transport",
     "Variable",
     "as_status",
     "at_node",
@@ -172,9 +180,12 @@ _HOMES = {
         *("check_output", "check_outputs", "checked_dtypes", "read_refs", "refs_to_read"),
     ),
     "graphmill.runtime.op_kernel_context": ("OpKernelContext",),
-    "graphmill.runtime.rendezvous": ("Rendezvous", "RendezvousKey", "TransferArgs"),
+    "graphmill.runtime.rendezvous": (
+        *("IntraProcessRendezvous", "Rendezvous", "RendezvousKey", "TransferArgs"),
+    ),
     "graphmill.runtime.resource_mgr": ("ResourceMgr",),
     "graphmill.runtime.step_runner": ("StepRunner",),
+    "graphmill.runtime.transport": ("Transport",),
     "graphmill.runtime.variables": ("Ref", "ResourceHandle", "Variable"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

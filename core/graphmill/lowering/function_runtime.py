@@ -20,7 +20,6 @@ from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorBarrier
 from graphmill.runtime.overdue import Overdue
-from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.stuck import StuckWatch
 
@@ -161,9 +160,9 @@ class FunctionLibraryRuntime:
 
         call = ctx.args.for_call(frame)
         if call.call_depth % _CALLS_ON_STACK:
-            _start(partitions, call, finished)
+            self._start(partitions, call, finished)
         else:
-            call.runner.post(lambda: _start(partitions, call, finished))
+            call.runner.post(lambda: self._start(partitions, call, finished))
 
     def run(
         self, handle: FunctionHandle, args: Sequence[Value], ctx: OpKernelContext
@@ -180,7 +179,7 @@ class FunctionLibraryRuntime:
         call = ctx.args.for_call(frame)
         call.runner = StepRunner(ctx.args.runner.pool)
         outcome: list[OpError | None] = []
-        _start(partitions, call, outcome.append)
+        self._start(partitions, call, outcome.append)
         if not outcome:
             with Overdue(call, [item.executor for item in partitions]):
                 call.runner.run_until(lambda: bool(outcome))
@@ -205,6 +204,28 @@ class FunctionLibraryRuntime:
         partitions = handle.partitions or self._make_partitions(handle)
         return partitions, CallFrame(args, len(body.ret_types))
 
+    def _start(
+        self,
+        partitions: Sequence[PerPartition],
+        args: ExecutorArgs,
+        done: Callable[[OpError | None], None],
+    ) -> None:
+        """Start a call; on several devices its partitions have a rendezvous of their own."""
+        if len(partitions) == 1:
+            partitions[0].executor.run_async(args, done)
+            return
+        args.rendezvous = self._options.new_rendezvous(args.step_id)
+        watch = StuckWatch(args)
+
+        def all_done(error: OpError | None) -> None:
+            watch.stop()
+            done(error)
+
+        watch.start()
+        barrier = ExecutorBarrier(len(partitions), args, all_done)
+        for item in partitions:
+            item.executor.run_async(args, barrier.partition_done)
+
     def close(self) -> None:
         """Drop all instantiated functions; stop who calls them between steps."""
         self.closing.start_cancel(CancelledError("Session has been closed."))
@@ -222,28 +243,6 @@ class FunctionLibraryRuntime:
                 graph = handle.body.graph
                 handle.partitions = self._maker.for_function(graph, self._device)
             return handle.partitions
-
-
-def _start(
-    partitions: Sequence[PerPartition],
-    args: ExecutorArgs,
-    done: Callable[[OpError | None], None],
-) -> None:
-    """Start a call; on several devices its partitions have a rendezvous of their own."""
-    if len(partitions) == 1:
-        partitions[0].executor.run_async(args, done)
-        return
-    args.rendezvous = IntraProcessRendezvous()
-    watch = StuckWatch(args)
-
-    def all_done(error: OpError | None) -> None:
-        watch.stop()
-        done(error)
-
-    watch.start()
-    barrier = ExecutorBarrier(len(partitions), args, all_done)
-    for item in partitions:
-        item.executor.run_async(args, barrier.partition_done)
 
 
 def _missing_result(body: FunctionBody, frame: CallFrame) -> OpError | None:

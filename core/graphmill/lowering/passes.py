@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill.errors import FailedPreconditionError, InternalError, OpError
 from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.lowering.verify import PassVerifier
+from graphmill.runtime.rendezvous import IntraProcessRendezvous, Rendezvous
 from graphmill.runtime.validation import is_validation_on
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.graph.graph import Graph
     from graphmill.plugin.host import Host
     from graphmill.runtime.device_mgr import DeviceMgr
@@ -31,6 +34,7 @@ class PassOptions:
         host: the host, with its ops and kernels.
         forbidden: names of passes that the executor of the session forbids.
         effects: which effects kernels may have.
+        new_rendezvous: makes the rendezvous of a step on several devices, from its number.
     """
 
     config: Any
@@ -38,6 +42,7 @@ class PassOptions:
     host: Host
     forbidden: frozenset[str] = frozenset()
     effects: EffectsPolicy = field(default_factory=EffectsPolicy)
+    new_rendezvous: Callable[[int], Rendezvous] = lambda _: IntraProcessRendezvous()
 
 
 def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from graphmill.proto.config_pb2 import RunMetadata
     from graphmill.runtime.device import DeviceFactory
     from graphmill.runtime.executor import ExecutorFactory
+    from graphmill.runtime.transport import Transport
 
 # Registration: what a plugin supplies.
 
@@ -158,13 +159,15 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
 
 
 @hookspec
-def graphmill_register_transports(transports: Registrar[object]) -> None:
-    """Register transports between processes, by the scheme of their targets ("grpc").
+def graphmill_register_transports(transports: Registrar[Transport]) -> None:
+    """Register what carries values between devices, by the name that `graphmill.transport` gives.
 
     When: after all plugins have registered passes.
     How often: once for each host.
     May change: `transports`, by `add`.
-    Threads: the one that assembles the host.
+    Threads: the one that assembles the host. A transport is imported and made when the first
+        session that asks for it is created; it is asked for a rendezvous in each step on several
+        devices.
 
     Example::
 

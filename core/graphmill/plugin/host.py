@@ -26,6 +26,7 @@ from graphmill.runtime.device import DeviceFactory
 from graphmill.runtime.executor import ExecutorFactory
 from graphmill.runtime.kernel_registry import KernelRegistry
 from graphmill.runtime.thread_pool import SharedThreadPools
+from graphmill.runtime.transport import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,7 +51,7 @@ class Host:
         devices: device factories by device type.
         executors: executor factories by executor type.
         passes: graph passes by name.
-        transports: transports by scheme.
+        transports: transports by name.
         commands: commands of the command line by name.
         plugins: what became of each plugin, those that are not used among them.
         step_observers: the step hooks, or None if no plugin has any.
@@ -91,8 +92,11 @@ class Host:
             failures=failures,
         )
         self.passes = PassRegistry(failures=failures)
-        self.transports: Registry[object] = Registry(
-            "transport", hook="graphmill_register_transports", failures=failures
+        self.transports: Registry[Transport] = Registry(
+            "transport",
+            hook="graphmill_register_transports",
+            prepare=instance_of(Transport),
+            failures=failures,
         )
         self.commands: Registry[object] = Registry(
             "command", hook="graphmill_register_commands", failures=failures

@@ -130,6 +130,13 @@ class Rendezvous(ABC):
     def start_abort(self, error: OpError) -> None:
         """Fail all that wait, and all calls from now on; only the first call counts."""
 
+    def awaited_keys(self) -> list[str] | None:
+        """Return the keys for which somebody waits; None if that cannot be told.
+
+        It is asked for when a step has nothing left to do, to tell one that will never end.
+        """
+        return None
+
     def recv(
         self, key: str, args: TransferArgs, timeout: float | None = None
     ) -> tuple[Value, bool]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from graphmill.runtime.executor import ExecutorArgs
-    from graphmill.runtime.rendezvous import IntraProcessRendezvous
+    from graphmill.runtime.rendezvous import Rendezvous
 
 
 class StuckWatch:
@@ -59,13 +59,13 @@ class StuckWatch:
 
     def _check(self) -> None:
         args = self._args
-        rendezvous: IntraProcessRendezvous = args.rendezvous
+        rendezvous: Rendezvous = args.rendezvous
         count = sum(args.receiving.values())
         if not count or count != args.num_awaited:
             return
         keys = rendezvous.awaited_keys()
         # One that has come, but is not posted yet, is not in the table any more.
-        if len(keys) == count + self.num_clients:
+        if keys is not None and len(keys) == count + self.num_clients:
             rendezvous.start_abort(InternalError(self._story(keys)))
 
     def _story(self, keys: list[str]) -> str:

@@ -24,6 +24,7 @@ from graphmill.lowering.prune import ClientEnd
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
 from graphmill.runtime.session_state import SessionState
+from graphmill.runtime.transport import rendezvous_maker
 from graphmill.session.boundary import copies_in, copies_out, then, unless_there
 from graphmill.session.executors_cache import (
     CachedExecutors,
@@ -66,6 +67,7 @@ class DirectSession:
         cancellation: cancels all steps when the session is closed.
         host: where ops, kernels, devices and executors come from.
         effects: which effects the kernels may have.
+        new_rendezvous: makes the rendezvous of a step on several devices, from its number.
         is_closed: set by `close`.
         session_state: the tensors that are kept between runs.
         partial_runs: the partial runs that are not finished.
@@ -78,6 +80,7 @@ class DirectSession:
         self.host = host
         self.config = config
         self.effects = policy_of(config)
+        self.new_rendezvous = rendezvous_maker(host.transports, config)
         self.cancellation = CancellationManager()
         self.session_state = SessionState()
         self.is_closed = False
@@ -88,7 +91,9 @@ class DirectSession:
         check_needed(self._executor_factory, executor_type, host)
         self.devices = DeviceMgr(create_devices(host, config))
         forbidden = frozenset(self._executor_factory.forbids_passes)
-        self._options = PassOptions(config, self.devices, host, forbidden, self.effects)
+        self._options = PassOptions(
+            config, self.devices, host, forbidden, self.effects, self.new_rendezvous
+        )
         self._graph_lock = threading.RLock()
         self._state = GraphExecutionState(
             host.ops, self._options, is_static=config.experimental.optimize_for_static_graph

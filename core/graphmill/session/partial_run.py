@@ -20,7 +20,7 @@ from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.overdue import Overdue
-from graphmill.runtime.rendezvous import HOST, IntraProcessRendezvous, RendezvousKey
+from graphmill.runtime.rendezvous import HOST, RendezvousKey
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
@@ -57,8 +57,8 @@ class RunState:
         self.fed: set[str] = set()
         self.collector = collector
         self._session = session
-        self._rendezvous = IntraProcessRendezvous()
         step_id = next_step_id()
+        self._rendezvous = session.new_rendezvous(step_id)
         self._cancellation = CancellationManager(session.cancellation)
         self._args = ExecutorArgs(
             step_id,

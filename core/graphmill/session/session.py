@@ -59,8 +59,7 @@ class Session:
         if target:
             raise NotFoundError(
                 f"no session factory for target {target!r}; this release runs sessions in this "
-                "process (target ''). Transports registered: "
-                f"{', '.join(host.transports.keys()) or 'none'}"
+                "process (target '')"
             )
         self._impl = DirectSession(host, as_message(proto.ConfigProto, config, "config"))
         self._plans: dict[Any, FetchPlan] = {}

@@ -23,7 +23,6 @@ from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.overdue import Overdue
-from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
@@ -139,7 +138,7 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
             if len(items) == 1:
                 items[0].executor.run(args)
             else:
-                _run_partitions(items, args)
+                _run_partitions(session, items, args)
     except OpError:
         raise
     except KeyboardInterrupt:
@@ -158,8 +157,10 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
             session.devices.clear_containers([container.name])
 
 
-def _run_partitions(items: Sequence[PerPartition], args: ExecutorArgs) -> None:
-    args.rendezvous = IntraProcessRendezvous()
+def _run_partitions(
+    session: DirectSession, items: Sequence[PerPartition], args: ExecutorArgs
+) -> None:
+    args.rendezvous = session.new_rendezvous(args.step_id)
     barrier = ExecutorBarrier(len(items), args)
     for item in items:
         item.executor.run_async(args, barrier.partition_done)

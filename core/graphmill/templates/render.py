@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
-KINDS: Final = (*("command", "device", "executor", "gradient", "kernel", "observer", "op", "pass"),)
+KINDS: Final = (
+    *("command", "device", "executor", "gradient", "kernel", "observer", "op", "pass"),
+    "transport",
+)
 """The kinds of plugins that there are templates for."""
 _PLACES: Final = {"workflow.yml": ".github/workflows/test.yml", "gitignore": ".gitignore"}
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

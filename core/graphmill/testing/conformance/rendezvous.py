@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from graphmill import errors
+from graphmill.plugin.host import default_host
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.rendezvous import HOST, RendezvousKey, TransferArgs
 from graphmill.testing import patience
@@ -24,17 +25,26 @@ _B = "/job:localhost/replica:0/task:0/device:CPU:1"
 
 
 class RendezvousTests:
-    """Hold a rendezvous to its contract; override `rendezvous`.
+    """Hold a rendezvous to its contract: that of a `transport`, or of the fixture `rendezvous`.
+
+        class TestMine(RendezvousTests):
+            transport = "mine"
 
     A rendezvous between processes gives one end here and overrides `receiver` with the other.
+
+    Attributes:
+        transport: the name that it is registered under.
     """
 
     graphmill_suite: ClassVar[str] = "RendezvousTests"
+    transport: ClassVar[str] = ""
 
     @pytest.fixture
     def rendezvous(self) -> Rendezvous:
         """Give a fresh rendezvous, where values are sent."""
-        raise NotImplementedError("override the fixture `rendezvous`")
+        if not self.transport:
+            raise NotImplementedError("set `transport`, or override the fixture `rendezvous`")
+        return default_host().transports.get(self.transport).new_rendezvous(1)
 
     @pytest.fixture
     def receiver(self, rendezvous: Rendezvous) -> Rendezvous:
