@@ -2,7 +2,7 @@
 """Draw op instances that no case has, ask TensorFlow and graphmill, and print where they differ.
 
     python tools/sweep_ops.py --tensorflow PYTHON [--op MatMul] [--family math] [--count 20]
-        [--seed 0] [--backends session,jax] [--out differences.jsonl]
+        [--seed 0] [--backends session,jax] [--strict] [--out differences.jsonl]
 
 PYTHON is the interpreter of an environment with `tensorflow-cpu` (default: this one). Each system
 answers in a process of its own, so that one that crashes or hangs is told and started again. What
@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--backends", default="session", help="session, numpy, jax")
     parser.add_argument("--tensorflow", default=sys.executable, metavar="PYTHON")
+    parser.add_argument("--strict", action="store_true", help="tell known differences, too")
     parser.add_argument("--out", help="file for the differences, one JSON object a line")
     options = parser.parse_args()
     seeds = by_op(options.family)
@@ -77,7 +78,7 @@ def sweep(op, seeds, options, theirs, ours, counts):
         if hung > 2:  # an op that waits for others: most changes make it wait for ever
             return
         for backend, process in ours.items():
-            outcome, difference = judge(text, wanted, process.ask, backend)
+            outcome, difference = judge(text, wanted, process.ask, backend, strict=options.strict)
             counts[outcome] += 1
             if outcome == "differ":
                 yield {

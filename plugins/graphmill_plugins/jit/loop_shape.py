@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.node import Node
 
-_PASSING: Final = frozenset({"Identity", "LoopCond", "StopGradient"})
+_PASSING: Final = frozenset({"EnsureShape", "Identity", "LoopCond", "StopGradient"})
 _CONJUNCTIONS: Final = frozenset({"LogicalAnd"})
 _SUMS: Final = frozenset({"Add", "AddV2"})
 

@@ -43,14 +43,25 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def sole(name: str, value: Value) -> Value:
-    """Return the only element of an input.
+    """Return an input that is one number.
 
     Raises:
-        InvalidArgumentError: it has none, or several.
+        InvalidArgumentError: it is no scalar.
     """
-    if value.size != 1:
-        raise InvalidArgumentError(f"{name} must be a scalar, got {shape_text(value.shape)}")
-    return value.reshape(())
+    if value.ndim:
+        raise InvalidArgumentError(f"{name} must be rank 0 but is rank {value.ndim}")
+    return value
+
+
+def first_of(name: str, value: Value) -> Value:
+    """Return the first element of an input, of which TensorFlow reads no other.
+
+    Raises:
+        InvalidArgumentError: it has none.
+    """
+    if not value.size:
+        raise InvalidArgumentError(f"{name} must have an element, got {shape_text(value.shape)}")
+    return value.reshape(-1)[0]
 
 
 def rounded(xp: ArrayNamespace, x: Value) -> Value:
@@ -143,4 +154,4 @@ def used_range(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> tuple[V
     least = xp.min(x, initial=bounds.highest)
     most = xp.max(x, initial=bounds.lowest)
     first = to_float(xp, least, low, high)
-    return xp.minimum(_F(0), first), to_float(xp, most, low, high)
+    return xp.where(first < 0, first, _F(0)), to_float(xp, most, low, high)

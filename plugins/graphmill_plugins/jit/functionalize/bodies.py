@@ -143,6 +143,15 @@ class BodyMaker:
             self._free_name(name), op_def, inputs, attrs=op_def.with_defaults(attrs)
         )
 
+    def scalar(self, tensor: Tensor, name: str) -> Tensor:
+        """Return a tensor of the function's graph, checked under a name to be a scalar.
+
+        Conditions of functions may be tensors, which hold unless they are empty; those of control
+        flow v1 may not.
+        """
+        checks = {"T": tensor[0].output_types[tensor[1]].base_dtype, "shape": ()}
+        return self.add("EnsureShape", name, [tensor], checks), 0
+
     def ret(self, tensor: Tensor) -> None:
         """Let a tensor of the function's graph be its next result."""
         self._rets.append(tensor)

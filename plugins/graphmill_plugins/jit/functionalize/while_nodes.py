@@ -86,8 +86,9 @@ class WhileMaker:
 
     def _fill_cond(self, maker: BodyMaker) -> None:
         maker.copy(self._needed_test())
-        edge = self._loop.condition.in_edges[0]
-        maker.ret(maker.tensor((edge.src, edge.src_output)))
+        condition = self._loop.condition
+        edge = condition.in_edges[0]
+        maker.ret(maker.scalar(maker.tensor((edge.src, edge.src_output)), condition.name))
 
     def _needed_test(self) -> list[Node]:
         """Return the nodes that the condition needs, and those with effects."""

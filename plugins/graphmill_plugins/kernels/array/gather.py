@@ -85,7 +85,7 @@ def gather_v2(
     strings = is_string(Tparams)
 
     def take(params: Value, indices: Value, axis: Value) -> Value:
-        along = checked_axis(axis.item(), params.ndim)
+        along = gather_axis(axis, params.ndim)
         check_indices(indices, params.shape[along])
         if batch_dims:
             result = take_batches(np, _take_rows, params, indices, along, batch_dims)
@@ -94,6 +94,17 @@ def gather_v2(
         return object_array(result) if strings else result
 
     return take
+
+
+def gather_axis(axis: Value, rank: int) -> int:
+    """Return the axis along which to gather, counted from the front.
+
+    Raises:
+        InvalidArgumentError: it is no scalar, or no axis.
+    """
+    if axis.ndim:
+        raise InvalidArgumentError(f"axis must be scalar, got shape {shape_text(axis.shape)}")
+    return checked_axis(axis.item(), rank)
 
 
 def _take_rows(rows: Value, indices: Value) -> Value:

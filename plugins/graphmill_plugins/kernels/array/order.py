@@ -149,6 +149,8 @@ def one_hot(
 ) -> Callable[[Value, Value, Value, Value], Value]:
     """Put `on_value` at each index along a new axis of size `depth`, `off_value` elsewhere."""
     mark = partial(_mark, xp)
+    if axis < -1:
+        raise InvalidArgumentError(f"axis must be >= -1, got {axis}")
 
     def spread(indices: Value, depth: Value, on_value: Value, off_value: Value) -> Value:
         count = depth.item()

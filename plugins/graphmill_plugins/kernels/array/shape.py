@@ -245,12 +245,26 @@ def broadcast_to(xp: ArrayNamespace, x: Value, shape: Value) -> Value:
 
 @kernel("BroadcastArgs", static=("s0", "s1"))
 def broadcast_args(_xp: ArrayNamespace, s0: Value, s1: Value) -> Value:
-    """Return the shape that two shapes broadcast to."""
-    try:
-        shape = np.broadcast_shapes(checked_shape(s0, "s0"), checked_shape(s1, "s1"))
-    except ValueError:
-        raise _incompatible(s0, s1) from None
-    return np.array(shape, s0.dtype)
+    """Return the shape that two shapes broadcast to; numbers below zero are sizes like others."""
+    pairs = _pairs(s0, s1)
+    return np.array([b if a == 1 else a for a, b in pairs], s0.dtype)
+
+
+def _pairs(s0: Value, s1: Value) -> list[tuple[int, int]]:
+    """Return the sizes that two shapes have along each axis of the longer one.
+
+    Raises:
+        InvalidArgumentError: they do not broadcast, or one is no vector.
+    """
+    for name, given in (("s0", s0), ("s1", s1)):
+        if given.ndim != 1:
+            raise InvalidArgumentError(f"In[{name}] must be a vector.{shape_text(given.shape)}")
+    count = max(len(s0), len(s1))
+    x, y = ((1,) * (count - len(s)) + tuple(to_ints(s)) for s in (s0, s1))
+    pairs = list(zip(x, y, strict=True))
+    if any(a != b and 1 not in (a, b) for a, b in pairs):
+        raise _incompatible(s0, s1)
+    return pairs
 
 
 def _incompatible(s0: Value, s1: Value) -> InvalidArgumentError:
@@ -265,20 +279,10 @@ def broadcast_gradient_args(_xp: ArrayNamespace, s0: Value, s1: Value) -> tuple[
 
     Semantics: tensorflow/core/util/bcast.h.
     """
-    x, y = checked_shape(s0, "s0"), checked_shape(s1, "s1")
-    reduce_x: list[int] = []
-    reduce_y: list[int] = []
-    if x != y:
-        count = max(len(x), len(y))
-        x = (1,) * (count - len(x)) + x
-        y = (1,) * (count - len(y)) + y
-        for axis, (a, b) in enumerate(zip(x, y, strict=True)):
-            if a != b and 1 not in (a, b):
-                raise _incompatible(s0, s1)
-            if a == 1:
-                reduce_x.append(axis)
-            if b == 1:
-                reduce_y.append(axis)
+    pairs = _pairs(s0, s1)
+    are_same = s0.shape == s1.shape and all(a == b for a, b in pairs)
+    reduce_x = [axis for axis, (a, _) in enumerate(pairs) if a == 1 and not are_same]
+    reduce_y = [axis for axis, (_, b) in enumerate(pairs) if b == 1 and not are_same]
     return np.array(reduce_x, s0.dtype), np.array(reduce_y, s0.dtype)
 
 

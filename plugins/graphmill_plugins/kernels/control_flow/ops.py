@@ -48,11 +48,20 @@ def loop_cond(xp: ArrayNamespace) -> Any:
 
 @kernel("Switch", "RefSwitch", host_memory=("pred",), make=True)
 def switch(xp: ArrayNamespace) -> Any:
-    """Give `data` at output 1 if `pred` holds, else at output 0."""
+    """Give `data` at output 1 if `pred` holds, else at output 0.
+
+    Raises:
+        InvalidArgumentError: `pred` has not one element.
+    """
     del xp
 
     def give(data: Value, pred: Value) -> tuple[Any, Any]:
-        return (DEAD, data) if pred else (data, DEAD)
+        try:
+            return (DEAD, data) if pred else (data, DEAD)
+        except ValueError:  # NumPy finds no truth in a tensor; asking for its shape takes longer
+            raise errors.InvalidArgumentError(
+                f"The second input must be a scalar, but it has shape {list(pred.shape)}"
+            ) from None
 
     return give
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _TYPES = {"T": dtypes.INTEGER}
 _F = np.float32
+_MOST_PIXELS = (1 << 31) - 1
 _EPSILON = 0.0000001
 
 
@@ -152,7 +153,14 @@ def _sample(
         )
     if np.ndim(least):
         raise InvalidArgumentError("min_object_covered must be 0-D")
+    if not least >= 0:
+        raise InvalidArgumentError(f"Min object covered must be non-negative: {float(least)}")
     height, width = (int(side) for side in image_size[:2])
+    for name, side in (("height", height), ("width", width)):
+        if not 0 < side < _MOST_PIXELS:
+            raise InvalidArgumentError(
+                f"image {name} must be positive and below {_MOST_PIXELS}, got {side}"
+            )
     things = _objects(boxes, width, height, wanted)
     lowest, highest = (_F(ratio) for ratio in wanted.aspect_ratio)
     chosen = _Box(0, 0, width, height)

@@ -172,13 +172,18 @@ def _kind(uniform_noise: bool, noise: str) -> str:
     """Return which noise the attrs ask for.
 
     Raises:
-        InvalidArgumentError: they contradict each other.
+        InvalidArgumentError: they contradict each other, or name none.
     """
     if uniform_noise and noise not in ("", "uniform"):
         raise InvalidArgumentError(
             f"The uniform_noise and noise should not be specified at the same time, got {noise!r}"
         )
-    return noise if noise in ("zero", "gaussian") else "uniform"
+    kind = "uniform" if uniform_noise else noise
+    if kind not in ("uniform", "gaussian", "zero"):
+        raise InvalidArgumentError(
+            f"The noise could only be uniform, gaussian, or zero, got {noise!r}"
+        )
+    return kind
 
 
 @kernel("ExtractGlimpse", host=True, expensive=True, effects=("rng",))

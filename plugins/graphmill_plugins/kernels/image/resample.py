@@ -65,6 +65,8 @@ def cubic_weights(size: int, wanted: int, align_corners: bool, half: bool) -> An
 def area_weights(size: int, wanted: int, align_corners: bool) -> Any:
     """Return the matrix (wanted, size) of the shares that input pixels have in output pixels."""
     scale = resize_scale(size, wanted, align_corners)
+    if scale == 0:  # of one pixel: it is in all
+        return np.eye(1, size, dtype=np.float32).repeat(wanted, axis=0)
     start = np.arange(wanted, dtype=np.float32) * scale
     stop = np.arange(1, wanted + 1, dtype=np.float32) * scale
     matrix = np.zeros((wanted, size), np.float32)

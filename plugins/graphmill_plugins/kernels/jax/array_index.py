@@ -13,8 +13,13 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
 from graphmill_plugins._lazy_jax import jnp
-from graphmill_plugins.kernels._support import checked_axis, checked_shape, shape_text
-from graphmill_plugins.kernels.array.gather import check_depth, ignores_bad_indices, take_batches
+from graphmill_plugins.kernels._support import checked_shape, shape_text
+from graphmill_plugins.kernels.array.gather import (
+    check_depth,
+    gather_axis,
+    ignores_bad_indices,
+    take_batches,
+)
 from graphmill_plugins.kernels.array.scatter import check_inplace, check_scatter
 from graphmill_plugins.kernels.array.slice import index_maker
 
@@ -49,7 +54,7 @@ def gather_v2(
     _xp: ArrayNamespace, params: Value, indices: Value, axis: Value, *, batch_dims: int
 ) -> Value:
     """Take slices of `params` along an axis, for each entry of the batch dimensions."""
-    along = checked_axis(axis.item(), params.ndim)
+    along = gather_axis(axis, params.ndim)
     _check_not_empty(params.shape[along], indices)
     if not batch_dims:
         return jnp.take(params, indices, axis=along, mode="clip")

@@ -10,6 +10,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins._lazy_jax import jnp
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.math.count import bins_of
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -35,7 +36,7 @@ def _count_into(
 @kernel("Bincount", backend="jax", static=("size",))
 def bincount(_xp: ArrayNamespace, arr: Value, size: Value, weights: Value) -> Value:
     """Count (or add the weights of) the values 0 … size-1."""
-    return _count_into((size.item(),), (arr,), weights, binary=False)
+    return _count_into((bins_of(size),), (arr,), weights, binary=False)
 
 
 @kernel("DenseBincount", backend="jax", static=("size",))
@@ -45,7 +46,7 @@ def dense_bincount(
     """Count values of a vector, or of each row of a matrix."""
     if x.ndim > 2:
         raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {x.ndim}")
-    shape = (*x.shape[:-1], size.item())
+    shape = (*x.shape[:-1], bins_of(size))
     places: tuple[Value, ...] = (x,)
     if x.ndim == 2:
         places = (np.broadcast_to(np.arange(x.shape[0])[:, None], x.shape), x)

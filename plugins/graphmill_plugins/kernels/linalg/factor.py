@@ -87,11 +87,16 @@ def svd(
     """Return singular values, left and right singular vectors (as columns) of matrices."""
     if x.ndim < 2:
         raise InvalidArgumentError(f"Input must be a matrix, got shape {shape_text(x.shape)}")
+    # LAPACK does not end with nan or infinity; TensorFlow gives nan for such a matrix.
+    finite = xp.isfinite(x).all(axis=(-2, -1), keepdims=True)
+    x = xp.where(finite, x, xp.zeros_like(x))
     if not compute_uv:
         values = xp.linalg.svd(x, compute_uv=False)
-        return values.astype(T), xp.zeros((), T), xp.zeros((), T)
+        return xp.where(finite[..., 0], values, np.nan).astype(T), xp.zeros((), T), xp.zeros((), T)
     u, values, right = xp.linalg.svd(x, full_matrices=full_matrices)
-    return values.astype(T), u, adjoint_of(xp, right)
+    values = xp.where(finite[..., 0], values, np.nan)
+    left, right = (xp.where(finite, v, np.nan).astype(T) for v in (u, adjoint_of(xp, right)))
+    return values.astype(T), left, right
 
 
 @kernel("SelfAdjointEigV2", "BatchSelfAdjointEigV2", types=_TYPES, expensive=True)

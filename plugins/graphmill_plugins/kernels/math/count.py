@@ -38,13 +38,24 @@ def bucketize(
     return find
 
 
-def _check_bins(values: Value, size: Value, weights: Value, *, like: tuple[int, ...]) -> int:
-    """Check the inputs of the bincount family and return the number of bins."""
-    if size.size != 1:
+def bins_of(size: Value) -> int:
+    """Return a number of bins.
+
+    Raises:
+        InvalidArgumentError: it is no scalar (a vector of one element is taken for one), or
+            negative.
+    """
+    if size.size != 1 or size.ndim > 1:
         raise InvalidArgumentError(f"size must be a scalar, got shape {shape_text(size.shape)}")
     count: int = size.item()
     if count < 0:
         raise InvalidArgumentError(f"size ({count}) must be non-negative")
+    return count
+
+
+def _check_bins(values: Value, size: Value, weights: Value, *, like: tuple[int, ...]) -> int:
+    """Check the inputs of the bincount family and return the number of bins."""
+    count = bins_of(size)
     if weights.size and weights.shape != like:
         raise InvalidArgumentError(
             "weights must be empty or of the shape of the values: "
@@ -230,6 +241,8 @@ def dense_count_sparse_output(
     if weights.size and weights.shape != values.shape:
         raise InvalidArgumentError("Weights and values must have the same shape")
     shape = values.shape[:-1]
+    if 0 in shape:
+        raise InvalidArgumentError("Invalid input: Shapes dimension cannot be 0.")
     rows = np.repeat(np.arange(shape[0] if shape else 1), values.shape[-1])
     return _counts_by_row(rows, values.reshape(-1), weights.reshape(-1), shape, options)
 

@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._quantize import requantized, sole, used_range
+from graphmill_plugins.kernels._quantize import first_of, requantized, sole, used_range
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -23,7 +23,7 @@ def requantization_range(
     xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value
 ) -> tuple[Value, Value]:
     """Return the range that the numbers of the input use; it reaches down to 0 at least."""
-    return used_range(xp, x, sole("input_min", input_min), sole("input_max", input_max))
+    return used_range(xp, x, first_of("input_min", input_min), first_of("input_max", input_max))
 
 
 @kernel("Requantize", types={"Tinput": (dtypes.qint32,), "out_type": (dtypes.qint8, dtypes.quint8)})

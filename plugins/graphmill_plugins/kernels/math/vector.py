@@ -38,8 +38,8 @@ def nearest_neighbors(
 ) -> tuple[Value, Value]:
     """Return the indices of the k nearest centers of each point, and squared distances."""
     count = min(k.item(), centers.shape[0])
-    if count <= 0:
-        raise InvalidArgumentError(f"k must be positive and there must be centers, k = {k}")
+    if count < 0:
+        raise InvalidArgumentError(f"k must not be negative, got {count}")
     squares = (points * points).sum(1)[:, None] + (centers * centers).sum(1)
     distances = np.maximum(squares - 2 * points @ centers.T, 0)
     order = np.argsort(distances, 1, kind="stable")[:, :count]

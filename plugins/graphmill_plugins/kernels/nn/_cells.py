@@ -161,10 +161,11 @@ def check_cell(
     given = {"cs_prev": state[0], "h_prev": state[1]}
     expected |= {"w": (inputs + cells, 4 * cells), "b": (4 * cells,)}
     given |= {"w": weights.w, "b": weights.b}
-    if peephole:
-        names = ("wci", "wcf", "wco")
-        expected |= dict.fromkeys(names, (cells,))
-        given |= dict(zip(names, weights[1:4], strict=True))
+    for name, value in zip(("wci", "wcf", "wco"), weights[1:4], strict=True):
+        if steps and value.ndim != 1:
+            raise InvalidArgumentError(f"{name} must be 1D, got shape {shape_text(value.shape)}")
+        if peephole:
+            expected[name], given[name] = (cells,), value
     check_shapes(given, expected)
 
 

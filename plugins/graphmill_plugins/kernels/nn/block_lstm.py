@@ -93,7 +93,9 @@ def gradients(
     flat = gates.reshape(-1, gates.shape[-1])
     by_x = dot(xp, flat, inputs.weights.w[: x.shape[-1]].T).reshape(x.shape)
     by_w = dot(xp, rows.reshape(-1, rows.shape[-1]).T, flat)
-    peepholes = peephole_gradients(xp, cell, gates, before[0], made.cs)
+    peepholes: tuple[Value, ...] = tuple(map(xp.zeros_like, inputs.weights[1:4]))
+    if cell.peephole:
+        peepholes = peephole_gradients(xp, cell, gates, before[0], made.cs)
     return (by_x, *to_state, by_w, *peepholes, flat.sum(axis=0))
 
 

@@ -7,6 +7,7 @@ window takes six passes and needs no padded copy.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from graphmill_plugins.kernels.nn.conv import widen
 from graphmill_plugins.kernels.nn.window import (
     Axis,
     Windows,
+    check_int32,
     is_channels_first,
     make_windows,
     spatial,
@@ -52,6 +54,7 @@ def pool_windows(
         raise errors.InvalidArgumentError(
             f"Sliding window ksize field must specify {rank} dimensions, got {list(ksize)}"
         )
+    check_int32("ksize", ksize)
     if min(ksize) < 1:
         raise errors.InvalidArgumentError(
             f"Sliding window ksize for dimension {list(ksize).index(min(ksize))} was "
@@ -71,7 +74,7 @@ def pool_windows(
         explicit_paddings=explicit_paddings,
         rank=rank,
     )
-    return windows, spatial(ksize, first)
+    return replace(windows, is_pool=True), spatial(ksize, first)
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:

@@ -5,7 +5,7 @@ Semantics: tensorflow/core/framework/kernel_shape_util.cc, tensorflow/core/util/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -76,6 +76,24 @@ class Axis:
         stop = last * self.stride + offset + 1
         return slice(first, last + 1), slice(start, stop, self.stride)
 
+    def trimmed(self) -> Axis:
+        """Leave out the first and last taps that read padding in all windows.
+
+        A pool gives the same without them, however many there are; the taps of a filter have
+        weights, and stay.
+        """
+        first = max(0, -(-(self.before - (self.out - 1) * self.stride) // self.dilation))
+        last = max(0, self.kernel - 1 - (self.before + self.size - 1) // self.dilation)
+        if not self.out or first + last >= self.kernel or not first + last:
+            return self
+        skipped = first * self.dilation
+        return replace(
+            self,
+            kernel=self.kernel - first - last,
+            before=self.before - skipped,
+            after=max(0, self.after - last * self.dilation),
+        )
+
     def counts(self) -> list[int]:
         """Return for each window how many of its taps fall on the unpadded input."""
         counts = [0] * self.out
@@ -138,6 +156,7 @@ class Windows:
         padding: `"SAME"`, `"VALID"` or `"EXPLICIT"`.
         pads: (before, after) for each spatial axis; zeros unless the padding is explicit.
         channels_first: whether axis 1 holds the channels instead of the last one.
+        is_pool: whether taps have no weights, so that those beyond the input may be left out.
     """
 
     op: str
@@ -146,6 +165,7 @@ class Windows:
     padding: str
     pads: tuple[tuple[int, int], ...]
     channels_first: bool
+    is_pool: bool = False
 
     @property
     def rank(self) -> int:
@@ -154,12 +174,13 @@ class Windows:
 
     def axes(self, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[Axis, ...]:
         """Place the windows of size `kernel` over an input of the spatial `sizes`."""
-        return tuple(
+        axes = tuple(
             make_axis(size, taps, stride, dilation, self.padding, *pads)
             for size, taps, stride, dilation, pads in zip(
                 sizes, kernel, self.strides, self.dilations, self.pads, strict=True
             )
         )
+        return tuple(axis.trimmed() for axis in axes) if self.is_pool else axes
 
     def check_rank(self, value: Value, what: str = "input") -> None:
         """Raise InvalidArgumentError unless `value` has the rank of the input."""
@@ -180,6 +201,15 @@ class Windows:
         """Return `shape`, given in the node's own format, with the channels last."""
         sizes = tuple(int(size) for size in shape)
         return (sizes[0], *sizes[2:], sizes[1]) if self.channels_first else sizes
+
+
+def check_int32(name: str, values: Sequence[int]) -> None:
+    """Raise InvalidArgumentError for a number that TensorFlow does not hold in 32 bits."""
+    for value in values:
+        if not -(1 << 31) <= value < 1 << 31:
+            raise errors.InvalidArgumentError(
+                f"Attr {name} has value {value} out of range for an int32"
+            )
 
 
 def is_channels_first(op: str, data_format: str) -> bool:
@@ -229,6 +259,7 @@ def make_windows(
             raise errors.InvalidArgumentError(
                 f"Sliding window {name} field must specify {rank} dimensions, got {list(values)}"
             )
+        check_int32(name, values)
         channel = values[1] if first else values[-1]
         if values[0] != 1 or channel != 1:
             raise errors.UnimplementedError(

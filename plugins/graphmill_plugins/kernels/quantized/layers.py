@@ -16,6 +16,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._quantize import (
+    first_of,
     from_float,
     from_float_unclamped,
     from_floats,
@@ -118,7 +119,10 @@ def quantized_mat_mul(
         raise InvalidArgumentError(
             f"a and b must be matrices, got {shape_text(a.shape)} and {shape_text(b.shape)}"
         )
-    ends = [sole("a range", value) for value in ranges]
+    ends = [sole("min_a", ranges[0]), *(first_of("a range", value) for value in ranges[1:])]
+    if xp is np:
+        _check_ends("a", *ends[:2])
+        _check_ends("b", *ends[2:])
     left = centred(xp, a.T if transpose_a else a, *ends[:2])
     right = centred(xp, b.T if transpose_b else b, *ends[2:])
     if left.shape[1] != right.shape[0]:
@@ -126,6 +130,13 @@ def quantized_mat_mul(
             f"Matrix size-compatible: In[0]: {shape_text(a.shape)}, In[1]: {shape_text(b.shape)}"
         )
     return (xp.matmul(left, right), *product_range(xp, a, b, ends))
+
+
+def _check_ends(name: str, low: Value, high: Value) -> None:
+    if not high > low:
+        raise InvalidArgumentError(
+            f"max_{name} must be larger than min_{name}, got {float(high)} and {float(low)}"
+        )
 
 
 def _sum_range(xp: ArrayNamespace, ends: Sequence[Value]) -> tuple[Value, Value]:
@@ -272,7 +283,10 @@ def quantized_reshape(
     xp: ArrayNamespace, tensor: Value, shape: Value, input_min: Value, input_max: Value
 ) -> Ranged:
     """Reshape; the range stays."""
-    low, high = sole("input_min", input_min), sole("input_max", input_max)
+    for name, value in (("input_min", input_min), ("input_max", input_max)):
+        if value.size != 1:
+            raise InvalidArgumentError(f"{name} must be a scalar, got {shape_text(value.shape)}")
+    low, high = first_of("input_min", input_min), first_of("input_max", input_max)
     return reshape(xp)(tensor, shape), low, high
 
 

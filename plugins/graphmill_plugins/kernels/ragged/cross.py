@@ -47,12 +47,15 @@ def ragged_cross(
     sparse_shape: list[Value],
     dense_inputs: list[Value],
     input_order: str,
-    hashed_output: bool,
     num_buckets: int,
     hash_key: int,
+    out_values_type: np.dtype[Any],
     out_row_splits_type: np.dtype[Any],
 ) -> tuple[Value, Value]:
-    """Cross columns in the given order (R, S, D) to joined texts, or to hashes."""
+    """Cross columns in the given order (R, S, D) to joined texts, or to hashes.
+
+    As in TensorFlow, `out_values_type` says which, whatever `hashed_output` is.
+    """
     kinds = {
         "R": iter(
             [_ragged_column(*pair) for pair in zip(ragged_values, ragged_row_splits, strict=True)]
@@ -82,7 +85,7 @@ def ragged_cross(
     lengths[list(found)] = [len(made) for made in found.values()]
     out = [features for made in found.values() for features in made]
     splits = splits_of(lengths, out_row_splits_type)
-    if hashed_output:
+    if out_values_type.kind != "O":
         hashes = [crossed_hash(features, hash_key, num_buckets) for features in out]
         return np.array(hashes, np.int64), splits
     return string_array([b"_X_".join(map(feature_text, features)) for features in out]), splits

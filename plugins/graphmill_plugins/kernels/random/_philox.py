@@ -8,12 +8,14 @@ used: tensorflow/core/kernels/random_op_cpu.h. Everything works on NumPy and on 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill import dtypes, errors
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.random._float32_math import log, sine_and_cosine
 
 if TYPE_CHECKING:
@@ -226,6 +228,7 @@ def output_shape(shape: Value) -> tuple[tuple[int, ...], int]:
 
     Raises:
         InvalidArgumentError: it is not a vector of sizes.
+        ResourceExhaustedError: as many numbers fit in no memory.
     """
     array = np.asarray(shape)
     if array.ndim != 1:
@@ -235,10 +238,8 @@ def output_shape(shape: Value) -> tuple[tuple[int, ...], int]:
     sizes = tuple(int(size) for size in array)
     if min(sizes, default=0) < 0:
         raise errors.InvalidArgumentError(f"shape must have non-negative sizes, got {list(sizes)}")
-    count = 1
-    for size in sizes:
-        count *= size
-    return sizes, count
+    check_size(sizes)
+    return sizes, math.prod(sizes)
 
 
 INTEGER_TYPES = (dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64)

@@ -162,5 +162,9 @@ def stateful_uniform_full_int(
 @kernel("NonDeterministicInts", host=True, effects=("rng",))
 def non_deterministic_ints(_xp: ArrayNamespace, shape: Value, dtype: np.dtype[Any]) -> Value:
     """Return integers that no seed determines, over the whole range of the type."""
+    if shape.dtype not in (np.int32, np.int64):
+        raise InvalidArgumentError(
+            f"shape must be a vector of {{int32,int64}}, got one of {shape.dtype}"
+        )
     sizes, count = _philox.output_shape(shape)
     return np.frombuffer(secrets.token_bytes(count * dtype.itemsize), dtype).reshape(sizes)

@@ -65,7 +65,7 @@ def _cropped(x: Value, needed: tuple[int, ...]) -> Value:
     """
     first = x.ndim - len(needed)
     for axis, length in enumerate(needed):
-        if x.shape[first + axis] < length:
+        if 0 < x.shape[first + axis] < length:  # none at all are taken for enough
             raise InvalidArgumentError(
                 f"Input dimension {first + axis} must have length of at least {length} but got: "
                 f"{x.shape[first + axis]}"
@@ -96,9 +96,10 @@ def _real(rank: int) -> Callable[..., Value]:
         dtype = np.dtype(np.complex64 if x.dtype.itemsize <= 4 else np.complex128)
         _check_types(x.dtype, dtype, Tcomplex)
         shape = (*x.shape[:-rank], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0)
+        cropped = _cropped(x, lengths)
         if not x.size or 0 in shape:
             return xp.zeros(shape, dtype)
-        return xp.fft.rfftn(_cropped(x, lengths), axes=axes).astype(dtype)
+        return xp.fft.rfftn(cropped, axes=axes).astype(dtype)
 
     return transform
 

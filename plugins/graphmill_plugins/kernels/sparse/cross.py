@@ -155,13 +155,16 @@ def sparse_cross(
     values: list[Value],
     shapes: list[Value],
     dense_inputs: list[Value],
-    hashed_output: bool,
     num_buckets: int,
     hash_key: int,
+    out_type: np.dtype[Any],
 ) -> tuple[Value, Value, Value]:
-    """Cross columns to joined texts, or to hashes that start with `hash_key`."""
+    """Cross columns to joined texts, or to hashes that start with `hash_key`.
+
+    As in TensorFlow, `out_type` says which, whatever `hashed_output` is.
+    """
     columns = _columns(indices, values, shapes, dense_inputs)
-    if not hashed_output:
+    if out_type.kind == "O":
         places, texts, shape = _crossed(columns, lambda row: b"_X_".join(map(feature_text, row)))
         return places, string_array(texts), shape
     places, hashes, shape = _crossed(columns, lambda row: crossed_hash(row, hash_key, num_buckets))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import checked_axis, object_array, shape_text
 from graphmill_plugins.kernels.sparse._sparse import (
@@ -220,12 +220,19 @@ def sparse_slice_grad(
             f"# rows of output_indices ({len(output_indices)}) must be those of the gradient "
             f"({len(grad)}) and no more than those of input_indices ({len(indices)})"
         )
+    used = 0
     out = np.zeros(len(indices), grad.dtype)
     places = {tuple(row): place for place, row in enumerate((output_indices + start).tolist())}
     for row, index in enumerate(indices.tolist()):
         place = places.get(tuple(index))
         if place is not None:
             out[row] = grad[place]
+            used += 1
+    if used < len(grad):
+        raise InternalError(
+            "Elements of backprop_val_grad aren't all propagated. "
+            f"Num elements:{len(grad)}, used: {used}"
+        )
     return out
 
 

@@ -139,6 +139,10 @@ def string_ngrams(
     del xp
     splits = np.asarray(data_splits)
     _check_splits(splits, data.size)
+    if min(ngram_widths, default=1) <= 0:
+        raise errors.InvalidArgumentError(
+            f"ngram_widths must contain positive values, got {list(ngram_widths)}"
+        )
     ngrams = _NGrams(encode(separator), encode(left_pad), encode(right_pad), pad_width)
     items = data.tolist()
     result: list[bytes] = []

@@ -36,6 +36,15 @@ def test_a_loop_becomes_one_node_without_effects(functionalizing) -> None:
     assert "while/Merge" in record.nodes
 
 
+def test_a_condition_that_is_no_scalar_is_refused_and_does_not_run_forever(functionalizing) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        limit = graph.placeholder("int32", name="limit")
+        end = counting(graph, limit)
+    with pytest.raises(errors.InvalidArgumentError, match=r"shape \[2\]"):
+        functionalizing.run(graph, end, {limit: [7, 7]})
+
+
 def test_a_conditional_becomes_one_node(functionalizing) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
