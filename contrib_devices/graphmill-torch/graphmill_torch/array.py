@@ -46,17 +46,17 @@ class TorchArray(NDArrayOperatorsMixin):
     @property
     def ndim(self) -> int:
         """The rank."""
-        return self.tensor.ndim
+        return int(self.tensor.ndim)
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return self.tensor.numel()
+        return int(self.tensor.numel())
 
     @property
     def nbytes(self) -> int:
         """The size in bytes."""
-        return self.tensor.nbytes
+        return int(self.tensor.nbytes)
 
     def numpy(self) -> Any:
         """Return the values as NumPy array; a view of the memory where it is the host's."""

@@ -52,7 +52,7 @@ class Program:
         if self._compiled is None:
             return self._run_each(inputs)
         try:
-            return self._compiled(*inputs)
+            return tuple(self._compiled(*inputs))
         except Exception as error:
             self._run_each(inputs)  # if a kernel is to blame, it raises again, and is named
             raise errors.InternalError(

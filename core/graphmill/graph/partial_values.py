@@ -126,10 +126,11 @@ def _concat(asked: _Asked) -> Partial:
     sizes: list[Any] = []
     for index, part in enumerate(parts):
         shape = asked.shape(index)
+        length = shape[0] if shape.rank == 1 else None
         if part is not None and part.ndim == 1:
             sizes += part.tolist()
-        elif shape.rank == 1 and shape[0] is not None and shape[0] <= _LARGEST:
-            sizes += [None] * shape[0]
+        elif length is not None and length <= _LARGEST:
+            sizes += [None] * length
         else:
             return None
     return _vector(sizes)

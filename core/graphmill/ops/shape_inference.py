@@ -45,9 +45,11 @@ class Sources(Protocol):
 
     def value(self, index: int) -> NDArray[Any] | None:
         """Return what is known of a value: an array, None for elements that are not known."""
+        ...
 
     def variable_shape(self, index: int) -> TensorShape:
         """Return the shape of the variable that an input is the handle of."""
+        ...
 
 
 class ShapeContext:

@@ -51,13 +51,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         nargs="?",
         const="-",
         default=None,
-        help="report which ops and rows were reached: at the end of the run, or as JSON in FILE",
+        help="report which ops and rows were reached: at the end, or in FILE, a .json file",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect results for the report, if it is wanted."""
-    if config.getoption("--graphmill-levels") is not None:
+    """Collect results for the report, if it is wanted.
+
+    Raises:
+        UsageError: what should be the report's file is a path of tests that stands behind it.
+    """
+    target = config.getoption("--graphmill-levels")
+    if target is not None:
+        if target != "-" and not target.endswith(".json"):
+            raise pytest.UsageError(
+                f"--graphmill-levels writes to a .json file, not to {target!r}; to print the "
+                "report, put the option behind the paths"
+            )
         from graphmill.testing.levels import Levels
 
         levels = config.stash[_LEVELS] = Levels()
@@ -108,7 +118,7 @@ def graphmill_host() -> Host:
 @pytest.fixture(scope="session")
 def graphmill_device(request: pytest.FixtureRequest) -> str:
     """Give the name of the device that `--graphmill-device` asks for; "" if it is not given."""
-    given: str = request.config.getoption("--graphmill-device")
+    given = str(request.config.getoption("--graphmill-device"))
     return given if not given or "/" in given or ":" in given else f"/device:{given}:0"
 
 
