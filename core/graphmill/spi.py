@@ -24,6 +24,16 @@ from graphmill.plugin.spi_version import VERSION
 
 if TYPE_CHECKING:
     from graphmill import dtypes, errors
+    from graphmill.explain.compilation import (
+        COMPILED,
+        STRAIGHT_LINE,
+        ClusterRecord,
+        Compilation,
+        CompileRecord,
+        OutsideNote,
+        SignatureRecord,
+        compilation_of,
+    )
     from graphmill.graph.algorithms import topological_order
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import CONTROL_SLOT, Edge, Node
@@ -80,10 +90,12 @@ if TYPE_CHECKING:
     from graphmill.runtime.variables import Ref, ResourceHandle, Variable
 
 __all__ = [
+    "COMPILED",
     "CONTROL_SLOT",
     "DEAD",
     "NO_DEFAULT",
     "PHASES",
+    "STRAIGHT_LINE",
     "VERSION",
     "Allocator",
     "AllocatorStats",
@@ -91,6 +103,9 @@ __all__ = [
     "AttrDef",
     "CallFrame",
     "CancellationManager",
+    "ClusterRecord",
+    "Compilation",
+    "CompileRecord",
     "Device",
     "DeviceAttributes",
     "DeviceFactory",
@@ -111,12 +126,14 @@ __all__ = [
     "OpKernel",
     "OpKernelConstruction",
     "OpKernelContext",
+    "OutsideNote",
     "Ref",
     "Rendezvous",
     "RendezvousKey",
     "ResourceHandle",
     "ResourceMgr",
     "ShapeContext",
+    "SignatureRecord",
     "StepInfo",
     "StepRunner",
     "TensorAttr",
@@ -130,6 +147,7 @@ __all__ = [
     "check_output",
     "check_outputs",
     "checked_dtypes",
+    "compilation_of",
     "dtypes",
     "errors",
     "gradient",
@@ -148,6 +166,10 @@ __all__ = [
 
 _MODULES = {"dtypes", "errors"}
 _HOMES = {
+    "graphmill.explain.compilation": (
+        *("COMPILED", "STRAIGHT_LINE", "ClusterRecord", "Compilation", "CompileRecord"),
+        *("OutsideNote", "SignatureRecord", "compilation_of"),
+    ),
     "graphmill.graph.algorithms": ("topological_order",),
     "graphmill.graph.graph": ("Graph",),
     "graphmill.graph.node": ("CONTROL_SLOT", "Edge", "Node"),

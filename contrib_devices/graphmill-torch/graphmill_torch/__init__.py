@@ -6,7 +6,7 @@ from typing import Any
 
 from graphmill.spi import hookimpl
 
-GRAPHMILL_SPI = ">=1.1,<2"
+GRAPHMILL_SPI = ">=1.2,<2"
 CLUSTER_OP = "Torch>Cluster"
 
 OWN_KERNELS = {

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import array_api_compat.torch as xp
 
-from graphmill.spi import OpKernelConstruction, bind, kernels_of, topological_order
+from graphmill.spi import (
+    COMPILED,
+    STRAIGHT_LINE,
+    ClusterRecord,
+    OpKernelConstruction,
+    SignatureRecord,
+    bind,
+    compilation_of,
+    kernels_of,
+    topological_order,
+)
 from graphmill_torch import OWN_KERNELS
 from graphmill_torch.cluster_op import CLUSTER, ProgramAttr
 from graphmill_torch.program import Program
@@ -141,7 +151,20 @@ def _replace(graph: Graph, members: list[Node], device: Device, backend: str) ->
         graph.add_control_edge(made, follower)
     for index, (src, output) in enumerate(outputs):
         graph.redirect(src, output, made, index)
+    _note(graph, made.name, members, backend)
     graph.withdraw(members)
+
+
+def _note(graph: Graph, name: str, members: list[Node], backend: str) -> None:
+    """Leave for `graphmill explain` what became of the nodes."""
+    signature = SignatureRecord(
+        "any shapes",
+        tier=COMPILED if backend else STRAIGHT_LINE,
+        is_wanted=bool(backend),
+        reason="" if backend else "the setting `compile` of torch asks for no compiler",
+    )
+    nodes = tuple(node.name for node in members)
+    compilation_of(graph).clusters.append(ClusterRecord(name, nodes, signatures=[signature]))
 
 
 def _bound(node: Node, device: Device) -> Any:

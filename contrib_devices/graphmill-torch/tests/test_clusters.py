@@ -57,6 +57,15 @@ def test_a_region_becomes_one_node(how: str) -> None:
     assert "MatMul" not in ops
 
 
+@pytest.mark.parametrize("how", HOWS)
+def test_explain_tells_what_became_of_a_node(how: str) -> None:
+    with graphmill.Session(graph=layers(), config=config(how)) as session:
+        records = session.explain("y:0", ["x:0"]).nodes
+    (cluster,) = (record for record in records if record.op == "Torch>Cluster")
+    assert cluster.tier == ("straight-line" if how == "none" else "compiled")
+    assert cluster.cluster == cluster.node
+
+
 def test_without_the_setting_there_are_none() -> None:
     _, ops = ops_of(layers(), {"x:0": X}, how="")
     assert "Torch>Cluster" not in ops

@@ -30,7 +30,7 @@ class Tiers:
         self._cluster_of: dict[str, ClusterRecord] = {}
         self._became: dict[str, tuple[str, ...]] = {}
         self._outside: dict[str, str] = {}
-        for item in executors.hot_items or ():
+        for item in executors.hot_items or executors.items:  # a device may compile at once
             found = find_compilation(item.graph)
             if found is not None:
                 self.compilations[item.device.name] = found
@@ -40,7 +40,7 @@ class Tiers:
 
     def of(self, node: str) -> tuple[str, str, str]:
         """Return tier, reason and cluster (or "") of a node."""
-        if self.reason:
+        if self.reason and node not in self._cluster_of:
             return INTERPRETED, self.reason, ""
         seen = set()
         while True:
@@ -58,7 +58,7 @@ class Tiers:
 
     def _take(self, compilation: Compilation) -> None:
         for cluster in compilation.clusters:
-            self._cluster_of.update(dict.fromkeys(cluster.nodes, cluster))
+            self._cluster_of.update(dict.fromkeys((cluster.name, *cluster.nodes), cluster))
         self._outside.update((note.node, note.reason) for note in compilation.outside)
         for region in compilation.regions:
             if region.is_functional:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernel import OpKernel
     from graphmill.testing.answers import Answer
     from graphmill.testing.case import Case
+    from graphmill.testing.inputs import Values
     from graphmill.testing.op_graph import CaseGraph
 
 
@@ -60,7 +62,16 @@ class DeviceRunner(SessionRunner):
         answer = super().run(case)
         if self._written:
             raise AssertionError(f"{case.op}: {self._written[0]}")
-        return answer
+        return replace(answer, outputs=tuple(map(self._as_on_cpu, answer.outputs)))
+
+    def _as_on_cpu(self, value: Values) -> Values:
+        """Return an output with the name of the CPU in place of this device's, as TensorFlow's."""
+        if value.dtype != object:
+            return value
+        own = f"/device:{self._type}:".encode()
+        out = np.empty(value.size, object)
+        out[:] = [item.replace(own, b"/device:CPU:") for item in value.reshape(-1).tolist()]
+        return out.reshape(value.shape)
 
     def _has_kernel(self, case: Case) -> bool:
         if case.program is not None:
