@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     ResultCheck = Callable[[Any, Node, tuple[Any, ...], Any], Any]
 
 
+_FAR: Final = 1e6  # beyond it positions of boxes are rounded to anything
+
+
 def _gather(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     params, indices = inputs[0], inputs[1]
     axis = 0
@@ -141,7 +144,7 @@ def _crops(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
         count = inputs[3][0]
     else:
         count = inputs[boxes - 1].shape[0]
-    ok = ok & jnp.all(jnp.isfinite(inputs[boxes]))
+    ok = ok & jnp.all(jnp.abs(inputs[boxes]) <= _FAR)
     return _inside(jnp, inputs[boxes + 1], 0, count, ok)
 
 

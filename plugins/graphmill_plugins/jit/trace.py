@@ -31,6 +31,7 @@ from graphmill_plugins.jit.traced_ops import (
     STRUCTURE_OPS,
     VARIABLE_OPS,
 )
+from graphmill_plugins.jit.unusual_values import UNUSUAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -152,6 +153,8 @@ class Tracer:
         check = CHECKS.get(node.op)
         if check is not None:
             state[GUARD] = check(self._jnp, node, inputs, state[GUARD])
+        for unusual in UNUSUAL.get(node.op, ()):
+            state[GUARD] = unusual(self._jnp, node, inputs, state[GUARD])
         check_results = RESULT_CHECKS.get(node.op)
         if check_results is not None:
             state[GUARD] = check_results(self._jnp, node, found, state[GUARD])

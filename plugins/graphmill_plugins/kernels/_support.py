@@ -150,3 +150,14 @@ def check_size(shape: Sequence[int], what: str = "the output", *, itemsize: int 
 def is_numpy(xp: ArrayNamespace) -> bool:
     """Whether `xp` is NumPy itself, where values may be looked at and temporaries reused."""
     return xp is np
+
+
+def unfused(xp: ArrayNamespace, product: Value) -> Value:
+    """Return a product of floats that is rounded before anything is added to it.
+
+    XLA contracts a product and a sum, and a number at a tie or at an edge falls on the other side.
+    It does not where the product goes through something else first; -inf becomes the lowest number.
+    """
+    if is_numpy(xp):
+        return product
+    return xp.maximum(product, xp.finfo(product.dtype).min)

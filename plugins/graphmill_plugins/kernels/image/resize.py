@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import check_size
+from graphmill_plugins.kernels._support import check_size, unfused
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -152,7 +152,8 @@ def crop_positions(
     if wanted > 1:
         step = (end - start) * last / np.float32(wanted - 1)
         places = xp.asarray(np.arange(wanted, dtype=np.float32))
-        place = (start * last)[:, None] + places[None, :] * step[:, None]
+        moved = unfused(xp, places[None, :] * step[:, None])
+        place = unfused(xp, start * last)[:, None] + moved
     else:
         place = (np.float32(0.5) * (start + end) * last)[:, None]
     return place, (place >= 0) & (place <= last)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphmill_plugins._lazy_jax import jnp, jsp, lax
 from graphmill_plugins.kernels._tables import functions_in_float32
 from graphmill_plugins.kernels.math.special import check_betainc
@@ -19,8 +21,21 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 
+GAMMA_LIMIT = {np.dtype(np.float32): 1e4, np.dtype(np.float64): 64.0}
+"""Arguments of incomplete gamma functions up to which their series are short and exact enough."""
+
+
+def _usual(a: Value, x: Value) -> Value:
+    """Return where the series of incomplete gamma functions end; beyond they might never."""
+    limit = GAMMA_LIMIT[np.dtype(np.float32)]
+    return (a > 0) & (a <= limit) & (x > 0) & (x <= limit)
+
+
 def _igamma_grad(a: Value, x: Value) -> Value:
-    return lax.igamma_grad_a(*jnp.broadcast_arrays(a, x))
+    a, x = jnp.broadcast_arrays(a, x)
+    usual = _usual(a, x)
+    found = lax.igamma_grad_a(jnp.where(usual, a, 1), jnp.where(usual, x, 1))
+    return jnp.where(usual, found, jnp.where((a > 0) & (x >= 0), jnp.zeros_like(a), jnp.nan))
 
 
 def _incomplete_gamma(
@@ -29,10 +44,15 @@ def _incomplete_gamma(
     """Compute an incomplete gamma function with TensorFlow's values at the edges.
 
     It is nan for a <= 0, except that of x = 0 the lower one is 0; for a infinite as for x = 0.
+    Computed in float64: float32 has no digits left of the logarithm of a large gamma function.
     """
     a, x = jnp.broadcast_arrays(a, x)
-    value = jnp.where(jnp.isinf(a), at_zero, function(a, x))
-    value = jnp.where(a > 0, value, jnp.nan)
+    usual = _usual(a, x)
+    wide = [jnp.where(usual, value, 1).astype(np.float64) for value in (a, x)]
+    far = jnp.where(x > a, 1 - at_zero, at_zero)  # a step where both are large
+    value = jnp.where(usual, function(*wide), far).astype(a.dtype)
+    is_nothing = ~((a > 0) & (x >= 0)) | (jnp.isinf(a) & jnp.isinf(x))
+    value = jnp.where(is_nothing, jnp.nan, value)
     return jnp.where((x == 0) & (at_zero == 0), 0, value)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import is_numpy, shape_text
 from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, adjoint_of, check_square
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ def cholesky(xp: ArrayNamespace, x: Value) -> Value:
         InvalidArgumentError: a matrix is not square.
     """
     check_square(x)
+    if not is_numpy(xp):  # JAX would take the mean of both triangles
+        below = xp.tril(x, -1)
+        x = xp.tril(x) + adjoint_of(xp, below)
     try:
         return xp.linalg.cholesky(x)
     except np.linalg.LinAlgError:

@@ -169,6 +169,16 @@ def _for_negative(name: str, value: float) -> Callable[[], Callable[[Value], Val
     return get
 
 
+def _not_far(get: Callable[[], Callable[[Value], Value]]) -> Callable[[], Callable[[Value], Value]]:
+    """Return the maker of a function that is nan where 1 / x is no normal number, as in Eigen."""
+
+    def made() -> Callable[[Value], Value]:
+        function = get()
+        return lambda x: np.where(x > 1 / np.finfo(x.dtype).tiny, _nan_like(x), function(x))
+
+    return made
+
+
 def _betainc() -> Callable[[Value, Value, Value], Value]:
     betainc = _scipy("betainc")()
 
@@ -251,8 +261,8 @@ SPECIAL = functions_in_float32(
         "BesselY0": _for_negative("y0", -np.inf),
         "BesselY1": _for_negative("y1", -np.inf),
         "Dawsn": _scipy("dawsn"),
-        "Expint": _for_negative("expi", np.nan),
-        "Spence": _scipy("spence"),
+        "Expint": _not_far(_for_negative("expi", np.nan)),
+        "Spence": _not_far(_scipy("spence")),
         "FresnelSin": _fresnel(0),
         "FresnelCos": _fresnel(1),
     },

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import shape_text, unfused
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -45,8 +45,8 @@ def _nudged(
 def _rounded(xp: ArrayNamespace, x: Value, low: Value, high: Value, scale: Value) -> Value:
     inverse = np.float32(1) / scale
     steps = xp.maximum(xp.minimum(x, high), low) - low
-    zero = xp.floor(-low * inverse + _HALF)
-    return (xp.floor(steps * inverse - zero + _HALF)) * scale
+    zero = xp.floor(unfused(xp, -low * inverse) + _HALF)
+    return (xp.floor(unfused(xp, steps * inverse) - zero + _HALF)) * scale
 
 
 def _check_args(low: float, high: float) -> tuple[np.float32, np.float32]:

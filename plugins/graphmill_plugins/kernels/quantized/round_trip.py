@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels._support import scalar_int, shape_text, unfused
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -95,7 +95,7 @@ def _round_trip(
     low, high, scale, inverse = _ends(xp, low, high, signed_input, bits, narrow_range)
     if range_given:
         x = xp.clip(x, low, high)
-    moved = x * scale
+    moved = unfused(xp, x * scale)
     half = x.dtype.type(0.5)
     whole = xp.floor(moved + half) if round_mode == "HALF_UP" else xp.round(moved)
     return whole * inverse
