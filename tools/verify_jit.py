@@ -2,6 +2,7 @@
 
     python tools/verify_jit.py --kind structured --seeds 0:3000
     python tools/verify_jit.py --cases
+    python tools/verify_jit.py --values
     python tools/verify_jit.py --compilations 10000
 
 CI does some of the same (tests/plugins/jit/test_agreement.py, test_stress.py). What was run with
@@ -26,10 +27,11 @@ import numpy as np
 from graphmill.plugin.host import Host
 from graphmill.session.executors_cache import ExecutorsCacheWarning
 from graphmill.session.session import Session
-from graphmill.testing.case import load_cases
+from graphmill.testing.case import Case, load_cases
 from graphmill.testing.hosts import runner
 from graphmill.testing.inputs import Input
 from graphmill.testing.jit_check import KINDS, find_jit_difference, jit_config
+from graphmill.testing.jit_values import FLUSHED, value_differences
 from graphmill.testing.judge import verdict
 from graphmill.testing.op_graph import GraphMaker
 from graphmill.testing.program import parse_node
@@ -50,6 +52,7 @@ def main() -> int:
         "--deterministic", action="store_true", help="bit for bit, nothing compiled"
     )
     parser.add_argument("--cases", action="store_true", help="all op cases, each in a cluster")
+    parser.add_argument("--values", action="store_true", help="all ops, unusual values")
     parser.add_argument("--compilations", type=int, default=0, help="so many, of small clusters")
     arguments = parser.parse_args()
     wrong = 0
@@ -59,6 +62,8 @@ def main() -> int:
         wrong += check_graphs(arguments.kind, first, last, host, arguments.deterministic)
     if arguments.cases:
         wrong += check_cases(host)
+    if arguments.values:
+        wrong += check_values(host)
     if arguments.compilations:
         warnings.simplefilter("ignore", ExecutorsCacheWarning)
         watch_memory(arguments.compilations, host)
@@ -98,6 +103,25 @@ def check_cases(host: Host) -> int:
     counts = ", ".join(f"{count} {what}" for what, count in told.items())
     seconds = time.monotonic() - start
     sys.stdout.write(f"op cases: {counts}, {wrong} wrong, {seconds:.0f} s\n")
+    return wrong
+
+
+def check_values(host: Host) -> int:
+    """Check infinities, NaN and the like in all ops that can be traced; return how many differ."""
+    start, wrong, asked = time.monotonic(), 0, 0
+    by_op: dict[str, list[Case]] = {}
+    for case in load_cases():
+        by_op.setdefault(case.op, []).append(case)
+    for op, cases in by_op.items():
+        if op in FLUSHED or not host.kernels.registrations(host.ops.get(op), ("jax",)):
+            continue
+        asked += 1
+        for difference in value_differences(op, cases, host):
+            wrong += 1
+            sys.stdout.write(difference + "\n")
+            sys.stdout.flush()
+    seconds = time.monotonic() - start
+    sys.stdout.write(f"unusual values of {asked} ops, {wrong} wrong, {seconds:.0f} s\n")
     return wrong
 
 

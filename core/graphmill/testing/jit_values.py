@@ -39,6 +39,10 @@ _DRAWS: Final = 3  # of values for the shapes of a case
 _MOST_COMBINED: Final = 3  # inputs
 _NUMBERS: Final = "iufc"
 
+FLUSHED: Final = frozenset({"SqrtGrad", "FloorDiv"})
+"""Ops that are left out: numbers below the smallest normal one are zero in compiled code, as in
+TensorFlow's own threads, and only there do these differ."""
+
 
 def value_differences(op: str, cases: Sequence[Case], host: Host) -> Iterator[str]:
     """Yield what differs between the tiers, for the cases of one op.

@@ -20,7 +20,9 @@ SOURCES: Final = frozenset({"Const", "VariableV2", "Variable", "VarHandleOp"})
 """Nodes that give the same in every step: each cluster that reads one has it itself."""
 
 _BOUNDARY: Final = frozenset({"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "_Cluster"})
-_UNTRACED_TYPES: Final = frozenset({"string", "int4", "uint4", "int2", "uint2"})
+_UNTRACED_TYPES: Final = frozenset(
+    {"string", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # several numbers in an octet
+)
 
 
 class Eligibility:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill_plugins.jit.errors import NotTraceable
-from graphmill_plugins.kernels.jax.math_special import GAMMA_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     Check = Callable[[Any, Node, list[Any], Any], Any]
 
 _FAR: Final = 1e6
+# Of incomplete gamma functions: up to here series are short, and the powers in them exact enough.
+_GAMMA_LIMIT: Final = {np.dtype(np.float32): 1e4, np.dtype(np.float64): 64.0}
 
 
 def _within(*bounds: tuple[float, float]) -> Check:
@@ -37,7 +38,7 @@ def _within(*bounds: tuple[float, float]) -> Check:
 
 
 def _gamma(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
-    high = GAMMA_LIMIT[np.dtype(inputs[0].dtype)]
+    high = _GAMMA_LIMIT[np.dtype(inputs[0].dtype)]
     low = 0.01 if node.op == "IgammaGradA" else 1e-6
     return _within((low, high), (0.0 if node.op != "IgammaGradA" else 1e-3, high))(
         jnp, node, inputs, ok

@@ -161,3 +161,13 @@ def unfused(xp: ArrayNamespace, product: Value) -> Value:
     if is_numpy(xp):
         return product
     return xp.maximum(product, xp.finfo(product.dtype).min)
+
+
+def divided(xp: ArrayNamespace, value: Value, count: int) -> Value:
+    """Divide float32 numbers by a count, rightly rounded.
+
+    XLA multiplies by the reciprocal, whose error float32 would show.
+    """
+    if is_numpy(xp):
+        return value / np.float32(count)
+    return (value.astype(np.float64) / count).astype(np.float32)

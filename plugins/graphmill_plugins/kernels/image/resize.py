@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import check_size, unfused
+from graphmill_plugins.kernels._support import check_size, divided, unfused
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -150,7 +150,7 @@ def crop_positions(
     """Return positions (boxes, wanted) on an axis of the image, and which lie on the image."""
     last = np.float32(size - 1)
     if wanted > 1:
-        step = (end - start) * last / np.float32(wanted - 1)
+        step = divided(xp, (end - start) * last, wanted - 1)
         places = xp.asarray(np.arange(wanted, dtype=np.float32))
         moved = unfused(xp, places[None, :] * step[:, None])
         place = unfused(xp, start * last)[:, None] + moved

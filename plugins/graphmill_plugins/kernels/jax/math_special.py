@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 
-GAMMA_LIMIT = {np.dtype(np.float32): 1e4, np.dtype(np.float64): 64.0}
-"""Arguments of incomplete gamma functions up to which their series are short and exact enough."""
+_LIMIT = 1e4  # of both arguments
 
 
 def _usual(a: Value, x: Value) -> Value:
     """Return where the series of incomplete gamma functions end; beyond they might never."""
-    limit = GAMMA_LIMIT[np.dtype(np.float32)]
-    return (a > 0) & (a <= limit) & (x > 0) & (x <= limit)
+    return (a > 0) & (a <= _LIMIT) & (x > 0) & (x <= _LIMIT)
 
 
 def _igamma_grad(a: Value, x: Value) -> Value:
@@ -62,8 +60,13 @@ def _betainc(a: Value, b: Value, x: Value) -> Value:
 
 
 def _expint(x: Value) -> Value:
-    """Compute Ei(x) for x >= 0; nan for negative arguments, as in TensorFlow."""
-    return jnp.where(x < 0, jnp.nan, jnp.where(x == 0, -jnp.inf, jsp.expi(x)))
+    """Compute Ei(x) for x >= 0; nan for negative arguments and where 1 / x is 0, as in TensorFlow.
+
+    JAX's series does not end for nan.
+    """
+    is_usual = (x > 0) & (x <= 1 / jnp.finfo(x.dtype).tiny)
+    value = jsp.expi(jnp.where(is_usual, x, 1))
+    return jnp.where(is_usual, value, jnp.where(x == 0, -jnp.inf, jnp.nan))
 
 
 SPECIAL = functions_in_float32(

@@ -1,0 +1,23 @@
+"""Compiled ops give the interpreter's results for infinities, NaN and extremes too (row E8).
+
+All ops: `python tools/verify_jit.py --values`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from graphmill.testing.case import load_cases
+from graphmill.testing.jit_values import value_differences
+
+pytestmark = pytest.mark.jax
+
+# Some whose compiled form is another formula, or must be kept from being contracted.
+OPS = ("AdjustHue", "Betainc", "Cholesky", "CropAndResize", "Expint", "FakeQuantWithMinMaxArgs")
+MORE = ("Igamma", "LowerBound", "Polygamma", "Pow", "UnsortedSegmentMax", "Zeta")
+
+
+@pytest.mark.parametrize("op", [*OPS, *MORE])
+def test_unusual_values_are_computed_as_the_interpreter_does_e8(op, graphmill_host):
+    cases = [case for case in load_cases() if case.op == op][:8]
+    assert not list(value_differences(op, cases, graphmill_host))
