@@ -13,10 +13,11 @@ from graphmill.cli.progress import stage
 @common_options
 @pass_settings
 def devices(settings: Settings) -> None:
-    """List the devices that a session has by default."""
+    """List the devices that a session has by default, and the types of which it has none."""
     from graphmill.session.session import Session
 
-    with stage("looking for devices"), Session(host=settings.the_host()) as session:
+    host = settings.the_host()
+    with stage("looking for devices"), Session(host=host) as session:
         found = session.list_devices()
     table = Table(("device", "type", "memory limit"))
     for device in found:
@@ -31,7 +32,16 @@ def devices(settings: Settings) -> None:
         }
         for device in found
     ]
-    emit({"devices": data}, [table], as_json=settings.as_json)
+    there = {device.device_type for device in found}
+    others = {
+        kind: str(host.devices.provenance(kind))
+        for kind in sorted(host.devices.keys())
+        if kind not in there
+    }
+    on_request = Table(("type on request (--device TYPE, device_count)", "of"))
+    on_request.rows.extend(others.items())
+    blocks = [table, on_request] if others else [table]
+    emit({"devices": data, "on_request": others}, blocks, as_json=settings.as_json)
 
 
 def _bytes(count: int) -> str:
