@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import OpError
+from graphmill.memory import ALIGNMENT, aligned_empty
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import cpu_devices, jax_module
 from graphmill_plugins.jit.compiler_options import compiler_options_for
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
 _RUN_ERRORS: Final = (TypeError, jax_module().errors.JaxRuntimeError)
 _PLATFORM: Final = "cpu"
+_COPIED_LATER: Final = 100 << 10  # bytes from which JAX copies in the background
 _LARGE: Final = 4096  # bytes from which a constant is an argument of the program
 
 
@@ -143,7 +145,7 @@ class CompiledCluster:
         try:
             with self._enable_x64(True):
                 outputs: Sequence[Any] = self._program(
-                    self._constants, *[values[index] for index in self._arrays], *state
+                    self._constants, *[aligned(values[index]) for index in self._arrays], *state
                 )
             is_good = not self._layout.is_guarded or bool(np.asarray(outputs[-1]))
         except _RUN_ERRORS as error:
@@ -260,6 +262,21 @@ def _compiled(
     lowered = jax.jit(cluster, keep_unused=True).lower(shapes, *given)
     program = compile_program(lowered, compiler_options_for(closed, _PLATFORM), cache)
     return program, prepared, parts.moved
+
+
+def aligned(value: Any) -> Any:
+    """Return an array that JAX takes as it is, if it is a large one: a copy where need be.
+
+    JAX itself would copy it in the background, and then compute in another thread, too, with
+    memory of that thread: large blocks of it are given back to the system after each step.
+    """
+    if value.nbytes < _COPIED_LATER:
+        return value
+    if value.flags.c_contiguous and not value.__array_interface__["data"][0] % ALIGNMENT:
+        return value
+    copy = aligned_empty(value.shape, value.dtype)
+    copy[...] = value
+    return copy
 
 
 def _first_line(error: Exception) -> str:

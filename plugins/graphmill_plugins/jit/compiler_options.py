@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from jax.extend import core
 
 _YNN: Final = "xla_cpu_experimental_ynn_fusion_type"
+_DISABLED: Final = "xla_disable_hlo_passes"
+_BARRIER_PASS: Final = "cse_barrier_expander"
 _SUMS: Final = "LIBRARY_FUSION_TYPE_REDUCE"
 _SUMS_AND_PRODUCTS: Final = f"{_SUMS},LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 
@@ -28,11 +30,14 @@ def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dic
     The same program gets the same options on every machine: nothing is timed.
     """
     found = set(primitives(closed.jaxpr)) if platform == "cpu" else set()
-    # Beside convolutions, which Eigen computes, its products are the faster ones too.
-    wanted = _SUMS if "conv_general_dilated" in found else _SUMS_AND_PRODUCTS
-    if not found & {"conv_general_dilated", "dot_general"} or not _is_known(_YNN, wanted):
-        return {}
-    return {_YNN: wanted}
+    options: dict[str, Any] = {}
+    if found & {"conv_general_dilated", "dot_general"}:
+        # Beside convolutions, which Eigen computes, its products are the faster ones too.
+        options[_YNN] = _SUMS if "conv_general_dilated" in found else _SUMS_AND_PRODUCTS
+    if "optimization_barrier" in found:
+        # That pass takes the barriers away before loops are fused, which they are to part.
+        options[_DISABLED] = _BARRIER_PASS
+    return {name: value for name, value in options.items() if _is_known(name, value)}
 
 
 def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:

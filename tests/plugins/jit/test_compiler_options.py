@@ -40,6 +40,20 @@ def test_convolutions_are_not():
     assert "DOT" not in value
 
 
+def test_barriers_stay_until_loops_are_fused():
+    """Else each of the two readers computes the absolute values itself."""
+
+    def twice(x):
+        y = jax.lax.optimization_barrier(jax.numpy.abs(x) + 1)
+        return y[::2] * y[1::2]
+
+    closed = jax.make_jaxpr(twice)(np.ones(64, np.float32))
+    options = compiler_options_for(closed)
+    compiled = jax.jit(twice).lower(np.ones(64, np.float32)).compile(compiler_options=options)
+    assert "opt-barrier" in compiled.as_text()
+    assert np.asarray(compiled(np.ones(64, np.float32))).tolist() == [4.0] * 32
+
+
 def test_what_has_neither_keeps_what_xla_does():
     assert compiler_options_for(jax.make_jaxpr(lambda x: x + 1)(1.0)) == {}
 

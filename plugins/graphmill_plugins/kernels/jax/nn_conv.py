@@ -7,6 +7,7 @@ times slower there); other platforms get XLA's convolution, chosen when the prog
 
 from __future__ import annotations
 
+import functools
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
     """Convolve by XLA's own lowering, or as a product.
 
     A product wins where the weights are most of what is read (the last layers of a network for one
-    image), and where there is one channel only (the first layer for grey images).
+    image), a sum over the taps where there is one channel only (the first layer for grey images).
     """
     windows = x.shape[0] * math.prod(axis.out for axis in axes)
     is_heavy = windows <= _FEW_WINDOWS and x.shape[-1] >= _MANY_CHANNELS
@@ -73,20 +74,32 @@ def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
     return lax.platform_dependent(
         x,
         kernel,
-        cpu=partial(gathered, axes=axes),
+        cpu=partial(shifted_products if is_thin else gathered, axes=axes),
         default=partial(convolve, axes=axes, groups=groups),
     )
 
 
-def gathered(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
-    """Gather the taps of each window into a row and multiply: one product for the convolution."""
+def _shifted(x: Value, axes: Sequence[Axis]) -> list[Value]:
+    """Return for each tap, in row-major order, what it reads of the input for all windows."""
     pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
     x = jnp.pad(x, pads)
-    rows = [
+    return [
         x[(slice(None), *(axis.taps(tap) for axis, tap in zip(axes, taps, strict=True)))]
-        for taps in np.ndindex(*kernel.shape[: len(axes)])
+        for taps in np.ndindex(*(axis.kernel for axis in axes))
     ]
-    return jnp.matmul(jnp.concatenate(rows, -1), kernel.reshape(-1, kernel.shape[-1]))
+
+
+def gathered(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
+    """Gather the taps of each window into a row and multiply: one product for the convolution."""
+    rows = jnp.concatenate(_shifted(x, axes), -1)
+    return jnp.matmul(rows, kernel.reshape(-1, kernel.shape[-1]))
+
+
+def shifted_products(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
+    """Convolve one channel: sum one product for each tap, which XLA fuses into one loop."""
+    weights = kernel.reshape(-1, kernel.shape[-1])
+    parts = [part * weights[tap] for tap, part in enumerate(_shifted(x, axes))]
+    return functools.reduce(jnp.add, parts)
 
 
 def run_convolution(windows: Windows, x: Value, kernel: Value) -> Value:

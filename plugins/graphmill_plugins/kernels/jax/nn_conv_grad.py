@@ -137,13 +137,14 @@ def _kernel_gradient(windows: Windows) -> Run:
         gradient = windows.to_channels_last(jnp, gradient)
         plan = kernel_plan(windows, x, filter_sizes, gradient)
         dtype, wide = gradient.dtype, widen(gradient.dtype)
-        image = x.astype(wide)
+        # Both are laid out anew; the barrier keeps XLA from computing them again for it.
+        image, given = lax.optimization_barrier((x.astype(wide), gradient.astype(wide)))
 
         def forward(weights: Value) -> Value:
             return convolve(image, weights, plan.axes, plan.groups)
 
         shape = sizes_of(filter_sizes, windows.rank, "filter_sizes")
-        return _transposed(forward, shape, gradient.astype(wide)).astype(dtype)
+        return _transposed(forward, shape, given).astype(dtype)
 
     return run
 

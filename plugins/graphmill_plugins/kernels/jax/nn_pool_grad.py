@@ -61,6 +61,8 @@ def _max_gradient_by_taps(x: Value, out: Value, gradient: Value, axes: Sequence[
     # A tap in the padding is no input, whatever stands there: a NaN equals nothing, and integers
     # have a mask, which is slower.
     is_whole = x.dtype.kind in "iu"
+    # The barrier keeps XLA from computing what the pooling read again for every tap.
+    x = lax.optimization_barrier(x)
     padded = jnp.pad(x, pads, constant_values=0 if is_whole else np.nan)
     inside = np.pad(np.ones((1, *(axis.size for axis in axes), 1), bool), pads)
     pending = jnp.ones(out.shape, bool)
