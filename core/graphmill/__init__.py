@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.gradient_declaration import gradient, not_differentiable
     from graphmill.plugin.host import Host, default_host
     from graphmill.plugin.markers import hookimpl
-    from graphmill.plugin.py_func import py_func
+    from graphmill.plugin.py_func import py_func, py_function
     from graphmill.proto import (
         CallableOptions,
         ConfigProto,
@@ -92,6 +92,7 @@ __all__ = [
     "op_function",
     "ops",
     "py_func",
+    "py_function",
     "reset",
     "saved_model",
     "switch_case",
@@ -137,6 +138,7 @@ _HOMES = {
     "op": "graphmill.ops.define",
     "op_function": "graphmill.ops.op_functions",
     "py_func": "graphmill.plugin.py_func",
+    "py_function": "graphmill.plugin.py_func",
     "reset": "graphmill.session.session",
     "switch_case": "graphmill.graph.switch_case",
     "trainable_variables": "graphmill.graph.variable",

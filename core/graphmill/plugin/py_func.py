@@ -50,6 +50,32 @@ def py_func(
     return results if isinstance(Tout, (list, tuple)) else results[0]
 
 
+def py_function(
+    func: str | Callable[..., Any],
+    inp: Sequence[Any],
+    Tout: Any,  # noqa: N803 - TensorFlow's name
+    name: str | None = None,
+) -> Any:
+    """Add a node as `py_func` does, whose results need not be of just the types `Tout`.
+
+    Python numbers and arrays of a lesser kind (integers for floats, float64 for float32) are
+    converted, as `tf.py_function` does. No gradient goes through it.
+
+    Args:
+        func, inp, Tout, name: as for `py_func`.
+
+    Returns:
+        A tensor, or a list of tensors if `Tout` is a list.
+
+    Raises:
+        InvalidArgumentError: a function is given that nobody publishes.
+    """
+    token = func if isinstance(func, str) else _published_name(func)
+    types = list(Tout) if isinstance(Tout, (list, tuple)) else [Tout]
+    results = functional.eager_py_func(list(inp), token=token, Tout=types, name=name)
+    return results if isinstance(Tout, (list, tuple)) else results[0]
+
+
 def _published_name(func: Callable[..., Any]) -> str:
     reference = f"{func.__module__}:{func.__qualname__}"
     for candidate in published_functions():

@@ -141,7 +141,7 @@ OPS: dict[str, str] = {
         "StatelessCase StatelessIf StatelessWhile ToBool While _Arg _ArrayToList _DeviceArg "
         "_DeviceRetval _If _ListToArray _Retval _While"
     ),
-    "functional.py_func": "PyFunc PyFuncStateless",
+    "functional.py_func": "EagerPyFunc PyFunc PyFuncStateless",
     "image.boxes": (
         "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 "
         "NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps"

@@ -1,6 +1,7 @@
-"""PyFunc, PyFuncStateless: call a Python function that an installed distribution publishes.
+"""PyFunc and its kin: call a Python function that an installed distribution publishes.
 
-Semantics: `DoCallPyFunc` and `PyFuncOp` in tensorflow/python/lib/core/py_func.cc. Which exception
+Semantics: `DoCallPyFunc` and `PyFuncOp` in tensorflow/python/lib/core/py_func.cc, for EagerPyFunc
+`EagerFunc` in tensorflow/python/ops/script_ops.py. Which exception
 becomes which status is TensorFlow's; the token is the name of an entry point, see
 `graphmill.plugin.functions`.
 """
@@ -41,8 +42,23 @@ def py_func(
 ) -> Callable[[list[Value]], tuple[Value, ...]]:
     """Call the function that is published as `token` with read-only NumPy arrays."""
     del xp
+    return _caller(token, Tout, converts=False)
+
+
+@kernel("EagerPyFunc", make=True, host=True, effects={"python"})
+def eager_py_func(
+    xp: ArrayNamespace, token: str, Tout: Sequence[Any]
+) -> Callable[[list[Value]], tuple[Value, ...]]:
+    """Call it likewise; numbers, and arrays of a lesser kind, become what the graph says."""
+    del xp
+    return _caller(token, Tout, converts=True)
+
+
+def _caller(
+    token: str, types: Sequence[Any], *, converts: bool
+) -> Callable[[list[Value]], tuple[Value, ...]]:
     function = load_function(token)
-    expected = [np.dtype(dtype) for dtype in Tout]
+    expected = [np.dtype(dtype) for dtype in types]
 
     def call(inputs: list[Value]) -> tuple[Value, ...]:
         result = _called(function, token, [_read_only(value) for value in inputs])
@@ -52,14 +68,23 @@ def py_func(
                 f"{token} returns {len(given)} values, but expects to see {len(expected)} values."
             )
         for index, (value, dtype) in enumerate(zip(given, expected, strict=True)):
-            if value.dtype != dtype:
-                raise InvalidArgumentError(
-                    f"{index}-th value returned by {token} is {_name(value.dtype)}, but expects "
-                    f"{_name(dtype)}"
-                )
+            if value.dtype == dtype:
+                continue
+            if converts and _fits(value.dtype, dtype):
+                given[index] = value.astype(dtype)
+                continue
+            raise InvalidArgumentError(
+                f"{index}-th value returned by {token} is {_name(value.dtype)}, but expects "
+                f"{_name(dtype)}"
+            )
         return tuple(given)
 
     return call
+
+
+def _fits(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    is_text = "O" in (source.kind, target.kind)
+    return not is_text and np.can_cast(source, target, "same_kind")
 
 
 def _called(function: Callable[..., Any], token: str, arrays: list[Any]) -> Any:

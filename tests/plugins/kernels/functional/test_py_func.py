@@ -25,6 +25,12 @@ def fails(kind):
     raise {"value": ValueError, "stop": StopIteration, "other": KeyError,
            "memory": MemoryError, "not": NotImplementedError}[kind.item().decode()]("so")
 
+def three(x):
+    return 3
+
+def ratio(x, y):
+    return np.float64(x) / y, x > y
+
 def writes(x):
     x[0] = 7
     return x
@@ -32,7 +38,7 @@ def writes(x):
 CALLS = []
 not_a_function = 5
 """
-POINTS = ("double", "several", "nothing", "fails", "writes", "not_a_function")
+POINTS = ("double", "several", "nothing", "fails", "writes", "not_a_function", "three", "ratio")
 
 
 def publish(folder, name, points, module="published_functions"):
@@ -156,3 +162,25 @@ def test_a_disabled_distribution_publishes_nothing(monkeypatch) -> None:
 def test_what_is_no_function_is_named(tmp_path, use_dists) -> None:
     with pytest.raises(PluginError, match=r"graphmill-mine 1\.0.*cannot be called"):
         run("mine.not_a_function", [], "float32")
+
+
+def run_eagerly(token, inputs, outputs):
+    graph = graphmill.Graph()
+    with graph.as_default():
+        fetches = graphmill.py_function(token, inputs, outputs)
+    with graphmill.Session(graph=graph.as_graph_def()) as session:
+        return session.run([fetch.name for fetch in fetches])
+
+
+def test_py_function_converts_to_what_the_graph_says():
+    x = np.float32([1, 2])
+    (got,) = run_eagerly("mine.three", [x], ["float32"])
+    assert (got, got.dtype) == (3.0, np.float32)
+    quotient, larger = run_eagerly("mine.ratio", [x, x + 1], ["float16", "bool"])
+    assert (quotient.dtype, larger.tolist()) == (np.float16, [False, False])
+
+
+@pytest.mark.parametrize(("token", "types"), [("three", ["string"]), ("double", ["int32"])])
+def test_py_function_refuses_what_would_lose_its_meaning(token, types):
+    with pytest.raises(errors.InvalidArgumentError, match="0-th value returned by"):
+        run_eagerly(f"mine.{token}", [np.float32([1.5])], types)
