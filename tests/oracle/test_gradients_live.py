@@ -41,7 +41,6 @@ DIFFERENT = {
     "Qr": "differentiated by JAX; complex factors are given up to phases",
     "DebugGradientIdentity": "TensorFlow's debugger alone can differentiate it",
     "StatelessRandomPoisson": "has no gradient here",
-    "MatrixSquareRoot": "has no gradient here",
     "TridiagonalSolve": "differentiated by JAX; TensorFlow conjugates complex diagonals elsewhere",
     "Igamma": "NaN at the edges of the domain, where TensorFlow has zeros",
     "Igammac": "NaN at the edges of the domain, where TensorFlow has zeros",
@@ -60,9 +59,7 @@ DIFFERENT = {
     "SparseDenseCwiseMul": "TensorFlow has zeros for the dense side",
     "SparseDenseCwiseDiv": "TensorFlow has zeros for the dense side",
     "SparseConcat": "has no gradient here",
-    "SparseSlice": "has no gradient here",
     "SparseAddGrad": "has no gradient here",
-    "SparseSoftmax": "has no gradient here",
 }
 """Ops whose gradients are not TensorFlow's in some case, with the reason."""
 

@@ -13,7 +13,7 @@ from graphmill.backprop.branches import branch_gradient
 from graphmill.backprop.calls import call_gradient, is_call
 from graphmill.backprop.forward_op import ForwardOp, ShapesOfForward
 from graphmill.backprop.generic import generic_gradient
-from graphmill.backprop.indexed_slices import total
+from graphmill.backprop.indexed_slices import dense, total
 from graphmill.backprop.loops import LoopGradient
 from graphmill.backprop.structure import (
     Loop,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graphmill.backprop.structure import Output
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
+    from graphmill.graph.tensor import Tensor
     from graphmill.plugin.gradient_declaration import GradientDef
     from graphmill.plugin.host import Host
 
@@ -137,8 +138,10 @@ class Walk(ShapesOfForward):
             return generic_gradient
         if definition.function is None:
             return None
-        build = definition.function
-        return lambda op, grads, _: _listed(op, build(op, *grads))
+        build, takes_slices = definition.function, definition.slices
+        return lambda op, grads, _: _listed(
+            op, build(op, *(grads if takes_slices else map(_dense, grads)))
+        )
 
     def definition(self, node: Node) -> GradientDef | None:
         """Return the registered gradient of a node's op."""
@@ -248,6 +251,10 @@ def _summed(sums: dict[Output, list[Gradient]], output: Output) -> Gradient | No
     if len(found) > 1:
         sums[output] = found = [total(found)]
     return found[0]
+
+
+def _dense(grad: Gradient | None) -> Tensor | None:
+    return None if grad is None else dense(grad)
 
 
 def _listed(op: ForwardOp, found: Any) -> Sequence[Any]:

@@ -5,9 +5,10 @@
         return dy * 2 * op.inputs[0]
 
 The function is called once, while the graph of gradients is built. It is given the op (a
-`ForwardOp`) and, for each of its outputs, the gradient there: a tensor, an `IndexedSlices`, or None
-for an output of several that has none. It adds nodes with `graphmill.ops` and returns the gradients
-of the inputs, in order: one alone, or a list; None where there is none.
+`ForwardOp`) and, for each of its outputs, the gradient there: a tensor, or None for an output of
+several that has none; with `slices=True` an `IndexedSlices`, too. It adds nodes with
+`graphmill.ops` and returns the gradients of the inputs, in order: one alone, or a list; None where
+there is none.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ class GradientDef:
     Attributes:
         ops: names of the ops.
         function: builds the gradients; None for ops through which no gradient flows.
+        slices: whether the function takes `IndexedSlices`; others are given tensors.
     """
 
     ops: tuple[str, ...]
     function: Callable[..., Any] | None
+    slices: bool = False
 
 
 class GradientTable(list[GradientDef]):
@@ -49,15 +52,17 @@ class GradientTable(list[GradientDef]):
         self.append(GradientDef(ops, function))
 
 
-def gradient(*ops: str) -> Callable[[_Declared], _Declared]:
+def gradient(*ops: str, slices: bool = False) -> Callable[[_Declared], _Declared]:
     """Declare that a function builds the gradient of ops; a plugin registers it.
 
     Args:
         ops: names of the ops.
+        slices: whether it takes the gradient of a tensor of which only rows were read as
+            `IndexedSlices`, to hand them on, say; otherwise it is given a tensor.
     """
 
     def declare(function: _Declared) -> _Declared:
-        declared = [*getattr(function, GRADIENTS_ATTRIBUTE, ()), GradientDef(ops, function)]
+        declared = [*getattr(function, GRADIENTS_ATTRIBUTE, ()), GradientDef(ops, function, slices)]
         setattr(function, GRADIENTS_ATTRIBUTE, declared)
         return function
 

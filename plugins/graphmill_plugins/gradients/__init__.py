@@ -19,7 +19,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "data_flow": ("data_flow", "constants"),
     "image": ("image",),
     "linalg": ("linalg",),
-    "logging": ("constants",),
+    "logging": ("logging", "constants"),
     "lookup": ("constants",),
     "math": ("math_binary", "math_reduction", "math_segment", "math_unary", "constants"),
     "nn": ("nn_conv", "nn_loss", "nn_norm", "nn_pool", "nn_recurrent", "nn_activation"),

@@ -19,19 +19,30 @@ if TYPE_CHECKING:
     from graphmill.graph.tensor import Tensor
 
 
-@gradient("Identity", "PreventGradient", "Snapshot", "PlaceholderWithDefault", "RefIdentity")
+@gradient(
+    *("Identity", "PreventGradient", "Snapshot", "PlaceholderWithDefault", "RefIdentity"),
+    slices=True,
+)
 def identity(_op: ForwardOp, dy: Gradient) -> Gradient:
     """Return the same."""
     return dy
 
 
-@gradient("CheckNumerics", "CheckNumericsV2", "EnsureShape", "DebugIdentity", "Copy", "CopyHost")
+@gradient(
+    "CheckNumerics",
+    "CheckNumericsV2",
+    "EnsureShape",
+    "DebugIdentity",
+    "Copy",
+    "CopyHost",
+    slices=True,
+)
 def checked(_op: ForwardOp, dy: Gradient) -> Gradient:
     """Return the same."""
     return dy
 
 
-@gradient("IdentityN")
+@gradient("IdentityN", slices=True)
 def identity_n(_op: ForwardOp, *dys: Gradient | None) -> Sequence[Gradient | None]:
     """Return the same."""
     return list(dys)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 none = not_differentiable("LoopCond", "NoOp", "ControlTrigger")
 
 
-@gradient("NextIteration", "RefNextIteration", "Enter", "RefEnter", "Exit", "RefExit")
+@gradient("NextIteration", "RefNextIteration", "Enter", "RefEnter", "Exit", "RefExit", slices=True)
 def same(_op: ForwardOp, dy: Gradient) -> Gradient:
     """Return the same."""
     return dy

@@ -42,6 +42,34 @@ def log_matrix_determinant(op: ForwardOp, _sign: Any, dy: Tensor | None) -> Tens
     return array.expand_dims(array.expand_dims(dy, -1), -1) * inverse
 
 
+@gradient("MatrixSquareRoot")
+def matrix_square_root(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Solve Rᵀ X + X Rᵀ = dy for X, written as one system of linear equations."""
+    root = op.outputs[0]
+    sizes = array.shape(root)
+    size = sizes[-1]
+    eye = array.matrix_diag(array.ones_like(root[..., 0]))
+    system = _kronecker(eye, _transposed(root)) + _kronecker(root, eye)
+    pairs = array.concat_v2([sizes[:-2], array.expand_dims(size * size, 0), [1]], 0)
+    found = linalg.matrix_solve(system, array.reshape(_transposed(dy), pairs))
+    return _transposed(array.reshape(found, sizes))
+
+
+def _transposed(x: Tensor) -> Tensor:
+    rank = array.rank(x)
+    order = array.concat_v2([math.range(0, rank - 2, 1), array.pack([rank - 1, rank - 2])], 0)
+    return array.transpose(x, order)
+
+
+def _kronecker(a: Tensor, b: Tensor) -> Tensor:
+    """Return the Kronecker products of square matrices of one size."""
+    sizes = array.shape(a)
+    size, batch = array.expand_dims(sizes[-1], 0), sizes[:-2]
+    first = array.reshape(a, array.concat_v2([batch, size, [1], size, [1]], 0))
+    second = array.reshape(b, array.concat_v2([batch, [1], size, [1], size], 0))
+    return array.reshape(first * second, array.concat_v2([batch, size * size, size * size], 0))
+
+
 @gradient("MatrixSolve", "BatchMatrixSolve")
 def matrix_solve(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     """Solve with the adjoint."""

@@ -118,13 +118,13 @@ for _names, _function in _UNCONJUGATED.items():
     table.add(*_names, function=_broadcast(_function, is_conjugated=False))
 
 
-@gradient("AddN")
+@gradient("AddN", slices=True)
 def add_n(op: ForwardOp, dy: Gradient) -> list[Gradient]:
     """Return the same to all."""
     return [dy] * len(op.inputs)
 
 
-@gradient("AccumulateNV2")
+@gradient("AccumulateNV2", slices=True)
 def accumulate_n(op: ForwardOp, dy: Gradient) -> list[Gradient]:
     """Return the same to all."""
     return [dy] * len(op.inputs)

@@ -73,6 +73,25 @@ def sparse_add(op: ForwardOp, _: Any, dy: Tensor | None, _shape: Any) -> list[An
     return [None, found.a_val_grad, None, None, found.b_val_grad, None, None]
 
 
+@gradient("SparseSlice")
+def sparse_slice(op: ForwardOp, _: Any, dy: Tensor | None, _shape: Any) -> list[Any]:
+    """Give the values inside of the slice what is theirs, the others nothing."""
+    if dy is None:
+        return [None] * 5
+    found = sparse.sparse_slice_grad(dy, op.inputs[0], op.inputs[3], op.outputs[0])
+    return [None, found, None, None, None]
+
+
+@gradient("SparseSoftmax")
+def sparse_softmax(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Return (dy - Σ dy y) y, the sum over the elements of a row."""
+    indices, _, shape = op.inputs
+    y = op.outputs[0]
+    sums = sparse.sparse_reduce_sum(indices, dy * y, shape, [-1], keep_dims=True)
+    rows = math.floor_mod(indices, math.cast(array.shape(sums), DstT="int64"))
+    return [None, (dy - array.gather_nd(sums, rows)) * y, None]
+
+
 @gradient("SparseTensorDenseAdd")
 def sparse_tensor_dense_add(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Take the gradients at the indices."""

@@ -25,7 +25,7 @@ none = not_differentiable(
 )  # fmt: skip
 
 
-@gradient("ReadVariableOp")
+@gradient("ReadVariableOp", slices=True)
 def read_variable(_op: ForwardOp, dy: Gradient) -> Gradient:
     """Return the same, as the gradient of the handle."""
     return dy

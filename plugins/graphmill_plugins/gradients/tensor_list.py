@@ -97,6 +97,18 @@ def scatter(op: ForwardOp, dlist: Tensor) -> list[Any]:
     return [found, *[None] * (len(op.inputs) - 1)]
 
 
+@gradient("TensorListScatterIntoExistingList")
+def scatter_into(op: ForwardOp, dlist: Tensor) -> list[Any]:
+    """Gather; the list itself gets nothing where it was overwritten."""
+    _, tensor, indices = op.inputs
+    shape = array.shape(tensor)[1:]
+    found = tensor_list.tensor_list_gather(dlist, indices, shape, element_dtype=_kind(op))
+    rest = tensor_list.tensor_list_scatter_into_existing_list(
+        dlist, array.zeros_like(tensor), indices
+    )
+    return [rest, found, None]
+
+
 @gradient("TensorListConcat", "TensorListConcatV2")
 def concat(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
     """Split."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.node import Node
+    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.plugin.host import Host
     from graphmill.runtime.op_kernel_context import OpKernelContext
@@ -45,8 +46,7 @@ def symbolic_gradient(
         return
     differentiated = ctx.state.get("differentiated")
     if differentiated is None:
-        body = runtime.instantiate(f.name, f.attrs).body
-        differentiated = ctx.state["differentiated"] = _Differentiated(body, runtime.host)
+        differentiated = ctx.state["differentiated"] = _Differentiated(f, runtime)
     done(differentiated(inputs))
 
 
@@ -59,9 +59,10 @@ class _Differentiated:
     Threads: calls may overlap; then one of them traces in vain.
     """
 
-    def __init__(self, body: FunctionBody, host: Host) -> None:
+    def __init__(self, function: FuncAttr, runtime: FunctionLibraryRuntime) -> None:
+        body = runtime.instantiate(function.name, function.attrs).body
         self._body = body
-        self._evaluate = _evaluator(body, host)
+        self._evaluate = _evaluator(body, runtime)
         self._smooth = [i for i, dtype in enumerate(body.arg_types) if _is_smooth(dtype)]
         self._constants: list[Value] = []
         self._alike = 0
@@ -69,6 +70,29 @@ class _Differentiated:
 
     def __call__(self, inputs: Sequence[Value]) -> list[Value]:
         """Return the gradients of the arguments; zeros for one that has none, as TensorFlow."""
+        args, given = self._split(inputs)
+        jax = jax_module()
+        with jax.enable_x64(True):
+            results = self._pulled(args)([args[index] for index in self._smooth], given)
+            found = dict(zip(self._smooth, map(_conjugate, results), strict=True))
+        return [
+            np.asarray(found[index]) if index in found else np.zeros_like(arg)
+            for index, arg in enumerate(args)
+        ]
+
+    def traced(self, *inputs: Any) -> list[Any]:
+        """Return the gradients while something around is traced: of gradients, for instance."""
+        args, given = self._split(inputs)
+        results = self._pull(args)([args[index] for index in self._smooth], given)
+        found = dict(zip(self._smooth, map(_conjugate, results), strict=True))
+        zeros_like = jax_module().numpy.zeros_like
+        return [found[i] if i in found else zeros_like(arg) for i, arg in enumerate(args)]
+
+    def _split(self, inputs: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
+        """Return arguments, and gradients as JAX wants them.
+
+        JAX multiplies by the derivative, TensorFlow by its conjugate.
+        """
         body = self._body
         count = len(body.arg_types)
         if len(inputs) != count + len(body.ret_types):
@@ -76,18 +100,12 @@ class _Differentiated:
                 f"SymbolicGradient of '{body.name}' takes its {count} inputs and the gradients of "
                 f"its {len(body.ret_types)} outputs, {len(inputs)} given"
             )
-        args = inputs[:count]
-        # JAX multiplies by the derivative, TensorFlow by its conjugate.
         given = [
             _conjugate(gradient)
             for gradient, dtype in zip(inputs[count:], body.ret_types, strict=True)
             if _is_smooth(dtype)
         ]
-        jax = jax_module()
-        with jax.enable_x64(True):
-            results = self._pulled(args)([args[index] for index in self._smooth], given)
-            found = dict(zip(self._smooth, map(_conjugate, results), strict=True))
-        return [found.get(index, np.zeros_like(arg)) for index, arg in enumerate(args)]
+        return inputs[:count], given
 
     def _pulled(self, args: Sequence[Value]) -> Callable[..., Any]:
         """Return the function from smooth arguments and gradients to gradients."""
@@ -132,18 +150,20 @@ def _is_same(one: Value, other: Value) -> bool:
 
 
 def _conjugate(value: Any) -> Any:
-    return np.conj(value) if np.iscomplexobj(value) else np.asarray(value)
+    return value.conj() if np.iscomplexobj(value) else value
 
 
 def _is_smooth(dtype: Any) -> bool:
     return bool(dtype.is_floating or dtype.is_complex)
 
 
-def _evaluator(body: FunctionBody, host: Host) -> Callable[[Sequence[Any]], list[Any]]:
+def _evaluator(
+    body: FunctionBody, runtime: FunctionLibraryRuntime
+) -> Callable[[Sequence[Any]], Any]:
     """Return the function of the arguments that the body computes, over JAX arrays."""
     order = topological_order(body.graph)
     computes = {
-        node: _jax_kernel(node, host) for node in order if node.op not in ("_Arg", "_Retval")
+        node: _computation(node, runtime) for node in order if node.op not in ("_Arg", "_Retval")
     }
 
     def evaluate(args: Sequence[Any]) -> list[Any]:
@@ -157,13 +177,19 @@ def _evaluator(body: FunctionBody, host: Host) -> Callable[[Sequence[Any]], list
                 results[node.attrs["index"]] = taken[0]
             else:
                 outputs = computes[node](*taken)
-                if node.num_outputs == 1:
+                if not isinstance(outputs, (tuple, list)):
                     outputs = (outputs,)
                 for index in range(node.num_outputs):
                     values[node, index] = outputs[index]
         return results
 
     return evaluate
+
+
+def _computation(node: Node, runtime: FunctionLibraryRuntime) -> Callable[..., Any]:
+    if node.op == "SymbolicGradient":
+        return _Differentiated(node.attrs["f"], runtime).traced
+    return _jax_kernel(node, runtime.host)
 
 
 def _jax_kernel(node: Node, host: Host) -> Callable[..., Any]:

@@ -1,0 +1,17 @@
+"""Gradients of ops that print. Semantics: tensorflow/python/ops/logging_ops.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.plugin.gradient_declaration import gradient
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.backprop.indexed_slices import Gradient
+
+
+@gradient("Print", slices=True)
+def printed(op: ForwardOp, dy: Gradient) -> list[Any]:
+    """Return the same; what is printed gets none."""
+    return [dy, *[None] * (len(op.inputs) - 1)]
