@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill import errors
 from graphmill.plugin.version_check import unmet_clauses
+from graphmill.registry import PluginError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,6 +32,7 @@ def advice_on_plugins(host: Host) -> list[str]:
             found.append(_on_unused(record))
         elif record.status == "loaded" and not record.owner.is_builtin:
             found += _on_payloads(host, record)
+            found += _on_devices(host, record)
             found += _on_kernels(host, record)
     return found
 
@@ -57,13 +59,19 @@ def version_of(distribution: str) -> str | None:
 
 
 def _on_unused(record: PluginRecord) -> str:
-    cause = record.error.splitlines()[0]
+    lines = record.error.splitlines()
+    cause = "; ".join(line for line in lines if line) if "hookimpl" in record.error else lines[0]
     off = f"GRAPHMILL_DISABLE_PLUGINS={record.name} silences it"
     who = _who(record)
     if record.status == "conflict":
         return f"plugin {record.name!r} of {who} conflicts: {cause}"
     if "needs graphmill" in record.error:
         return f"plugin {record.name!r} of {who}: {cause}; upgrade {who.split()[0]} or graphmill"
+    if f"No module named {record.module.partition(':')[0]!r}" in record.error:
+        return (
+            f"plugin {record.name!r} of {who}: its entry point names {record.module!r}, which is "
+            f"not there; install {who.split()[0]} anew, or tell its author; {off}"
+        )
     if "No module named" in record.error:
         return f"plugin {record.name!r} of {who}: {cause}; install what it lacks; {off}"
     return f"plugin {record.name!r} of {who}: {cause}; tell its author; {off}"
@@ -80,6 +88,26 @@ def _on_payloads(host: Host, record: PluginRecord) -> Iterator[str]:
                 registry.get(name)
             except errors.OpError as error:
                 yield f"plugin {record.name!r} of {_who(record)}: {error.message}; tell its author"
+
+
+def _on_devices(host: Host, record: PluginRecord) -> Iterator[str]:
+    """Yield lines on device types of which no device can be made."""
+    from graphmill.proto import ConfigProto
+    from graphmill.session.session_devices import devices_of
+
+    for name in record.registered.get("devices", ()):
+        if host.devices.provenance(name) != record.owner:
+            continue
+        try:
+            made = devices_of(host, name, ConfigProto(device_count={name: 1}))
+        except PluginError:
+            continue  # told with what cannot be imported
+        except errors.OpError as error:
+            what = error.message.removeprefix(f"{record.owner} ")
+            yield f"plugin {record.name!r} of {_who(record)} {what}; tell its author"
+            continue
+        for device in made:
+            device.close()
 
 
 def _on_kernels(host: Host, record: PluginRecord) -> Iterator[str]:

@@ -34,7 +34,7 @@ def create_devices(host: Host, config: Any) -> list[Device]:
     for device_type in types:
         owner = host.devices.provenance(device_type)
         try:
-            devices.extend(_devices_of(host, device_type, config))
+            devices.extend(devices_of(host, device_type, config))
         except OpError as error:
             is_strangers = owner.distribution and not owner.is_builtin
             if device_type in wanted or not is_strangers:
@@ -49,7 +49,13 @@ def create_devices(host: Host, config: Any) -> list[Device]:
     return devices
 
 
-def _devices_of(host: Host, device_type: str, config: Any) -> list[Device]:
+def devices_of(host: Host, device_type: str, config: Any) -> list[Device]:
+    """Return the devices of one type that a session has.
+
+    Raises:
+        PluginError: the factory cannot be imported.
+        OpError: it failed, or gave what is no device; names the plugin.
+    """
     owner = host.devices.provenance(device_type)
     try:
         made = host.devices.get(device_type).create_devices(config, NAME_PREFIX)

@@ -74,6 +74,11 @@ ILL = {
     "@hookimpl\ndef graphmill_register_kernels(kernels):\n    kernels.add_module('m', ['Nop'])": (
         "kernels for ops that nobody defines, which are never used: Nop"
     ),
+    "class F(DeviceFactory):\n    def create_devices(self, config, name_prefix):\n"
+    "        raise RuntimeError('no driver')\n\n"
+    "@hookimpl\ndef graphmill_register_devices(devices):\n    devices.add('NPU', F)": (
+        "cannot make its devices: RuntimeError: no driver"
+    ),
 }
 
 
@@ -117,3 +122,26 @@ def test_a_broken_built_in_plugin_is_told_without_a_traceback(graphmill_cli, mon
     assert outcome.code == 1
     assert "-> graphmill cannot be used: plugin 'cpu'" in outcome.out
     assert "Traceback" not in outcome.out + outcome.err
+
+
+@pytest.mark.usefixtures("no_jax")
+@pytest.mark.filterwarnings("ignore::graphmill.registry.PluginWarning")
+def test_a_hook_that_asks_for_what_there_is_not_is_told_what_there_is(
+    graphmill_cli, host_of
+) -> None:
+    host = host_of("@hookimpl\ndef graphmill_register_devices(device): pass")
+    line = next(ln for ln in graphmill_cli("doctor", host=host).out.splitlines() if "'ill'" in ln)
+    assert "expected: graphmill_register_devices(devices)" in line
+
+
+@pytest.mark.usefixtures("no_jax")
+@pytest.mark.filterwarnings("ignore::graphmill.registry.PluginWarning")
+def test_an_entry_point_to_nothing_is_told_from_a_missing_library(
+    graphmill_cli, host_of, tmp_path
+) -> None:
+    host_of("@hookimpl\ndef graphmill_configure(host): pass")
+    points = tmp_path / "graphmill_ill-1.2.dist-info" / "entry_points.txt"
+    points.write_text("[graphmill.plugins]\nill = no_such_ill\n")
+    out = graphmill_cli("doctor", host=Host()).out
+    assert "its entry point names 'no_such_ill', which is not there" in out
+    assert "install what it lacks" not in out
