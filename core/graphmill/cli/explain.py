@@ -34,6 +34,8 @@ _STEPS: Final = 20  # three for the interpreter, one for straight-line code, eno
 @click.option(
     "--node", "nodes", multiple=True, help="Tell all of this node, what was rejected too."
 )
+@click.option("--device", help="Prefer devices of this type, as `graphmill run` does.")
+@click.option("--executor", help="The executor_type of the session, as INLINE.")
 @click.option("--jit", is_flag=True, help="Run some steps; tell clusters, tiers and compilations.")
 @click.option("--steps", type=click.IntRange(min=0), help="How many steps --jit runs (20).")
 @click.option("--source", is_flag=True, help="With --jit: the straight-line code of each cluster.")
@@ -48,6 +50,8 @@ def explain(
     inputs: tuple[str, ...],
     fetches: tuple[str, ...],
     nodes: tuple[str, ...],
+    device: str | None,
+    executor: str | None,
     jit: bool,
     steps: int | None,
     source: bool,
@@ -59,10 +63,11 @@ def explain(
     Nothing is run, unless --jit asks for it. Inputs are those of `graphmill run`; --jit feeds zeros
     where none is given.
 
-    For example: graphmill explain MODEL --node dense/MatMul
+    For example: graphmill explain MODEL --node dense/MatMul --device NPU
     """
     from graphmill.cli import sources
     from graphmill.cli.explain_jit import jit_blocks, jit_data, record_after
+    from graphmill.cli.place import place_of
     from graphmill.cli.runnable import load_runnable
 
     if not jit and (inputs or steps is not None or source):
@@ -71,8 +76,9 @@ def explain(
         )
     given = sources.unique(sources.parse_short(inputs))
     with stage(f"preparing {model}"):
+        host, config = place_of(settings.the_host(), device, executor)
         runnable = load_runnable(
-            model, settings.the_host(), tags=tags, signature=signature, fetches=fetches
+            model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )
     with runnable.session:
         if jit:

@@ -11,6 +11,7 @@ from graphmill.cli import failures
 from graphmill.explain.step import explain
 from graphmill.graph.import_export import graph_to_graph_def
 from graphmill.ops import math, string
+from graphmill.testing import boxed_device
 
 
 def test_each_node_is_told(graphmill_cli, digits) -> None:
@@ -29,6 +30,15 @@ def test_the_text_is_a_table_with_a_summary(graphmill_cli, digits) -> None:
     assert "why there" in outcome.out
     assert " on CPU:0" in outcome.out
     assert " interpreted" in outcome.out.strip().splitlines()[-1]
+
+
+def test_it_tells_how_a_model_would_run_on_a_device_and_an_executor(graphmill_cli, digits) -> None:
+    options = ("--device", "BOXED", "--executor", "INLINE", "--json")
+    host = graphmill.Host(plugins=[boxed_device])
+    outcome = graphmill_cli("explain", str(digits / "digits_frozen.pb"), *options, host=host)
+    assert outcome.code == 0, outcome.err
+    nodes = json.loads(outcome.out)["nodes"]
+    assert any(node["device"].endswith("BOXED:0") for node in nodes)
 
 
 def test_placement_and_rejected_kernels_are_told() -> None:

@@ -1,0 +1,32 @@
+"""`KernelTests` blames a device for what is its fault only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphmill.testing.answers import Answer
+from graphmill.testing.case import load_cases
+from graphmill.testing.conformance import KernelTests
+
+CASE = next(case for case in load_cases(stems=["math"]) if not case.error)
+
+
+class Runner:
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+    def run(self, _case: Any) -> Answer:
+        return Answer(error="Unimplemented", message=self.message)
+
+
+def test_a_library_that_is_not_installed_is_a_reason_to_skip() -> None:
+    runner = Runner("files are read with Pillow, which is not installed; run: pip\n [[node]]")
+    with pytest.raises(pytest.skip.Exception, match="Pillow, which is not installed"):
+        KernelTests().test_op(CASE, runner, "")
+
+
+def test_what_a_kernel_does_not_implement_is_a_failure() -> None:
+    with pytest.raises(AssertionError):
+        KernelTests().test_op(CASE, Runner("this corner is not there"), "")
