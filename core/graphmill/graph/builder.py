@@ -17,13 +17,13 @@ import numpy as np
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, NotFoundError
-from graphmill.graph import graph as ir
 from graphmill.graph.control_flow_scopes import ControlFlowScopes
 from graphmill.graph.control_scopes import ControlScopes
 from graphmill.graph.device_scopes import DeviceScopes
 from graphmill.graph.import_export import extend_graph, graph_to_graph_def, resolve_op
 from graphmill.graph.name_scopes import NameScopes
 from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name
+from graphmill.graph.shaped_graph import ShapedGraph
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import values
 from graphmill.ops.attr_types import TensorAttr
@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 
     from graphmill import proto
     from graphmill.graph.device_scopes import DeviceSpec
-    from graphmill.graph.shape_refiner import GraphShapes
     from graphmill.graph.variable import Variable
     from graphmill.ops.arguments import DTypeLike, ShapeLike
-    from graphmill.ops.tensor_shape import TensorShape
 
 __all__ = ["Graph", "Tensor"]
 
@@ -48,7 +46,7 @@ _COLOCATION_ATTR = "_class"
 _COLOCATION_PREFIX = b"loc:@"
 
 
-class Graph(ir.Graph):
+class Graph(ShapedGraph):
     """A graph that is built node by node, in scopes.
 
     Threads: build a graph in one thread at a time; its scopes belong to the graph. The default
@@ -73,7 +71,6 @@ class Graph(ir.Graph):
         self._colocation: list[Node] = []
         self.ops = OpRegistry() if ops is None else ops
         self.variables: list[Variable] = []
-        self._shapes: GraphShapes | None = None
         super().__init__()
 
     @classmethod
@@ -283,53 +280,11 @@ class Graph(ir.Graph):
             )
         return Tensor(node, index)
 
-    def shape_of(self, tensor: Tensor) -> TensorShape:
-        """Return what is known of a tensor's shape before the graph runs; see `Tensor.shape`.
-
-        Raises:
-            InvalidArgumentError: a node on the way cannot have the inputs that it has.
-            InternalError: a plugin's shape function is at fault.
-        """
-        return self._static_shapes(tensor.op)[tensor.value_index]
-
     def as_graph_def(self) -> proto.GraphDef:
         """Return the graph as a message, functions included."""
         return graph_to_graph_def(self)
 
-    # Changes of nodes that are there, after which shapes may be others.
-
-    def replace_input(self, dst: Node, dst_input: int, src: Node, src_output: int) -> None:
-        """Make an input read another output; as in `graphmill.graph.graph.Graph`."""
-        super().replace_input(dst, dst_input, src, src_output)
-        self._forget_shapes()
-
-    def redirect(self, old: Node, old_output: int, new: Node, new_output: int) -> None:
-        """Make everything that reads one output read another; as there."""
-        super().redirect(old, old_output, new, new_output)
-        self._forget_shapes()
-
-    def set_attr(self, node: Node, name: str, value: Any) -> None:
-        """Change an attr of a node; as there."""
-        super().set_attr(node, name, value)
-        self._forget_shapes()
-
-    def withdraw(self, nodes: Iterable[Node]) -> None:
-        """Take back nodes, with their edges; as there."""
-        super().withdraw(nodes)
-        self._forget_shapes()
-
     # The rest is how.
-
-    def _static_shapes(self, node: Node) -> tuple[TensorShape, ...]:
-        if self._shapes is None:
-            from graphmill.graph.shape_refiner import GraphShapes  # most programs ask for none
-
-            self._shapes = GraphShapes()
-        return self._shapes.of(node)
-
-    def _forget_shapes(self) -> None:
-        if self._shapes is not None:
-            self._shapes.forget()
 
     def _insert(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
         node = super()._insert(name, op_def, attrs, device)
@@ -378,7 +333,7 @@ class Graph(ir.Graph):
         """Check shapes, apply device and colocation scopes; take the node back if that fails."""
         try:
             if node.op_def.shape_function is not None:
-                self._static_shapes(node)
+                self.shapes_of(node)
             self._devices.apply(node)
         except BaseException:
             self.withdraw([node])

@@ -73,7 +73,7 @@ class Tensor(SymbolicTensor):
         Raises:
             InvalidArgumentError: a node on the way cannot have the inputs that it has.
         """
-        return self.graph.shape_of(self)
+        return self.graph.shapes_of(self.op)[self.value_index]
 
     def get_shape(self) -> TensorShape:
         """Return `shape`, under TensorFlow 1's name."""

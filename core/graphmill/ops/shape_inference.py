@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     ShapeFunction = Callable[["ShapeContext"], Any]
 
 _FAMILIES: Final = frozenset(
-    {"array", "control_flow", "image", "linalg", "math", "nn", "random", "state"} | {"string"}
+    {"array", "control_flow", "image", "linalg", "math", "nn", "random", "state", "string"}
+    | {"training"}
 )
 """Families with a module of shape functions."""
 

@@ -91,6 +91,16 @@ def test_a_contradiction_on_the_way_names_its_node(graph: Graph) -> None:
     assert (caught.value.node, caught.value.op) == ("product", "MatMul")
 
 
+def test_all_shapes_of_a_graph_are_checked_at_once(graph: Graph) -> None:
+    x = graph.placeholder("float32", [2, 3])
+    ops.math.mat_mul(x, x, transpose_b=True)
+    graph.check_shapes()
+    ops.math.mat_mul(x, x, name="bad")
+    with pytest.raises(InvalidArgumentError) as caught:
+        graph.check_shapes()
+    assert caught.value.node == "bad"
+
+
 def test_a_long_chain_costs_no_stack(graph: Graph) -> None:
     x = graph.placeholder("float32", [3])
     for _ in range(3000):

@@ -97,6 +97,12 @@ def batch_norm(op: ShapeContext) -> Any:
     return [shape, *[channel] * 4, UNKNOWN_SHAPE][: op.num_outputs]
 
 
+def batch_norm_gradient(op: ShapeContext) -> Any:
+    """Return the shapes of `FusedBatchNormGrad` of any version."""
+    scale = op.inputs[2].with_rank(1)
+    return [op.inputs[0], scale, scale, UNKNOWN_SHAPE, UNKNOWN_SHAPE]
+
+
 def top_k(op: ShapeContext) -> Any:
     """Return the shapes of `TopK` and `TopKV2`."""
     shape = op.inputs[0].with_rank_at_least(1)
@@ -200,6 +206,7 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("BiasAddV1", common.unchanged),
     ("BiasAddGrad", bias_gradient),
     ("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3", batch_norm),
+    ("FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3", batch_norm_gradient),
     ("TopK TopKV2", top_k),
     ("SoftmaxCrossEntropyWithLogits", dense_losses),
     ("SparseSoftmaxCrossEntropyWithLogits", sparse_losses),
