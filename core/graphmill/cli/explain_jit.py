@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from graphmill.cli.output import Table
 from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.explain.compilation import SignatureRecord
+from graphmill.explain.plain import as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
     """Return what `--jit` tells as JSON holds it."""
     compilations = record.compilations.items()
     clusters = [
-        {"device": device, "tier": cluster.tier, **asdict(cluster)}
+        {"device": device, "tier": cluster.tier, **as_plain(cluster)}
         for device, found in compilations
         for cluster in found.clusters
     ]
@@ -64,12 +64,12 @@ def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
         "num_interpreted": record.num_interpreted,
         "clusters": clusters,
         "outside": [
-            {"device": device, **asdict(note)}
+            {"device": device, **as_plain(note)}
             for device, found in compilations
             for note in found.outside
         ],
         "regions": [
-            {"device": device, **asdict(note)}
+            {"device": device, **as_plain(note)}
             for device, found in compilations
             for note in found.regions
         ],

@@ -7,8 +7,10 @@ moment may lose one.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from graphmill.explain.plain import as_plain
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
@@ -23,8 +25,7 @@ COMPILED: Final = "compiled"
 _NOTE: Final = "compilation"
 
 
-@dataclass(frozen=True, slots=True)
-class CompileRecord:
+class CompileRecord(NamedTuple):
     """One attempt to compile a cluster for a signature.
 
     Attributes:
@@ -42,7 +43,7 @@ class CompileRecord:
     cache: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SignatureRecord:
     """One signature of a cluster, or all those that are not told apart.
 
@@ -73,7 +74,7 @@ class SignatureRecord:
     num_checks_failed: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ClusterRecord:
     """A region of a graph that became one node.
 
@@ -96,8 +97,7 @@ class ClusterRecord:
         return COMPILED if COMPILED in tiers else STRAIGHT_LINE
 
 
-@dataclass(frozen=True, slots=True)
-class RegionNote:
+class RegionNote(NamedTuple):
     """A loop or conditional of control flow v1, and what became of it.
 
     Attributes:
@@ -117,8 +117,7 @@ class RegionNote:
     became: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OutsideNote:
+class OutsideNote(NamedTuple):
     """A node that is in no cluster.
 
     Attributes:
@@ -131,7 +130,7 @@ class OutsideNote:
     reason: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Compilation:
     """What a compiler made of one device's graph.
 
@@ -147,7 +146,8 @@ class Compilation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
-        return asdict(self)
+        plain: dict[str, Any] = as_plain(self)
+        return plain
 
 
 def compilation_of(graph: Graph) -> Compilation:

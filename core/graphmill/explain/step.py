@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphmill.explain.compilation import INTERPRETED
+from graphmill.explain.plain import as_plain
 from graphmill.explain.tiers import Tiers
 from graphmill.lowering.kernel_factory import BOUNDARY_OPS
 
@@ -55,7 +56,8 @@ class NodeRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
-        return asdict(self)
+        plain: dict[str, Any] = as_plain(self)
+        return plain
 
     def __str__(self) -> str:
         kernel = f"{self.kernel} ({self.backend}, {self.plugin})" if self.kernel else "no kernel"
@@ -90,7 +92,8 @@ class StepRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
-        return asdict(self)
+        plain: dict[str, Any] = as_plain(self)
+        return plain
 
 
 def step_record(impl: DirectSession, key: Signature, *, build: bool = False) -> StepRecord:

@@ -50,7 +50,7 @@ __all__ = [
     "write",
 ]
 
-_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")  # two letters at least: `c:/x` is a drive
+_URL = r"[A-Za-z][A-Za-z0-9+.-]+://"  # two letters at least: `c:/x` is a drive
 
 
 def as_path(path: str | bytes | os.PathLike[str]) -> str:
@@ -67,7 +67,7 @@ def as_path(path: str | bytes | os.PathLike[str]) -> str:
 
 def is_url(path: str) -> bool:
     """Return whether `path` has a scheme and so goes through fsspec."""
-    return _URL.match(path) is not None
+    return "://" in path and re.match(_URL, path) is not None
 
 
 def join(folder: str, *names: str) -> str:

@@ -14,8 +14,7 @@ says. Everything else stays in the message, so that faults in it are found where
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
@@ -47,8 +46,7 @@ _SHAPE_DIM, _DIM_SIZE = 2, 1
 _MAX_RANK = 64  # NumPy's limit
 
 
-@dataclass(frozen=True, slots=True)
-class CutTensor:
+class CutTensor(NamedTuple):
     """The place of a content that was cut out: `offset` counts from the start of the buffer."""
 
     offset: int

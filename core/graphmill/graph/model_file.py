@@ -11,8 +11,8 @@ import json
 import mmap
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill import errors, files, proto
 from graphmill.graph.large_tensors import CutTensor, Cutter, TensorKey, meta_graph_places
@@ -35,11 +35,10 @@ _MAX_MESSAGE_BYTES = (1 << 31) - 1
 _META_INFO_DEF = 1
 
 # TensorFlow's text names the types inside `Any` by its own package.
-_TEXT_ANY = re.compile(r"^(\s*\[type\.googleapis\.com/)tensorflow\.(?=\w+\]\s*[{<])", re.MULTILINE)
+_TEXT_ANY = r"(?m)^(\s*\[type\.googleapis\.com/)tensorflow\.(?=\w+\]\s*[{<])"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedGraph:
+class LoadedGraph(NamedTuple):
     """A graph as read from a file.
 
     Attributes:
@@ -49,7 +48,7 @@ class LoadedGraph:
     """
 
     graph_def: GraphDef
-    tensors: Mapping[TensorKey, StoredTensor] = field(default_factory=dict)
+    tensors: Mapping[TensorKey, StoredTensor] = MappingProxyType({})
 
     def close(self) -> None:
         """Release the file, without waiting until nobody holds one of the tensors any more.
@@ -72,8 +71,7 @@ class LoadedGraph:
         return complete
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedMetaGraph:
+class LoadedMetaGraph(NamedTuple):
     """A meta graph as read from a file; its `graph_def` is without the large constants.
 
     Attributes:
@@ -82,7 +80,7 @@ class LoadedMetaGraph:
     """
 
     meta_graph_def: MetaGraphDef
-    tensors: Mapping[TensorKey, StoredTensor] = field(default_factory=dict)
+    tensors: Mapping[TensorKey, StoredTensor] = MappingProxyType({})
 
     @property
     def graph(self) -> LoadedGraph:
@@ -338,7 +336,7 @@ def _merge_text(text: str, message: Any, path: str) -> None:
     from google.protobuf import text_format
 
     try:
-        text_format.Parse(_TEXT_ANY.sub(r"\1graphmill.", text), message)
+        text_format.Parse(re.sub(_TEXT_ANY, r"\1graphmill.", text), message)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise errors.InvalidArgumentError(
             f"{path} is not a {message.DESCRIPTOR.name} in text form: {error}"

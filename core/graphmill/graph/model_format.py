@@ -8,9 +8,8 @@ fit the messages' descriptors, text by its first field name, JSON by its keys.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill import proto
 from graphmill.errors import DataLossError, InvalidArgumentError
@@ -44,8 +43,7 @@ class Encoding(Enum):
     JSON = "JSON"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFormat:
+class ModelFormat(NamedTuple):
     """What a model file holds, and how it is written."""
 
     kind: Kind
@@ -57,10 +55,11 @@ MAX_DEPTH = 100
 
 _CHECKED_FIELDS = 16  # of each message: enough to tell the kinds apart, few enough to be quick
 _CHECKED_LEVELS = 4
-_OP_NAME = re.compile(rb"[A-Za-z0-9_.>][A-Za-z0-9_.>\\/-]*")
-_TEXT_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*|([{}<>\[\]])')
-_JSON_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|([{}\[\]])')
-_FIRST_FIELD = re.compile(r"(?:\s|#[^\n]*(?:\n|$))*([A-Za-z_]\w*)")
+# Compiled when they are used: most models are binary.
+_OP_NAME = rb"[A-Za-z0-9_.>][A-Za-z0-9_.>\\/-]*"
+_TEXT_TOKEN = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*|([{}<>\[\]])'
+_JSON_TOKEN = r'"(?:\\.|[^"\\])*"|([{}\[\]])'
+_FIRST_FIELD = r"(?:\s|#[^\n]*(?:\n|$))*([A-Za-z_]\w*)"
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
 _TABLE_MAGIC = bytes.fromhex("57fb808b247547db")
 
@@ -110,7 +109,7 @@ def check_depth(text: str, encoding: Encoding, path: str) -> None:
     # JSON has a brace and a bracket per repeated message.
     limit = 2 * MAX_DEPTH if encoding is Encoding.JSON else MAX_DEPTH
     depth = 0
-    for match in token.finditer(text):
+    for match in re.finditer(token, text):
         brace = match.group(1)
         if brace:
             depth += 1 if brace in "{<[" else -1
@@ -164,7 +163,7 @@ def _fits_field(buffer: Buffer, field: Field, description: FieldDescriptor, leve
             return True
         return _fits(buffer, field.start, field.end, description.message_type, levels - 1)
     if description.full_name == "graphmill.NodeDef.op":
-        return _OP_NAME.fullmatch(bytes(buffer[field.start : field.end])) is not None
+        return re.fullmatch(_OP_NAME, bytes(buffer[field.start : field.end])) is not None
     return description.type == description.TYPE_BYTES or _is_utf8(buffer, field)
 
 
@@ -198,7 +197,7 @@ def _detect_text(buffer: Buffer, path: str) -> ModelFormat:
         match = re.search(r'"(\w+)"\s*:', head)
         encoding = Encoding.JSON
     else:
-        match = _FIRST_FIELD.match(head)
+        match = re.match(_FIRST_FIELD, head)
         encoding = Encoding.TEXT
     name = match.group(1) if match else ""
     kind = text_kind(name)

@@ -19,8 +19,9 @@ from graphmill_plugins.jit.hoist import hoist
 from graphmill_plugins.jit.kept import keep, kept_of
 from graphmill_plugins.jit.program_cache import Program, ProgramCache, compile_program
 from graphmill_plugins.jit.signature import as_array
-from graphmill_plugins.jit.trace import TracedVariable, Tracer
+from graphmill_plugins.jit.trace import Tracer
 from graphmill_plugins.jit.trace_cache import bound_traces
+from graphmill_plugins.jit.traced_variable import TracedVariable
 
 __all__ = [
     "CheckFailedError",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.graph.algorithms import topological_order
 from graphmill.graph.function_body import instantiate_function
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
 
 
-@dataclass(frozen=True, slots=True)
-class Routine:
+class Routine(NamedTuple):
     """Hold a body's nodes in order.
 
     Attributes:

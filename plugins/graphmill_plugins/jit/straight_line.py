@@ -127,7 +127,10 @@ class StraightLine:
         if node.op == "Const":
             name = f"c{len(self._constants)}"
             self._constants.append(node)
-            self._names[writer.constant(node, name)] = node.attrs["value"].numpy()
+            value = node.attrs["value"].numpy()
+            is_scalar = value.ndim == 0 and value.dtype.kind != "O"
+            # Arithmetic on NumPy scalars is several times faster than on arrays of rank 0.
+            self._names[writer.constant(node, name)] = value[()] if is_scalar else value
             return
         reads = set(refs_to_read(node))
         inputs = [

@@ -6,7 +6,6 @@ NumPy arrays is computed by its NumPy kernel, here and now, so that shape arithm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,13 +23,14 @@ from graphmill_plugins.jit.control_flow import Absent, is_moving, trace_cond, tr
 from graphmill_plugins.jit.elements import GUARD, is_known
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.loop_shape import pass_through, trip_bound
+from graphmill_plugins.jit.structures import STRUCTURES
 from graphmill_plugins.jit.traced_ops import (
     FUNCTION_ATTRS,
     HANDLE_TYPES,
     STATIC,
-    STRUCTURE_OPS,
     VARIABLE_OPS,
 )
+from graphmill_plugins.jit.traced_variable import TracedVariable
 from graphmill_plugins.jit.unusual_values import UNUSUAL
 
 if TYPE_CHECKING:
@@ -45,21 +45,6 @@ if TYPE_CHECKING:
 
 _MOST_FOLDED: Final = 1 << 20  # bytes of a known result
 _FEW_TURNS: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class TracedVariable:
-    """A variable while it is traced: a handle, and the key of its value in the state.
-
-    Attributes:
-        slot: its number among the variables of the cluster.
-        is_ref: whether it is a reference, and not the handle of a resource.
-        name: for messages.
-    """
-
-    slot: int
-    is_ref: bool = False
-    name: str = ""
 
 
 class Tracer:
@@ -123,7 +108,7 @@ class Tracer:
             return (self._handles[node],)
         if op in _SPECIAL:
             return _SPECIAL[op](self, node, inputs, state)
-        if op in STRUCTURE_OPS:
+        if op in STRUCTURES:
             return self._structure_op(node, inputs, state)
         if op in VARIABLE_OPS:
             return self._variable_op(node, inputs, state)
@@ -206,7 +191,7 @@ class Tracer:
         unknown = [i for i in STATIC.get(node.op, ()) if not is_known(inputs[i])]
         if unknown and node.graph is self._routines.main.body.graph:
             raise NeedsKnown("its size and shape must be known", node, unknown)
-        outputs: tuple[Any, ...] = STRUCTURE_OPS[node.op](state, inputs, node.attrs)
+        outputs: tuple[Any, ...] = STRUCTURES[node.op](state, inputs, node.attrs)
         tensors = zip(outputs, node.output_types, strict=True)
         for value, expected in ((v, t) for v, t in tensors if t.name not in HANDLE_TYPES):
             _check_type(value, expected)

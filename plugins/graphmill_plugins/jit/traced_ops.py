@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill_plugins.jit import stack, tensor_array, tensor_list
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphmill.graph.node import Node
-    from graphmill_plugins.jit.tensor_array import TracedOp
 
 FUNCTION_ATTRS: Final[dict[str, tuple[str, ...]]] = {
     "While": ("cond", "body"),
@@ -62,12 +59,35 @@ VARIABLE_OPS: Final = frozenset(
 """Ops whose kernels read and write variables through an array namespace, so that they can be traced
 with variables that hold traced values."""
 
-STRUCTURE_OPS: Final[Mapping[str, TracedOp]] = {
-    **tensor_array.TRACED,
-    **tensor_list.TRACED,
-    **stack.TRACED,
-}
-"""Ops on tensor arrays, lists and stacks, with the functions that trace them."""
+STRUCTURE_OPS: Final = frozenset(
+    {
+        "TensorArrayV3",
+        "TensorArrayGradV3",
+        "TensorArrayWriteV3",
+        "TensorArrayReadV3",
+        "TensorArrayGatherV3",
+        "TensorArrayScatterV3",
+        "TensorArrayConcatV3",
+        "TensorArraySplitV3",
+        "TensorArraySizeV3",
+        "TensorArrayCloseV3",
+        "TensorListReserve",
+        "EmptyTensorList",
+        "TensorListFromTensor",
+        "TensorListSetItem",
+        "TensorListGetItem",
+        "TensorListStack",
+        "TensorListGather",
+        "TensorListLength",
+        "TensorListPushBack",
+        "TensorListPopBack",
+        "StackV2",
+        "StackPushV2",
+        "StackPopV2",
+        "StackCloseV2",
+    }
+)
+"""Ops on tensor arrays, lists and stacks; `structures` has the functions that trace them."""
 
 STATIC: Final[Mapping[str, tuple[int, ...]]] = {
     "EmptyTensorList": (0, 1),

@@ -35,7 +35,7 @@ BOUNDARIES: Final = frozenset({"_Arg", "_Retval", "_Send", "_Recv", "_HostSend",
 """Ops at which a value leaves the graph, dead or alive."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Conditional:
     """A conditional.
 

@@ -7,8 +7,7 @@ are the `Exit`s. A loop variable is a `Merge` of an `Enter` and a `NextIteration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS
 from graphmill.graph.frames import ENTER_OPS, EXIT_OPS
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.functionalize.liveness import Liveness, Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class LoopVariable:
+class LoopVariable(NamedTuple):
     """A loop variable.
 
     Attributes:
@@ -44,8 +42,7 @@ class LoopVariable:
     following: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(NamedTuple):
     """A loop whose shape is proven.
 
     Attributes:

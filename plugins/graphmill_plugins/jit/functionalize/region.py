@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
@@ -16,8 +15,7 @@ class NotProvenError(Exception):
     """A region's shape is not proven; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(NamedTuple):
     """A loop or conditional whose shape is proven.
 
     Attributes:
@@ -31,8 +29,7 @@ class Region:
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RegionRecord:
+class RegionRecord(NamedTuple):
     """What became of a region.
 
     Attributes:

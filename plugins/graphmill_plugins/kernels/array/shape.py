@@ -180,9 +180,9 @@ def ensure_shape(_xp: ArrayNamespace, shape: Shape) -> Callable[[Value], Value]:
     """
 
     def check(x: Value) -> Value:
-        if shape is None:
-            return x
         given = x.shape
+        if shape is None or given == shape:
+            return x
         if len(given) != len(shape) or any(
             wanted not in (-1, size) for wanted, size in zip(shape, given, strict=True)
         ):

@@ -1,0 +1,20 @@
+"""`TracedVariable`: what stands for a variable while a cluster is traced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TracedVariable:
+    """A variable while it is traced: a handle, and the key of its value in the state.
+
+    Attributes:
+        slot: its number among the variables of the cluster.
+        is_ref: whether it is a reference, and not the handle of a resource.
+        name: for messages.
+    """
+
+    slot: int
+    is_ref: bool = False
+    name: str = ""
