@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
+import graphmill
 from graphmill import dtypes, errors
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.ops.shape_inference import ShapeContext, infer_shapes, shape_function
 from graphmill.ops.tensor_shape import TensorShape
 from graphmill.testing.case import load_cases
+from graphmill.testing.graphs import random_graph
 from graphmill.testing.judge import stored_answers
 from graphmill.testing.op_graph import node_attrs
 
@@ -89,3 +92,13 @@ def problems(case):
 def test_what_is_said_is_true(op):
     wrong = [problem for case in BY_OP[op] for problem in problems(case)]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_values_of_random_graphs_have_the_shapes_that_were_said(seed, graphmill_host):
+    made = random_graph(seed, graphmill_host.ops)
+    graph = graphmill.Graph.from_graph_def(made.graph_def, graphmill_host.ops)
+    with graphmill.Session(graph=made.graph_def, host=graphmill_host) as session:
+        for name in made.fetches:
+            value = np.asarray(session.run(name, made.feeds))
+            assert graph.get_tensor_by_name(name).shape.is_compatible_with(value.shape), name
