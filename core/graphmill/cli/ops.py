@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmill.cli.coverage import survey
 from graphmill.cli.options import Settings, common_options, pass_settings
 from graphmill.cli.output import Block, Table, emit, plain
 from graphmill.cli.progress import stage
@@ -32,15 +34,33 @@ _GLOB = "*?["
     default=None,
     help="Only the ops that have a kernel here, or only those that have none.",
 )
+@click.option(
+    "--coverage",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path),
+    help="Tell how many ops of a survey of graphs have a kernel here, and how many of its graphs "
+    "are covered.",
+)
 @common_options
 @pass_settings
-def ops(settings: Settings, name: str | None, family: str | None, has_kernel: bool | None) -> None:
+def ops(
+    settings: Settings,
+    name: str | None,
+    family: str | None,
+    has_kernel: bool | None,
+    coverage: Path | None,
+) -> None:
     """List the ops, or tell everything about the op NAME.
 
     NAME may be a pattern, such as 'Conv*'.
     """
     host = settings.the_host()
-    if name is not None and not any(character in name for character in _GLOB):
+    if coverage is not None:
+        with stage("importing all kernels"):
+            present = set(host.kernels.ops())
+        found = survey(coverage, present)
+        emit(found.data(), found.blocks(), as_json=settings.as_json)
+    elif name is not None and not any(character in name for character in _GLOB):
         _tell(settings, host, name)
     else:
         _list(settings, host, name or "*", family, has_kernel)

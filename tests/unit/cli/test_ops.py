@@ -101,3 +101,43 @@ def test_every_kind_of_signature_can_be_shown(
 ) -> None:
     assert graphmill_cli("ops", op, host=host).code == 0
     assert graphmill_cli("ops", op, "--json", host=host).code == 0
+
+
+SURVEY = {
+    "graph_op_names": ["Relu", "Conv2D", "CudnnRNN"],
+    "graphs": [
+        {"name": "a", "ops": [[0, 3]]},
+        {"name": "b", "ops": [[0, 1], [1, 2]]},
+        {"name": "c", "ops": [[0, 1], [2, 1]]},
+        {"name": "d", "synthetic": True, "ops": [[1, 1]]},
+    ],
+    "ops": {
+        "Relu": {"tier": "T0", "kernels": ["cpu", "gpu"]},
+        "Conv2D": {"tier": "T1", "kernels": ["cpu"]},
+        "CudnnRNN": {"tier": "T1", "kernels": ["gpu"]},
+    },
+}
+
+
+def test_coverage_of_a_survey(graphmill_cli: Callable[..., Any], host: Host, tmp_path: Any) -> None:
+    (tmp_path / "op_frequency.json").write_text(json.dumps(SURVEY))
+    outcome = graphmill_cli("ops", "--coverage", str(tmp_path), "--json", host=host)
+    found = json.loads(outcome.out)
+    assert found["tiers"]["T0"] == {"ops": 1, "covered": 1, "missing": []}
+    assert found["tiers"]["T1"]["missing"] == ["Conv2D", "CudnnRNN"]
+    assert (found["graphs"], found["covered"], found["runnable"]) == (3, 1, 2)
+    assert found["lacking"] == {"b": ["Conv2D"]}
+    text = graphmill_cli("ops", "--coverage", str(tmp_path), host=host).out
+    assert "1 of 3 graphs have kernels for all their ops; 2 for all" in text
+    assert "b lacks Conv2D" in text
+
+
+@pytest.mark.parametrize("content", [None, "nothing", "[]", '{"ops": {"A": 1}}'])
+def test_what_is_no_survey_is_told(
+    graphmill_cli: Callable[..., Any], host: Host, tmp_path: Any, content: str | None
+) -> None:
+    if content is not None:
+        (tmp_path / "op_frequency.json").write_text(content)
+    outcome = graphmill_cli("ops", "--coverage", str(tmp_path), host=host)
+    assert outcome.code != 0
+    assert "op_frequency.json" in outcome.err

@@ -199,6 +199,20 @@ def _cycle(length: Value) -> int:
     return _processors() if cycle == _AUTOMATIC else cycle
 
 
+def _calls_at_once(cycle_length: Value, num_parallel_calls: Value) -> int:
+    """Return how many calls may run at the same time.
+
+    Raises:
+        InvalidArgumentError: more than there are datasets to call for.
+    """
+    cycle, calls = _cycle(cycle_length), _parallel(num_parallel_calls)
+    if int(num_parallel_calls) != _AUTOMATIC and calls > cycle:
+        raise InvalidArgumentError(
+            f"`num_parallel_calls` must be at most `cycle_length`, got {calls} and {cycle}"
+        )
+    return calls
+
+
 @dataset_kernel("ParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV3")
 def parallel_interleave_dataset(
     ctx: OpKernelContext,
@@ -219,7 +233,7 @@ def parallel_interleave_dataset(
         structure(output_types, output_shapes),
         cycle=_cycle(cycle_length),
         block=block,
-        ahead=block if _parallel(num_parallel_calls) > 1 else 0,
+        ahead=block if _calls_at_once(cycle_length, num_parallel_calls) > 1 else 0,
     )
 
 
@@ -247,7 +261,7 @@ def parallel_interleave_dataset_v4(
         structure(output_types, output_shapes),
         cycle=_cycle(cycle_length),
         block=block,
-        ahead=max(buffer, block) if _parallel(num_parallel_calls) > 1 else 0,
+        ahead=max(buffer, block) if _calls_at_once(cycle_length, num_parallel_calls) > 1 else 0,
     )
 
 
