@@ -157,9 +157,9 @@ def _sample(
         raise InvalidArgumentError(f"Min object covered must be non-negative: {float(least)}")
     height, width = (int(side) for side in image_size[:2])
     for name, side in (("height", height), ("width", width)):
-        if not 0 < side < _MOST_PIXELS:
+        if not 0 <= side < _MOST_PIXELS:
             raise InvalidArgumentError(
-                f"image {name} must be positive and below {_MOST_PIXELS}, got {side}"
+                f"image {name} must not be negative, and below {_MOST_PIXELS}: {side}"
             )
     things = _objects(boxes, width, height, wanted)
     lowest, highest = (_F(ratio) for ratio in wanted.aspect_ratio)
