@@ -104,11 +104,9 @@ class ClusterKernel:
             if entry.calls_left:
                 self._count_down(entry, values)
             return self._interpret(ctx, inputs, entry)
-        if compiled.has_long_loop and ctx.args.deadline is not None:
-            return self._interpret(ctx, inputs, entry)  # which stops when the time is over
         began = perf_counter_ns()
         try:
-            results = compiled(values)
+            results = compiled(values, ctx.args)
         except _compiler().CheckFailedError as failed:
             entry.record.num_checks_failed += 1
             if failed.args:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,9 +18,15 @@ from graphmill_plugins.jit.elements import GUARD, is_known
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.hoist import hoist
 from graphmill_plugins.jit.kept import keep, kept_of
+from graphmill_plugins.jit.long_loops import TURNS, Limit, LimitedProgram, TurnsUsedUpError
 from graphmill_plugins.jit.program_cache import Program, ProgramCache, compile_program
 from graphmill_plugins.jit.signature import as_array
+<<<<<<< HEAD
 from graphmill_plugins.jit.trace import Tracer
+=======
+from graphmill_plugins.jit.stages import compile_stages, cut
+from graphmill_plugins.jit.trace import TracedVariable, Tracer
+>>>>>>> 5f02f26 (Stop compiled loops that are not known to end: a budget of turns, then stages)
 from graphmill_plugins.jit.trace_cache import bound_traces
 from graphmill_plugins.jit.traced_variable import TracedVariable
 
@@ -34,15 +41,16 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from graphmill.graph.node import Node
+    from graphmill.runtime.executor import ExecutorArgs
     from graphmill.runtime.variables import Variable
     from graphmill_plugins.jit.routine import Routine, Routines
     from graphmill_plugins.jit.signature import Inputs
 
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
-_RUN_ERRORS: Final = (TypeError, jax_module().errors.JaxRuntimeError)
+_RUN_ERRORS: Final = (TypeError, jax_module().errors.JaxRuntimeError, TurnsUsedUpError)
 _PLATFORM: Final = "cpu"
 _COPIED_LATER: Final = 100 << 10  # bytes from which JAX copies in the background
 _LARGE: Final = 4096  # bytes from which a constant is an argument of the program
@@ -64,16 +72,20 @@ class _Layout:
         results: for each output of the cluster its number among the traced ones, or what it is:
             a known value, or the variable that it is the value of.
         written: the variables that get new values, in their order after the traced results.
-        is_guarded: whether the last output tells if all checks held.
+        is_guarded: whether the output after the new values tells if all checks held.
         num_traced: how many results are traced.
-        has_long_loop: whether there is a loop that is not known to end after a few turns.
+        num_loops: how many loops are not known to end after a few turns, but those within others;
+            how many turns each made are the last outputs.
+        is_limited: whether instead the last output tells if all such loops have turns left, as does
+            that of the checks.
     """
 
     results: list[Any]
     written: list[TracedVariable]
     is_guarded: bool = False
     num_traced: int = 0
-    has_long_loop: bool = False
+    num_loops: int = 0
+    is_limited: bool = False
 
 
 class CompiledCluster:
@@ -88,8 +100,6 @@ class CompiledCluster:
         is_loaded: whether the program was in the persistent cache.
         cache: what that cache did, in words.
         key: of the inputs that it was compiled for; see `Inputs.key`.
-        has_long_loop: whether there is a loop that is not known to end after a few turns; nothing
-            stops it.
     """
 
     def __init__(
@@ -100,7 +110,9 @@ class CompiledCluster:
         inputs: Inputs,
         known: frozenset[int],
     ) -> None:
-        self._program = program
+        self._limited = program if isinstance(program, LimitedProgram) else None
+        self._program = program if self._limited is None else self._limited.call
+        self._guard = layout.num_traced + len(layout.written) if layout.is_guarded else None
         self._constants = constants
         self._layout = layout
         self._inputs = inputs
@@ -113,18 +125,22 @@ class CompiledCluster:
         self.is_loaded = False
         self.cache = ""
         self.key: Hashable = None
-        self.has_long_loop = layout.has_long_loop
 
-    def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
+    def __call__(self, values: Sequence[Any], step: ExecutorArgs) -> tuple[Any, ...]:
         """Compute the outputs, and replace the values of variables.
 
+        Args:
+            values: one for each input.
+            step: whose cancellation ends loops that are not known to end.
+
         Raises:
+            CancelledError, DeadlineExceededError: the step was cancelled; nothing was done.
             CheckFailedError: nothing was done; the interpreter is to do it, and will raise.
             ProgramFailedError: the program cannot be run: no memory, or a variable has got another
                 shape meanwhile. Nothing was done either.
         """
         if not self._inputs.handles:
-            return self._results(self._run(values, ()), ())
+            return self._results(self._run(values, (), step), ())
         found = self._inputs.variables(values)
         if found is None:
             raise CheckFailedError
@@ -134,26 +150,47 @@ class CompiledCluster:
         for _, lock in locks:
             lock.acquire()
         try:
-            outputs = self._run(values, variables)
+            outputs = self._run(values, variables, step)
             self._commit(outputs, held)
         finally:
             for _, lock in locks:
                 lock.release()
         return self._results(outputs, variables)
 
-    def _run(self, values: Sequence[Any], variables: Sequence[Variable]) -> Sequence[Any]:
+    def _run(
+        self, values: Sequence[Any], variables: Sequence[Variable], step: ExecutorArgs
+    ) -> Sequence[Any]:
         state = [self._state_of(variable) for variable in variables]
         try:
             with self._enable_x64(True):
+<<<<<<< HEAD
                 outputs: Sequence[Any] = self._program(
                     self._constants, *[aligned(values[index]) for index in self._arrays], *state
                 )
             is_good = not self._layout.is_guarded or bool(np.asarray(outputs[-1]))
+=======
+                given = [*[values[index] for index in self._arrays], *state]
+                limited = self._limited
+                outputs: Sequence[Any]
+                if limited is None:
+                    outputs = self._program(self._constants, *given)
+                elif limited.is_long:
+                    outputs = limited.go_on(step, self._constants, given)
+                else:
+                    outputs = self._program(self._constants, *given, limited.turns)
+                is_good = self._is_good(outputs)
+                if not (is_good or limited is None or np.asarray(outputs[-1])):
+                    outputs = limited.go_on(step, self._constants, given)
+                    is_good = self._is_good(outputs)
+>>>>>>> 5f02f26 (Stop compiled loops that are not known to end: a budget of turns, then stages)
         except _RUN_ERRORS as error:
             raise ProgramFailedError(_first_line(error)) from error
         if not is_good:
             raise CheckFailedError
         return outputs
+
+    def _is_good(self, outputs: Sequence[Any]) -> bool:
+        return self._guard is None or bool(np.asarray(outputs[self._guard]))
 
     def _state_of(self, variable: Variable) -> Any:
         """Return the value of a variable as JAX has it: put there once, and then shared.
@@ -242,29 +279,41 @@ def _compiled(
     """Return the program, the constants that it takes, and how many operations moved to them."""
     jax = jax_module()
     shape = jax.ShapeDtypeStruct
+    turns = shape((), np.int32)
     given = [shape(value.shape, value.dtype) for value in (*arrays, *state)]
-    flat = [*(shape(value.shape, value.dtype) for value in constants), *given]
-    try:
-        closed = jax.make_jaxpr(build.trace)(*flat)
-    except NotTraceable:
-        raise
-    except _TRACE_ERRORS as error:  # of JAX, and of functions that are not there
-        raise NotTraceable(_first_line(error)) from error
+    flat = [*(shape(c.shape, c.dtype) for c in constants), *given, turns]
+    closed = _traced(build.trace, flat)
+    staged, num_loops = None, build.layout.num_loops
+    if num_loops and not build.has_inner_loop:
+        staged = hoist(closed, range(len(constants)))
+    if num_loops or build.has_inner_loop:  # only now it is known
+        closed = _traced(partial(build.trace, is_limited=True), flat)
     parts = hoist(closed, range(len(constants)))
     prepared: tuple[Any, ...] = ()
     if constants or parts.moved:
         prepare = jax.jit(parts.prepare, keep_unused=True).lower(*constants)
         prepared = tuple(compile_program(prepare, {}, cache).call(*constants))
+    options = compiler_options_for(closed, _PLATFORM)
+    shapes = tuple(shape(value.shape, value.dtype) for value in prepared)
+    if build.layout.is_limited:
+        given.append(turns)
 
     def cluster(fixed: tuple[Any, ...], *moving: Any) -> Any:
-        return parts.program(*fixed, *moving)
+        return parts.program(*fixed, *moving, *([] if is_limited else [np.int32(0)]))
 
-    shapes = tuple(shape(value.shape, value.dtype) for value in prepared)
+    is_limited = build.layout.is_limited
     lowered = jax.jit(cluster, keep_unused=True).lower(shapes, *given)
-    program = compile_program(lowered, compiler_options_for(closed, _PLATFORM), cache)
+    program = compile_program(lowered, options, cache)
+    if is_limited:
+        in_stages = None
+        if staged is not None and _takes(staged.prepare, constants, shapes):
+            whole = jax.make_jaxpr(staged.program)(*shapes, *given)
+            in_stages = compile_stages(cut(whole, num_loops), options, cache)
+        program = replace(program, call=LimitedProgram(program.call, in_stages))
     return program, prepared, parts.moved
 
 
+<<<<<<< HEAD
 def aligned(value: Any) -> Any:
     """Return an array that JAX takes as it is, if it is a large one: a copy where need be.
 
@@ -278,6 +327,22 @@ def aligned(value: Any) -> Any:
     copy = aligned_empty(value.shape, value.dtype)
     copy[...] = value
     return copy
+=======
+def _takes(prepare: Callable[..., Any], constants: Sequence[Any], shapes: Sequence[Any]) -> bool:
+    """Return whether a second form of a program takes what was prepared for the first."""
+    found = jax_module().eval_shape(prepare, *constants)
+    return [(one.shape, one.dtype) for one in found] == [(one.shape, one.dtype) for one in shapes]
+
+
+def _traced(function: Callable[..., Any], flat: Sequence[Any]) -> Any:
+    """Return a function as JAX traced it; its last argument is how many turns loops make."""
+    try:
+        return jax_module().make_jaxpr(function)(*flat)
+    except NotTraceable:
+        raise
+    except _TRACE_ERRORS as error:  # of JAX, and of functions that are not there
+        raise NotTraceable(_first_line(error)) from error
+>>>>>>> 5f02f26 (Stop compiled loops that are not known to end: a budget of turns, then stages)
 
 
 def _first_line(error: Exception) -> str:
@@ -301,10 +366,17 @@ class _Build:
         self._known = known
         self._variables = inputs.traced_variables(values, slots)
         self.layout = _Layout([], [])
+        self.has_inner_loop = False
         self.large: list[Node] = _large_constants(routines)
 
-    def trace(self, *flat: Any) -> list[Any]:
-        """Return the traced results, new values of variables and the outcome of the checks."""
+    def trace(self, *flat: Any, is_limited: bool = False) -> list[Any]:
+        """Return the traced results, new values of variables and the outcome of the checks.
+
+        Args:
+            flat: large constants, arrays, values of variables, and how many turns a loop makes.
+            is_limited: whether that is how many all loops make together.
+        """
+        *flat, turns = flat  # type: ignore[assignment]
         constants = dict(zip(self.large, flat, strict=False))
         moving = iter(flat[len(self.large) :])
         main, inputs = self._routines.main, self._inputs
@@ -323,11 +395,22 @@ class _Build:
         first = {slot: next(moving) for slot in range(len(slots))}
         for variable in self._variables:
             state[variable] = first[variable.slot]
+        if is_limited:
+            state[TURNS] = turns
+        limit = Limit(turns)
         with marking(_PLATFORM) as marks:
-            tracer = Tracer(self._routines, constants, handles, marks)
+            tracer = Tracer(self._routines, constants, handles, marks, limit)
             results, after = tracer.run(main, args, state)
-        self.layout.has_long_loop = tracer.has_long_loop
-        return self._outputs(results, after, first)
+        self.has_inner_loop = tracer.has_inner_loop
+        self.layout.num_loops, self.layout.is_limited = len(limit.counts), is_limited
+        more = limit.counts
+        if is_limited:
+            has_turns = after[TURNS] > 0
+            more = [] if is_known(after[GUARD]) else [has_turns]
+            after[GUARD] = after[GUARD] & has_turns
+        elif more:  # two forms of a program have the same outputs
+            after[GUARD] = jax_module().numpy.asarray(after[GUARD])
+        return [*self._outputs(results, after, first), *more]
 
     def _outputs(self, results: list[Any], state: Any, first: dict[int, Any]) -> list[Any]:
         outputs: list[Any] = []

@@ -22,9 +22,12 @@ import numpy as np
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.elements import GUARD, Elements, is_gradient_of_known, is_known
 from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.long_loops import TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Sequence
+
+    from graphmill_plugins.jit.long_loops import Limit
 
     State: TypeAlias = "dict[Hashable, Any]"
     Function: TypeAlias = "Callable[[list[Any], State], tuple[list[Any], State]]"
@@ -232,6 +235,7 @@ def trace_while(
     *,
     invariant: Collection[int] = (),
     trips: int | None = None,
+    limit: Limit | None = None,
 ) -> tuple[list[Any], State]:
     """Trace a loop.
 
@@ -243,6 +247,7 @@ def trace_while(
         invariant: which arguments the body returns as they are: they stay known if they are.
         trips: how often the body runs at most, if that is known; stacks that grow in the loop
             need it.
+        limit: what ends the loop early, if anything.
 
     Returns:
         The last values, and the state after.
@@ -259,12 +264,31 @@ def trace_while(
         test, turn = _condition_last(cond, body)
         moved = {index + 1 for index in invariant}
         first = [_holds(found[0]), *args]
-        results, last = trace_while(test, turn, first, after, invariant=moved, trips=trips)
+        results, last = trace_while(
+            test, turn, first, after, invariant=moved, trips=trips, limit=limit
+        )
         return results[1:], last
+    if TURNS in state and limit is not None:
+        cond, body = _within_turns(cond, body)
+        limit = None
     loop = _Loop(cond, body, list(args), dict(state), invariant)
     loop.reserve(trips)
     loop.settle()
-    return loop.run()
+    return loop.run(limit)
+
+
+def _within_turns(cond: Function, body: Function) -> tuple[Function, Function]:
+    """Return condition and body of the loop that ends when all turns of the program are made."""
+
+    def test(values: list[Any], state: State) -> tuple[list[Any], State]:
+        found, state = cond(values, state)
+        return [_holds(found[0]) & (state[TURNS] > 0)], state
+
+    def turn(values: list[Any], state: State) -> tuple[list[Any], State]:
+        results, state = body(values, state)
+        return results, {**state, TURNS: state[TURNS] - 1}
+
+    return test, turn
 
 
 def _condition_last(cond: Function, body: Function) -> tuple[Function, Function]:
@@ -359,7 +383,7 @@ class _Loop:
                 return
         raise NotTraceable("the shapes of a loop's values do not settle")
 
-    def run(self) -> tuple[list[Any], State]:
+    def run(self, limit: Limit | None = None) -> tuple[list[Any], State]:
         """Trace the loop itself."""
         jax = jax_module()
 
@@ -378,7 +402,8 @@ class _Loop:
             return self._closed(values, after, carry)
 
         first = [self._args[i] for i in self._moving], [self._state[k] for k in self._keys]
-        args, state = self._opened(jax.lax.while_loop(test, turn, first), self._keys)
+        last = limit.loop(test, turn, first) if limit else jax.lax.while_loop(test, turn, first)
+        args, state = self._opened(last, self._keys)
         unchanged = {k: v for k, v in self._original.items() if k not in self._keys}
         return args, {**state, **unchanged}
 

@@ -62,8 +62,8 @@ def hoist(closed: core.ClosedJaxpr, constants: Sequence[int]) -> Hoisted:
     fixed = set(places)
     moving = [v for place, v in enumerate(jaxpr.invars) if place not in fixed]
     given = [jaxpr.invars[place] for place in places]
-    prepare = _part(jaxpr, early, given, carried, closed.consts)
-    program = _part(jaxpr, late, [*carried, *moving], jaxpr.outvars, closed.consts)
+    prepare = part_of(jaxpr, early, given, carried, closed.consts)
+    program = part_of(jaxpr, late, [*carried, *moving], jaxpr.outvars, closed.consts)
     return Hoisted(prepare, program, places, len(early))
 
 
@@ -88,14 +88,21 @@ def _bytes(variable: Any) -> int:
     return int(np.prod(aval.shape, dtype=np.int64)) * int(aval.dtype.itemsize)
 
 
-def _part(
+def part_of(
     whole: core.Jaxpr,
     eqns: Sequence[Any],
     inputs: Sequence[Any],
     outputs: Sequence[Any],
     consts: Sequence[Any],
 ) -> Callable[..., list[Any]]:
-    """Return a function, to be run or traced, of some equations of a program."""
+    """Return a function, to be run or traced, of some equations of a program.
+
+    Args:
+        whole: the program.
+        eqns: in their order.
+        inputs, outputs: variables of the program.
+        consts: values of its constants.
+    """
     names = whole.debug_info._replace(
         arg_names=("",) * len(inputs), result_paths=("",) * len(outputs)
     )

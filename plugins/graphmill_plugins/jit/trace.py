@@ -22,6 +22,7 @@ from graphmill_plugins.jit.checks import CHECKS, RESULT_CHECKS
 from graphmill_plugins.jit.control_flow import Absent, is_moving, trace_cond, trace_while
 from graphmill_plugins.jit.elements import GUARD, is_known
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
+from graphmill_plugins.jit.long_loops import TURNS
 from graphmill_plugins.jit.loop_shape import pass_through, trip_bound
 from graphmill_plugins.jit.structures import STRUCTURES
 from graphmill_plugins.jit.traced_ops import (
@@ -34,13 +35,14 @@ from graphmill_plugins.jit.traced_variable import TracedVariable
 from graphmill_plugins.jit.unusual_values import UNUSUAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
     from graphmill.runtime.kernel import KernelDef
     from graphmill_plugins._constants import Marks
     from graphmill_plugins.jit.control_flow import State
+    from graphmill_plugins.jit.long_loops import Limit
     from graphmill_plugins.jit.routine import Routine, Routines
 
 _MOST_FOLDED: Final = 1 << 20  # bytes of a known result
@@ -55,11 +57,12 @@ class Tracer:
         constants: traced values that stand for large constants, by their nodes.
         handles: what stands for the variables that nodes of the cluster name, by these nodes.
         marks: what stays the same from call to call; grows by what is computed of such values.
+        limit: ends loops that are not known to end after a few turns.
 
     Threads: used by one; kernels that it binds are its own.
 
     Attributes:
-        has_long_loop: whether there is a loop that is not known to end after a few turns.
+        has_inner_loop: whether such a loop is within another one, or in a conditional.
     """
 
     def __init__(
@@ -68,8 +71,11 @@ class Tracer:
         constants: Mapping[Node, Any],
         handles: Mapping[Node, TracedVariable],
         marks: Marks,
+        limit: Limit | None = None,
     ) -> None:
-        self.has_long_loop = False
+        self.has_inner_loop = False
+        self._limit = limit
+        self._depth = 0  # in functions of loops and conditionals
         self._marks = marks
         marks.add(constants.values())
         self._routines = routines
@@ -225,7 +231,15 @@ class Tracer:
 
     def _function(self, attr: FuncAttr) -> Callable[..., Any]:
         routine = self._routines.function(attr)
-        return lambda args, state: self.run(routine, list(args), state)
+
+        def call(args: Sequence[Any], state: State) -> tuple[list[Any], State]:
+            self._depth += 1
+            try:
+                return self.run(routine, list(args), state)
+            finally:
+                self._depth -= 1
+
+        return call
 
     def trace_partitioned_call(
         self, node: Node, inputs: list[Any], state: State
@@ -238,7 +252,8 @@ class Tracer:
         test = self._routines.function(node.attrs["cond"])
         body = self._routines.function(node.attrs["body"])
         trips = trip_bound(test.body, body.body, inputs)
-        self.has_long_loop |= trips is None or trips > _FEW_TURNS
+        is_long = trips is None or trips > _FEW_TURNS
+        self.has_inner_loop |= is_long and self._depth > 0
         results, after = trace_while(
             self._function(node.attrs["cond"]),
             self._function(node.attrs["body"]),
@@ -246,6 +261,7 @@ class Tracer:
             state,
             invariant=pass_through(body.body),
             trips=trips,
+            limit=self._limit if is_long and (not self._depth or TURNS in state) else None,
         )
         _update(state, after)
         return tuple(results)

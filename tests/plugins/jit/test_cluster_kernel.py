@@ -81,9 +81,9 @@ def test_a_compiled_form_that_is_slower_is_dropped(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cluster_kernel, "perf_counter_ns", lambda: next(ticks))
     compiled = CompiledCluster.__call__
 
-    def slow(self: CompiledCluster, values: Any) -> Any:
+    def slow(self: CompiledCluster, values: Any, step: Any) -> Any:
         next(ticks)
-        return compiled(self, values)
+        return compiled(self, values, step)
 
     monkeypatch.setattr(CompiledCluster, "__call__", slow)
     with HotSession(SQUARE, "tiered") as session:
