@@ -21,12 +21,8 @@ from graphmill_plugins.jit.kept import keep, kept_of
 from graphmill_plugins.jit.long_loops import TURNS, Limit, LimitedProgram, TurnsUsedUpError
 from graphmill_plugins.jit.program_cache import Program, ProgramCache, compile_program
 from graphmill_plugins.jit.signature import as_array
-<<<<<<< HEAD
-from graphmill_plugins.jit.trace import Tracer
-=======
 from graphmill_plugins.jit.stages import compile_stages, cut
-from graphmill_plugins.jit.trace import TracedVariable, Tracer
->>>>>>> 5f02f26 (Stop compiled loops that are not known to end: a budget of turns, then stages)
+from graphmill_plugins.jit.trace import Tracer
 from graphmill_plugins.jit.trace_cache import bound_traces
 from graphmill_plugins.jit.traced_variable import TracedVariable
 
