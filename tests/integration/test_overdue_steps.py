@@ -38,7 +38,6 @@ class Forgetful(Executor):
 
 class Factory(ExecutorFactory):
     def new_executor(self, params: Any, graph: Any) -> Executor:
-        assert params.find_executor is not None
         return Forgetful(params.find_executor("DEFAULT").new_executor(params, graph))
 
 

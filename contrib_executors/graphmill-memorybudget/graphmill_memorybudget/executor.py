@@ -47,8 +47,6 @@ class MemoryBudgetFactory(ExecutorFactory):
                 return kernel
             return _asking(kernel, budget, params.device.name)
 
-        if params.find_executor is None:
-            raise errors.InternalError("the session does not say which other executors there are")
         default = params.find_executor("DEFAULT")
         inner = default.new_executor(replace(params, create_kernel=create_kernel), graph)
         return _BudgetExecutor(inner, budget)

@@ -134,8 +134,6 @@ class ReplayFactory(ExecutorFactory):
                 return kernel
             return self._scheduled(kernel)
 
-        if params.find_executor is None:
-            raise errors.InternalError("the session does not say which other executors there are")
         default = params.find_executor("DEFAULT")
         inner = default.new_executor(replace(params, create_kernel=create_kernel), graph)
         return _ReplayExecutor(self, inner, settings, races(graph))

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from graphmill.errors import NotFoundError
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.overdue import Overdue
 from graphmill.runtime.step_runner import StepRunner
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from graphmill.runtime.step_stats import StepStatsCollector
 
     DoneCallback = Callable[[OpError | None], None]
+
+
+def _no_executor(name: str) -> ExecutorFactory:
+    raise NotFoundError(f"the executor {name!r} is asked for, but no host made these parameters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class LocalExecutorParams:
     function_library: Any = None
     session_metadata: Any = None
     config: Any = None
-    find_executor: Callable[[str], ExecutorFactory] | None = None
+    find_executor: Callable[[str], ExecutorFactory] = _no_executor
 
 
 class ExecutorArgs:
