@@ -159,13 +159,7 @@ class CompiledCluster:
         state = [self._state_of(variable) for variable in variables]
         try:
             with self._enable_x64(True):
-<<<<<<< HEAD
-                outputs: Sequence[Any] = self._program(
-                    self._constants, *[aligned(values[index]) for index in self._arrays], *state
-                )
-            is_good = not self._layout.is_guarded or bool(np.asarray(outputs[-1]))
-=======
-                given = [*[values[index] for index in self._arrays], *state]
+                given = [*[aligned(values[index]) for index in self._arrays], *state]
                 limited = self._limited
                 outputs: Sequence[Any]
                 if limited is None:
@@ -178,7 +172,6 @@ class CompiledCluster:
                 if not (is_good or limited is None or np.asarray(outputs[-1])):
                     outputs = limited.go_on(step, self._constants, given)
                     is_good = self._is_good(outputs)
->>>>>>> 5f02f26 (Stop compiled loops that are not known to end: a budget of turns, then stages)
         except _RUN_ERRORS as error:
             raise ProgramFailedError(_first_line(error)) from error
         if not is_good:
@@ -309,7 +302,6 @@ def _compiled(
     return program, prepared, parts.moved
 
 
-<<<<<<< HEAD
 def aligned(value: Any) -> Any:
     """Return an array that JAX takes as it is, if it is a large one: a copy where need be.
 
@@ -323,7 +315,8 @@ def aligned(value: Any) -> Any:
     copy = aligned_empty(value.shape, value.dtype)
     copy[...] = value
     return copy
-=======
+
+
 def _takes(prepare: Callable[..., Any], constants: Sequence[Any], shapes: Sequence[Any]) -> bool:
     """Return whether a second form of a program takes what was prepared for the first."""
     found = jax_module().eval_shape(prepare, *constants)
@@ -338,7 +331,6 @@ def _traced(function: Callable[..., Any], flat: Sequence[Any]) -> Any:
         raise
     except _TRACE_ERRORS as error:  # of JAX, and of functions that are not there
         raise NotTraceable(_first_line(error)) from error
->>>>>>> 5f02f26 (Stop compiled loops that are not known to end: a budget of turns, then stages)
 
 
 def _first_line(error: Exception) -> str:
