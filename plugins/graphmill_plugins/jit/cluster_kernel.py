@@ -20,10 +20,12 @@ from graphmill.explain.compilation import (
 )
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.jit.call_times import CallTimes
 from graphmill_plugins.jit.records import signature_text
 from graphmill_plugins.jit.routine import Routines
 from graphmill_plugins.jit.signature import Inputs
 from graphmill_plugins.jit.straight_line import StraightLine
+from graphmill_plugins.jit.traced_ops import FUNCTION_ATTRS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
 
 _MOST_SIGNATURES: Final = 16  # that are compiled; a storm of more is interpreted
 _TRIALS: Final = 8  # calls after which the faster of two tiers is kept
+_VARIED_TRIALS: Final = 16  # the same where what is computed depends on the values
 _CALLS: Final = 2  # of one signature after which it is compiled: many shapes come once only
+_CHOOSING: Final = frozenset(FUNCTION_ATTRS)  # What they call depends on values, or may.
 _PENDING: Final = "it waits to be compiled, or has come once only"
 _MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more inputs known
 
@@ -45,15 +49,16 @@ class _Entry:
     """One signature: its tier, what was measured, and how many calls it is away from a compiler."""
 
     __slots__ = (
-        *("calls_left", "compiled", "compiled_ns", "key", "num_trials", "record", "straight_ns"),
+        *("calls_left", "compiled", "compiled_times", "is_judged", "key", "record"),
+        "straight_times",
     )
 
     def __init__(self, record: SignatureRecord, key: Hashable) -> None:
         self.record = record
         self.key = key
         self.compiled: CompiledCluster | None = None
-        self.straight_ns = self.compiled_ns = 1 << 62
-        self.num_trials = 0
+        self.straight_times, self.compiled_times = CallTimes(), CallTimes()
+        self.is_judged = False
         self.calls_left = 0
 
 
@@ -78,6 +83,7 @@ class ClusterKernel:
         self._routines = Routines(attr.body, host)
         factory = KernelFactory(host, device, functions, op_segment=True)
         self._straight = StraightLine(self._routines, factory.create, device.name)
+        self._varies = any(node.op in _CHOOSING for node in self._routines.main.nodes)
         self._inputs = Inputs(self._routines.main)
         self._sources: list[OpKernel] = [factory.create(node) for node in self._inputs.nodes]
         self._held: tuple[int, list[Any]] | None = None
@@ -113,7 +119,7 @@ class ClusterKernel:
                 self._drop(entry, f"the compiled form failed: {failed}")
             return self._interpret(ctx, inputs, entry)
         entry.record.num_compiled += 1
-        if entry.num_trials < _TRIALS:
+        if not entry.is_judged:
             self._judge(entry, perf_counter_ns() - began)
         return list(results)
 
@@ -135,23 +141,27 @@ class ClusterKernel:
             if status is error:
                 raise
             raise status from error
-        entry.straight_ns = min(entry.straight_ns, perf_counter_ns() - began)
+        if not entry.is_judged:
+            entry.straight_times.add(perf_counter_ns() - began)
         entry.record.num_straight += 1
         return list(results)
 
     def _judge(self, entry: _Entry, nanoseconds: int) -> None:
         """Keep the faster tier, once the compiled one was called often enough."""
-        entry.compiled_ns = min(entry.compiled_ns, nanoseconds)
-        entry.num_trials = trials = entry.num_trials + 1
-        if trials == _TRIALS:
-            record = entry.record
-            record.straight_ns, record.compiled_ns = entry.straight_ns, entry.compiled_ns
-            if self._mode != "eager" and entry.compiled_ns > entry.straight_ns:
-                self._drop(
-                    entry,
-                    f"compiled it takes {entry.compiled_ns / 1000:.1f} µs, "
-                    f"interpreted {entry.straight_ns / 1000:.1f} µs",
-                )
+        times = entry.compiled_times
+        times.add(nanoseconds)
+        if times.count < (_VARIED_TRIALS if self._varies else _TRIALS):
+            return
+        entry.is_judged = True
+        straight = entry.straight_times.typical(varies=self._varies)
+        compiled = times.typical(varies=self._varies)
+        record = entry.record
+        record.straight_ns, record.compiled_ns = straight, compiled
+        if self._mode != "eager" and compiled > straight:
+            self._drop(
+                entry,
+                f"compiled it takes {compiled / 1000:.1f} µs, interpreted {straight / 1000:.1f} µs",
+            )
 
     @staticmethod
     def _drop(entry: _Entry, reason: str) -> None:

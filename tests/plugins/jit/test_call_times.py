@@ -1,0 +1,32 @@
+"""What is compared when the better tier of a cluster is chosen."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphmill_plugins.jit.call_times import CallTimes
+
+
+def times(*values: int) -> CallTimes:
+    made = CallTimes()
+    for value in values:
+        made.add(value)
+    return made
+
+
+def test_calls_that_do_the_same_are_as_short_as_the_shortest() -> None:
+    assert times(30, 10, 20).typical(varies=False) == 10
+
+
+def test_calls_that_differ_take_the_mean_without_the_longest() -> None:
+    assert times(10, 100, 10, 100, 9_000).typical(varies=True) == 55
+
+
+@pytest.mark.parametrize("varies", [False, True])
+def test_one_call_is_what_it_took(varies: bool) -> None:
+    assert times(7).typical(varies=varies) == 7
+
+
+@pytest.mark.parametrize("varies", [False, True])
+def test_without_calls_anything_is_shorter(varies: bool) -> None:
+    assert times().typical(varies=varies) > 10**15
