@@ -5,6 +5,7 @@ python tools/try_new_plugins.py FOLDER        the environment gets each, and los
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -22,12 +23,21 @@ def main(folder: Path) -> int:
         run("-m", "pip", "install", "--quiet", "--no-deps", str(project), check=True)
         try:
             tests = ("-m", "pytest", "-q", "--graphmill-every", "10", "tests")
-            if run(*tests, cwd=project) or run("-m", "graphmill", "doctor"):
+            if run(*tests, cwd=project) or is_ill(f"graphmill-{name}"):
                 failed.append(kind)
         finally:
             run("-m", "pip", "uninstall", "--quiet", "--yes", f"graphmill-{name}", check=True)
     print(f"{len(KINDS) - len(failed)} of {len(KINDS)} kinds work; not: {', '.join(failed) or '-'}")
     return len(failed)
+
+
+def is_ill(distribution: str) -> bool:
+    """Return whether `graphmill doctor` has advice on a distribution, or does not know it."""
+    command = [sys.executable, "-m", "graphmill", "doctor", "--json"]
+    found = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
+    advice = [line for line in found["advice"] if distribution in line]
+    print(*advice, sep="\n", end="")
+    return bool(advice) or all(p["distribution"] != distribution for p in found["plugins"])
 
 
 def run(*arguments: str, cwd: Path | None = None, check: bool = False) -> int:

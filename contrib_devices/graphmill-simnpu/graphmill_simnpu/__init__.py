@@ -10,7 +10,7 @@ from typing import Any
 
 from graphmill.spi import hookimpl
 
-GRAPHMILL_SPI = ">=1.0,<2"
+GRAPHMILL_SPI = ">=1.2,<2"
 FUSED_OP = "SimNpu>MatMulBiasRelu"
 
 

@@ -118,3 +118,14 @@ def test_its_threads_end_with_their_session() -> None:
         session.run("y:0", {"x:0": X})
         assert threading.active_count() == before + 1
     assert threading.active_count() == before
+
+
+def test_its_op_tells_the_shape_of_its_output() -> None:
+    graph = graphmill.Graph(ops=graphmill.default_host().ops)
+    a, b = graph.placeholder("float32", [None, 4]), graph.placeholder("float32", [4, 3])
+    bias = graph.placeholder("float32", [3])
+    node = graph.create_op("SimNpu>MatMulBiasRelu", [a, b, bias])
+    assert graph.outputs_of(node)[0].shape == (None, 3)
+    other = graph.placeholder("float32", [5, 3])
+    with pytest.raises(errors.InvalidArgumentError, match="4 columns, b has 5 rows"):
+        graph.create_op("SimNpu>MatMulBiasRelu", [a, other, bias])

@@ -32,7 +32,8 @@ def advice_on_plugins(host: Host) -> list[str]:
             found.append(_on_unused(record))
         elif record.status == "loaded" and not record.owner.is_builtin:
             found += _on_payloads(host, record)
-            found += _on_devices(host, record)
+            if not advice_on_requirements([record.distribution]):  # else that is why
+                found += _on_devices(host, record)
             found += _on_kernels(host, record)
     return found
 
