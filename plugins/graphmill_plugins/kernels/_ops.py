@@ -104,9 +104,9 @@ OPS: dict[str, str] = {
         "IteratorGetNextSync IteratorToStringHandle IteratorV2 MakeIterator OneShotIterator"
     ),
     "dataset.multi_device": (
-        "MultiDeviceIterator MultiDeviceIteratorFromStringHandle "
-        "MultiDeviceIteratorGetNextFromShard MultiDeviceIteratorInit "
-        "MultiDeviceIteratorToStringHandle"
+        "AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 MultiDeviceIterator "
+        "MultiDeviceIteratorFromStringHandle MultiDeviceIteratorGetNextFromShard "
+        "MultiDeviceIteratorInit MultiDeviceIteratorToStringHandle"
     ),
     "dataset.optional": "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone",
     "dataset.sources": (
@@ -297,7 +297,7 @@ OPS: dict[str, str] = {
         "DepthwiseConv2dNativeBackpropInput"
     ),
     "nn.ctc_decode": "CTCBeamSearchDecoder CTCGreedyDecoder",
-    "nn.ctc_loss": "CTCLoss",
+    "nn.ctc_loss": "CTCLoss CTCLossV2",
     "nn.data_format": "DataFormatDimMap DataFormatVecPermute",
     "nn.dilation": "Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput",
     "nn.fractional_pool": (
@@ -460,5 +460,10 @@ OPS: dict[str, str] = {
         "SparseApplyAdagradV2 SparseApplyCenteredRMSProp SparseApplyFtrl SparseApplyFtrlV2 "
         "SparseApplyMomentum SparseApplyProximalAdagrad SparseApplyProximalGradientDescent "
         "SparseApplyRMSProp"
+    ),
+    "xla.ops": (
+        "XlaBroadcastHelper XlaDot XlaDotV2 XlaDynamicSlice XlaDynamicUpdateSlice XlaEinsum "
+        "XlaKeyValueSort XlaOptimizationBarrier XlaPad XlaReducePrecision XlaSelfAdjointEig "
+        "XlaSetBound XlaSharding XlaSort XlaSvd"
     ),
 }

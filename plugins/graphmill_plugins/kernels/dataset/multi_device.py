@@ -22,6 +22,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
     scalar,
     structure,
 )
+from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
 from graphmill_plugins.kernels.dataset.iterators import (
     IteratorResource,
     check_structure,
@@ -122,6 +123,29 @@ class MultiDeviceIteratorKernel:
         check_structure(self._types, self._shapes, known.dtypes, known.shapes)
         container = self._container or ctx.resources.default_container
         return ResourceHandle(ctx.device.name, container, self._name, _KIND, found)
+
+
+@dataset_kernel("AnonymousMultiDeviceIteratorV3", effects=_STATE)
+def anonymous_multi_device_iterator(
+    ctx: OpKernelContext,
+    devices: Sequence[str],
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> ResourceHandle:
+    """Hand on a new iterator for several devices."""
+    resource = MultiDeviceIterator(len(devices), *structure(output_types, output_shapes))
+    return anonymous(ctx, resource, "AnonymousMultiDeviceIterator")
+
+
+@dataset_kernel("AnonymousMultiDeviceIterator", effects=_STATE)
+def anonymous_multi_device_iterator_v1(
+    ctx: OpKernelContext,
+    devices: Sequence[str],
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> tuple[ResourceHandle, Deleter]:
+    """Hand on a new iterator for several devices, and what deletes it."""
+    return anonymous_multi_device_iterator(ctx, devices, output_types, output_shapes), Deleter()
 
 
 @dataset_kernel("MultiDeviceIteratorInit", effects=_STATE)

@@ -193,3 +193,17 @@ def ctc_loss(
     is_within = (np.arange(steps)[:, None] < sequence_length) & is_used
     zero = inputs.dtype.type(0)
     return np.where(is_used, loss, zero), np.where(is_within[..., None], gradient, zero)
+
+
+@kernel("CTCLossV2", host=True, expensive=True)
+def ctc_loss_v2(
+    xp: ArrayNamespace, inputs: Value, indices: Value, values: Value, lengths: Value, **options: Any
+) -> tuple[Value, Value]:
+    """Return loss and gradient as `CTCLoss`; the first class is the blank one.
+
+    TensorFlow has it for GPUs only.
+    """
+    _check(inputs, indices, values, lengths)
+    turned = np.roll(inputs, -1, axis=2)
+    loss, gradient = ctc_loss(xp, turned, indices, values - 1, lengths, **options)
+    return loss, np.roll(gradient, 1, axis=2)
