@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from graphmill.runtime.executor import Executor, ExecutorFactory
 from graphmill.runtime.validation import is_validation_on
-from graphmill_plugins.default_executor.executor_state import ExecutorState
+from graphmill_plugins.default_executor.executor_state import ExecutorState, error_at
 from graphmill_plugins.default_executor.graph_view import GraphView
+from graphmill_plugins.default_executor.one_kernel import one_kernel
 from graphmill_plugins.default_executor.propagator import Propagator, SimplePropagator
 from graphmill_plugins.default_executor.validating import (
     ValidatingPropagator,
@@ -55,9 +56,21 @@ class DefaultExecutor(Executor):
         else:
             self.propagator_type = ValidatingSimplePropagator if validates else SimplePropagator
 
+        # What is to be checked, seeded, traced or waited for takes the way of all other graphs.
+        is_plain = new_queue is list and not validates
+        self._one_kernel = one_kernel(self.view) if is_plain else None
+
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
         """Start a run, and go on until it is done or must wait."""
-        ExecutorState(self, args, done).start()
+        one = self._one_kernel
+        if one is None or args.stats_collector is not None or args.sync_on_finish:
+            ExecutorState(self, args, done).start()
+            return
+        try:
+            error = one.run(args)
+        except Exception as raised:  # noqa: BLE001 - the border to plugins' code: all becomes typed
+            error = error_at(args, self.params.device.name, one.item, "", raised)
+        done(error)
 
     def close(self) -> None:
         """Give the kernels back."""

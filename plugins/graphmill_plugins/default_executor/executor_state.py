@@ -323,12 +323,26 @@ class ExecutorState:
 
     def _error_at(self, item: NodeItem, iteration: Any, error: BaseException) -> OpError:
         """Return what was raised as a status error with its place, or what it is derived from."""
-        reason = self.args.cancel_reason()
-        status = with_reason(as_status(error, item.kernel), reason)
-        if status is reason:
-            return status  # no node's fault
-        device = self._executor.params.device.name
-        return at_node(status, item.node, item.kernel, device, iteration.name)
+        return error_at(self.args, self.device_name, item, iteration.name, error)
+
+
+def error_at(
+    args: ExecutorArgs, device: str, item: NodeItem, iteration: str, error: BaseException
+) -> OpError:
+    """Return what was raised at a node as a status error with its place, or what it derives from.
+
+    Args:
+        args: of the run.
+        device: name of the partition's device.
+        item: the node.
+        iteration: frame and iteration as text.
+        error: what was raised.
+    """
+    reason = args.cancel_reason()
+    status = with_reason(as_status(error, item.kernel), reason)
+    if status is reason:
+        return status  # no node's fault
+    return at_node(status, item.node, item.kernel, device, iteration)
 
 
 class _NeverCancelled:
