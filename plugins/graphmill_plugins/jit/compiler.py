@@ -46,7 +46,11 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.signature import Inputs
 
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
-_RUN_ERRORS: Final = (TypeError, jax_module().errors.JaxRuntimeError, TurnsUsedUpError)
+# Of a program that is called: JAX refuses types and layouts of arguments, XLA has no memory, …
+_RUN_ERRORS: Final = (
+    *(TypeError, ValueError, MemoryError, TurnsUsedUpError),
+    jax_module().errors.JaxRuntimeError,
+)
 _PLATFORM: Final = "cpu"
 _COPIED_LATER: Final = 100 << 10  # bytes from which JAX copies in the background
 _LARGE: Final = 4096  # bytes from which a constant is an argument of the program
