@@ -26,7 +26,7 @@ from graphmill_plugins.kernels.nn.conv import (
     general_windows,
     widen,
 )
-from graphmill_plugins.kernels.nn.window import Axis, Windows, make_windows
+from graphmill_plugins.kernels.nn.window import Axis, Windows, make_axis, make_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +37,7 @@ _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _FEW_WINDOWS = 64
 _MANY_CHANNELS = 64
 _FEW_TAPS = 25
+_FEW_CHANNELS = 4
 
 
 def convolve(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
@@ -64,19 +65,34 @@ def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
     """Convolve by XLA's own lowering, or as a product.
 
     A product wins where the weights are most of what is read (the last layers of a network for one
-    image), a sum over the taps where there is one channel only (the first layer for grey images).
+    image), a sum over the taps where there is one channel only (the first layer for grey images),
+    blocks as large as the stride where there are few (the first layer for images in colour).
     """
     windows = x.shape[0] * math.prod(axis.out for axis in axes)
     is_heavy = windows <= _FEW_WINDOWS and x.shape[-1] >= _MANY_CHANNELS
-    is_thin = x.shape[-1] == 1 and math.prod(axis.kernel for axis in axes) <= _FEW_TAPS
-    if groups > 1 or not (is_heavy or is_thin):
+    is_small = math.prod(axis.kernel for axis in axes) <= _FEW_TAPS
+    is_thin = is_small and x.shape[-1] == 1
+    has_blocks = is_small and x.shape[-1] <= _FEW_CHANNELS and all(map(_is_strided, axes))
+    if groups > 1:
+        return convolve(x, kernel, axes, groups)
+    if is_thin:
+        on_cpu = shifted_products
+    elif is_heavy:
+        on_cpu = gathered
+    elif has_blocks:
+        on_cpu = over_blocks
+    else:
         return convolve(x, kernel, axes, groups)
     return lax.platform_dependent(
         x,
         kernel,
-        cpu=partial(shifted_products if is_thin else gathered, axes=axes),
+        cpu=partial(on_cpu, axes=axes),
         default=partial(convolve, axes=axes, groups=groups),
     )
+
+
+def _is_strided(axis: Axis) -> bool:
+    return axis.kernel > axis.stride > 1 and axis.dilation == 1
 
 
 def _shifted(x: Value, axes: Sequence[Axis]) -> list[Value]:
@@ -100,6 +116,44 @@ def shifted_products(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     weights = kernel.reshape(-1, kernel.shape[-1])
     parts = [part * weights[tap] for tap, part in enumerate(_shifted(x, axes))]
     return functools.reduce(jnp.add, parts)
+
+
+def over_blocks(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
+    """Convolve blocks as large as the stride, which become channels, with a stride of one.
+
+    The window grows to whole blocks: what is beyond it has weights of zero.
+    """
+    reach = [-(-axis.kernel // axis.stride) for axis in axes]
+    strides = [axis.stride for axis in axes]
+    blocks = [axis.out + blocks - 1 for axis, blocks in zip(axes, reach, strict=True)]
+    sizes = [count * stride for count, stride in zip(blocks, strides, strict=True)]
+    behind = [size - axis.before - axis.size for axis, size in zip(axes, sizes, strict=True)]
+    pads = [(axis.before, max(0, after)) for axis, after in zip(axes, behind, strict=True)]
+    x = jnp.pad(x, [(0, 0), *pads, (0, 0)])
+    x = _blocks(x[(slice(None), *map(slice, sizes))], 1, blocks, strides)
+    missing = [
+        (0, count * stride - axis.kernel)
+        for axis, count, stride in zip(axes, reach, strides, strict=True)
+    ]
+    kernel = jnp.pad(kernel, [*missing, (0, 0), (0, 0)])
+    weights = _blocks(kernel, 0, reach, strides)
+    plain = [
+        make_axis(count, taps, 1, 1, "VALID") for count, taps in zip(blocks, reach, strict=True)
+    ]
+    return convolve(x, weights, plain, 1)
+
+
+def _blocks(x: Value, first: int, counts: Sequence[int], sizes: Sequence[int]) -> Value:
+    """Return the axes from `first` on as blocks, whose elements join the axis behind them."""
+    rank = len(counts)
+    before, behind = x.shape[:first], x.shape[first + rank :]
+    pairs = [size for pair in zip(counts, sizes, strict=True) for size in pair]
+    x = x.reshape(*before, *pairs, *behind)
+    outer = range(first, first + 2 * rank, 2)
+    inner = range(first + 1, first + 2 * rank, 2)
+    rest = range(first + 2 * rank, x.ndim)
+    x = x.transpose(*range(first), *outer, *inner, *rest)
+    return x.reshape(*before, *counts, math.prod(sizes) * behind[0], *behind[1:])
 
 
 def run_convolution(windows: Windows, x: Value, kernel: Value) -> Value:

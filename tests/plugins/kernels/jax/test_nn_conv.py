@@ -1,0 +1,40 @@
+"""Convolutions that are computed otherwise on the CPU, against XLA's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+pytestmark = pytest.mark.jax
+
+from graphmill_plugins.kernels.jax import nn_conv  # noqa: E402
+from graphmill_plugins.kernels.nn.window import make_axis  # noqa: E402
+
+RNG = np.random.default_rng(4)
+PLACES = [
+    (make_axis(9, 3, 2, 1, "SAME"), make_axis(8, 3, 2, 1, "SAME")),
+    (make_axis(11, 7, 2, 1, "SAME"), make_axis(10, 5, 3, 1, "VALID")),
+    (make_axis(7, 4, 3, 1, "EXPLICIT", 2, 1), make_axis(12, 3, 2, 1, "EXPLICIT", 0, 3)),
+    (make_axis(9, 3, 2, 1, "VALID"),),
+    (make_axis(5, 3, 2, 1, "SAME"), make_axis(6, 3, 2, 1, "VALID"), make_axis(7, 4, 3, 1, "SAME")),
+]
+
+
+@pytest.mark.parametrize("axes", PLACES, ids=range(len(PLACES)))
+@pytest.mark.parametrize("name", ["over_blocks", "gathered"])
+def test_few_channels(axes, name):
+    x = RNG.standard_normal((2, *(axis.size for axis in axes), 3)).astype(np.float32)
+    kernel = RNG.standard_normal((*(axis.kernel for axis in axes), 3, 4)).astype(np.float32)
+    got = getattr(nn_conv, name)(x, kernel, axes)
+    wanted = nn_conv.convolve(x, kernel, axes, 1)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("axes", PLACES, ids=range(len(PLACES)))
+def test_one_channel(axes):
+    x = RNG.standard_normal((2, *(axis.size for axis in axes), 1)).astype(np.float32)
+    kernel = RNG.standard_normal((*(axis.kernel for axis in axes), 1, 4)).astype(np.float32)
+    got = nn_conv.shifted_products(x, kernel, axes)
+    wanted = nn_conv.convolve(x, kernel, axes, 1)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
