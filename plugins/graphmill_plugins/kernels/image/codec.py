@@ -7,7 +7,9 @@ between versions of the latter, and encoded bytes do.
 
 from __future__ import annotations
 
+import contextlib
 import io
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +17,18 @@ import numpy as np
 from graphmill import errors
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import map_strings, string_scalar
+from graphmill_plugins.kernels.image import _png16
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from graphmill.typing import ArrayNamespace, Value
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _MOST_PIXELS = 1 << 29  # TensorFlow refuses larger images too.
+_ANY_FILE = 1 << 22  # pixels that no file is too short for
+_MOST_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8}
+"""Pixels that a byte of a file can stand for at most, by what its compression can do."""
 
 
 def _pillow() -> Any:
@@ -38,21 +44,45 @@ def _pillow() -> Any:
 
 def _open(contents: bytes, formats: tuple[str, ...]) -> Any:
     image_module = _pillow()
-    try:
-        image = image_module.open(io.BytesIO(contents), formats=formats)
-    except (OSError, ValueError, SyntaxError):
-        raise errors.InvalidArgumentError(
-            f"Unknown image file format. One of {', '.join(formats)} required."
-        ) from None
-    width, height = image.size
-    if width * height > _MOST_PIXELS:
-        raise errors.InvalidArgumentError(
-            f"the image is too large: {width} x {height}, at most {_MOST_PIXELS} pixels"
-        )
+    with _refusing(image_module):
+        try:
+            image = image_module.open(io.BytesIO(contents), formats=formats)
+        except (OSError, ValueError, SyntaxError):
+            raise errors.InvalidArgumentError(
+                f"Unknown image file format. One of {', '.join(formats)} required."
+            ) from None
+    _check_size(image, len(contents))
     return image
 
 
-def _own_channels(image: Any) -> int:
+def _check_size(image: Any, length: int) -> None:
+    """Raise InvalidArgumentError for more pixels than a file of some bytes can hold."""
+    width, height = image.size
+    most = min(_MOST_PIXELS, max(_ANY_FILE, _MOST_PER_BYTE[image.format] * length))
+    if width * height > most:
+        raise errors.InvalidArgumentError(
+            f"the image is too large: {width} x {height}; a {image.format} of {length} bytes has "
+            f"at most {most} pixels"
+        )
+
+
+@contextlib.contextmanager
+def _refusing(image_module: Any) -> Iterator[None]:
+    """Say what Pillow says of malformed data, and of sizes that are meant to fill the memory."""
+    try:
+        yield
+    except errors.OpError:
+        raise
+    except (OSError, ValueError, SyntaxError, EOFError, struct.error) as error:
+        raise errors.InvalidArgumentError(f"Invalid image data: {error}") from None
+    except image_module.DecompressionBombError as error:
+        raise errors.InvalidArgumentError(f"the image is too large: {error}") from None
+
+
+def _own_channels(image: Any, contents: bytes = b"") -> int:
+    header = _png16.header_of(contents)
+    if header is not None and header.bits == 16 and header.channels:
+        return header.channels
     if image.mode in ("1", "L", "I", "I;16", "I;16B", "F"):
         return 1
     if image.mode == "LA":
@@ -64,22 +94,21 @@ def _own_channels(image: Any) -> int:
 
 def _pixels(image: Any, channels: int) -> Any:
     """Return (height, width, channels) bytes of the image's current frame."""
-    try:
+    with _refusing(_pillow()):
         if image.mode.startswith("I"):
             # 16-bit grey as 8 bits: Pillow would clip instead of scaling.
             return _spread((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8), channels)
         if channels == 1 and image.format == "PNG" and image.mode not in ("1", "L", "LA"):
             return _grey(np.asarray(image.convert("RGB")))
         array = np.asarray(image.convert(_MODES[channels]))
-    except (OSError, ValueError, SyntaxError) as error:
-        raise errors.InvalidArgumentError(f"Invalid image data: {error}") from None
     return array.reshape(*array.shape[:2], channels)
 
 
-def _grey(pixels: Any) -> Any:
-    """Return RGB as grey with libpng's weights, in 32768ths, cut off and not rounded."""
+def _grey(pixels: Any, half: int = 0) -> Any:
+    """Return RGB as grey with libpng's weights, in 32768ths: cut off, or rounded for 16 bits."""
     red, green, blue = (pixels[..., channel].astype(np.uint32) for channel in range(3))
-    return ((9797 * red + 19234 * green + 3737 * blue) >> 15).astype(np.uint8)[..., None]
+    grey = (9797 * red + 19234 * green + 3737 * blue + half) >> 15
+    return grey.astype(pixels.dtype)[..., None]
 
 
 def _spread(grey: Any, channels: int) -> Any:
@@ -90,14 +119,36 @@ def _spread(grey: Any, channels: int) -> Any:
     return pixels
 
 
-def _pixels_16(image: Any, channels: int) -> Any:
+def _pixels_16(image: Any, channels: int, contents: bytes) -> Any:
     if image.mode.startswith("I"):
         return _spread(np.asarray(image).astype(np.uint16), channels)
-    if image.info.get("bits") == 16 or image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
-        raise errors.UnimplementedError(
-            "Pillow reads 16-bit colour images as 8 bits only; decode them as uint8"
-        )
-    return _pixels(image, channels).astype(np.uint16) * np.uint16(257)
+    header = _png16.header_of(contents)
+    if header is None or header.bits != 16 or not header.channels:
+        return _pixels(image, channels).astype(np.uint16) * np.uint16(257)
+    pixels = _png16.decode(contents, header)
+    if channels == header.channels:
+        return pixels
+    if header.channels == 2:  # grey with an alpha
+        spread = _spread(pixels[..., 0], channels)
+        if channels == 4:
+            spread[..., 3] = pixels[..., 1]
+        return spread
+    if channels == 1:
+        return _grey(pixels, half=1 << 14)
+    if channels > header.channels:
+        opaque = np.full((*pixels.shape[:2], 1), np.iinfo(np.uint16).max, np.uint16)
+        return np.concatenate([pixels, opaque], axis=2)
+    return pixels[..., :channels]
+
+
+def _png_pixels(image: Any, channels: int, contents: bytes, dtype: np.dtype[Any]) -> Any:
+    """Return pixels as uint8 or uint16; libpng makes colours of 16 bits grey before it cuts."""
+    if dtype == np.uint16:
+        return _pixels_16(image, channels, contents)
+    header = _png16.header_of(contents)
+    if header is not None and header.bits == 16 and header.channels > 2 and channels == 1:
+        return (_pixels_16(image, channels, contents) >> 8).astype(np.uint8)
+    return _pixels(image, channels)
 
 
 def _cast(pixels: Any, dtype: np.dtype[Any]) -> Any:
@@ -136,12 +187,14 @@ def _check_single(image: Any) -> None:
         )
 
 
-def _frames(image: Any, channels: int) -> Any:
+def _frames(image: Any, channels: int, length: int) -> Any:
     """Return (frames, height, width, channels) of an animation."""
     frames = []
-    for number in range(getattr(image, "n_frames", 1)):
-        image.seek(number)
-        frames.append(_pixels(image, channels))
+    with _refusing(_pillow()):
+        for number in range(getattr(image, "n_frames", 1)):
+            image.seek(number)
+            _check_size(image, length)
+            frames.append(_pixels(image, channels))
     return np.stack(frames)
 
 
@@ -152,10 +205,11 @@ def decode_png(xp: ArrayNamespace, channels: int, dtype: np.dtype[Any]) -> Calla
     _check_channels(channels, (0, 1, 3, 4))
 
     def run(contents: Value) -> Value:
-        image = _open(_scalar_contents(contents), ("PNG", "JPEG", "GIF", "BMP"))
+        data = _scalar_contents(contents)
+        image = _open(data, ("PNG", "JPEG", "GIF", "BMP"))
         _check_single(image)
-        wanted = channels or _own_channels(image)
-        return _pixels_16(image, wanted) if dtype == np.uint16 else _pixels(image, wanted)
+        wanted = channels or _own_channels(image, data)
+        return _png_pixels(image, wanted, data, dtype)
 
     return run
 
@@ -223,7 +277,8 @@ def decode_bmp(xp: ArrayNamespace, channels: int) -> Callable[[Value], Value]:
 def decode_gif(xp: ArrayNamespace, contents: Value) -> Value:
     """Return all frames of a GIF as RGB: (frames, height, width, 3)."""
     del xp
-    return _frames(_open(_scalar_contents(contents), ("GIF", "PNG", "JPEG")), 3)
+    data = _scalar_contents(contents)
+    return _frames(_open(data, ("GIF", "PNG", "JPEG")), 3, len(data))
 
 
 @kernel("DecodeImage", make=True, host=True, dynamic_shape=True, expensive=True)
@@ -235,13 +290,14 @@ def decode_image(
     _check_channels(channels, (0, 1, 3, 4))
 
     def run(contents: Value) -> Value:
-        image = _open(_scalar_contents(contents), ("JPEG", "PNG", "GIF", "BMP"))
+        data = _scalar_contents(contents)
+        image = _open(data, ("JPEG", "PNG", "GIF", "BMP"))
         if image.format == "GIF":
-            frames = _frames(image, channels or 3)
+            frames = _frames(image, channels or 3, len(data))
             return _cast(frames if expand_animations else frames[0], dtype)
-        wanted = channels or _own_channels(image)
-        if dtype == np.uint16 and image.mode.startswith("I"):
-            return _pixels_16(image, wanted)
+        wanted = channels or _own_channels(image, data)
+        if image.format == "PNG" and dtype != np.float32:
+            return _png_pixels(image, wanted, data, dtype)
         return _cast(_pixels(image, wanted), dtype)
 
     return run
@@ -266,9 +322,7 @@ def _encode(pixels: Any, form: str, **options: Any) -> bytes:
     array = pixels[..., 0] if channels == 1 else pixels
     if pixels.dtype == np.uint16:
         if channels != 1:
-            raise errors.UnimplementedError(
-                "Pillow writes 16-bit grey images only; encode colour as uint8"
-            )
+            return _png16.encode(pixels, options["compress_level"])
         image = image_module.fromarray(array.astype(np.uint16))
     else:
         image = image_module.fromarray(np.ascontiguousarray(array))
