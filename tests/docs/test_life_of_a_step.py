@@ -11,7 +11,7 @@ import pytest
 import graphmill
 from graphmill.lowering import execution_state, kernel_factory, partitions
 from graphmill.session import step
-from graphmill_plugins.default_executor import executor, executor_state, propagator, state
+from graphmill_plugins.default_executor import executor, propagator, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     note(kernel_factory.KernelFactory, "choose_all", lambda *_: "choose kernels")
     note(executor.DefaultExecutor, "__init__", lambda *_: "make executor")
     note(step, "next_step_id", lambda *_: "new step")
-    note(executor_state.ExecutorState, "start", lambda *_: "run")
+    note(executor.DefaultExecutor, "run_async", lambda *_: "run")
     note(step, "_results", lambda *_: "fetch")
     return log
 
