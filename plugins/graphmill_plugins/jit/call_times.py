@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+_MANY: Final = 8  # calls of which one may be left out: of few it could be all of one kind
+
 
 class CallTimes:
     """How long calls took, in nanoseconds.
@@ -32,9 +36,11 @@ class CallTimes:
         """Return what a call takes: much more than any took if there was none.
 
         Args:
-            varies: whether that depends on the values. Then it is the mean, without the longest
-                call, which something else may have held up; else the shortest.
+            varies: whether that depends on the values. Then it is the mean; of many without the
+                longest call, which something else may have held up. Else it is the shortest.
         """
-        if not varies or self.count < 2:
+        if not varies or not self.count:
             return self._shortest
+        if self.count < _MANY:
+            return self._total // self.count
         return (self._total - self._longest) // (self.count - 1)
