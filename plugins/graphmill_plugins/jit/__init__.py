@@ -3,9 +3,9 @@
 The passes see a graph that has run a few times and is built again behind the steps that go on.
 Before it is divided by device, what several devices compute in one memory is gathered on one
 (`one_memory`). Then sums of one-hot vectors become counts (`multi_hot`), loops and conditionals
-functions (`functionalize`), and regions that a compiler can trace one node each (`clusters`). Such a node starts as generated Python code
-(`straight_line`) and is compiled by XLA for each signature of its inputs (`trace`, `compiler`), in
-the background.
+functions (`functionalize`), and regions that a compiler can trace one node each (`clusters`). Such
+a node starts as generated Python code (`straight_line`) and is compiled by XLA for each signature
+of its inputs (`trace`, `compiler`), in the background.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class CompiledCluster:
         known: frozenset[int],
     ) -> None:
         self._limited = program if isinstance(program, LimitedProgram) else None
-        self._program = program if self._limited is None else self._limited.call
+        self._program: Any = program if self._limited is None else self._limited.call
         self._guard = layout.num_traced + len(layout.written) if layout.is_guarded else None
         self._constants = constants
         self._layout = layout
