@@ -39,6 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--graphmill-pass", metavar="NAME", default="", help="the graph pass that the suites test"
     )
     group.addoption(
+        "--graphmill-transport", metavar="NAME", default="", help="the transport that they test"
+    )
+    group.addoption(
         "--graphmill-every",
         metavar="N",
         type=int,

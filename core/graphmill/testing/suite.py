@@ -1,7 +1,7 @@
 """The suites as tests, for `pytest --pyargs graphmill.testing.suite`.
 
-Name what is tested: `--graphmill-device NPU`, `--graphmill-executor MINE`, `--graphmill-pass fuse`;
-`--graphmill-levels` ends the run with the report of what was reached.
+Name what is tested: `--graphmill-device NPU`, `--graphmill-executor MINE`, `--graphmill-pass fuse`,
+`--graphmill-transport link`; `--graphmill-levels` ends the run with the report of what was reached.
 """
 
 from __future__ import annotations
@@ -51,6 +51,10 @@ class TestAllocator(conformance.AllocatorTests):
 
 class TestPass(conformance.PassTests):
     """The graph pass that `--graphmill-pass` names."""
+
+
+class TestTransport(conformance.RendezvousTests):
+    """The transport that `--graphmill-transport` names."""
 
 
 class TestExecutor(conformance.ExecutorTests):

@@ -33,18 +33,20 @@ class RendezvousTests:
     A rendezvous between processes gives one end here and overrides `receiver` with the other.
 
     Attributes:
-        transport: the name that it is registered under.
+        transport: the name that it is registered under; by default what `--graphmill-transport`
+            says.
     """
 
     graphmill_suite: ClassVar[str] = "RendezvousTests"
     transport: ClassVar[str] = ""
 
     @pytest.fixture
-    def rendezvous(self) -> Rendezvous:
+    def rendezvous(self, request: pytest.FixtureRequest) -> Rendezvous:
         """Give a fresh rendezvous, where values are sent."""
-        if not self.transport:
-            raise NotImplementedError("set `transport`, or override the fixture `rendezvous`")
-        return default_host().transports.get(self.transport).new_rendezvous(1)
+        name = self.transport or str(request.config.getoption("--graphmill-transport"))
+        if not name:
+            pytest.skip("no transport is named: set `transport`, or give --graphmill-transport")
+        return default_host().transports.get(name).new_rendezvous(1)
 
     @pytest.fixture
     def receiver(self, rendezvous: Rendezvous) -> Rendezvous:
