@@ -24,7 +24,6 @@ from graphmill_plugins.kernels.data_flow._queue_kinds import (
     PriorityQueue,
     RandomShuffleQueue,
 )
-from graphmill_plugins.kernels.random._stream import random_numbers
 from graphmill_plugins.kernels.state.value import resource_key
 
 if TYPE_CHECKING:
@@ -161,6 +160,9 @@ class RandomShuffleQueueKernel(_QueueKernel):
         self._make()  # for its checks
 
     def _make(self) -> Queue:
+        # Random numbers are much to import for graphs whose queues have none.
+        from graphmill_plugins.kernels.random._stream import random_numbers
+
         return RandomShuffleQueue(
             self._name,
             self._dtypes,
