@@ -101,7 +101,7 @@ def _sorted_segments_v2(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
         check_size((count, *data.shape[1:]), itemsize=data.dtype.itemsize)
         inside = ids < count  # ids that go beyond are dropped, as XLA does
         rows = combine_sorted(ufunc, data[inside], ids[inside], count, fill(data.dtype))
-        return _bounded(ufunc, rows, fill).astype(data.dtype)
+        return _bounded(ufunc, rows, fill(data.dtype)).astype(data.dtype)
 
     return segments
 
@@ -122,16 +122,22 @@ def _unsorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
         if not kept.all():
             flat, rows = flat[kept], rows[kept]
         rows = combine(ufunc, rows, flat, count, fill(data.dtype))
-        return _bounded(ufunc, rows, fill).astype(data.dtype)
+        return _bounded(ufunc, rows, fill(data.dtype)).astype(data.dtype)
 
     return segments
 
 
-def _bounded(ufunc: np.ufunc, rows: Value, fill: Fill) -> Value:
-    """Begin extrema with the ends of the type, as TensorFlow does: they hide infinite ones."""
+def _bounded(ufunc: np.ufunc, rows: Value, end: Any) -> Value:
+    """Begin extrema with the end of the type, as TensorFlow does: it hides infinite ones.
+
+    Args:
+        ufunc: what combines rows.
+        rows: the result, of narrow floats in float32.
+        end: of the type of the data.
+    """
     if ufunc not in (np.maximum, np.minimum) or rows.dtype.kind in "iu":
         return rows
-    return ufunc(rows, fill(rows.dtype))
+    return ufunc(rows, rows.dtype.type(end))
 
 
 def _checked_count(num_segments: Value) -> int:
