@@ -40,12 +40,23 @@ if TYPE_CHECKING:
     "ExperimentalNonSerializableDataset",
     "MaxIntraOpParallelismDataset",
     "ExperimentalMaxIntraOpParallelismDataset",
-    "PrivateThreadPoolDataset",
-    "ExperimentalPrivateThreadPoolDataset",
 )
 def same_dataset(ctx: OpKernelContext, source: Value, *rest: Value) -> Dataset:
     """Return the dataset: what these ops ask for changes how fast it is, never its elements."""
     del ctx, rest
+    return dataset_of(source)
+
+
+@dataset_kernel("PrivateThreadPoolDataset", "ExperimentalPrivateThreadPoolDataset")
+def private_thread_pool_dataset(ctx: OpKernelContext, source: Value, num_threads: Value) -> Dataset:
+    """Return the dataset: its functions run in the session's threads.
+
+    Raises:
+        InvalidArgumentError: a negative number of threads is asked for.
+    """
+    del ctx
+    if int(scalar(num_threads, "num_threads")) < 0:
+        raise InvalidArgumentError("`num_threads` must be >= 0")
     return dataset_of(source)
 
 
@@ -124,7 +135,7 @@ def parallel_batch_dataset(
     drop_remainder: Value,
 ) -> Dataset:
     """Make a dataset of elements stacked; in order, whatever the number of parallel calls."""
-    del num_parallel_calls
+    scalar(num_parallel_calls, "num_parallel_calls")
     made: Dataset = batch_dataset_v2(ctx, source, batch_size, drop_remainder)
     return made
 

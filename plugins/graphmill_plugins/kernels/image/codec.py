@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _MOST_PIXELS = 1 << 29  # TensorFlow refuses larger images too.
+_METHODS = ("", "INTEGER_FAST", "INTEGER_ACCURATE")
 _ANY_FILE = 1 << 22  # pixels that no file is too short for
 _MOST_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8}
 """Pixels that a byte of a file can stand for at most, by what its compression can do."""
@@ -215,12 +216,16 @@ def decode_png(xp: ArrayNamespace, channels: int, dtype: np.dtype[Any]) -> Calla
 
 
 @kernel("DecodeJpeg", make=True, host=True, dynamic_shape=True, expensive=True)
-def decode_jpeg(xp: ArrayNamespace, channels: int, ratio: int) -> Callable[[Value], Value]:
+def decode_jpeg(
+    xp: ArrayNamespace, channels: int, ratio: int, dct_method: str
+) -> Callable[[Value], Value]:
     """Return the pixels of a JPEG (or a PNG), at 1 / `ratio` of its size."""
     del xp
     _check_channels(channels, (0, 1, 3))
     if ratio not in (1, 2, 4, 8):
         raise errors.InvalidArgumentError(f"ratio must be 1, 2, 4, or 8, got {ratio}")
+    if dct_method not in _METHODS:
+        raise errors.InvalidArgumentError(f"dct_method must be one of {_METHODS}: {dct_method!r}")
 
     def run(contents: Value) -> Value:
         image = _open(_scalar_contents(contents), ("JPEG", "PNG", "GIF", "BMP"))
@@ -236,10 +241,10 @@ def decode_jpeg(xp: ArrayNamespace, channels: int, ratio: int) -> Callable[[Valu
 
 @kernel("DecodeAndCropJpeg", make=True, host=True, dynamic_shape=True, expensive=True)
 def decode_and_crop_jpeg(
-    xp: ArrayNamespace, channels: int, ratio: int
+    xp: ArrayNamespace, channels: int, ratio: int, dct_method: str
 ) -> Callable[[Value, Value], Value]:
     """Return a window (top, left, height, width) of the pixels of a JPEG."""
-    decode = decode_jpeg(xp, channels, ratio)
+    decode = decode_jpeg(xp, channels, ratio, dct_method)
 
     def run(contents: Value, crop_window: Value) -> Value:
         if crop_window.shape != (4,):

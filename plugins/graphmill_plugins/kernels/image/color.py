@@ -33,11 +33,10 @@ def _check_image(images: Value) -> None:
 
 
 def _check_rgb(images: Value, error: type[errors.OpError] = errors.InvalidArgumentError) -> None:
-    if images.ndim < 1 or images.shape[-1] != 3:
-        raise error(
-            f"input must have 3 channels but instead has "
-            f"{images.shape[-1] if images.ndim else 'no axis'}"
-        )
+    if images.ndim < 1:
+        raise errors.InvalidArgumentError("input must be at least 1-D, got a scalar")
+    if images.shape[-1] != 3:
+        raise error(f"input must have 3 channels but instead has {images.shape[-1]}")
 
 
 @kernel("AdjustContrastv2", types={"T": _FLOATS})

@@ -105,7 +105,7 @@ def resize_bicubic(
     """Return the images at another size, as float32."""
     check_images(images)
     check_centers(align_corners, half_pixel_centers)
-    height, width = output_size(size)
+    height, width = output_size(size, images)
     down = cubic_weights(images.shape[1], height, align_corners, half_pixel_centers)
     across = cubic_weights(images.shape[2], width, align_corners, half_pixel_centers)
     return _resampled(xp, images, down, across)
@@ -149,7 +149,7 @@ def _check_gradient(grads: Value, original: Value) -> None:
 def resize_area(xp: ArrayNamespace, images: Value, size: Value, align_corners: bool) -> Value:
     """Return the images at another size, each pixel the mean of an area, as float32."""
     check_images(images)
-    height, width = output_size(size)
+    height, width = output_size(size, images)
     down = area_weights(images.shape[1], height, align_corners)
     across = area_weights(images.shape[2], width, align_corners)
     return _resampled(xp, images, down, across)
@@ -199,7 +199,7 @@ def scale_and_translate(
 ) -> Value:
     """Return the images scaled, moved, and cut to a size, as float32."""
     check_images(images)
-    wanted = output_size(size)
+    wanted = output_size(size, images)
     sizes = (images.shape[1], images.shape[2])
     return _resampled(
         xp, images, *_spans(sizes, wanted, scale, translation, kernel_type, antialias)

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 _PIXEL_TYPES = (*dtypes.REAL,)
 
 
-def output_size(size: Value) -> tuple[int, int]:
+def output_size(size: Value, images: Value | None = None) -> tuple[int, int]:
     """Return the (height, width) input of a resize.
 
+    Args:
+        size: the input.
+        images: what is resized, if its batch and channels stay.
+
     Raises:
-        InvalidArgumentError: it is no vector of two positive sizes.
+        InvalidArgumentError: it is no vector of two positive sizes, or images have no channel.
+        ResourceExhaustedError: no memory holds the output.
     """
     array = np.asarray(size)
     if array.shape != (2,):
@@ -36,7 +41,10 @@ def output_size(size: Value) -> tuple[int, int]:
         raise errors.InvalidArgumentError(
             f"output dimensions must be positive, got {height} x {width}"
         )
-    check_size((height, width))
+    batch, channels = (1, 1) if images is None else (images.shape[0], images.shape[-1])
+    if not channels:
+        raise errors.InvalidArgumentError("image must have at least one channel")
+    check_size((batch, height, width, channels), itemsize=4)
     return height, width
 
 
@@ -94,7 +102,7 @@ def resize_bilinear(
     del xp
     check_images(images)
     check_centers(align_corners, half_pixel_centers)
-    height, width = output_size(size)
+    height, width = output_size(size, images)
     if images.shape[1:3] == (height, width):
         return images.astype(np.float32)
     top, bottom, down = linear_places(images.shape[1], height, align_corners, half_pixel_centers)
@@ -127,7 +135,7 @@ def resize_nearest_neighbor(
     """Return the images at another size, each pixel one of the input's."""
     check_images(images)
     check_centers(align_corners, half_pixel_centers)
-    height, width = output_size(size)
+    height, width = output_size(size, images)
     rows = nearest_places(images.shape[1], height, align_corners, half_pixel_centers)
     cols = nearest_places(images.shape[2], width, align_corners, half_pixel_centers)
     return xp.take(xp.take(images, rows, axis=1), cols, axis=2)
