@@ -179,10 +179,13 @@ class SparseAccumulator(Accumulator):
                 f"Number of values and indices must be the same: shape {shape_text(values.shape)} "
                 f"of the values, {len(indices)} indices"
             )
-        if has_known_shape and not is_compatible(self.shape, tuple(shape.ravel().tolist())):
+        if has_known_shape:
+            self._check_shape(tuple(shape.ravel().tolist()))
+        rows_before = self.shape[0] if self.shape else -1
+        if rows_before >= 0 and len(indices) and indices.max() >= rows_before:
             raise InvalidArgumentError(
-                f"Shape mismatch: expected {shape_text(self.shape)}, got "
-                f"{shape_text(shape.ravel().tolist())}"
+                f"Shape mismatch: index {int(indices.max())} of a row exceeds the {rows_before} "
+                f"rows of shape {shape_text(self.shape)}"
             )
         rows = None if self.shape is None else self.shape[1:]
         if self._count:
@@ -191,6 +194,18 @@ class SparseAccumulator(Accumulator):
             raise InvalidArgumentError(
                 f"Shape mismatch: expected rows of shape {shape_text(rows)}, got "
                 f"{shape_text(values.shape[1:])}"
+            )
+
+    def _check_shape(self, given: tuple[int, ...]) -> None:
+        """Raise InvalidArgumentError unless a gradient's shape has the sizes that are known."""
+        wanted = self.shape
+        if wanted is None:
+            return
+        if len(given) != len(wanted) or any(
+            size not in (-1, one) for size, one in zip(wanted, given, strict=True)
+        ):
+            raise InvalidArgumentError(
+                f"Shape mismatch: expected {shape_text(wanted)}, got {list(given)}"
             )
 
     def add(self, *gradient: Value, is_first: bool) -> None:

@@ -209,7 +209,13 @@ def tridiagonal_mat_mul(
 
 
 @kernel("TridiagonalSolve", types=_TYPES, expensive=True)
-def tridiagonal_solve(xp: ArrayNamespace, diagonals: Value, rhs: Value) -> Value:
+def tridiagonal_solve(
+    xp: ArrayNamespace,
+    diagonals: Value,
+    rhs: Value,
+    partial_pivoting: bool,
+    perturb_singular: bool,
+) -> Value:
     """Solve tridiagonal systems; diagonals are [..., 3, M]: above, on and below the main one.
 
     They are solved as dense matrices, with pivoting whatever the node asks for.
@@ -217,6 +223,10 @@ def tridiagonal_solve(xp: ArrayNamespace, diagonals: Value, rhs: Value) -> Value
     Raises:
         InvalidArgumentError: shapes do not fit, or (on NumPy) a matrix is singular.
     """
+    if perturb_singular and not partial_pivoting:
+        raise InvalidArgumentError(
+            "Setting perturb_singular requires also setting partial_pivoting."
+        )
     if diagonals.ndim < 2 or diagonals.shape[-2] != 3:
         raise InvalidArgumentError(
             f"Expected diagonals of shape [..., 3, M], got {shape_text(diagonals.shape)}"
