@@ -28,10 +28,12 @@ def reverse_v2(_xp: ArrayNamespace, x: Value, axis: Value) -> Value:
     """Reverse the given dimensions.
 
     Raises:
-        InvalidArgumentError: a dimension is out of range or given twice.
+        InvalidArgumentError: a dimension is out of range or given twice, or there is no vector.
     """
     if not x.ndim or 0 in x.shape:
         return x
+    if axis.ndim != 1:
+        raise InvalidArgumentError(f"'dims' must be 1-dimension, not {axis.ndim}")
     axes = [checked_axis(number, x.ndim) for number in to_ints(axis)]
     if len(set(axes)) < len(axes):
         raise InvalidArgumentError(f"axis {list(to_ints(axis))} names a dimension twice")

@@ -101,10 +101,8 @@ def _unfiltered(filters: Any, data: Any) -> Any:
         rows = np.arange(max(0, diagonal - width + 1), min(height, diagonal + 1))
         columns = diagonal - rows
         left, up, corner = out[rows + 1, columns], out[rows, columns + 1], out[rows, columns]
-        guess = np.choose(
-            filters[rows][:, None],
-            (0, left, up, (left + up) >> 1, _paeth(left, up, corner)),
-        )
+        guesses = [np.zeros_like(left), left, up, (left + up) >> 1, _paeth(left, up, corner)]
+        guess = np.choose(filters[rows][:, None], guesses)
         out[rows + 1, columns + 1] = (data[rows, columns] + guess) & 255
     return np.ascontiguousarray(out[1:, 1:].astype(np.uint8))
 

@@ -157,11 +157,11 @@ def crop_and_resize_grad_image(
             f"image_size must have 4 elements, got shape {shape_text(image_size.shape)}"
         )
     shape = tuple(image_size.tolist())
-    if shape[1] <= 0 or shape[2] <= 0:
+    if shape[1] <= 0 or shape[2] <= 0 or min(shape) < 0:
         raise InvalidArgumentError(f"image dimensions must be positive, got {list(shape)}")
-    _check_crops(xp, grads, boxes, box_ind, shape[0])
-    if grads.shape[3] != shape[3]:
+    if grads.ndim == 4 and grads.shape[3] != shape[3]:
         raise InvalidArgumentError("image_size and grads are incompatible")
+    _check_crops(xp, grads, boxes, box_ind, shape[0])
     y, y_inside = crop_positions(xp, boxes[:, 0], boxes[:, 2], shape[1], grads.shape[1])
     x, x_inside = crop_positions(xp, boxes[:, 1], boxes[:, 3], shape[2], grads.shape[2])
     inside = (y_inside[:, :, None] & x_inside[:, None, :])[..., None]
