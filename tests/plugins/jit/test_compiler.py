@@ -21,6 +21,7 @@ pytestmark = pytest.mark.jax
 jax = pytest.importorskip("jax")
 
 from graphmill_plugins.jit import compiler  # noqa: E402 - needs JAX
+from graphmill_plugins.jit.compiled_cluster import ProgramFailedError  # noqa: E402
 
 STEP = SimpleNamespace(is_cancelled=False)
 VARIABLE = "v = VarHandleOp(dtype=float32, shape=[2], shared_name='v')"
@@ -169,7 +170,7 @@ def test_a_program_that_cannot_be_called_is_left_to_the_interpreter_s12(error, m
         raise error
 
     monkeypatch.setattr(compiled.cluster, "_program", fail)
-    with pytest.raises(compiler.ProgramFailedError, match=str(error)):
+    with pytest.raises(ProgramFailedError, match=str(error)):
         compiled(*values)
     assert variable.value.tolist() == [1, 2]
     assert not variable.lock.locked()

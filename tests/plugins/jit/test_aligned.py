@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("jax")
-pytestmark = pytest.mark.jax
+from graphmill.memory import ALIGNMENT, aligned_empty
+from graphmill_plugins.jit.aligned import COPIED_LATER, aligned
 
-from graphmill.memory import ALIGNMENT, aligned_empty  # noqa: E402
-from graphmill_plugins.jit.compiler import _COPIED_LATER, aligned  # noqa: E402
-
-SIZE = _COPIED_LATER  # elements of one byte
+SIZE = COPIED_LATER  # elements of one byte
 
 
 def shifted(size: int, shift: int) -> np.ndarray:

@@ -1,0 +1,202 @@
+"""`CompiledCluster`: a cluster as one call of XLA, with the values of variables in and out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill_plugins._jax import cpu_devices, jax_module
+from graphmill_plugins.jit.aligned import aligned
+from graphmill_plugins.jit.kept import keep, kept_of
+from graphmill_plugins.jit.long_loops import LimitedProgram, TurnsUsedUpError
+from graphmill_plugins.jit.traced_variable import TracedVariable
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from graphmill.runtime.executor import ExecutorArgs
+    from graphmill.runtime.variables import Variable
+    from graphmill_plugins.jit.signature import Inputs
+
+# Of a program that is called: JAX refuses types and layouts of arguments, XLA has no memory, …
+_RUN_ERRORS: Final = (
+    *(TypeError, ValueError, MemoryError, TurnsUsedUpError),
+    jax_module().errors.JaxRuntimeError,
+)
+
+
+class CheckFailedError(Exception):
+    """The inputs are such that the interpreter raises: let it."""
+
+
+class ProgramFailedError(CheckFailedError):
+    """The program cannot be run, whatever the values are; nothing was done."""
+
+
+@dataclass(slots=True)
+class Layout:
+    """What the outputs of a program are; filled while it is traced.
+
+    Attributes:
+        results: for each output of the cluster its number among the traced ones, or what it is:
+            a known value, or the variable that it is the value of.
+        written: the variables that get new values, in their order after the traced results.
+        is_guarded: whether the output after the new values tells if all checks held.
+        num_traced: how many results are traced.
+        num_loops: how many loops are not known to end after a few turns, but those within others;
+            how many turns each made are the last outputs.
+        is_limited: whether instead the last output tells if all such loops have turns left, as does
+            that of the checks.
+    """
+
+    results: list[Any]
+    written: list[TracedVariable]
+    is_guarded: bool = False
+    num_traced: int = 0
+    num_loops: int = 0
+    is_limited: bool = False
+
+
+class CompiledCluster:
+    """A cluster compiled for one signature.
+
+    Threads: any number may call it. While variables are replaced their locks are held, in a fixed
+    order, so that no update is lost.
+
+    Attributes:
+        seconds: how long tracing and compiling took.
+        num_hoisted: how many operations depend on constants alone and are not in the program.
+        is_loaded: whether the program was in the persistent cache.
+        cache: what that cache did, in words.
+        key: of the inputs that it was compiled for; see `Inputs.key`.
+    """
+
+    def __init__(
+        self,
+        program: Any,
+        constants: tuple[Any, ...],
+        layout: Layout,
+        inputs: Inputs,
+        known: frozenset[int],
+    ) -> None:
+        self._limited = program if isinstance(program, LimitedProgram) else None
+        self._program: Any = program if self._limited is None else self._limited.call
+        self._guard = layout.num_traced + len(layout.written) if layout.is_guarded else None
+        self._constants = constants
+        self._layout = layout
+        self._inputs = inputs
+        self._arrays = [index for index in inputs.arrays if index not in known]
+        self._enable_x64 = jax_module().enable_x64
+        self._put, self._device = jax_module().device_put, cpu_devices()[0]
+        self._written = [key.slot for key in layout.written]
+        self.seconds = 0.0
+        self.num_hoisted = 0
+        self.is_loaded = False
+        self.cache = ""
+        self.key: Hashable = None
+
+    def __call__(self, values: Sequence[Any], step: ExecutorArgs) -> tuple[Any, ...]:
+        """Compute the outputs, and replace the values of variables.
+
+        Args:
+            values: one for each input.
+            step: whose cancellation ends loops that are not known to end.
+
+        Raises:
+            CancelledError, DeadlineExceededError: the step was cancelled; nothing was done.
+            CheckFailedError: nothing was done; the interpreter is to do it, and will raise.
+            ProgramFailedError: the program cannot be run: no memory, or a variable has got another
+                shape meanwhile. Nothing was done either.
+        """
+        if not self._inputs.handles:
+            return self._results(self._run(values, (), step), ())
+        found = self._inputs.variables(values)
+        if found is None:
+            raise CheckFailedError
+        variables = found[1]
+        held = [variables[slot] for slot in self._written]
+        locks = sorted({id(v): v.lock for v in held}.items())
+        for _, lock in locks:
+            lock.acquire()
+        try:
+            outputs = self._run(values, variables, step)
+            self._commit(outputs, held)
+        finally:
+            for _, lock in locks:
+                lock.release()
+        return self._results(outputs, variables)
+
+    def _run(
+        self, values: Sequence[Any], variables: Sequence[Variable], step: ExecutorArgs
+    ) -> Sequence[Any]:
+        state = [self._state_of(variable) for variable in variables]
+        try:
+            with self._enable_x64(True):
+                given = [*[aligned(values[index]) for index in self._arrays], *state]
+                limited = self._limited
+                outputs: Sequence[Any]
+                if limited is None:
+                    outputs = self._program(self._constants, *given)
+                elif limited.is_long:
+                    outputs = limited.go_on(step, self._constants, given)
+                else:
+                    outputs = self._program(self._constants, *given, limited.turns)
+                is_good = self._is_good(outputs)
+                if not (is_good or limited is None or np.asarray(outputs[-1])):
+                    outputs = limited.go_on(step, self._constants, given)
+                    is_good = self._is_good(outputs)
+        except _RUN_ERRORS as error:
+            raise ProgramFailedError(first_line(error)) from error
+        if not is_good:
+            raise CheckFailedError
+        return outputs
+
+    def _is_good(self, outputs: Sequence[Any]) -> bool:
+        return self._guard is None or bool(np.asarray(outputs[self._guard]))
+
+    def _state_of(self, variable: Variable) -> Any:
+        """Return the value of a variable as JAX has it: put there once, and then shared.
+
+        The variable shows JAX's memory from then on, so that there are not two copies; if another
+        thread is just changing it, there are until the next call.
+        """
+        value = variable.value
+        array = kept_of(variable, value)
+        if array is not None:
+            return array
+        with self._enable_x64(True):
+            array = self._put(value, self._device)
+        if variable.lock.acquire(blocking=False):  # those that are written are locked already
+            try:
+                if variable.value is value:
+                    variable.value = view = np.asarray(array)
+                    keep(variable, view, array)
+            finally:
+                variable.lock.release()
+        return array
+
+    def _commit(self, outputs: Sequence[Any], held: Sequence[Variable]) -> None:
+        first = self._layout.num_traced
+        arrays = outputs[first : first + len(held)]
+        try:
+            views = [np.asarray(array) for array in arrays]  # all of them are there, or none is set
+        except _RUN_ERRORS as error:
+            raise ProgramFailedError(first_line(error)) from error
+        for variable, view, array in zip(held, views, arrays, strict=True):
+            variable.value = view
+            keep(variable, view, array)
+
+    def _results(self, outputs: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, ...]:
+        return tuple(
+            np.asarray(outputs[place])
+            if type(place) is int
+            else (variables[place.slot].value if isinstance(place, TracedVariable) else place)
+            for place in self._layout.results
+        )
+
+
+def first_line(error: Exception) -> str:
+    """Return an error's kind and the first line of its text."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
