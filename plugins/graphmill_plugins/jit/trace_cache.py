@@ -2,8 +2,10 @@
 
 Most functions of `jax.numpy` are jitted. JAX 0.10 keeps what it traced of each for every shape that
 it ever saw, for ever (`trace_to_jaxpr` in `jax._src.interpreters.partial_eval`, a cache without a
-limit): 10 kB for each small cluster that is compiled for a new shape. All other caches of JAX that
-compiling fills have limits.
+limit): 10 kB for each small cluster that is compiled for a new shape. Beside it `_seen_qdds` in
+`jax._src.pjit` has an entry for each function and shape, of 1 kB: what of JAX's mutable values it
+was traced with, which is nothing for all of ours. All other caches of JAX that compiling fills have
+limits.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any, Final
 
 _MOST_TRACES: Final = 8192
 _MODULE: Final = "jax._src.interpreters.partial_eval"
+_PJIT: Final = "jax._src.pjit"
 
 
 def bound_traces(most: int = _MOST_TRACES) -> None:
@@ -24,6 +27,19 @@ def bound_traces(most: int = _MOST_TRACES) -> None:
     traces = _traces()
     if traces is not None and traces.cache_info().currsize > most:
         traces.cache_clear()
+        _forget_empty_notes()
+
+
+def _forget_empty_notes() -> None:
+    """Drop the notes that say that a function was traced without any mutable value.
+
+    JAX makes them again when it traces the function again; what they say does not change.
+    """
+    notes = getattr(importlib.import_module(_PJIT), "_seen_qdds", {})
+    for by_type in list(notes.values()):
+        for key, cases in list(by_type.items()):
+            if not any(cases):
+                by_type.pop(key, None)
 
 
 @cache

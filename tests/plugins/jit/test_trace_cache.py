@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from graphmill_plugins.jit import trace_cache
@@ -24,6 +26,22 @@ def test_traces_are_forgotten_beyond_a_limit() -> None:
     assert traces.cache_info().currsize == kept
     trace_cache.bound_traces(kept - 1)
     assert traces.cache_info().currsize == 0
+
+
+def test_notes_of_traces_without_mutable_values_are_forgotten() -> None:
+    notes = getattr(importlib.import_module(trace_cache._PJIT), "_seen_qdds", None)
+    if notes is None:
+        pytest.skip("this JAX has no such notes")
+
+    def count() -> int:
+        return sum(len(by_type) for by_type in notes.values())
+
+    for size in range(1, 6):
+        jax.make_jaxpr(jax.numpy.add)(jax.ShapeDtypeStruct((size,), "float32"), 1.0)
+    assert count() >= 5
+    trace_cache._forget_empty_notes()
+    assert count() < 5
+    jax.make_jaxpr(jax.numpy.add)(jax.ShapeDtypeStruct((3,), "float32"), 1.0)
 
 
 def test_a_jax_without_the_cache_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
