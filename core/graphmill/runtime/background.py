@@ -3,13 +3,19 @@
 One thread at a time serves all sessions of a host; it ends when there is nothing left to do, so
 that an idle program has no thread of ours. A job that is under way at the end of the program is
 waited for, those that wait then are dropped, as are those for a session that is closed.
+
+A thread that ends while the interpreter does may end the process with it: libraries in C++ that it
+called, JAX among them, destroy what they keep for a thread when that ends, and take Python's lock
+to do so, which a thread cannot have any more. So the one that works at the end stays where it is.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections import deque
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from graphmill.runtime.turns import SHORT_TURNS
@@ -40,6 +46,7 @@ class BackgroundWork:
         self._thread: threading.Thread | None = None
         self._is_idle = threading.Event()
         self._is_idle.set()
+        self._is_ending = False
         self.num_done = 0
         self.num_dropped = 0
 
@@ -54,7 +61,7 @@ class BackgroundWork:
             job: looks itself whether it is still wanted once it runs.
         """
         with self._lock:
-            if len(self._jobs) >= _MOST_WAITING:
+            if self._is_ending or len(self._jobs) >= _MOST_WAITING:
                 self.num_dropped += 1
                 return False
             self._jobs.append((owner, job))
@@ -66,8 +73,9 @@ class BackgroundWork:
 
     def _start(self) -> bool:
         """Start a thread for the job that waits; return whether there is one. Under the lock."""
-        thread = threading.Thread(target=self._serve, name=self._name)
+        thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
         try:
+            _have_ended()
             thread.start()
         except RuntimeError:
             self.num_dropped += len(self._jobs)
@@ -75,7 +83,16 @@ class BackgroundWork:
             return False
         self._is_idle.clear()
         self._thread = thread
+        _ALL.add(self)
         return True
+
+    def end(self) -> None:
+        """Drop what waits and wait for the job that is under way; no other is taken."""
+        with self._lock:
+            self._is_ending = True
+            is_served = self._is_served()
+        if is_served:
+            self._is_idle.wait()
 
     def forget(self, owner: object, *, wait: bool = True) -> None:
         """Drop the jobs of an owner that have not begun.
@@ -102,9 +119,8 @@ class BackgroundWork:
     def _work(self) -> None:
         while True:
             with self._lock:
-                if not threading.main_thread().is_alive():  # the program waits for this thread
-                    self.num_dropped += len(self._jobs)
-                    self._jobs.clear()
+                if self._is_ending:
+                    break
                 if not self._jobs:
                     self._thread = None
                     self._is_idle.set()
@@ -119,3 +135,29 @@ class BackgroundWork:
                 self._owner = None
                 self.num_done += 1
                 self._job_done.notify_all()
+        self._stay()
+
+    def _stay(self) -> None:
+        """Drop the jobs that wait, tell that the last one is done, and never come back."""
+        never = threading.Lock()
+        never.acquire()
+        with self._lock:
+            self.num_dropped += len(self._jobs)
+            self._jobs.clear()
+        self._is_idle.set()
+        never.acquire()
+
+
+_ALL: weakref.WeakSet[BackgroundWork] = weakref.WeakSet()
+
+
+def _end_all() -> None:
+    for work in list(_ALL):
+        work.end()
+
+
+@cache
+def _have_ended() -> None:
+    """Have all work ended before the interpreter ends anything that it uses."""
+    # As concurrent.futures does. What atexit calls comes after what was imported since has gone.
+    threading._register_atexit(_end_all)  # type: ignore[attr-defined]  # noqa: SLF001

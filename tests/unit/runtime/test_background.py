@@ -117,10 +117,15 @@ def test_a_job_that_would_end_its_thread_does_not(monkeypatch: pytest.MonkeyPatc
 _AT_THE_END = """
 import threading
 from graphmill.runtime.background import BackgroundWork
-work, is_under_way = BackgroundWork(), threading.Event()
+work, is_under_way, is_ending = BackgroundWork(), threading.Event(), threading.Event()
+end = work.end
+def told():
+    is_ending.set()
+    end()
+work.end = told
 def first():
     is_under_way.set()
-    threading.main_thread().join()
+    is_ending.wait()
     print("first")
 work.submit(None, first)
 work.submit(None, lambda: print("second"))
