@@ -43,11 +43,8 @@ def py_func(
     Raises:
         InvalidArgumentError: a function is given that nobody publishes.
     """
-    token = func if isinstance(func, str) else _published_name(func)
-    types = list(Tout) if isinstance(Tout, (list, tuple)) else [Tout]
     add = functional.py_func if stateful else functional.py_func_stateless
-    results = add(list(inp), token=token, Tout=types, name=name)
-    return results if isinstance(Tout, (list, tuple)) else results[0]
+    return _call(add, func, inp, Tout, name)
 
 
 def py_function(
@@ -70,10 +67,21 @@ def py_function(
     Raises:
         InvalidArgumentError: a function is given that nobody publishes.
     """
+    return _call(functional.eager_py_func, func, inp, Tout, name)
+
+
+def _call(
+    add: Callable[..., Any],
+    func: str | Callable[..., Any],
+    inp: Sequence[Any],
+    types: Any,
+    name: str | None,
+) -> Any:
+    """Add a node by `add`; return a list of tensors if `types` is one, else the only tensor."""
     token = func if isinstance(func, str) else _published_name(func)
-    types = list(Tout) if isinstance(Tout, (list, tuple)) else [Tout]
-    results = functional.eager_py_func(list(inp), token=token, Tout=types, name=name)
-    return results if isinstance(Tout, (list, tuple)) else results[0]
+    is_list = isinstance(types, (list, tuple))
+    results = add(list(inp), token=token, Tout=list(types) if is_list else [types], name=name)
+    return results if is_list else results[0]
 
 
 def _published_name(func: Callable[..., Any]) -> str:

@@ -20,7 +20,6 @@ from graphmill.errors import (
     InvalidArgumentError,
     OutOfRangeError,
 )
-from graphmill.proto.resource_handle_pb2 import ResourceHandleProto
 from graphmill.runtime.variables import ResourceHandle
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._strings import string_scalar
@@ -32,9 +31,9 @@ from graphmill_plugins.kernels.dataset._dataset import (
     dataset_kernel,
     dataset_of,
     on_drop,
-    scalar,
     structure,
 )
+from graphmill_plugins.kernels.dataset._handle_text import handle_text, named_handle
 from graphmill_plugins.kernels.dataset._optional import Optional
 from graphmill_plugins.kernels.dataset._prefetch import Prefetching, Waiter
 from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
@@ -365,13 +364,7 @@ def iterator_to_string_handle(ctx: OpKernelContext, handle: Any) -> Value:
     """Return a string by which another step finds the iterator."""
     del ctx
     iterator_of(handle)
-    message = ResourceHandleProto(
-        device=handle.device,
-        container=handle.container,
-        name=handle.name,
-        maybe_type_name=handle.type_name,
-    )
-    return string_scalar(message.SerializeToString())
+    return handle_text(handle)
 
 
 @dataset_kernel("IteratorFromStringHandle", "IteratorFromStringHandleV2", effects=_STATE)
@@ -382,14 +375,7 @@ def iterator_from_string_handle(
     output_shapes: Sequence[Shape],
 ) -> ResourceHandle:
     """Return the handle of the iterator that a string names."""
-    from google.protobuf.message import DecodeError
-
-    try:
-        message = ResourceHandleProto.FromString(scalar(string_handle, "string_handle"))
-    except DecodeError as error:
-        raise InvalidArgumentError(
-            "Could not parse string_handle as a valid ResourceHandle"
-        ) from error
+    message = named_handle(string_handle)
     table = ctx.resources.find("", "_anonymous_iterators", _Named)
     found = None if table is None else table.by_name.get(message.name)
     if found is None:

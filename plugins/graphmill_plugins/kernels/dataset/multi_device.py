@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.proto.resource_handle_pb2 import ResourceHandleProto
 from graphmill.runtime.variables import ResourceHandle
-from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels.dataset._dataset import (
     dataset_kernel,
     dataset_of,
     scalar,
     structure,
 )
+from graphmill_plugins.kernels.dataset._handle_text import handle_text, named_handle
 from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
 from graphmill_plugins.kernels.dataset.iterators import (
     IteratorResource,
@@ -184,13 +183,7 @@ def multi_device_iterator_to_string_handle(
     del ctx
     handle = multi_device_iterator
     _resource(handle)
-    message = ResourceHandleProto(
-        device=handle.device,
-        container=handle.container,
-        name=handle.name,
-        maybe_type_name=handle.type_name,
-    )
-    return string_scalar(message.SerializeToString())
+    return handle_text(handle)
 
 
 @dataset_kernel("MultiDeviceIteratorFromStringHandle", effects=_STATE)
@@ -201,14 +194,7 @@ def multi_device_iterator_from_string_handle(
     output_shapes: Sequence[Shape],
 ) -> ResourceHandle:
     """Return the handle of the iterator that a string names."""
-    from google.protobuf.message import DecodeError
-
-    try:
-        message = ResourceHandleProto.FromString(scalar(string_handle, "string_handle"))
-    except DecodeError as error:
-        raise InvalidArgumentError(
-            "Could not parse string_handle as a valid ResourceHandle"
-        ) from error
+    message = named_handle(string_handle)
     found = ctx.resources.lookup(message.container, message.name, MultiDeviceIterator)
     if output_types:
         types, shapes = structure(output_types, output_shapes)

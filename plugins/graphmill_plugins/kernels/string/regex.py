@@ -108,10 +108,9 @@ def _plain_replacer(text: str, pattern: re.Pattern[str], rewrite: str) -> _Repla
         old, new = encode(text), encode(rewrite)
         return lambda item: item.replace(old, new)
     form = _CLASS.fullmatch(text)
-    in_ascii = for_ascii(pattern) if form else None
     if form is None:
         return None
-    substitute = pattern.sub
+    substitute, in_ascii = pattern.sub, for_ascii(pattern)
     if in_ascii is None:
         return lambda item: encode(substitute(rewrite, decode(item)))
     replace_ascii = _ascii_replacer(in_ascii, encode(rewrite), is_repeated=bool(form["often"]))

@@ -1,0 +1,41 @@
+"""The strings by which another step finds an iterator: handles as protocol messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.proto.resource_handle_pb2 import ResourceHandleProto
+from graphmill_plugins.kernels._strings import string_scalar
+from graphmill_plugins.kernels.dataset._dataset import scalar
+
+if TYPE_CHECKING:
+    from graphmill.typing import Value
+
+
+def handle_text(handle: Any) -> Value:
+    """Return a resource handle as a string tensor."""
+    message = ResourceHandleProto(
+        device=handle.device,
+        container=handle.container,
+        name=handle.name,
+        maybe_type_name=handle.type_name,
+    )
+    return string_scalar(message.SerializeToString())
+
+
+def named_handle(string_handle: Value) -> ResourceHandleProto:
+    """Return what such a string says.
+
+    Raises:
+        InvalidArgumentError: it is no scalar, or no handle.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        message = ResourceHandleProto.FromString(scalar(string_handle, "string_handle"))
+    except DecodeError as error:
+        raise InvalidArgumentError(
+            "Could not parse string_handle as a valid ResourceHandle"
+        ) from error
+    return message
