@@ -218,3 +218,15 @@ def test_s6_one_target_or_feed_need_not_stand_in_a_list(session: Any) -> None:
     assert list(several(["n", "m"])) == ["n", "m"]
     assert session.run([], targets="n") == []
     assert session.make_callable("a:0", "a:0")(7.0) == 7.0
+
+
+def test_s6_lists_and_tuples_of_names_keep_their_kind_and_order() -> None:
+    """Plans of names are remembered; a list and a tuple of the same names are two."""
+    x = node_def("x", "Placeholder", dtype="float32", shape=None)
+    y = node_def("y", "Neg", "x", T="float32")
+    with graphmill.Session(graph=graph_def(x, y)) as session:
+        for _ in range(2):
+            assert isinstance(session.run(["y:0", "x:0"], {"x:0": 1.0}), list)
+            assert isinstance(session.run(("x:0", "y:0"), {"x:0": 1.0}), tuple)
+            first, second = session.run(["x:0", "y:0"], {"x:0": 1.0})
+            assert (second, first) == tuple(session.run(["y:0", "x:0"], {"x:0": 1.0}))
