@@ -16,7 +16,7 @@ from graphmill_plugins.jit.errors import NotTraceable
 from graphmill_plugins.jit.tracing import stack, tensor_array, tensor_list
 from graphmill_plugins.jit.tracing.control_flow import Absent, trace_cond, trace_while
 from graphmill_plugins.jit.tracing.elements import GUARD
-from graphmill_plugins.jit.tracing.loop_shape import pass_through, trip_bound
+from graphmill_plugins.jit.tracing.loop_shape import pass_through, turns_of
 
 TRACED = {**tensor_array.TRACED, **stack.TRACED, **tensor_list.TRACED}
 
@@ -81,13 +81,14 @@ def _outputs(node: Any, inputs: list[Any], state: Any, library: Any) -> Any:
         return results
     if node.op.endswith("While"):
         cond, body = (function(node.attrs[kind].name) for kind in ("cond", "body"))
+        turns = turns_of(cond, body, inputs, lambda attr: function(attr.name))
         results, after = trace_while(
             partial(evaluate, cond.graph),
             partial(evaluate, body.graph),
             inputs,
             state,
             invariant=pass_through(body),
-            trips=trip_bound(cond, body, inputs),
+            trips=None if turns is None else turns.most,
         )
         state.update(after)
         return results

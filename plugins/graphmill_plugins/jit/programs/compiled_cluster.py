@@ -12,6 +12,7 @@ from graphmill.runtime.uninterrupted import Uninterrupted
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.programs.donation import Loan
 from graphmill_plugins.jit.programs.long_loops import LimitedProgram, TurnsUsedUpError
+from graphmill_plugins.jit.tracing.elements import FirstRows
 from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class Layout:
 
     Attributes:
         results: for each output of the cluster its number among the program's, or what it is:
-            a known value, or the variable that it is the value of.
+            a known value, the variable that it is the value of, or the first rows of one of the
+            program's, as many as another one tells.
         written: the variables that get new values, in their order, which is that of their slots.
         donated: which of these are written into the memory of their old values.
         check: tells before whether all checks will hold; where some are donated and there are any.
@@ -247,13 +249,18 @@ class CompiledCluster:
         return tuple(
             (memory.lent(outputs[place]) if place in lent else memory.shown(outputs[place]))
             if type(place) is int
-            else (
-                variables[place.slot].value
-                if isinstance(place, TracedVariable)
-                else memory.known(place)
-            )
+            else self._other_result(place, outputs, variables)
             for place in self._layout.results
         )
+
+    def _other_result(
+        self, place: Any, outputs: Sequence[Any], variables: Sequence[Variable]
+    ) -> Any:
+        if isinstance(place, TracedVariable):
+            return variables[place.slot].value
+        if isinstance(place, FirstRows):
+            return self._memory.shown(outputs[place.data])[: int(outputs[place.count])]
+        return self._memory.known(place)
 
 
 def first_line(error: Exception) -> str:

@@ -30,7 +30,7 @@ from graphmill_plugins.jit.programs.memory import HostMemory, memory_of
 from graphmill_plugins.jit.programs.program_cache import Program, ProgramCache, compile_program
 from graphmill_plugins.jit.programs.stages import compile_stages, cut
 from graphmill_plugins.jit.programs.trace_cache import bound_traces
-from graphmill_plugins.jit.tracing.elements import GUARD, is_known
+from graphmill_plugins.jit.tracing.elements import GUARD, FirstRows, is_known
 from graphmill_plugins.jit.tracing.trace import Tracer
 from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
 
@@ -285,6 +285,9 @@ class _Build:
         for value in results:
             if isinstance(value, TracedVariable) or is_known(value):
                 layout.results.append(value)
+            elif isinstance(value, FirstRows):
+                layout.results.append(FirstRows(len(outputs), len(outputs) + 1))
+                outputs += [value.data, value.count]
             else:
                 layout.results.append(len(outputs))
                 outputs.append(value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
+from graphmill_plugins.jit.regions.growing_lists import LOOPS, GrowingLists, are_of_shapes
 from graphmill_plugins.jit.tracing.traced_ops import (
     FUNCTION_ATTRS,
     HANDLE_TYPES,
@@ -36,11 +37,15 @@ class Eligibility:
 
     Args:
         host: whose kernels and ops.
+
+    Attributes:
+        lists: answers for lists that grow in loops.
     """
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._functions: dict[str, str | None] = {}
+        self.lists = GrowingLists(host.ops)
 
     def why_not(self, node: Node) -> str | None:
         """Return why a node cannot be in a cluster, or None if it can."""
@@ -54,10 +59,8 @@ class Eligibility:
         functions = called_functions(node)
         if functions:
             return self._why_not_functions(functions, node)
-        if node.op in _STITCHES and not _are_of_shapes(node):
+        if node.op in _STITCHES and not are_of_shapes(_indices(node)):
             return "the step's values say where its rows go"
-        if node.op == "TensorListSetItem" and node.attrs["resize_if_index_out_of_bounds"]:
-            return "the list may grow where an element is set"
         if node.op in HANDLED or node.op in SOURCES or _is_of_lists(node):
             return None
         found = self._host.kernels.try_find(node.op_def, node.attrs, "CPU", ("jax",))
@@ -79,7 +82,10 @@ class Eligibility:
 
     def _why_not_functions(self, names: Iterable[str], node: Node) -> str | None:
         reasons = (self._why_not_function(name, node) for name in names)
-        return next((reason for reason in reasons if reason is not None), None)
+        reason = next((reason for reason in reasons if reason is not None), None)
+        if reason is None and node.op in LOOPS and not self.lists.has_room(node):
+            return "lists grow in it where elements are set, and nobody knows how often it turns"
+        return reason
 
     def _why_not_function(self, name: str, node: Node) -> str | None:
         if name not in self._functions:
@@ -106,20 +112,9 @@ def _is_of_lists(node: Node) -> bool:
     return node.op in LIST_VALUE_OPS and node.input_types[0].base_dtype.name == "variant"
 
 
-def _are_of_shapes(node: Node) -> bool:
-    """Return whether the places of a `DynamicStitch` follow from shapes and constants alone."""
-    pending = [edge.src for edge in node.in_edges[: len(node.in_edges) // 2]]
-    seen = set(pending)
-    while pending:
-        source = pending.pop()
-        if source.op in _OF_SHAPES:
-            continue
-        if not source.in_edges or len(seen) > _MOST_SOURCES:
-            return False
-        fresh = [edge.src for edge in source.in_edges if edge.src not in seen]
-        seen.update(fresh)
-        pending.extend(fresh)
-    return True
+def _indices(node: Node) -> list[Node]:
+    """Return what says where the rows of a `DynamicStitch` go."""
+    return [edge.src for edge in node.in_edges[: len(node.in_edges) // 2]]
 
 
 def _types(node: Node) -> list[DType]:
@@ -149,6 +144,4 @@ def _bad_type(types: Sequence[DType], op: str) -> str | None:
 
 
 _STITCHES: Final = frozenset({"DynamicStitch", "ParallelDynamicStitch"})
-_OF_SHAPES: Final = frozenset({"Const", "Shape", "ShapeN", "Size", "Rank"})
-_MOST_SOURCES: Final = 64  # those of the gradient of a sum are about ten
 _HANDLE_OPS: Final = frozenset({*SOURCES, *FUNCTION_ATTRS, "Identity", *LIST_VALUE_OPS})

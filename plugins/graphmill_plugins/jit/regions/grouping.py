@@ -38,7 +38,7 @@ MIN_SIZE: Final = 2
 _FREE: Final = frozenset({"NoOp", "Identity", "StopGradient", "PreventGradient", *SOURCES})
 _OF_DISTINCT_ROWS: Final = frozenset({UNIQUE, *SPARSE_UPDATES})
 _SWITCHES: Final = frozenset({*SWITCH_OPS, "_SwitchN"})
-_WAITS, _MAY_BE_DEAD = "waits", "may be dead"
+_WAITS, _MAY_BE_DEAD, _SOME_ROWS = "waits", "may be dead", "has as many rows as a program finds out"
 _Blockers: TypeAlias = frozenset[tuple[str, int, int]]
 
 
@@ -61,6 +61,7 @@ def find_clusters(
     order = topological_order(graph)
     repeated = RepeatedRows(graph)
     refused: dict[Node, str] = {}
+    apart = {node for node in order if eligibility.lists.gives_some_rows(node)}
 
     def why_not(node: Node) -> str | None:
         if node.op in _OF_DISTINCT_ROWS and node not in in_loop and node not in refused:
@@ -68,7 +69,7 @@ def find_clusters(
         return refused.get(node) or _why_not(node, in_loop, eligibility)
 
     while True:
-        found = _grouped(order, waiting, why_not, outside, repeated)
+        found = _grouped(order, waiting, why_not, outside, repeated, apart)
         shared = shared_structures(graph, found, variables)
         shared |= repeated.apart([frozenset(members) for members in found])
         if shared.keys() <= refused.keys():
@@ -82,7 +83,9 @@ def _grouped(
     why_not: Callable[[Node], str | None],
     outside: dict[Node, str],
     repeated: RepeatedRows,
+    apart: Container[Node],
 ) -> list[list[Node]]:
+    """Return the clusters; who reads what is `apart` is in none with it."""
     place: dict[Node, tuple[int, _Blockers]] = {}
     chosen: list[Node] = []
     none: _Blockers = frozenset()
@@ -95,6 +98,8 @@ def _grouped(
                 blockers = blockers | of_before if blockers != of_before else blockers
                 if edge.src.op in _SWITCHES and not edge.is_control:
                     blockers = blockers | {(_MAY_BE_DEAD, edge.src.id, edge.src_output)}
+                if edge.src in apart and not edge.is_control:
+                    blockers = blockers | {(_SOME_ROWS, edge.src.id, edge.src_output)}
         reason = why_not(node)
         if node.op == CONTROL_TRIGGER and blockers:
             reason = "it lives although what it waits for may be dead"

@@ -188,6 +188,12 @@ def is_shape(value: Any) -> bool:
     return isinstance(dtype, np.dtype) and not dtype.hasobject
 
 
+def _begins_to_grow(before: Any, after: Any) -> bool:
+    """Return whether a value is a list of fixed length that has grown."""
+    lists = isinstance(before, Elements) and isinstance(after, Elements)
+    return lists and before.length is None and after.length is not None
+
+
 def _wider(first: Any, second: Any, what: str) -> Any:
     """Return that one of two values that the other fits.
 
@@ -360,11 +366,13 @@ class _Loop:
             index for index, value in enumerate(args) if index not in invariant and is_moving(value)
         ]
         self._keys: list[Hashable] = []  # of the state that the loop changes
+        self._trips: int | None = None
         for index in self._moving:
             args[index] = self._array(args[index])
 
     def reserve(self, trips: int | None) -> None:
         """Make room in all stacks and lists that nothing was pushed to yet, if that is known."""
+        self._trips = trips
         for key, value in self._state.items():
             if isinstance(value, Elements) and value.may_grow and value.data is None:
                 self._state[key] = value.reserved(trips)
@@ -456,6 +464,10 @@ class _Loop:
     def _first(self, value: Any, shape: Any, what: str) -> Any:
         if not is_shape(value):
             raise NotTraceable(f"{what} no value before the loop")
+        if _begins_to_grow(value, shape):
+            if self._trips is None:
+                raise ShapesChange(f"{what} a list that grows as often as nobody knows")
+            return value.growing(self._trips)
         try:
             wider = _wider(value, shape, f"{what} in the turns of a loop")
         except NotTraceable as error:

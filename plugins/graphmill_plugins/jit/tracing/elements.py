@@ -108,6 +108,22 @@ class Elements:
             return self
         return replace(self, size=-1 if count is None else count * max(self.size, 1))
 
+    def growing(self, more: int) -> Elements:
+        """Return elements of a fixed number as ones of which there may be `more` later."""
+        data = self.data
+        if data is not None:
+            numpy = jax_module().numpy
+            data = numpy.concatenate([data, numpy.zeros((more, *data.shape[1:]), self.dtype)])
+        return replace(
+            self, data=data, length=np.int32(self.size), size=self.size + more, may_grow=True
+        )
+
+    def first(self, count: int) -> Any:
+        """Return the first elements, stacked."""
+        if self.data is None:
+            raise NotTraceable("elements are read before any is written")
+        return self.data if count == self.data.shape[0] else self.data[:count]
+
     def mapped(self, function: Callable[[Any], Any]) -> Elements:
         """Return the elements with all their values changed at once, if there are any yet."""
         if self.data is None:
@@ -223,6 +239,25 @@ class Elements:
             raise NotTraceable(
                 f"elements have shapes {tuple(elements.data.shape[1:])} and {tuple(shape)}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """The first rows of an array: as many as the program finds out, so they can only leave it.
+
+    Attributes:
+        data: the array.
+        count: how many rows.
+    """
+
+    data: Any
+    count: Any
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Their element type."""
+        dtype: np.dtype[Any] = self.data.dtype
+        return dtype
 
 
 def _fit(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -11,9 +11,13 @@ if TYPE_CHECKING:
 
     from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.node import Node
+    from graphmill.ops.attr_types import FuncAttr
+
+    Bodies: TypeAlias = "Callable[[FuncAttr], FunctionBody]"
 
 _PASSING: Final = frozenset({"EnsureShape", "Identity", "LoopCond", "StopGradient"})
 _CONJUNCTIONS: Final = frozenset({"LogicalAnd"})
+_CONDITIONALS: Final = frozenset({"If", "StatelessIf"})
 _SUMS: Final = frozenset({"Add", "AddV2"})
 
 # How often a counter that starts at `a` and grows by `s` stays within `b`.
@@ -28,40 +32,116 @@ def pass_through(body: FunctionBody) -> frozenset[int]:
     found = set()
     for node in body.graph.nodes:
         if node.op == "_Retval":
-            source = _origin(node, 0)
+            source = origin(node, 0)
             if source.op == "_Arg" and source.attrs["index"] == node.attrs["index"]:
                 found.add(source.attrs["index"])
     return frozenset(found)
 
 
-def trip_bound(cond: FunctionBody, body: FunctionBody, args: Sequence[Any]) -> int | None:
-    """Return how often a loop runs at most, if a counter and a limit that are known tell.
+class Turns(NamedTuple):
+    """How often a loop turns.
+
+    Attributes:
+        most: how often at most.
+        is_exact: whether never less often.
+    """
+
+    most: int
+    is_exact: bool
+
+
+def turns_of(
+    cond: FunctionBody, body: FunctionBody, args: Sequence[Any], bodies: Bodies
+) -> Turns | None:
+    """Return how often a loop turns, if a counter and a limit that are known tell.
 
     Args:
         cond: its condition: a comparison of a counter, alone or in a conjunction.
         body: adds a constant to the counter.
         args: the first values, NumPy arrays where they are known.
+        bodies: of the functions that the condition calls.
     """
     results = _results(cond)
     if len(results) != 1:
         return None
     invariant = pass_through(body)
     bounds = []
-    pending = [_origin(results[0], 0)]
+    is_exact = True
+    pending = [origin(results[0], 0)]
     while pending:
         node = pending.pop()
-        if node.op in _CONJUNCTIONS:
-            pending += [_origin(node, 0), _origin(node, 1)]
-        elif node.op in _TRIPS:
+        parts = _conjuncts(node, bodies)
+        pending += parts
+        is_exact &= not parts
+        if node.op in _TRIPS:
             bounds.append(_trips(node, body, args, invariant))
     known = [bound for bound in bounds if bound is not None]
-    return min(known) if known else None
+    return Turns(min(known), is_exact) if known else None
+
+
+def _conjuncts(node: Node, bodies: Bodies) -> list[Node]:
+    """Return nodes that all hold where a node does, other than itself."""
+    if node.op in _CONJUNCTIONS:
+        return [origin(node, 0), origin(node, 1)]
+    if node.op in _CONDITIONALS and _is_false_without(node, bodies):
+        return [origin(node, 0)]
+    return []
+
+
+def _is_false_without(node: Node, bodies: Bodies) -> bool:
+    """Return whether a conditional gives false if its predicate does not hold.
+
+    So Python's `and` is traced: as a conditional that otherwise gives its predicate.
+    """
+    results = _results(bodies(node.attrs["else_branch"]))
+    if len(results) != 1:
+        return False
+    source = origin(results[0], 0)
+    if source.op == "Const":
+        return not np.any(source.attrs["value"].numpy())
+    return source.op == "_Arg" and origin(node, 1 + source.attrs["index"]) is origin(node, 0)
+
+
+def length_after(
+    body: FunctionBody, index: int, length: int, args: Sequence[Any], turns: Turns
+) -> int | None:
+    """Return how many elements a list has after a loop, if that is known.
+
+    Args:
+        body: of the loop.
+        index: which of the loop's arguments the list is.
+        length: how many it has before.
+        args: the first values, NumPy arrays where they are known.
+        turns: how often the loop turns.
+    """
+    result = _result(body, index)
+    if result is None or not turns.is_exact:
+        return None
+    change = origin(result, 0)
+    if not change.in_edges or not _is_argument(origin(change, 0), index):
+        return None
+    if change.op == "TensorListPushBack":
+        return length + turns.most
+    if not grows_where_it_sets(change):
+        return None
+    counter = origin(change, 1)
+    if counter.op != "_Arg":
+        return None
+    start, step = _number(args[counter.attrs["index"]]), _step(body, counter.attrs["index"])
+    if start is None or step is None or not turns.most:
+        return None
+    return max(length, start + 1, start + (turns.most - 1) * step + 1)
+
+
+def grows_where_it_sets(node: Node) -> bool:
+    """Return whether a node sets an element of a list and makes the list longer for it."""
+    return node.op == "TensorListSetItem" and bool(node.attrs["resize_if_index_out_of_bounds"])
 
 
 def _trips(
     test: Node, body: FunctionBody, args: Sequence[Any], invariant: frozenset[int]
 ) -> int | None:
-    counter, limit = _origin(test, 0), _origin(test, 1)
+    counter, limit = origin(test, 0), origin(test, 1)
     if counter.op != "_Arg":
         return None
     index = counter.attrs["index"]
@@ -74,14 +154,14 @@ def _trips(
 
 def _step(body: FunctionBody, index: int) -> int | None:
     """Return what a body adds to an argument in each turn."""
-    result = next((node for node in _results(body) if node.attrs["index"] == index), None)
-    added = None if result is None else _origin(result, 0)
+    result = _result(body, index)
+    added = None if result is None else origin(result, 0)
     if added is None or added.op not in _SUMS:
         return None
     for place in (0, 1):
-        source = _origin(added, place)
-        if source.op == "_Arg" and source.attrs["index"] == index:
-            return _known(_origin(added, 1 - place), (), frozenset())
+        source = origin(added, place)
+        if _is_argument(source, index):
+            return _known(origin(added, 1 - place), (), frozenset())
     return None
 
 
@@ -98,11 +178,19 @@ def _number(value: Any) -> int | None:
     return int(value) if is_known and value.size == 1 else None
 
 
+def _is_argument(node: Node, index: int) -> bool:
+    return node.op == "_Arg" and bool(node.attrs["index"] == index)
+
+
+def _result(body: FunctionBody, index: int) -> Node | None:
+    return next((node for node in _results(body) if node.attrs["index"] == index), None)
+
+
 def _results(body: FunctionBody) -> list[Node]:
     return [node for node in body.graph.nodes if node.op == "_Retval"]
 
 
-def _origin(node: Node, place: int) -> Node:
+def origin(node: Node, place: int) -> Node:
     """Return the node that an input comes from, through all that only hands it on."""
     source = node.in_edges[place].src
     while source.op in _PASSING:

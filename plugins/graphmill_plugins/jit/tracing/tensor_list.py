@@ -13,7 +13,9 @@ import numpy as np
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import NotTraceable
 from graphmill_plugins.jit.tracing.elements import (
+    GUARD,
     Elements,
+    FirstRows,
     guard,
     is_known,
     is_outside,
@@ -72,10 +74,28 @@ def _from_tensor(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) 
 
 def _set_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     elements, index, value = inputs
-    if attrs.get("resize_if_index_out_of_bounds") or elements.may_grow:
-        raise NotTraceable("a list may grow where an element is set")
+    if attrs["resize_if_index_out_of_bounds"]:
+        return (_set_and_grown(state, elements, index, value),)
     _check(state, index, elements)
     return (elements.with_element(index, value),)
+
+
+def _set_and_grown(state: State, elements: Elements, index: Any, value: Any) -> Elements:
+    """Return a list with an element set, longer if it had none there.
+
+    There is room for one more; a loop makes room for as many as it makes turns.
+    """
+    is_fixed = elements.length is None
+    if is_fixed and is_known(index) and not is_outside(index, elements.size):
+        return elements.with_element(index, value)
+    if is_fixed:
+        elements = elements.growing(1)
+    if is_outside(index, elements.size):
+        raise NotTraceable("an element is set far behind the end of a list")
+    guard(state, index, elements.size)
+    numpy = jax_module().numpy
+    length = numpy.maximum(elements.length, index + np.int32(1)).astype(np.int32)
+    return replace(elements.with_element(index, value), length=length)
 
 
 def _get_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -87,10 +107,28 @@ def _get_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
 
 
 def _stack(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    del state, attrs
-    inputs[0].check_declared(known_shape(inputs[1]))
+    shape = known_shape(inputs[1])
+    inputs[0].check_declared(shape)
     elements = _shaped(inputs[0], inputs[1])
-    return (elements.picked(np.arange(_count(elements))),)
+    count = np.int32(elements.size) if elements.length is None else elements.length
+    asked: int = attrs["num_elements"]
+    if asked >= 0:
+        if is_known(count) and count != asked:
+            raise NotTraceable(f"a list of {count} elements is to have {asked}")
+        guard(state, count, asked + 1)
+        guard(state, asked, count + 1)
+        count = np.int32(asked)
+    if is_known(count):
+        return (elements.first(int(count)),)
+    if elements.data is None:
+        raise NotTraceable("elements are read before any is written")
+    if GUARD in state and not (_is_whole(shape) or _is_whole(elements.declared)):
+        state[GUARD] = state[GUARD] & (count > 0)  # nobody knows the shape of no elements
+    return (FirstRows(elements.data, count),)
+
+
+def _is_whole(shape: tuple[int, ...] | None) -> bool:
+    return shape is not None and -1 not in shape
 
 
 def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -150,12 +188,6 @@ def _add_n(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
         same = other.like(total)
         total = total.like(same).mapped(lambda data, more=same.data: data + more)
     return (total,)
-
-
-def _count(elements: Elements) -> int:
-    if elements.length is None:
-        return elements.size
-    return known_int(elements.length, "the length of a list")
 
 
 def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:

@@ -24,8 +24,9 @@ from graphmill_plugins.jit.regions.eligibility import SOURCES
 from graphmill_plugins.jit.tracing.checks import CHECKS, RESULT_CHECKS
 from graphmill_plugins.jit.tracing.control_flow import Absent, is_moving, trace_cond, trace_while
 from graphmill_plugins.jit.tracing.distinct import DistinctRows
-from graphmill_plugins.jit.tracing.elements import GUARD, Elements, is_known
-from graphmill_plugins.jit.tracing.loop_shape import pass_through, trip_bound
+from graphmill_plugins.jit.tracing.elements import GUARD, Elements, FirstRows, is_known
+from graphmill_plugins.jit.tracing.grown_lists import of_known_lengths
+from graphmill_plugins.jit.tracing.loop_shape import pass_through, turns_of
 from graphmill_plugins.jit.tracing.moving_slices import NOTED, Numbers, sliced_at
 from graphmill_plugins.jit.tracing.structures import LIST_VALUES, STRUCTURES
 from graphmill_plugins.jit.tracing.traced_kernels import (
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphmill.dtypes import DType
+    from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.node import Node
     from graphmill_plugins._constants import Marks
     from graphmill_plugins.jit.programs.long_loops import Limit
@@ -276,11 +278,17 @@ class Tracer:
         def call(args: Sequence[Any], state: State) -> tuple[list[Any], State]:
             self._depth += 1
             try:
-                return self.run(routine, list(args), state)
+                results, after = self.run(routine, list(args), state)
             finally:
                 self._depth -= 1
+            if any(isinstance(result, FirstRows) for result in results):
+                raise NotTraceable(f"function {attr.name} gives rows whose number it computes")
+            return results, after
 
         return call
+
+    def _body(self, attr: FuncAttr) -> FunctionBody:
+        return self._routines.function(attr).body
 
     def trace_partitioned_call(
         self, node: Node, inputs: list[Any], state: State
@@ -292,8 +300,8 @@ class Tracer:
         """Trace a loop of functions."""
         test = self._routines.function(node.attrs["cond"])
         body = self._routines.function(node.attrs["body"])
-        trips = trip_bound(test.body, body.body, inputs)
-        is_long = trips is None or trips > _FEW_TURNS
+        turns = turns_of(test.body, body.body, inputs, self._body)
+        is_long = turns is None or turns.most > _FEW_TURNS
         functions = self._function(node.attrs["cond"]), self._function(node.attrs["body"])
         try:
             results, after = trace_while(
@@ -301,7 +309,7 @@ class Tracer:
                 inputs,
                 state,
                 invariant=pass_through(body.body),
-                trips=trips,
+                trips=None if turns is None else turns.most,
                 limit=self._limit if is_long and (not self._depth or TURNS in state) else None,
             )
         except ShapesChange:
@@ -309,6 +317,8 @@ class Tracer:
         else:
             self.has_inner_loop |= is_long and self._depth > 0
         _update(state, after)
+        if turns is not None:
+            results = of_known_lengths(body.body, inputs, results, turns)
         return tuple(results)
 
     def trace_if(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:

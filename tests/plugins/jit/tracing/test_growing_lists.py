@@ -1,0 +1,173 @@
+"""Lists that grow in loops where elements are set, and loops that may end early (row E3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.plugins.jit.small_graphs import HotSession, graph_def
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+pytestmark = pytest.mark.jax
+
+TYPES = "T=[int32, int32, float32, variant]"
+SIGNATURE = "(i: int32, n: int32, x: float32, l: variant)"
+LESS = f"c{SIGNATURE} -> bool: y = Less(i, n); return y"
+SMALL = """c(i: int32, n: int32, x: float32, l: variant) -> bool:
+    less = Less(i, n); all = Const(dtype=int32, value='int32: [0]')
+    top = Const(dtype=float32, value='float32: 50'); sum = Sum(x, all, Tidx=int32)
+    small = Less(sum, top); y = LogicalAnd(less, small); return y"""
+BODY = """b(i: int32, n: int32, x: float32, l: variant) -> (int32, int32, float32, variant):
+    one = Const(dtype=int32, value='int32: 1'); j = AddV2(i, one); m = Identity(n)
+    set = TensorListSetItem(l, i, x, resize_if_index_out_of_bounds=True)
+    z = AddV2(x, x); return j, m, z, set"""
+NODES = (
+    "i = Const(dtype=int32, value='int32: 0')",
+    "n = Const(dtype=int32, value='int32: {most}')",
+    "none = Const(dtype=int32, value='int32: -1')",
+    "size = Const(dtype=int32, value='int32: {size}')",
+    "l = TensorListReserve(none, size, element_dtype=float32)",
+    f"w = While([i, n, x, l], {TYPES}, cond=c, body=b)",
+    "s = TensorListStack(w[3], shape, element_dtype=float32{more})",
+    "y = Neg(s)",
+)
+X = np.array([1, 0.5], np.float32)
+
+
+def graph(
+    cond: str = SMALL,
+    *,
+    body: str = BODY,
+    most: int = 9,
+    size: int = 0,
+    shape: str = "-1",
+    more: str = "",
+    functions: tuple[str, ...] = (),
+    nodes: Sequence[str] = NODES,
+) -> Any:
+    texts = [text.format(most=most, size=size, more=more) for text in nodes]
+    texts.insert(0, f"shape = Const(dtype=int32, value='int32: {shape}')")
+    return graph_def(*texts, functions=(cond, body, *functions), x="float32[2]")
+
+
+def both(made: Any, *feeds: Any) -> Any:
+    """Return the loop's cluster, in a graph that gives the same interpreted and compiled."""
+    values = []
+    for mode in ("off", "eager"):
+        with HotSession(made, mode) as hot:
+            values.append([hot.run("y:0", {"x:0": feed}) for feed in feeds])
+            found = [cluster for cluster in hot.clusters if "w" in cluster.nodes]
+    for first, second in zip(*values, strict=True):
+        np.testing.assert_array_equal(first, second)
+    (cluster,) = found
+    return cluster
+
+
+def failed_checks(hot: HotSession) -> list[int]:
+    found = [cluster for cluster in hot.clusters if "w" in cluster.nodes]
+    return [signature.num_checks_failed for cluster in found for signature in cluster.signatures]
+
+
+def tiers(cluster: Any) -> list[str]:
+    return [signature.tier for signature in cluster.signatures]
+
+
+def test_a_loop_that_may_end_early_gives_as_many_rows_as_it_made_turns() -> None:
+    """The same program for 6, 9 (the most) and 1 turns; who reads the rows is apart."""
+    cluster = both(graph(), X, X / 100, X * 20)
+    assert tiers(cluster) == ["compiled"]
+    assert "s" in cluster.nodes
+    assert "y" not in cluster.nodes
+
+
+def test_no_turn_at_all_is_left_to_the_interpreter_unless_the_shape_is_known() -> None:
+    with HotSession(graph(shape="[2]"), "eager") as hot:
+        assert hot.run("y:0", {"x:0": X * 100}).shape == (0, 2)
+        assert failed_checks(hot) == [0]
+    with HotSession(graph(), "eager") as hot:
+        with pytest.raises(InvalidArgumentError, match="non-fully-defined"):
+            hot.run("y:0", {"x:0": X * 100})
+        assert failed_checks(hot) == [1]
+
+
+def test_where_the_turns_are_counted_the_number_of_rows_is_known() -> None:
+    cluster = both(graph(LESS), X)
+    assert tiers(cluster) == ["compiled"]
+    assert {"s", "y"} <= set(cluster.nodes)
+
+
+def test_pythons_and_bounds_a_loop_too() -> None:
+    """As AutoGraph writes it: a conditional that otherwise gives its predicate."""
+    cond = SMALL.replace(
+        "sum = Sum(x, all, Tidx=int32)\n    small = Less(sum, top); y = LogicalAnd(less, small)",
+        "y = StatelessIf(less, [less, x], Tin=[bool, float32], Tout=[bool], then_branch=t, "
+        "else_branch=e)",
+    )
+    then = """t(p: bool, x: float32) -> bool:
+        all = Const(dtype=int32, value='int32: [0]'); sum = Sum(x, all, Tidx=int32)
+        top = Const(dtype=float32, value='float32: 50'); y = Less(sum, top); return y"""
+    other = "e(p: bool, x: float32) -> bool: y = Identity(p); return y"
+    cluster = both(graph(cond, functions=(then, other)), X, X / 100)
+    assert tiers(cluster) == ["compiled"]
+
+
+@pytest.mark.parametrize("size", [1, 4, 20])
+def test_a_list_with_elements_is_as_long_as_before_or_longer(size: int) -> None:
+    """Elements that were never set are zeros."""
+    for cond in (LESS, SMALL):
+        assert tiers(both(graph(cond, size=size), X, X * 20)) == ["compiled"]
+
+
+def test_elements_may_be_set_again() -> None:
+    body = BODY.replace(
+        "set = TensorListSetItem(l, i",
+        "two = Const(dtype=int32, value='int32: 2'); at = FloorDiv(i, two); "
+        "set = TensorListSetItem(l, at",
+    )
+    for cond in (LESS, SMALL):
+        assert tiers(both(graph(cond, body=body), X, X * 20)) == ["compiled"]
+
+
+def test_an_element_far_behind_the_end_is_left_to_the_interpreter() -> None:
+    """There is room for one element a turn."""
+    body = BODY.replace(
+        "set = TensorListSetItem(l, i",
+        "far = Const(dtype=int32, value='int32: 30'); at = AddV2(i, far); "
+        "set = TensorListSetItem(l, at",
+    )
+    cluster = both(graph(body=body), X)
+    assert [signature.num_checks_failed for signature in cluster.signatures] == [1]
+
+
+def test_a_number_of_elements_that_is_asked_for_is_checked() -> None:
+    cluster = both(graph(more=", num_elements=6"), X)
+    assert tiers(cluster) == ["compiled"]
+    with (
+        HotSession(graph(more=", num_elements=6"), "eager") as hot,
+        pytest.raises(InvalidArgumentError, match="6"),
+    ):
+        hot.run("y:0", {"x:0": X * 20})
+
+
+def test_a_loop_whose_turns_nobody_bounds_keeps_its_list_outside() -> None:
+    cond = SMALL.replace("LogicalAnd(less, small)", "LogicalOr(less, small)")
+    cluster = both(graph(cond, most=2), X)
+    assert tiers(cluster) == ["straight-line"]
+    assert cluster.nodes == ("w",)
+
+
+def test_a_list_that_is_pushed_to_in_a_loop_that_may_end_early() -> None:
+    body = BODY.replace(
+        "TensorListSetItem(l, i, x, resize_if_index_out_of_bounds=True)",
+        "TensorListPushBack(l, x)",
+    )
+    nodes = list(NODES)
+    nodes[4] = "l = EmptyTensorList(none, none, element_dtype=float32)"
+    for cond in (LESS, SMALL):
+        made = graph(cond, body=body, nodes=nodes)
+        assert tiers(both(made, X, X * 20)) == ["compiled"]
