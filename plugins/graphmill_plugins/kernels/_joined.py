@@ -25,12 +25,17 @@ class JoinedStrings:
 
     def __init__(self, items: Sequence[bytes]) -> None:
         self.text = b"\0".join(items)
-        ends = np.flatnonzero(np.frombuffer(self.text + b"\0", np.uint8) == 0)
-        if len(ends) == len(items):  # no string has a zero: quicker than a call for each
-            self.sizes: Any = np.diff(ends, prepend=-1) - 1
+        count = len(items)
+        zeros = np.flatnonzero(np.frombuffer(self.text, np.uint8) == 0)
+        if len(zeros) + 1 == count:  # no string has a zero: quicker than a call for each
+            ends = np.empty(count, np.int64)
+            ends[:-1], ends[-1] = zeros, len(self.text)
+            self.starts: Any = np.zeros(count, np.int64)
+            np.add(zeros, 1, out=self.starts[1:])
+            self.sizes: Any = ends - self.starts
         else:
-            self.sizes = np.fromiter(map(len, items), np.int64, len(items))
-        self.starts: Any = np.cumsum(self.sizes + 1) - self.sizes - 1
+            self.sizes = np.fromiter(map(len, items), np.int64, count)
+            self.starts = np.cumsum(self.sizes + 1) - self.sizes - 1
 
     @cached_property
     def _words(self) -> Any:

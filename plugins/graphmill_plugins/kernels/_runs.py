@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_TURNS = 8
 _WIDE = 96  # elements of a row
+_FEW = 2048  # elements of all runs together
 
 
 def run_starts(ids: Value) -> Value:
@@ -28,9 +29,30 @@ def run_starts(ids: Value) -> Value:
     return np.flatnonzero(first)
 
 
+def run_lengths(starts: Value, count: int) -> Value:
+    """Return how many of `count` rows are in each run."""
+    lengths = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    if starts.size:
+        lengths[-1] = count - starts[-1]
+    return lengths
+
+
+def within_runs(lengths: Value) -> Value:
+    """Return 0, 1, … for each of some runs of these lengths, one run after the other."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if ends.size else 0
+    return np.arange(total, dtype=np.int64) - np.repeat(ends - lengths, lengths)
+
+
 def are_short(starts: Value, count: int) -> bool:
     """Whether no run of `count` rows is so long that turns would be slow."""
-    return bool(np.diff(starts, append=count).max(initial=0) <= _MOST_TURNS)
+    return bool(run_lengths(starts, count).max(initial=0) <= _MOST_TURNS)
+
+
+def are_few(starts: Value, rows: Value) -> bool:
+    """Whether runs are so few, and rows so narrow, that `ufunc.reduceat` is as quick as turns."""
+    return bool(starts.size * math.prod(rows.shape[1:]) < _FEW)
 
 
 def are_wide(rows: Value) -> bool:
@@ -77,7 +99,7 @@ def combine_in_turns(
         order: which row each id is of; None if they are in order.
         turn: which row of each run to begin with.
     """
-    lengths = np.diff(starts, append=ids.size)
+    lengths = run_lengths(starts, ids.size)
     while starts.size:
         more = lengths > turn
         starts, lengths = starts[more], lengths[more]

@@ -14,6 +14,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._runs import (
+    are_few,
     are_short,
     are_wide,
     combine_in_turns,
@@ -60,7 +61,8 @@ def combine_sorted(
     if not ids.size:
         return result
     starts = run_starts(ids)
-    if data.ndim > 1 and not is_narrow(data.dtype) and are_short(starts, ids.size):
+    is_plain = data.ndim > 1 and not is_narrow(data.dtype)
+    if is_plain and not are_few(starts, data) and are_short(starts, ids.size):
         result[ids[starts]] = data.take(starts if order is None else order[starts], axis=0)
         combine_in_turns(ufunc, result, ids, starts, data, order, turn=1)
     elif are_wide(data):

@@ -13,6 +13,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels._runs import within_runs
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def dense_values(column: DenseColumn, rows: Rows, names: Sequence[str], *, is_ba
         return _padded_rows(column, rows, names, is_batch)
     counts, size = rows.counts, column.row_size
     there = slice(None) if rows.missing is None else ~rows.missing
-    if (counts[there] != size).any() or rows.missing is not None:
+    may_miss = rows.missing is None or not size or column.default.size
+    if not may_miss or (counts[there] != size).any():
         _check_counts(column, rows, names)
     values = rows.values
     if rows.missing is not None and rows.missing.any() and size:
@@ -146,7 +148,7 @@ def _padded_rows(column: DenseColumn, rows: Rows, names: Sequence[str], is_batch
 def sparse_values(rows: Rows, *, is_batch: bool) -> tuple[Value, Value, Value]:
     """Return indices, values and shape of the sparse tensor of a column."""
     counts = rows.counts
-    places = within_rows(counts)
+    places = within_runs(counts)
     largest = int(counts.max(initial=0))
     if not is_batch:
         return places[:, None], rows.values, np.array([largest], np.int64)
@@ -168,13 +170,6 @@ def splits(counts: Sequence[int] | Value, dtype: DType) -> Value:
     result = np.zeros(len(counts) + 1, dtype.as_numpy_dtype)
     np.cumsum(counts, out=result[1:])
     return result
-
-
-def within_rows(counts: Value) -> Value:
-    """Return 0, 1, … for each of some rows of these lengths, one row after the other."""
-    total = int(counts.sum())
-    starts = np.cumsum(counts) - counts
-    return np.arange(total, dtype=np.int64) - np.repeat(starts, counts)
 
 
 def _text(column: DenseColumn) -> str:

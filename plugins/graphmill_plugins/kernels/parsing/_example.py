@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 _BYTES, _FLOATS, _INTS = 1, 2, 3
-KINDS: Final[dict[int, DType]] = {
+NUMBERS: Final[dict[int, DType]] = {
     _BYTES: dtypes.string,
     _FLOATS: dtypes.float32,
     _INTS: dtypes.int64,
@@ -111,12 +111,12 @@ def _parse_feature(content: bytes, spans: list[tuple[int, int]]) -> Feature:
     lists: list[tuple[int, int]] = []
     for span in spans:
         for number, wire_type, _, _, first, last in iterate_fields(content, *span):
-            if number in KINDS:
+            if number in NUMBERS:
                 check_message(wire_type)
                 if number != kind:
                     kind, lists = number, []
                 lists.append((first, last))
-    return Feature(KINDS.get(kind), content, tuple(lists))
+    return Feature(NUMBERS.get(kind), content, tuple(lists))
 
 
 def check_message(wire_type: int) -> bool:
@@ -196,15 +196,11 @@ def packed_integers(content: bytes, start: int, end: int) -> Value:
     starts[0] = 0
     starts[1:] = ends[:-1] + 1
     lengths = ends - starts + 1
-    longest = int(lengths.max())
-    if longest > 10:
+    if int(lengths.max()) > 10:
         raise DataLossError(f"a number of more than 64 bits in the list at byte {start}")
-    values = np.zeros(len(ends), np.uint64)
-    for place in range(longest):
-        there = lengths > place
-        part = (data[starts[there] + place] & 0x7F).astype(np.uint64)
-        values[there] |= part << np.uint64(7 * place)
-    return values.view(np.int64)
+    places = np.arange(len(data)) - np.repeat(starts, lengths)
+    parts = (data & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
+    return np.bitwise_or.reduceat(parts, starts).view(np.int64)
 
 
 def _few_integers(content: bytes, start: int, end: int) -> Value:

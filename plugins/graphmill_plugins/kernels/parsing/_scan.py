@@ -1,10 +1,8 @@
 """Features of many `Example`s at once, those that were asked for, column by column.
 
-Serialisers write an entry of a map in one way: its lengths, the key, the kind, and then one run of
-values. All before that run is its header; entries with equal headers are of one key and one size.
-So a header is taken apart once in a batch, and looked up from then on; values are decoded when
-those of all examples stand together. What is written in any other way is walked field by field
-(`_example`), and so is what is malformed.
+Where an entry's header is known (`_headers`), its values are a slice; they are decoded when those
+of all examples stand together. What is written in any other way than serialisers do is walked field
+by field (`_example`), and so is what is malformed.
 
 Semantics: tensorflow/core/util/example_proto_fast_parsing.cc, which does not look at the values of
 features that nobody asked for either.
@@ -21,26 +19,28 @@ from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.proto.wire import LENGTH, iterate_fields, read_varint
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels.parsing._example import (
-    KINDS,
+    NUMBERS,
     Feature,
     check_message,
     packed_integers,
     parse_features,
     values_of,
 )
+from graphmill_plugins.kernels.parsing._headers import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from graphmill.dtypes import DType
     from graphmill.typing import Value
+    from graphmill_plugins.kernels.parsing._headers import Headers
 
     Cell = bytes | Feature | None
     """What an example has: packed numbers or strings with their lengths, anything else, nothing."""
 
 FIRST: Final = 1 << 3 | LENGTH
 _SECOND: Final = 2 << 3 | LENGTH
-_LISTS: Final = {number << 3 | LENGTH: dtype for number, dtype in KINDS.items()}
+_LISTS: Final = {number << 3 | LENGTH: dtype for number, dtype in NUMBERS.items()}
 
 
 class Rows(NamedTuple):
@@ -61,20 +61,21 @@ class Scan:
     """The features of some examples that were asked for.
 
     Args:
-        keys: of the features.
+        headers: what is known of the headers of entries; it has the keys of the features.
         wheres: how messages begin that are about each example.
         what: the examples' name in messages.
     """
 
-    def __init__(self, keys: Iterable[bytes], wheres: Sequence[str], what: str) -> None:
+    def __init__(self, headers: Headers, wheres: Sequence[str], what: str) -> None:
+        self._headers = headers
         self._wheres = wheres
         self._what = what
-        self._cells: dict[bytes, list[Cell]] = {key: [None] * len(wheres) for key in keys}
-        self._kinds: dict[bytes, set[DType]] = {key: set() for key in self._cells}
+        count = len(wheres)
+        self._cells: list[list[Cell]] = [
+            [None] * count for _ in range(len(headers.slots) * len(KINDS))
+        ]
         self._found: list[dict[bytes, Feature]] | None = None
-        self._contents: list[list[tuple[bytes, int, int]]] = [[] for _ in wheres]
-        self._headers: dict[bytes, tuple[list[Cell] | None, int]] = {}
-        self._layout: list[int] = []
+        self._contents: list[tuple[int, bytes, int, int]] = []
 
     def add_example(self, row: int, content: bytes) -> None:
         """Take the features of the serialised `Example` of a row.
@@ -96,53 +97,66 @@ class Scan:
         Raises:
             DataLossError: there is none.
         """
-        self._contents[row].append((content, start, end))
-        lookup, layout = self._headers.get, self._layout
+        self._contents.append((row, content, start, end))
+        lookup, all_cells = self._headers.known.get, self._cells
         at = start
-        for place, header in enumerate(layout):  # where a header ended in the example before
-            if at >= end:
-                break
-            known = lookup(content[at : at + header])
-            if known is None:
-                layout[place], at = self._learn(row, content, at, end)
-                continue
-            cells, size = known
-            if cells is not None:
-                cells[row] = content[at + header : at + size]
-            at += size
         while at < end:
-            header, at = self._learn(row, content, at, end)
-            layout.append(header)
+            # The length of the header, if all sizes in it take a byte, or all of them two.
+            try:
+                if content[at + 1] < 128:
+                    length = content[at + 3] + 8
+                    if content[at + length - 2] != FIRST and content[at + length - 1]:
+                        length += 2  # of a run of numbers
+                else:
+                    length = content[at + 4] + 11
+                    if content[at + length - 3] != FIRST:
+                        length += 3
+            except IndexError:
+                length = 0
+            known = lookup(content[at : at + length])
+            if known is None:
+                at = self._learn(row, content, at, end, length)
+                continue
+            slot, size = known
+            if slot is not None:
+                all_cells[slot][row] = content[at + length : at + size]
+            at += size
         if at > end:  # an entry that is longer than what is left: the walk says which
-            parse_features(content, start, end, {}, self._cells)
+            parse_features(content, start, end, {}, self._headers.slots)
 
-    def _learn(self, row: int, content: bytes, at: int, end: int) -> tuple[int, int]:
-        """Take the entry at a place; return the length of its header and the place after it."""
+    def _learn(self, row: int, content: bytes, at: int, end: int, length: int) -> int:
+        """Take an entry whose header is unknown, of this length perhaps; return its end."""
         try:
             entry = _entry(content, at, end)
             if entry is None:
                 return self._walk(row, content, at, end)
             key, start, last = entry
-            cells = self._cells.get(key)
-            if cells is None:
-                self._headers[content[at:start]] = (None, last - at)
-                return start - at, last
+            slot = self._headers.slots.get(key)
+            if slot is None:
+                if at + length >= start:  # else there may be another key behind these bytes
+                    self._headers.remember(content[at : at + length], None, last - at)
+                return last
             kind, first, cell = list_at(content, start, last)
         except (IndexError, DataLossError):
             return self._walk(row, content, at, end)
         if kind is None:
             return self._walk(row, content, at, last)
-        self._kinds[key].add(kind)
-        cells[row] = cell
-        self._headers[content[at:first]] = (cells, last - at)
-        return first - at, last
+        slot += KINDS.index(kind)
+        self._cells[slot][row] = cell
+        if first - at == length:
+            self._headers.remember(content[at:first], slot, last - at)
+        return last
 
-    def _walk(self, row: int, content: bytes, at: int, end: int) -> tuple[int, int]:
+    def _walk(self, row: int, content: bytes, at: int, end: int) -> int:
         found: dict[bytes, Feature] = {}
-        parse_features(content, at, end, found, self._cells)
+        slots = self._headers.slots
+        parse_features(content, at, end, found, slots)
         for key, feature in found.items():
-            self._cells[key][row] = feature if feature.dtype else None
-        return 0, end
+            first = slots[key]
+            for slot in range(first, first + len(KINDS)):
+                self._cells[slot][row] = None
+            self._cells[first][row] = feature if feature.dtype else None
+        return end
 
     def column(self, key: bytes, dtype: DType) -> Rows:
         """Return the values of a feature.
@@ -150,9 +164,11 @@ class Scan:
         Raises:
             InvalidArgumentError: an example has some of another type, or malformed ones.
         """
-        cells = self._cells[key]
-        if self._kinds[key] <= {dtype}:
-            whole = together(cells, dtype)
+        first, count = self._headers.slots[key], len(self._wheres)
+        wanted = first + KINDS.index(dtype)
+        others = (slot for slot in range(first, first + len(KINDS)) if slot != wanted)
+        if all(self._cells[slot].count(None) == count for slot in others):
+            whole = together(self._cells[wanted], dtype)
             if whole is not None:
                 return whole
         return one_by_one(
@@ -166,12 +182,9 @@ class Scan:
     def _features(self) -> list[dict[bytes, Feature]]:
         """Return the features of each example, walked field by field."""
         if self._found is None:
-            self._found = []
-            for parts in self._contents:
-                found: dict[bytes, Feature] = {}
-                for content, start, end in parts:
-                    parse_features(content, start, end, found, self._cells)
-                self._found.append(found)
+            self._found = [{} for _ in self._wheres]
+            for row, content, start, end in self._contents:
+                parse_features(content, start, end, self._found[row], self._headers.slots)
         return self._found
 
 

@@ -13,15 +13,16 @@ import numpy as np
 
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.proto.wire import iterate_fields
+from graphmill_plugins.kernels._runs import within_runs
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.parsing._columns import (
     dense_values,
     ragged_values,
     sparse_values,
     splits,
-    within_rows,
 )
 from graphmill_plugins.kernels.parsing._example import check_message
+from graphmill_plugins.kernels.parsing._headers import Headers
 from graphmill_plugins.kernels.parsing._scan import Scan
 from graphmill_plugins.kernels.parsing._steps import StepScan
 from graphmill_plugins.kernels.parsing.example import where_texts
@@ -137,7 +138,7 @@ class _Batch:
     def __init__(self, serialized: Value, names: Value, columns: SequenceColumns) -> None:
         self._is_batch = serialized.ndim == 1
         self._wheres = where_texts(serialized, names, "debug_name")
-        self._context = Scan(columns.context_keys, self._wheres, "SequenceExample")
+        self._context = Scan(Headers(columns.context_keys), self._wheres, "SequenceExample")
         self._lists = StepScan(columns.list_keys, self._wheres)
         for row, content in enumerate(serialized.ravel().tolist()):
             try:
@@ -176,9 +177,9 @@ class _Batch:
         steps = self._lists.column(key, dtype)
         times, counts = steps.times, steps.rows.counts
         step_of = np.repeat(np.arange(len(counts)), counts)
-        time = within_rows(times)[step_of]
+        time = within_runs(times)[step_of]
         example = np.repeat(np.arange(len(times)), times)[step_of]
-        parts = [time, within_rows(counts)]
+        parts = [time, within_runs(counts)]
         shape = [int(times.max(initial=0)), int(counts.max(initial=0))]
         if self._is_batch:
             parts.insert(0, example)

@@ -5,6 +5,7 @@ Semantics: tensorflow/core/kernels/example_parsing_ops.cc.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,16 +22,22 @@ from graphmill_plugins.kernels.parsing._columns import (
     ragged_values,
     sparse_values,
 )
+from graphmill_plugins.kernels.parsing._headers import HeadersOfNode
 from graphmill_plugins.kernels.parsing._scan import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from graphmill.dtypes import DType
     from graphmill.typing import ArrayNamespace, Shape, Value
     from graphmill_plugins.kernels.parsing._columns import DenseColumn
 
-_OPTIONS: dict[str, Any] = {"host": True, "dynamic_shape": True, "expensive": True}
+_OPTIONS: dict[str, Any] = {
+    "host": True,
+    "dynamic_shape": True,
+    "expensive": True,
+    "make": True,  # a node remembers the headers that it has seen
+}
 
 
 def types_of(given: Sequence[np.dtype[Any]]) -> list[DType]:
@@ -48,7 +55,25 @@ def types_of(given: Sequence[np.dtype[Any]]) -> list[DType]:
     return found
 
 
-def where_texts(serialized: Value, names: Value, what: str = "names") -> list[str]:
+class Wheres(Sequence[str]):
+    """For each of some examples how messages begin that are about it.
+
+    Args:
+        names: of the examples.
+    """
+
+    def __init__(self, names: Sequence[bytes]) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, index: Any) -> Any:
+        name = self._names[index].decode(errors="replace")
+        return f"Name: {name}, Index: {index}. "
+
+
+def where_texts(serialized: Value, names: Value, what: str = "names") -> Sequence[str]:
     """Return for each example how messages begin that are about it.
 
     Raises:
@@ -60,11 +85,7 @@ def where_texts(serialized: Value, names: Value, what: str = "names") -> list[st
             f"Expected len({what}) == 0 or {count}, but got: {what} of shape "
             f"{shape_text(names.shape)}"
         )
-    given = names.ravel().tolist() or [b"<unknown>"] * count
-    return [
-        f"Name: {name.decode(errors='replace')}, Index: {index}. "
-        for index, name in enumerate(given)
-    ]
+    return Wheres(names.ravel().tolist() or [b"<unknown>"] * count)
 
 
 def _keys(tensors: Sequence[Value]) -> list[bytes]:
@@ -99,6 +120,7 @@ def dense_columns(
 
 
 def _columns(
+    remembered: HeadersOfNode,
     serialized: Value,
     names: Value,
     sparse: Sequence[tuple[bytes, DType]],
@@ -109,7 +131,8 @@ def _columns(
     is_batch = serialized.ndim == 1
     wheres = where_texts(serialized, names)
     keys = [*(key for key, _ in sparse), *(column.key for column in dense)]
-    scan = Scan([*keys, *(key for key, _, _ in ragged)], wheres, "example")
+    keys += [key for key, _, _ in ragged]
+    scan = Scan(remembered.of(keys), wheres, "example")
     for row, content in enumerate(serialized.ravel().tolist()):
         scan.add_example(row, content)
     sparse_parts = [
@@ -131,66 +154,73 @@ def _columns(
 @kernel("ParseExample", **_OPTIONS)
 def parse_example_v1(
     xp: ArrayNamespace,
-    serialized: Value,
-    names: Value,
-    sparse_keys: list[Value],
-    dense_keys: list[Value],
-    dense_defaults: list[Value],
     sparse_types: Sequence[Any],
     Tdense: Sequence[Any],
     dense_shapes: Sequence[Shape],
-) -> tuple[Any, ...]:
+) -> Callable[..., tuple[Any, ...]]:
     """Parse a vector of examples into sparse and dense columns."""
     del xp
-    if serialized.ndim != 1:
-        raise InvalidArgumentError(
-            f"Expected serialized to be a vector, got shape: {shape_text(serialized.shape)}"
-        )
-    sparse = list(zip(_keys(sparse_keys), types_of(sparse_types), strict=True))
-    dense = dense_columns(_keys(dense_keys), Tdense, dense_shapes, dense_defaults)
-    return _columns(serialized, names, sparse, dense)[:4]
+    remembered = HeadersOfNode()
+
+    def parse(
+        serialized: Value,
+        names: Value,
+        sparse_keys: list[Value],
+        dense_keys: list[Value],
+        dense_defaults: list[Value],
+    ) -> tuple[Any, ...]:
+        if serialized.ndim != 1:
+            raise InvalidArgumentError(
+                f"Expected serialized to be a vector, got shape: {shape_text(serialized.shape)}"
+            )
+        sparse = list(zip(_keys(sparse_keys), types_of(sparse_types), strict=True))
+        dense = dense_columns(_keys(dense_keys), Tdense, dense_shapes, dense_defaults)
+        return _columns(remembered, serialized, names, sparse, dense)[:4]
+
+    return parse
 
 
 @kernel("ParseExampleV2", **_OPTIONS)
 def parse_example_v2(
     xp: ArrayNamespace,
-    serialized: Value,
-    names: Value,
-    sparse_keys: Value,
-    dense_keys: Value,
-    ragged_keys: Value,
-    dense_defaults: list[Value],
     Tdense: Sequence[Any],
     num_sparse: int,
     sparse_types: Sequence[Any],
     ragged_value_types: Sequence[Any],
     ragged_split_types: Sequence[Any],
     dense_shapes: Sequence[Shape],
-) -> tuple[Any, ...]:
+) -> Callable[..., tuple[Any, ...]]:
     """Parse one example, or a vector of them, into sparse, dense and ragged columns."""
     del xp
-    if serialized.ndim > 1:
-        raise InvalidArgumentError(
-            f"Expected serialized to be a scalar or vector, got shape: "
-            f"{shape_text(serialized.shape)}"
-        )
-    sparse_names = key_vector(sparse_keys, num_sparse, "sparse_keys")
-    dense_names = key_vector(dense_keys, len(Tdense), "dense_keys")
-    ragged_names = key_vector(ragged_keys, len(ragged_value_types), "ragged_keys")
-    return _columns(
-        serialized,
-        names,
-        list(zip(sparse_names, types_of(sparse_types), strict=True)),
-        dense_columns(dense_names, Tdense, dense_shapes, dense_defaults),
-        list(
-            zip(
-                ragged_names,
-                types_of(ragged_value_types),
-                map(as_dtype, ragged_split_types),
-                strict=True,
+    remembered = HeadersOfNode()
+
+    def parse(
+        serialized: Value,
+        names: Value,
+        sparse_keys: Value,
+        dense_keys: Value,
+        ragged_keys: Value,
+        dense_defaults: list[Value],
+    ) -> tuple[Any, ...]:
+        if serialized.ndim > 1:
+            raise InvalidArgumentError(
+                f"Expected serialized to be a scalar or vector, got shape: "
+                f"{shape_text(serialized.shape)}"
             )
-        ),
-    )
+        sparse_names = key_vector(sparse_keys, num_sparse, "sparse_keys")
+        dense_names = key_vector(dense_keys, len(Tdense), "dense_keys")
+        ragged_names = key_vector(ragged_keys, len(ragged_value_types), "ragged_keys")
+        splits = map(as_dtype, ragged_split_types)
+        return _columns(
+            remembered,
+            serialized,
+            names,
+            list(zip(sparse_names, types_of(sparse_types), strict=True)),
+            dense_columns(dense_names, Tdense, dense_shapes, dense_defaults),
+            list(zip(ragged_names, types_of(ragged_value_types), splits, strict=True)),
+        )
+
+    return parse
 
 
 def key_vector(keys: Value, count: int, what: str) -> list[bytes]:
@@ -210,20 +240,24 @@ def key_vector(keys: Value, count: int, what: str) -> list[bytes]:
 @kernel("ParseSingleExample", **_OPTIONS)
 def parse_single_example(
     xp: ArrayNamespace,
-    serialized: Value,
-    dense_defaults: list[Value],
     sparse_keys: Sequence[str],
     dense_keys: Sequence[str],
     sparse_types: Sequence[Any],
     Tdense: Sequence[Any],
     dense_shapes: Sequence[Shape],
-) -> tuple[Any, ...]:
+) -> Callable[..., tuple[Any, ...]]:
     """Parse one example into sparse and dense columns."""
     del xp
-    if serialized.ndim:
-        raise InvalidArgumentError(
-            f"Expected serialized to be a scalar, got shape: {shape_text(serialized.shape)}"
-        )
-    sparse = list(zip(map(encode, sparse_keys), types_of(sparse_types), strict=True))
-    dense = dense_columns(list(map(encode, dense_keys)), Tdense, dense_shapes, dense_defaults)
-    return _columns(serialized, np.empty(0, object), sparse, dense)[:4]
+    remembered = HeadersOfNode()
+    no_names = np.empty(0, object)
+
+    def parse(serialized: Value, dense_defaults: list[Value]) -> tuple[Any, ...]:
+        if serialized.ndim:
+            raise InvalidArgumentError(
+                f"Expected serialized to be a scalar, got shape: {shape_text(serialized.shape)}"
+            )
+        sparse = list(zip(map(encode, sparse_keys), types_of(sparse_types), strict=True))
+        dense = dense_columns(list(map(encode, dense_keys)), Tdense, dense_shapes, dense_defaults)
+        return _columns(remembered, serialized, no_names, sparse, dense)[:4]
+
+    return parse

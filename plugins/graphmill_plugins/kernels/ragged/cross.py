@@ -5,22 +5,20 @@ Semantics: tensorflow/core/kernels/ragged_cross_op.cc.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.ragged._ragged import check_splits, splits_of
 from graphmill_plugins.kernels.sparse.cross import (
     Column,
     crossed,
     crossed_hashes,
+    crossed_texts,
     dense_column,
-    feature_text,
     sparse_column,
 )
 
@@ -32,9 +30,8 @@ def _ragged_column(values: Value, splits: Value) -> Column:
     if values.ndim != 1:
         raise InvalidArgumentError(f"ragged values must be a vector, got rank {values.ndim}")
     check_splits(splits, len(values))
-    items, bounds = values.tolist(), splits.tolist()
-    rows = {row: items[start:stop] for row, (start, stop) in enumerate(itertools.pairwise(bounds))}
-    return Column(len(rows), rows)
+    rows = np.arange(len(splits) - 1)
+    return Column(len(rows), rows, splits[:-1], splits[1:] - splits[:-1], values)
 
 
 @kernel("RaggedCross", host=True)
@@ -79,12 +76,11 @@ def ragged_cross(
     rows = [column for column in columns if column is not None]
     if len(rows) != total or not rows:
         raise InvalidArgumentError(f"input_order {input_order!r} does not fit the inputs")
-    count, found = crossed(rows)
+    count, filled, lengths, picks = crossed(rows)
     check_size((count + 1,), "the row splits")
-    lengths = np.zeros(count, np.int64)
-    lengths[list(found)] = [len(made) for made in found.values()]
-    out = [features for made in found.values() for features in made]
-    splits = splits_of(lengths, out_row_splits_type)
+    row_lengths = np.zeros(count, np.int64)
+    row_lengths[filled] = lengths
+    splits = splits_of(row_lengths, out_row_splits_type)
     if out_values_type.kind != "O":
-        return crossed_hashes(out, hash_key, num_buckets), splits
-    return string_array([b"_X_".join(map(feature_text, features)) for features in out]), splits
+        return crossed_hashes(rows, picks, hash_key, num_buckets), splits
+    return crossed_texts(rows, picks, b"_X_"), splits

@@ -16,7 +16,7 @@ from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import object_array, shape_text
 from graphmill_plugins.kernels.ragged._ragged import check_nested, spans, splits_of
-from graphmill_plugins.kernels.sparse.layout import fill_empty_rows_grad, order_with_empty_rows
+from graphmill_plugins.kernels.sparse.layout import fill_empty_rows_grad, places_with_empty_rows
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -190,12 +190,14 @@ def ragged_fill_empty_rows(
         )
     empty = np.ones(count, np.bool_)
     empty[value_rowids] = False
-    order, moved = order_with_empty_rows(value_rowids, empty)
-    if order is None:
+    moved, added, filled = places_with_empty_rows(value_rowids, empty)
+    if filled is None:
         return value_rowids, values, empty, moved
-    filled = np.full(len(order) - len(values), default, values.dtype)
-    rows = np.concatenate([value_rowids, np.flatnonzero(empty)]).take(order)
-    return rows, np.concatenate([values, filled]).take(order), empty, moved
+    rows = np.empty(len(values) + len(added), value_rowids.dtype)
+    rows[moved], rows[filled] = value_rowids, added
+    all_values = np.full(len(rows), default, values.dtype)
+    all_values[moved] = values
+    return rows, all_values, empty, moved
 
 
 @kernel("RaggedFillEmptyRowsGrad", host=True)

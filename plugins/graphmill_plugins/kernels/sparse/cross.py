@@ -6,7 +6,6 @@ combined by `FingerprintCat64` of tensorflow/core/platform/fingerprint.h.
 
 from __future__ import annotations
 
-import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,8 +13,9 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._runs import run_lengths, run_starts, within_runs
 from graphmill_plugins.kernels._strings import string_array
-from graphmill_plugins.kernels._support import object_array, shape_text
+from graphmill_plugins.kernels._support import check_size, object_array, shape_text
 from graphmill_plugins.kernels.string._fingerprint import FEW, fingerprints
 from graphmill_plugins.kernels.string.hash import fingerprint64
 
@@ -30,13 +30,36 @@ _LARGEST = (1 << 63) - 1
 
 
 class Column(NamedTuple):
-    """The features (`bytes` or `int`) of one input: those of the rows that have any.
+    """The features of one input, row by row: those of the rows that have any.
 
-    A sparse input says how many rows there are, in a number that nothing bounds.
+    Attributes:
+        height: how many rows there are; a sparse input says so in a number that nothing bounds.
+        rows: the numbers of the rows that have features, ascending.
+        starts, counts: of each of them, where its features begin and how many they are.
+        features: all of them, a vector of strings or integers.
     """
 
     height: int
-    rows: dict[int, list[Any]]
+    rows: Value
+    starts: Value
+    counts: Value
+    features: Value
+
+
+class Crossed(NamedTuple):
+    """What crossing gives.
+
+    Attributes:
+        height: how many rows there are.
+        rows: the numbers of those in which something was crossed, ascending.
+        counts: how many combinations each of them has.
+        picks: of each column, the place of the feature that each combination takes.
+    """
+
+    height: int
+    rows: Value
+    counts: Value
+    picks: list[Value]
 
 
 def joined_hashes(first: Value, second: Value) -> Value:
@@ -48,32 +71,38 @@ def joined_hashes(first: Value, second: Value) -> Value:
     return result ^ result >> _SHIFT
 
 
-def feature_text(feature: Any) -> bytes:
-    """Return a feature as text."""
-    return feature if isinstance(feature, bytes) else b"%d" % feature
-
-
-def feature_hashes(features: Sequence[Any]) -> Value:
+def _hashes(features: Value) -> Value:
     """Return the hash of each text; a number is its own."""
-    if not isinstance(features[0], bytes):
-        return np.array([feature & _MASK for feature in features], np.uint64)
-    distinct = {feature: place for place, feature in enumerate(dict.fromkeys(features))}
-    if len(distinct) > FEW:
-        hashes = fingerprints(list(distinct), fingerprint64)
-    else:
-        hashes = np.array([fingerprint64(feature) for feature in distinct], np.uint64)
-    return hashes[[distinct[feature] for feature in features]]
+    if features.dtype.kind != "O":
+        return features.astype(np.uint64)
+    items: list[bytes] = features.tolist()
+    if len(items) > FEW:
+        return fingerprints(items, fingerprint64)
+    return np.fromiter(map(fingerprint64, items), np.uint64, len(items))
 
 
-def crossed_hashes(rows: Sequence[Sequence[Any]], start: int, num_buckets: int) -> Value:
-    """Return the buckets of the features of each row, their hashes combined behind `start`.
+def crossed_hashes(
+    columns: Sequence[Column], picks: Sequence[Value], start: int, num_buckets: int
+) -> Value:
+    """Return the buckets of combined features, their hashes joined behind `start`.
 
     Without buckets they are numbers that are not negative.
     """
-    combined = np.full(len(rows), start & _MASK, np.uint64)
-    for column in zip(*rows, strict=True):
-        combined = joined_hashes(combined, feature_hashes(column))
+    combined = np.full(len(picks[0]), start & _MASK, np.uint64)
+    for column, chosen in zip(columns, picks, strict=True):
+        combined = joined_hashes(combined, _hashes(column.features)[chosen])
     return (combined % np.uint64(num_buckets or _LARGEST)).astype(np.int64)
+
+
+def crossed_texts(columns: Sequence[Column], picks: Sequence[Value], separator: bytes) -> Value:
+    """Return the texts of combined features, joined by a separator."""
+    texts = [
+        [feature if isinstance(feature, bytes) else b"%d" % feature for feature in chosen.tolist()]
+        for chosen in (
+            column.features[places] for column, places in zip(columns, picks, strict=True)
+        )
+    ]
+    return string_array(list(map(separator.join, zip(*texts, strict=True))))
 
 
 def sparse_column(indices: Value, values: Value, shape: Value, name: str) -> Column:
@@ -95,15 +124,15 @@ def sparse_column(indices: Value, values: Value, shape: Value, name: str) -> Col
         raise InvalidArgumentError(
             f"Expected the shape of {name} to have 2 elements, got {shape_text(shape.shape)}"
         )
-    count = int(shape[0])
-    rows: dict[int, list[Any]] = {}
-    last = 0
-    for row, value in zip(indices[:, 0].tolist(), values.tolist(), strict=True):
-        if not last <= row < count:
-            break  # TensorFlow goes through the rows once, and never gets past this element
-        rows.setdefault(row, []).append(value)
-        last = row
-    return Column(count, rows)
+    height = int(shape[0])
+    rows = indices[:, 0]
+    strays = (rows < 0) | (rows >= height)
+    strays[1:] |= rows[1:] < rows[:-1]
+    if strays.any():
+        # TensorFlow goes through the rows once, and never gets past the first such element.
+        rows = rows[: int(strays.argmax())]
+    starts = run_starts(rows)
+    return Column(height, rows[starts], starts, run_lengths(starts, len(rows)), values)
 
 
 def dense_column(tensor: Value, place: int) -> Column:
@@ -117,23 +146,45 @@ def dense_column(tensor: Value, place: int) -> Column:
             f"Dense inputs should be a matrix but received shape {shape_text(tensor.shape)} at "
             f"position {place}"
         )
-    return Column(len(tensor), dict(enumerate(tensor.tolist())))
+    height, width = tensor.shape
+    rows = np.arange(height if width else 0)
+    return Column(height, rows, rows * width, np.full(len(rows), width), tensor.reshape(-1))
 
 
-def crossed(columns: Sequence[Column]) -> tuple[int, dict[int, list[tuple[Any, ...]]]]:
-    """Return the number of rows, and what crossing gives for those that have features in all.
+def crossed(columns: Sequence[Column]) -> Crossed:
+    """Return what crossing gives for the rows that have features in all columns.
 
     Raises:
         InvalidArgumentError: the columns have different numbers of rows.
     """
-    counts = [column.height for column in columns]
-    if len(set(counts)) > 1:
-        raise InvalidArgumentError(f"Expected batch size {counts[0]} in all inputs, got {counts}")
-    shared = sorted(set.intersection(*(set(column.rows) for column in columns)))
-    found = {
-        row: list(itertools.product(*(column.rows[row] for column in columns))) for row in shared
-    }
-    return counts[0], found
+    heights = [column.height for column in columns]
+    if len(set(heights)) > 1:
+        raise InvalidArgumentError(f"Expected batch size {heights[0]} in all inputs, got {heights}")
+    rows = columns[0].rows
+    for column in columns[1:]:
+        rows = rows[_are_among(rows, column.rows)]
+    chosen = [np.searchsorted(column.rows, rows) for column in columns]
+    counts = [column.counts[place] for column, place in zip(columns, chosen, strict=True)]
+    totals = np.ones(len(rows), np.int64)
+    estimate = np.ones(len(rows))  # does not wrap around
+    for count in counts:
+        totals, estimate = totals * count, estimate * count
+    check_size((int(estimate.sum()),), "what crossing gives", itemsize=totals.itemsize)
+    owner = np.repeat(np.arange(len(rows)), totals)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(totals) - totals, totals)
+    picks: list[Value] = []
+    for column, place, count in reversed(list(zip(columns, chosen, counts, strict=True))):
+        number, within = np.divmod(number, count[owner])  # the last column's feature changes first
+        picks.insert(0, column.starts[place][owner] + within)
+    return Crossed(heights[0], rows, totals, picks)
+
+
+def _are_among(rows: Value, others: Value) -> Value:
+    """Return for each of some ascending numbers whether it is among others, ascending too."""
+    if not len(others):
+        return np.zeros(len(rows), np.bool_)
+    places = np.minimum(np.searchsorted(others, rows), len(others) - 1)
+    return others[places] == rows
 
 
 def _columns(
@@ -149,19 +200,15 @@ def _columns(
     return columns
 
 
-def _texts(separator: bytes, rows: list[tuple[Any, ...]]) -> Value:
-    return string_array([separator.join(map(feature_text, row)) for row in rows])
-
-
 def _crossed(
-    columns: list[Column], combine: Callable[[list[tuple[Any, ...]]], Value]
+    columns: list[Column], combine: Callable[[list[Column], list[Value]], Value]
 ) -> tuple[Value, Value, Value]:
-    count, found = crossed(columns)
-    out = combine([features for row in found.values() for features in row])
-    places = [(row, place) for row, made in found.items() for place in range(len(made))]
-    indices = np.array(places, np.int64).reshape(len(places), 2)
-    longest = max(map(len, found.values()), default=0)
-    return indices, out, np.array([count, longest], np.int64)
+    height, rows, counts, picks = crossed(columns)
+    indices = np.empty((len(picks[0]), 2), np.int64)
+    indices[:, 0] = np.repeat(rows, counts)
+    indices[:, 1] = within_runs(counts)
+    out_shape = np.array([height, counts.max(initial=0)], np.int64)
+    return indices, combine(columns, picks), out_shape
 
 
 @kernel("SparseCross", host=True)
@@ -190,8 +237,8 @@ def sparse_cross(
         )
     columns = _columns(indices, values, shapes, dense_inputs)
     if out_type.kind == "O":
-        return _crossed(columns, partial(_texts, b"_X_"))
-    return _crossed(columns, lambda rows: crossed_hashes(rows, hash_key, num_buckets))
+        return _crossed(columns, partial(crossed_texts, separator=b"_X_"))
+    return _crossed(columns, partial(crossed_hashes, start=hash_key, num_buckets=num_buckets))
 
 
 @kernel("SparseCrossV2", host=True)
@@ -208,4 +255,4 @@ def sparse_cross_v2(
     if np.ndim(sep):
         raise InvalidArgumentError(f"sep must be a scalar, got shape {shape_text(np.shape(sep))}")
     separator: bytes = object_array(sep)[()]
-    return _crossed(columns, partial(_texts, separator))
+    return _crossed(columns, partial(crossed_texts, separator=separator))

@@ -269,39 +269,46 @@ def sparse_fill_empty_rows(
         )
     empty = np.ones(count, np.bool_)
     empty[rows] = False
-    order, moved = order_with_empty_rows(rows, empty)
-    if order is None:
+    moved, added, filled = places_with_empty_rows(rows, empty)
+    if filled is None:
         return indices, values, empty, moved
-    added = np.zeros((len(order) - len(rows), len(sizes)), np.int64)
-    added[:, 0] = np.flatnonzero(empty)
-    filled = np.full(len(added), default_value, values.dtype)
-    all_indices = np.concatenate([indices, added]).take(order, axis=0)
-    return all_indices, np.concatenate([values, filled]).take(order), empty, moved
+    all_indices = np.zeros((len(rows) + len(added), len(sizes)), np.int64)
+    all_indices[moved] = indices
+    all_indices[filled, 0] = added
+    all_values = np.full(len(all_indices), default_value, values.dtype)
+    all_values[moved] = values
+    return all_indices, all_values, empty, moved
 
 
-def order_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any]:
-    """Return the order that puts elements and those added for empty rows by rows, and its inverse.
+def places_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
+    """Return where elements, and those added for empty rows, go if all are put by rows.
 
-    Both keep the elements of a row in the order in which they came. The order is None if there is
-    nothing to do.
+    The elements of a row stay in the order in which they came.
 
     Args:
         rows: the row of each element.
         empty: of each row, whether it has no element.
+
+    Returns:
+        the place of each element, the empty rows, and the places of what is added for them; None
+        for these if there is nothing to do.
     """
     places = np.arange(len(rows), dtype=np.int64)
     added = np.flatnonzero(empty)
     is_in_order = not (rows[1:] < rows[:-1]).any()
     if is_in_order and not len(added):
-        return None, places
+        return places, added, None
     if not is_in_order:
         # NumPy has a quick stable sort for integers of 16 bits.
         by_row = np.argsort(rows.astype(np.int16) if len(empty) < 1 << 15 else rows, kind="stable")
-        places, rows = by_row, rows[by_row]
-    order = np.insert(places, np.searchsorted(rows, added), len(rows) + np.arange(len(added)))
-    inverse = np.empty_like(order)
-    inverse[order] = np.arange(len(order))
-    return order, inverse[: len(rows)]
+        rows = rows[by_row]
+    moved = places + np.cumsum(empty)[rows]
+    filled = np.searchsorted(rows, added) + np.arange(len(added))
+    if is_in_order:
+        return moved, added, filled
+    original = np.empty_like(moved)
+    original[by_row] = moved
+    return original, added, filled
 
 
 @kernel("SparseFillEmptyRowsGrad", host=True)

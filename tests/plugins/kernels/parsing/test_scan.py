@@ -13,6 +13,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.proto.example_pb2 import Example
 from graphmill.proto.wire import length_delimited, write_varint
+from graphmill_plugins.kernels.parsing._headers import Headers
 from graphmill_plugins.kernels.parsing._scan import Scan
 from graphmill_plugins.kernels.parsing._steps import StepScan
 
@@ -36,7 +37,7 @@ def integers(*values: int) -> bytes:
 
 
 def rows(contents: list[bytes], key: bytes) -> list[list[object]]:
-    scan = Scan(TYPES, [""] * len(contents), "example")
+    scan = Scan(Headers(tuple(TYPES)), [""] * len(contents), "example")
     for row, content in enumerate(contents):
         scan.add_example(row, content)
     found = scan.column(key, TYPES[key])
@@ -102,10 +103,22 @@ def test_features_that_nobody_asks_for_are_not_looked_at():
     assert rows([content], b"i") == [[5]]
 
 
+@pytest.mark.parametrize("size", [1, 40, 5000])
+def test_what_was_learnt_of_one_batch_holds_for_the_next(size):
+    """Also where only the last letter of a long header tells what is asked for."""
+    kept = Headers([b"image/picture/of/b"])
+    for values in (range(size), range(size, 0, -1), []):
+        written = message(2, message(1, np.array(values, "<f4").tobytes()))
+        scan = Scan(kept, [""], "example")
+        other = entry(b"image/picture/of/a", message(2, message(1, bytes(4 * len(values)))))
+        scan.add_example(0, example(other, entry(b"image/picture/of/b", written)))
+        assert scan.column(b"image/picture/of/b", dtypes.float32).values.tolist() == list(values)
+
+
 @pytest.mark.parametrize("run", [b"\x80", b"\xff" * 10 + b"\x01"])
 def test_a_number_that_does_not_end_is_of_its_example(run):
     damaged = example(entry(b"i", message(3, message(1, run))))
-    scan = Scan([b"i"], ["first: ", "second: "], "example")
+    scan = Scan(Headers([b"i"]), ["first: ", "second: "], "example")
     for row, content in enumerate([example(entry(b"i", integers(5))), damaged]):
         scan.add_example(row, content)
     with pytest.raises(InvalidArgumentError, match=r"^second: "):
@@ -114,7 +127,7 @@ def test_a_number_that_does_not_end_is_of_its_example(run):
 
 def test_an_entry_longer_than_its_example_is_refused():
     whole = example(entry(b"i", integers(5)))
-    scan = Scan([b"i"], ["", "second: "], "example")
+    scan = Scan(Headers([b"i"]), ["", "second: "], "example")
     scan.add_example(0, whole)
     with pytest.raises(InvalidArgumentError, match="second: Could not parse example"):
         scan.add_example(1, message(1, whole[2:-1]))
