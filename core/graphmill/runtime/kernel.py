@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InternalError, InvalidArgumentError
+from graphmill.ops.attr_width import check_attr_widths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -300,9 +301,11 @@ def bind(
     """Bind a kernel to a node: resolve attrs, group list inputs, flatten list outputs.
 
     Raises:
-        InvalidArgumentError: the kernel asks for an attr that the op does not have.
+        InvalidArgumentError: the kernel asks for an attr that the op does not have, or an attr has
+            more bits than TensorFlow's kernel holds.
     """
     op_def, attrs = construction.op_def, construction.attrs
+    check_attr_widths(op_def.name, attrs, construction.node_name)
     function: Any = definition.function
     variable: Variable | None = None
     if isinstance(function, type):

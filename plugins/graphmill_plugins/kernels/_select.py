@@ -42,14 +42,16 @@ def where_of(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
     return where
 
 
-def keep(xp: ArrayNamespace, mask: Value, t: Value) -> Value:
-    """Return `t` where the mask is true and zero elsewhere, also of nan and infinity."""
-    if not is_numpy(xp) or not _is_plain(mask, t):
-        return xp.where(mask, t, t.dtype.type(0))
-    integer = _INTEGERS[t.itemsize]
-    bits = _all_or_none(mask, integer)
-    bits &= t.view(integer)
-    return bits.view(t.dtype)
+def passed(xp: ArrayNamespace, mask: Value, t: Value) -> Value:
+    """Return `t` times 1 where the mask is true and times 0 elsewhere: nan stays, infinity is nan.
+
+    XLA would choose between `t` and 0 if it were told to multiply by a mask.
+    """
+    if not is_numpy(xp):
+        return xp.where(mask, t, t * t.dtype.type(0))
+    product: Value = mask.astype(t.dtype)
+    product *= t
+    return product
 
 
 def _is_plain(mask: Value, t: Value) -> bool:

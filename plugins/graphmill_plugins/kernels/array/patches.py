@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.array.pad import pad_constant
@@ -59,7 +59,7 @@ def _check(x: Value, rank: int, **vectors: tuple[int, ...]) -> None:
                 f"got {list(vector)}"
             )
         if min(vector) <= 0:
-            raise InvalidArgumentError(f"{name} must be positive, got {list(vector)}")
+            raise OutOfRangeError(f"{name} is out of range: must be positive, got {list(vector)}")
     if x.ndim != rank:
         raise InvalidArgumentError(f"input must be {rank}-dimensional, got {shape_text(x.shape)}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import checked_axis, shape_text, to_ints
 
@@ -148,6 +148,8 @@ def where(_xp: ArrayNamespace, condition: Value) -> Value:
     """Return the indices of true (nonzero) elements in row-major order, one to a row, as int64."""
     if condition.ndim == 0:
         raise InvalidArgumentError("WhereOp: a scalar has no indices, expected rank 1 or more")
+    if condition.dtype == np.float16:
+        raise UnimplementedError("No WhereOp available for float16; try Where of `x != 0`")
     if condition.ndim == 1 or not _FEW <= condition.size < 1 << 32:
         return np.argwhere(condition)
     return _indices(np.flatnonzero(condition).astype(np.uint32), condition.shape)

@@ -15,6 +15,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import scalar_bytes, string_scalar
 from graphmill_plugins.kernels._support import check_size, scalar_int, shape_text
+from graphmill_plugins.kernels._wav import wav_file
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -120,18 +121,8 @@ def encode_wav(_xp: ArrayNamespace, audio: Value, sample_rate: Value) -> Value:
             f"audio must be 2-dimensional, got shape {shape_text(audio.shape)}"
         )
     rate = scalar_int("sample_rate", sample_rate)
-    channels = audio.shape[1]
-    if rate <= 0 or not channels:
-        raise InvalidArgumentError(
-            f"sample_rate and channels must be positive, got {rate} and {channels}"
-        )
     scaled = audio * _SCALE
     whole = np.trunc(scaled)
     rounded = whole + np.where(np.abs(scaled - whole) >= 0.5, np.sign(scaled), 0)
     data = np.clip(rounded, -(1 << 15), (1 << 15) - 1).astype("<i2").tobytes()
-    if 36 + len(data) > _MOST:
-        raise InvalidArgumentError("the audio is too long for a WAV file")
-    frame = _BYTES * channels
-    head = struct.pack("<4sI4s", b"RIFF", 36 + len(data), b"WAVE")
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, _PCM, channels, rate, rate * frame, frame, 16)
-    return string_scalar(head + form + struct.pack("<4sI", b"data", len(data)) + data)
+    return string_scalar(wav_file(data, audio.shape[1], rate))

@@ -204,17 +204,22 @@ def restore_slice(
 def sharded_filename(xp: ArrayNamespace, basename: Value, shard: Value, num_shards: Value) -> Value:
     """Return the name of one of several files: `base-00001-of-00003`."""
     del xp
-    base = sole_text(basename, "Input basename")
-    return path_scalar(f"{base}-{_number(shard):05d}-of-{_number(num_shards):05d}")
+    return path_scalar(f"{_base(basename)}-{_number(shard):05d}-of-{_number(num_shards):05d}")
 
 
 @kernel("ShardedFilespec", host=True)
 def sharded_filespec(xp: ArrayNamespace, basename: Value, num_shards: Value) -> Value:
     """Return the pattern that the names of several files match: `base-?????-of-00003`."""
     del xp
-    return path_scalar(
-        f"{sole_text(basename, 'Input basename')}-?????-of-{_number(num_shards):05d}"
-    )
+    return path_scalar(f"{_base(basename)}-?????-of-{_number(num_shards):05d}")
+
+
+def _base(basename: Value) -> str:
+    if np.ndim(basename):
+        raise errors.InvalidArgumentError(
+            f"basename must be a scalar, got shape {list(np.shape(basename))}"
+        )
+    return sole_text(basename, "Input basename")
 
 
 def _number(value: Value) -> int:

@@ -29,7 +29,7 @@ _TYPES = {"T": ("float16", "float32")}
 def _forward(cell: Cell, seq_len_max: Value, inputs: tuple[Value, ...]) -> Step:
     x, cs_prev, h_prev = inputs[:3]
     weights = Weights(*inputs[3:])
-    check_cell(x, (cs_prev, h_prev), weights, cell.peephole, steps=True)
+    check_cell(x, (cs_prev, h_prev), weights, peephole=True, steps=True)  # if there are none, too
     check_steps(seq_len_max, len(x))
 
     def one(state: tuple[Value, Value], row: Value) -> tuple[tuple[Value, Value], Step]:

@@ -257,11 +257,14 @@ def conv(
     data_format: str,
     dilations: tuple[int, ...],
     batch_dims: int,
+    groups: int,
 ) -> Callable[[Value, Value], Value]:
     """Convolve in two or three dimensions, as many as `strides` names."""
     del xp
     return _bind(
-        general_windows(strides, padding, explicit_paddings, data_format, dilations, batch_dims)
+        general_windows(
+            strides, padding, explicit_paddings, data_format, dilations, batch_dims, groups
+        )
     )
 
 

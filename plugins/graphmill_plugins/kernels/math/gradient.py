@@ -52,8 +52,8 @@ def tanh_grad(_xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
 
 @kernel("SigmoidGrad", make=True)
 def sigmoid_grad(_xp: ArrayNamespace, T: np.dtype[Any]) -> Gradient:
-    """Compute dy y (1 - y)."""
-    return _paired(in_float32(T, lambda y, dy: dy * y * (1 - y)))
+    """Compute dy (y (1 - y))."""
+    return _paired(in_float32(T, lambda y, dy: dy * (y * (1 - y))))
 
 
 @kernel("ReciprocalGrad", "InvGrad", make=True)

@@ -23,10 +23,12 @@ _BIG = 1 / _EPS
 
 @kernel("IgammaGradA", backend="numpy", types={"T": ["float32", "float64"]})
 def igamma_grad_a(_xp: ArrayNamespace, a: Value, x: Value, *, T: np.dtype[Any]) -> Value:
-    """Compute the derivative of igamma(a, x) by `a`; nan outside of a > 0, x >= 0."""
+    """Compute the derivative of igamma(a, x) by `a`; nan outside of a > 0, x >= 0, but at x = 0."""
     a64, x64 = (np.array(value) for value in np.broadcast_arrays(a.astype(float), x.astype(float)))
-    result = np.where((a64 > 0) & (x64 == 0), 0.0, np.nan)
-    valid = (a64 > 0) & (x64 > 0)
+    most = float(np.finfo(T).max)
+    is_far = (a64 > 0) & (x64 > 0) & ((a64 >= most) | (x64 >= most))
+    result = np.where((x64 == 0) | is_far, 0.0, np.nan)
+    valid = (a64 > 0) & (x64 > 0) & ~is_far
     upper = valid & (x64 > 1) & (x64 > a64)
     lower = valid & ~upper
     result[lower] = _series(a64[lower], x64[lower])

@@ -242,12 +242,27 @@ def _nan_like(x: Value) -> Value:
     return x.dtype.type(np.nan)
 
 
+def _zeta() -> Callable[[Value, Value], Value]:
+    """Return the maker of Hurwitz's zeta function, whose poles are infinite for even `x` only.
+
+    Semantics: Eigen's zeta_impl.
+    """
+    zeta = _scipy("zeta")()
+
+    def with_poles(x: Value, q: Value) -> Value:
+        is_even = np.isinf(x) | (np.fmod(x, 2) == 0)
+        is_signed = (q <= 0) & (q == np.floor(q)) & ~(x <= 1) & ~is_even
+        return np.where(is_signed, x.dtype.type(np.nan), zeta(x, q))
+
+    return with_poles
+
+
 def _polygamma() -> Callable[[Value, Value], Value]:
     """Return the maker of n! zeta(n + 1, x) with alternating sign; nan for n not a whole number.
 
     Semantics: Eigen's polygamma_impl.
     """
-    zeta, gamma, digamma = _scipy("zeta")(), _scipy("gamma")(), _scipy("digamma")()
+    zeta, gamma, digamma = _zeta(), _scipy("gamma")(), _digamma()
 
     def polygamma(n: Value, x: Value) -> Value:
         order, at = n.astype(np.float64), x.astype(np.float64)
@@ -294,7 +309,7 @@ _FUNCTIONS: dict[str, Callable[[], Callable[..., Value]]] = {
     "Igamma": _incomplete_gamma("gammainc"),
     "Igammac": _incomplete_gamma("gammaincc"),
     "Betainc": _betainc,
-    "Zeta": _scipy("zeta"),
+    "Zeta": _zeta,
     "Polygamma": _polygamma,
     "BesselI0": _scipy("i0"),
     "BesselI0e": _scipy("i0e"),

@@ -37,6 +37,8 @@ def nearest_neighbors(
     _xp: ArrayNamespace, points: Value, centers: Value, k: Value
 ) -> tuple[Value, Value]:
     """Return the indices of the k nearest centers of each point, and squared distances."""
+    if k.ndim:
+        raise InvalidArgumentError(f"Input k should be a scalar, got shape {shape_text(k.shape)}")
     count = min(k.item(), centers.shape[0])
     if count < 0:
         raise InvalidArgumentError(f"k must not be negative, got {count}")

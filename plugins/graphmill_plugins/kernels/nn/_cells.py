@@ -144,6 +144,8 @@ def check_cell(
 ) -> None:
     """Check the shapes of a cell's inputs; with `steps`, `x` has a first axis of them.
 
+    Weights of peepholes are vectors always, of the cell's size if there are `peephole`s.
+
     Raises:
         InvalidArgumentError: they do not fit together.
     """
@@ -162,7 +164,7 @@ def check_cell(
     expected |= {"w": (inputs + cells, 4 * cells), "b": (4 * cells,)}
     given |= {"w": weights.w, "b": weights.b}
     for name, value in zip(("wci", "wcf", "wco"), weights[1:4], strict=True):
-        if steps and value.ndim != 1:
+        if value.ndim != 1:
             raise InvalidArgumentError(f"{name} must be 1D, got shape {shape_text(value.shape)}")
         if peephole:
             expected[name], given[name] = (cells,), value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._select import keep, where_of
+from graphmill_plugins.kernels._select import passed, where_of
 from graphmill_plugins.kernels.nn.activation import SELU_SCALE, SELU_SCALE_ALPHA
 from graphmill_plugins.kernels.nn.conv import widen
 from graphmill_plugins.kernels.nn.window import is_channels_first
@@ -35,7 +35,7 @@ def _check(gradients: Value, other: Value) -> None:
 def relu_grad(xp: ArrayNamespace, gradients: Value, features: Value) -> Value:
     """Pass gradients where features are positive."""
     _check(gradients, features)
-    return keep(xp, features > gradients.dtype.type(0), gradients)
+    return passed(xp, features > gradients.dtype.type(0), gradients)
 
 
 @kernel("Relu6Grad", types={"T": dtypes.REAL})
@@ -43,7 +43,7 @@ def relu6_grad(xp: ArrayNamespace, gradients: Value, features: Value) -> Value:
     """Pass gradients where features lie between 0 and 6."""
     _check(gradients, features)
     one = gradients.dtype.type
-    return keep(xp, (features > one(0)) & (features < one(6)), gradients)
+    return passed(xp, (features > one(0)) & (features < one(6)), gradients)
 
 
 @kernel("LeakyReluGrad", make=True, types={"T": dtypes.FLOATING})

@@ -103,7 +103,7 @@ def forward(cell: Cell, seq_len_max: Value, inputs: tuple[Value, ...]) -> Step:
     """Take `seq_len_max` steps; what comes later is zero (NumPy)."""
     x, cs_prev, h_prev = inputs[:3]
     weights = Weights(*inputs[3:])
-    check_cell(x, (cs_prev, h_prev), weights, cell.peephole, steps=True)
+    check_cell(x, (cs_prev, h_prev), weights, peephole=True, steps=True)  # if there are none, too
     check_steps(seq_len_max, len(x))
     shape = (len(x), *cs_prev.shape)
     outputs = Step(*(np.zeros(shape, x.dtype) for _ in Step._fields))

@@ -116,12 +116,18 @@ def general_windows(
     data_format: str,
     dilations: Sequence[int],
     batch_dims: int,
+    groups: int,
 ) -> Windows:
     """Return the windows of the op `Conv`, whose rank (2-D or 3-D) is that of its strides.
 
     Raises:
-        UnimplementedError: for more than one batch dimension.
+        UnimplementedError: for more than one batch dimension or group.
     """
+    if groups != 1:
+        raise errors.UnimplementedError(
+            f"Conv with groups={groups}: grouped convolutions are not supported, but by a filter "
+            "of fewer channels than the input has"
+        )
     if batch_dims != 1:
         raise errors.UnimplementedError(
             f"Conv with batch_dims={batch_dims}: only one batch dimension is implemented"
@@ -146,11 +152,12 @@ def conv(
     data_format: str,
     dilations: tuple[int, ...],
     batch_dims: int,
+    groups: int,
 ) -> Callable[[Value, Value], Value]:
     """Convolve in two or three dimensions, as many as `strides` names."""
     del xp
     windows = general_windows(
-        strides, padding, explicit_paddings, data_format, dilations, batch_dims
+        strides, padding, explicit_paddings, data_format, dilations, batch_dims, groups
     )
     return lambda x, kernel: run_convolution(windows, x, kernel)
 

@@ -246,6 +246,11 @@ def fractional_max_pool_grad(
 ) -> Value:
     """Give each gradient to the first maximum of its window."""
     _check_sequences(value.shape, gradient, rows, columns)
+    if rows.size * columns.size > value.size:
+        raise InvalidArgumentError(
+            f"Pooling region has more elements than the input tensor: {rows.size} and "
+            f"{columns.size} ends of windows for an input of shape {shape_text(value.shape)}"
+        )
     if out.shape != gradient.shape:
         raise InvalidArgumentError(
             f"orig_output and out_backprop must have one shape, got {shape_text(out.shape)} and "

@@ -19,7 +19,6 @@ from graphmill_plugins.kernels.nn.conv import widen
 from graphmill_plugins.kernels.nn.window import (
     Axis,
     Windows,
-    check_int32,
     is_channels_first,
     make_windows,
     spatial,
@@ -54,7 +53,6 @@ def pool_windows(
         raise errors.InvalidArgumentError(
             f"Sliding window ksize field must specify {rank} dimensions, got {list(ksize)}"
         )
-    check_int32("ksize", ksize)
     if min(ksize) < 1:
         raise errors.InvalidArgumentError(
             f"Sliding window ksize for dimension {list(ksize).index(min(ksize))} was "

@@ -214,15 +214,6 @@ class Windows:
         return (sizes[0], *sizes[2:], sizes[1]) if self.channels_first else sizes
 
 
-def check_int32(name: str, values: Sequence[int]) -> None:
-    """Raise InvalidArgumentError for a number that TensorFlow does not hold in 32 bits."""
-    for value in values:
-        if not -(1 << 31) <= value < 1 << 31:
-            raise errors.InvalidArgumentError(
-                f"Attr {name} has value {value} out of range for an int32"
-            )
-
-
 def is_channels_first(op: str, data_format: str) -> bool:
     """Return whether axis 1 is the channel axis in `data_format`.
 
@@ -270,7 +261,6 @@ def make_windows(
             raise errors.InvalidArgumentError(
                 f"Sliding window {name} field must specify {rank} dimensions, got {list(values)}"
             )
-        check_int32(name, values)
         channel = values[1] if first else values[-1]
         if values[0] != 1 or channel != 1:
             raise errors.UnimplementedError(

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._select import passed
 from graphmill_plugins.kernels._support import shape_text, unfused
 
 if TYPE_CHECKING:
@@ -131,14 +132,14 @@ def _gradients(
 ) -> tuple[Value, Value, Value]:
     _check_same(gradients, x)
     is_nothing = (low == 0) & (high == 0)
-    zero = np.float32(0)
     first, last, _ = _nudged(
         xp, low, xp.where(is_nothing, np.float32(1), high), num_bits, narrow_range
     )
     axes = tuple(range(x.ndim - low.ndim))
-    below = xp.where((x < first) & ~is_nothing, gradients, zero)
-    above = xp.where((x > last) & ~is_nothing, gradients, zero)
-    inside = xp.where(((x >= first) & (x <= last)) | is_nothing, gradients, zero)
+    nothing = np.float32(0)
+    below = xp.where(is_nothing, nothing, passed(xp, x < first, gradients))
+    above = xp.where(is_nothing, nothing, passed(xp, x > last, gradients))
+    inside = xp.where(is_nothing, gradients, passed(xp, (x >= first) & (x <= last), gradients))
     return inside, below.sum(axis=axes), above.sum(axis=axes)
 
 

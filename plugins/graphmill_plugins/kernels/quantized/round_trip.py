@@ -12,6 +12,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._select import passed
 from graphmill_plugins.kernels._support import scalar_int, shape_text, unfused
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _round_trip(
     shape = _channel_shape(x, axis)
     if range_given:
         _check_range(x, axis, low, high)
-        if xp is np and (low > high).any():
+        if xp is np and not (low <= high).all():
             raise InvalidArgumentError(f"Invalid range: input_min {low} > input_max {high}")
         low, high = low.reshape(shape), high.reshape(shape)
     else:
@@ -94,7 +95,7 @@ def _round_trip(
         high = x.max(axis=axes, keepdims=True, initial=-np.inf)
     low, high, scale, inverse = _ends(xp, low, high, signed_input, bits, narrow_range)
     if range_given:
-        x = xp.clip(x, low, high)
+        x = xp.maximum(xp.minimum(x, high), low)  # the range may lie on one side of 0
     moved = unfused(xp, x * scale)
     half = x.dtype.type(0.5)
     whole = xp.floor(moved + half) if round_mode == "HALF_UP" else xp.round(moved)
@@ -135,6 +136,12 @@ def quantize_and_dequantize_v3(
 ) -> Value:
     """Round to steps of a range that is given, or that the input has; the bits are an input."""
     bits = scalar_int("num_bits", num_bits)
+    if not x.ndim:
+        raise InvalidArgumentError(
+            f"Axis requested is larger than input dimensions. Axis: {axis} Input Dimensions: 0"
+        )
+    if axis == -1 and input_min.size == input_max.size == 1:
+        input_min, input_max = input_min.reshape(()), input_max.reshape(())  # of any rank
     return _round_trip(
         xp, x, input_min, input_max, bits, signed_input=signed_input, range_given=range_given,
         round_mode="HALF_TO_EVEN", narrow_range=narrow_range, axis=axis,
@@ -154,5 +161,5 @@ def quantize_and_dequantize_grad(
     shape = _channel_shape(x, axis)
     _check_range(x, axis, input_min, input_max)
     low, high = input_min.reshape(shape), input_max.reshape(shape)
-    inside = xp.where((x >= low) & (x <= high), gradients, x.dtype.type(0))
+    inside = passed(xp, (x >= low) & (x <= high), gradients)
     return inside, xp.zeros_like(input_min), xp.zeros_like(input_max)

@@ -152,6 +152,8 @@ def ragged_tensor_to_variant_gradient(
 ) -> Value:
     """Return the gradient of the dense values from those of the variants that they went into."""
     shape = tuple(dense_values_shape.tolist())
+    if min(shape, default=0) < 0:
+        raise InvalidArgumentError(f"Dimension {min(shape)} must be >= 0, got {list(shape)}")
     if not isinstance(encoded_ragged_grad, np.ndarray):
         return encoded_ragged_grad.values.reshape(shape)
     lengths = np.diff(row_splits) if row_splits.size else np.ones(encoded_ragged_grad.size, int)

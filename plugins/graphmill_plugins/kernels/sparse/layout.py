@@ -193,18 +193,20 @@ def sparse_slice(
                 f"Expected {name} to be a vector of length {len(sizes)}, got shape "
                 f"{shape_text(vector.shape)}"
             )
-    if (start < 0).any() or (size < 0).any():
-        raise InvalidArgumentError(
-            f"start and size must be non-negative, got {start.tolist()} and {size.tolist()}"
-        )
-    # Without wrapping around for a size near the largest integer.
-    length = np.maximum(np.minimum(size, shape - np.minimum(start, shape)), 0)
+    if (size < 0).any():
+        raise InvalidArgumentError(f"size must be non-negative, got {size.tolist()}")
+    # As Python's integers, which do not wrap around; a window may begin before the first element.
+    starts = start.tolist()
+    length = [
+        max(min(wanted, whole - first), 0)
+        for wanted, whole, first in zip(size.tolist(), sizes, starts, strict=True)
+    ]
     inside = np.ones(len(indices), np.bool_)
-    for column, low, count in zip(indices.T, start, length, strict=True):
+    for column, low, count in zip(indices.T, starts, length, strict=True):
         inside &= column >= low  # column by column: reducing a short axis is slow
-        inside &= column - low < count
+        inside &= column < low + count
     chosen = np.flatnonzero(inside)
-    return indices.take(chosen, axis=0) - start, values.take(chosen), length
+    return indices.take(chosen, axis=0) - start, values.take(chosen), np.array(length, np.int64)
 
 
 @kernel("SparseSliceGrad", host=True)

@@ -136,9 +136,15 @@ class _NGrams(NamedTuple):
     right_pad: bytes
     pad_width: int
 
+    def pad_of(self, width: int) -> int:
+        """Return how many pads stand at either end of a row for n-grams of `width`."""
+        return width - 1 if self.pad_width < 0 else min(self.pad_width, width - 1)
+
     def of(self, row: list[bytes], width: int) -> list[bytes]:
         """Return the n-grams of `width` of a row with its padding."""
-        pad = width - 1 if self.pad_width < 0 else min(self.pad_width, width - 1)
+        pad = self.pad_of(width)
+        if width > 2 * pad + len(row):
+            return []
         padded = [*[self.left_pad] * pad, *row, *[self.right_pad] * pad]
         # The shortest of them, which begins last, tells how many there are.
         shifted = [padded[start:] for start in range(width)]
@@ -177,6 +183,11 @@ def string_ngrams(
             f"ngram_widths must contain positive values, got {list(ngram_widths)}"
         )
     ngrams = _NGrams(encode(separator), encode(left_pad), encode(right_pad), pad_width)
+    longest = max(map(ngrams.pad_of, ngram_widths), default=0)
+    if 2 * longest + data.size >= 1 << 31:
+        raise errors.InvalidArgumentError(
+            f"Pad width could lead to integer overflow, got pad_width = {longest}"
+        )
     items = data.tolist()
     result: list[bytes] = []
     ends = [0]

@@ -6,7 +6,6 @@ tensorflow/core/lib/wav/wav_io.cc.
 
 from __future__ import annotations
 
-import struct
 import sys
 from functools import cache
 from itertools import count as numbers
@@ -17,6 +16,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.proto.histogram_pb2 import HistogramProto
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._wav import wav_file
 from graphmill_plugins.kernels.image.codec import encode_png
 
 if TYPE_CHECKING:
@@ -147,9 +147,4 @@ def wav(samples: Value, rate: int, channels: int) -> bytes:
     scaled = samples.astype(np.float32) * np.float32(_INT16)
     rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))
     data = np.clip(rounded, -_INT16, _INT16 - 1).astype("<i2").tobytes()
-    width = 2 * channels
-    header = struct.pack("<HHIIHH", 1, channels, rate, rate * width, width, 16)
-    body = b"".join(
-        (b"WAVEfmt ", struct.pack("<I", 16), header, b"data", struct.pack("<I", len(data)), data)
-    )
-    return b"RIFF" + struct.pack("<I", len(body)) + body
+    return wav_file(data, channels, rate)

@@ -1,0 +1,33 @@
+"""WAV files of 16-bit samples, as EncodeWav and the audio summaries write them.
+
+Semantics: tensorflow/core/lib/wav/wav_io.cc.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from graphmill.errors import InvalidArgumentError
+
+_PCM = 1
+_BYTES = 2  # of a sample
+_UINT16, _UINT32 = (1 << 16) - 1, (1 << 32) - 1
+
+
+def wav_file(data: bytes, channels: int, rate: int) -> bytes:
+    """Return a WAV file of samples, which lie frame by frame.
+
+    Raises:
+        InvalidArgumentError: a count is not positive or does not fit the fields of the file.
+    """
+    for name, value, most in (("num_channels", channels, 16), ("sample_rate", rate, 32)):
+        if not 0 < value < 1 << most:
+            raise InvalidArgumentError(f"{name} must be in (0, 2^{most}), got: {value}")
+    if 36 + len(data) > _UINT32:
+        raise InvalidArgumentError("the audio is too long for a WAV file")
+    frame = _BYTES * channels
+    # The last bits of a frame's size and of the speed: readers know them from the rest.
+    sizes = channels, rate, rate * frame & _UINT32, frame & _UINT16
+    head = struct.pack("<4sI4s", b"RIFF", 36 + len(data), b"WAVE")
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, _PCM, *sizes, 8 * _BYTES)
+    return head + form + struct.pack("<4sI", b"data", len(data)) + data
