@@ -66,6 +66,8 @@ def gather(_xp: ArrayNamespace, Tparams: np.dtype[Any]) -> Callable[[Value, Valu
     def take(params: Value, indices: Value) -> Value:
         if params.ndim == 0:
             raise InvalidArgumentError("params must be at least 1 dimensional")
+        if not params.size and params.shape[0]:
+            indices = np.zeros_like(indices)  # rows without elements: whichever it is
         check_indices(indices, params.shape[0])
         rows = params.take(indices, 0)
         return object_array(rows) if strings else rows
@@ -86,6 +88,8 @@ def gather_v2(
 
     def take(params: Value, indices: Value, axis: Value) -> Value:
         along = gather_axis(axis, params.ndim)
+        if not params.size and params.shape[along]:
+            indices = np.zeros_like(indices)  # slices without elements: whichever it is
         check_indices(indices, params.shape[along])
         if batch_dims:
             result = take_batches(np, _take_rows, params, indices, along, batch_dims)
@@ -215,7 +219,8 @@ def check_depth(params: Value, indices: Value) -> tuple[int, ...]:
     """Return the sizes of the dimensions that index vectors point into.
 
     Raises:
-        InvalidArgumentError: the indices are a scalar or their vectors too long.
+        InvalidArgumentError: the indices are a scalar or their vectors too long, or something is
+            asked of nothing.
     """
     if indices.ndim == 0:
         raise InvalidArgumentError("indices must be at least a vector")
@@ -224,6 +229,11 @@ def check_depth(params: Value, indices: Value) -> tuple[int, ...]:
         raise InvalidArgumentError(
             f"index innermost dimension length must be <= params rank; saw: {depth} vs. "
             f"{params.ndim}"
+        )
+    if not params.size and math.prod(indices.shape[:-1]):
+        raise InvalidArgumentError(
+            "Requested more than 0 entries, but params is empty. Params shape: "
+            f"{shape_text(params.shape)}"
         )
     sizes: tuple[int, ...] = params.shape[:depth]
     return sizes

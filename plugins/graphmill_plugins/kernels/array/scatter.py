@@ -52,6 +52,11 @@ def check_scatter(shape: tuple[int, ...], indices: Value, updates: Value) -> Non
             f"{shape_text(indices.shape)} into output shape {shape_text(shape)}; expected "
             f"{shape_text(wanted)}"
         )
+    if updates.size and not indices.size:
+        raise InvalidArgumentError(
+            f"Updates of shape {shape_text(updates.shape)} are given, but indices of shape "
+            f"{shape_text(indices.shape)} have no number"
+        )
 
 
 def _flat_rows(

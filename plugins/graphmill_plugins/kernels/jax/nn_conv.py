@@ -22,6 +22,7 @@ from graphmill_plugins.kernels.nn.conv import (
     CONV_TYPES,
     check_channels,
     check_depthwise,
+    convolved_axes,
     depthwise_windows,
     general_windows,
     widen,
@@ -184,7 +185,7 @@ def run_convolution(windows: Windows, x: Value, kernel: Value) -> Value:
     windows.check_rank(kernel, "filter")
     x = windows.to_channels_last(jnp, x)
     check_channels(x, kernel, -2, windows.op)
-    axes = windows.axes(x.shape[1:-1], kernel.shape[:-2])
+    axes = convolved_axes(windows, x, kernel)
     dtype, wide = x.dtype, widen(x.dtype)
     shape = (x.shape[0], *(axis.out for axis in axes), kernel.shape[-1])
     groups = x.shape[-1] // kernel.shape[-2]

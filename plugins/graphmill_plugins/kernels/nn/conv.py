@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels.nn import conv_numpy as nn_conv_numpy
-from graphmill_plugins.kernels.nn.window import Windows, make_windows
+from graphmill_plugins.kernels.nn.window import Axis, Windows, make_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,13 +53,30 @@ def check_kernel_rank(windows: Windows, kernel: Value) -> None:
     windows.check_rank(kernel, "filter")
 
 
+def convolved_axes(windows: Windows, x: Value, kernel: Value) -> tuple[Axis, ...]:
+    """Return the windows along each axis of channels-last images.
+
+    Raises:
+        InvalidArgumentError: there are outputs, and no elements of the kernel to make them of;
+            for volumes also without outputs.
+    """
+    axes = windows.axes(x.shape[1:-1], kernel.shape[:-2])
+    out = len(x), *(axis.out for axis in axes), kernel.shape[-1]
+    if 0 in kernel.shape and (len(axes) == 3 or 0 not in out):
+        raise errors.InvalidArgumentError(
+            "filter must not have zero elements (i.e. all dimensions must be non-zero), got shape "
+            f"{list(kernel.shape)}"
+        )
+    return axes
+
+
 def run_convolution(windows: Windows, x: Value, kernel: Value) -> Value:
     """Convolve NumPy arrays `x` (the node's format) and `kernel` (spatial …, in, out)."""
     windows.check_rank(x)
     check_kernel_rank(windows, kernel)
     x = windows.to_channels_last(np, np.asarray(x))
     check_channels(x, kernel, -2, windows.op)
-    axes = windows.axes(x.shape[1:-1], kernel.shape[:-2])
+    axes = convolved_axes(windows, x, kernel)
     dtype, wide = x.dtype, widen(x.dtype)
     convolve: Callable[..., Any] = nn_conv_numpy.conv2d if len(axes) == 2 else nn_conv_numpy.conv3d
     out = convolve(x.astype(wide, copy=False), np.asarray(kernel, wide, order="C"), *axes)
@@ -217,6 +234,9 @@ def depthwise_conv2d(
         x = windows.to_channels_last(xp, xp.asarray(x))
         rows, cols = windows.axes(x.shape[1:3], kernel.shape[:2])
         dtype, wide = x.dtype, widen(x.dtype)
+        if not kernel.size:
+            shape = (len(x), rows.out, cols.out, x.shape[3] * kernel.shape[3])
+            return windows.from_channels_last(xp, np.zeros(shape, dtype))
         weights = np.asarray(kernel, wide, order="C")
         out = nn_conv_numpy.depthwise(x.astype(wide, copy=False), weights, rows, cols)
         return windows.from_channels_last(xp, out.astype(dtype, copy=False))

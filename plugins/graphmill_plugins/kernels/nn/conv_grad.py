@@ -55,6 +55,10 @@ class Plan:
     ) -> None:
         self.shape = tuple(shape)
         self.axes = windows.axes(self.shape[1:-1], kernel[:-2])
+        if not self.shape[-1]:
+            raise errors.InvalidArgumentError(
+                f"{windows.op}: an input without channels does not fit a filter of {kernel[-2]}"
+            )
         out = (self.shape[0], *(axis.out for axis in self.axes), kernel[-1])
         check_gradient(windows, gradient, out)
         self.groups = self.shape[-1] // kernel[-2] if kernel[-2] else 1

@@ -137,8 +137,8 @@ def _pairs(held: Any, index: Any, updates: Any) -> Any:
 
 def _truncated(value: Any, divisor: Any) -> Any:
     """Divide integers towards zero, as C++ does."""
-    quotient = np.abs(value) // np.abs(divisor)
-    return np.where((value < 0) != (divisor < 0), -quotient, quotient)
+    quotient = value // divisor  # rounded down, and one more where that is below the exact one
+    return quotient + ((quotient < 0) & (quotient * divisor != value))
 
 
 def _scatter_rows(operation: str, variable: Variable, indices: Any, updates: Any) -> None:

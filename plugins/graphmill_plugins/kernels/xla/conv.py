@@ -61,6 +61,8 @@ def _layouts(message: bytes, rank: int) -> dict[str, tuple[int, ...]]:
 
 
 def _window(rank: int, strides: Value, padding: Value, *dilations: Value) -> _Window:
+    if any(value.ndim != 1 for value in (strides, *dilations)):
+        raise InvalidArgumentError("strides and dilations must be vectors")
     numbers = [to_ints(value) for value in (strides, *dilations)]
     if any(len(given) != rank or min(given, default=1) < 1 for given in numbers):
         raise InvalidArgumentError(
