@@ -90,7 +90,7 @@ def judge(
 
 
 def _are_refusals(wanted: Answer, got: Answer) -> bool:
-    """Whether both refuse: here there may be no kernel for what TensorFlow finds a wrong shape of."""
+    """Whether both refuse: here for want of a kernel, too, where TensorFlow dislikes a shape."""
     have = "InvalidArgument" if "no kernel for op" in got.message else got.error
     return {wanted.error, have} <= _REFUSALS
 

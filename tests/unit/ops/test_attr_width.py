@@ -19,7 +19,7 @@ def test_all_are_attrs_of_their_ops():
 
 @pytest.mark.parametrize("value", [1 << 31, -(1 << 31) - 1])
 def test_more_bits_are_refused(value):
-    with pytest.raises(InvalidArgumentError, match="Attr k has value .* int32") as caught:
+    with pytest.raises(InvalidArgumentError, match=r"Attr k has value .* int32") as caught:
         check_attr_widths("InTopK", {"k": value}, "node")
     assert caught.value.node == "node"
     with pytest.raises(InvalidArgumentError, match="strides"):
