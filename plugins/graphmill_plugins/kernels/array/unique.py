@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
 
 _FEW = 64  # elements for which an index is found sooner axis by axis
+_MANY = 2048  # integers for which a table of hashes is quicker than to sort
+_MOST_HASHES = 16
+_SPREADING = 0x9E3779B97F4A7C15
 _WIDEST = 8  # for how many integers to an element a table is quicker than to sort
 
 
@@ -36,6 +39,8 @@ def _first_places(x: Value) -> tuple[Value, Value]:
         low, high = int(x.min()), int(x.max())
         if high - low < _WIDEST * x.size:
             return _first_places_in_table(x, low, high)
+        if x.size > _MANY:
+            return _numbered(_first_of_each_by_hash(x))
     _, first, inverse = np.unique(x, return_index=True, return_inverse=True, equal_nan=False)
     return _in_order_of_occurrence(first, inverse.reshape(-1))
 
@@ -46,11 +51,39 @@ def _first_places_in_table(x: Value, low: int, high: int) -> tuple[Value, Value]
     keys = (
         (x - x.dtype.type(low)).astype(np.intp) if x.dtype.kind == "u" else x.astype(np.intp) - low
     )
-    places = np.arange(x.size)
     table = np.empty(high - low + 1, np.intp)
-    table[keys[::-1]] = places[::-1]  # what is written last stays
-    first_of_each = table[keys]
-    is_first = first_of_each == places
+    table[keys[::-1]] = np.arange(x.size - 1, -1, -1)  # what is written last stays
+    return _numbered(table[keys])
+
+
+def _first_of_each_by_hash(x: Value) -> Value:
+    """Return for each of many integers, however far apart, the place where it occurs first.
+
+    All write their places into a table, where their hashes say, the first last. Who finds his own
+    value at the place that is left has found the first; the others take another hash.
+    """
+    bits = x.size.bit_length() + 1
+    table = np.empty(1 << bits, np.intp)
+    first = np.empty(x.size, np.intp)
+    left, values, factor = np.arange(x.size), x, _SPREADING
+    for _ in range(_MOST_HASHES):
+        keys = (values.astype(np.uint64) * np.uint64(factor) >> np.uint64(64 - bits)).view(np.int64)
+        table[keys[::-1]] = left[::-1]
+        found = table[keys]
+        is_own = x[found] == values
+        first[left[is_own]] = found[is_own]
+        left, values = left[~is_own], values[~is_own]
+        if not left.size:
+            return first
+        factor = factor * _SPREADING & (1 << 64) - 1
+    _, places, inverse = np.unique(values, return_index=True, return_inverse=True)
+    first[left] = left[places][inverse]
+    return first
+
+
+def _numbered(first_of_each: Value) -> tuple[Value, Value]:
+    """Return first places, and numbers, of the places where each element's value occurs first."""
+    is_first = first_of_each == np.arange(first_of_each.size)
     return np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[first_of_each]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 _INT_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _MULTIPLIERS = tuple(map(np.uint64, _INT_MULTIPLIERS))
+_BOTH_MULTIPLIERS = np.array(_MULTIPLIERS)[:, None]
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
 _FEW = 4  # counters for which Python's numbers are faster than NumPy's arrays
+_SOME = 1 << 10  # counters for which calls of NumPy take longer than what they do
 _PIECE = 1 << 14  # counters whose results fit in a processor's cache
 RESERVED_PER_OUTPUT = 256
 """Counters that TensorFlow sets aside for each output, however many it uses."""
@@ -97,6 +99,8 @@ def _pairs(xp: ArrayNamespace, generator: Philox, offsets: Value) -> Value:
     """
     if xp is np and offsets.size <= _FEW:
         return _few_pairs(generator, offsets)
+    if xp is np and offsets.size <= _SOME:
+        return _pairs_in_few_calls(generator, offsets)
     low, high = xp.uint64(generator.low), xp.uint64(generator.high)
     first = low + offsets
     second = high + (first < low).astype(np.uint64)
@@ -108,6 +112,37 @@ def _pairs(xp: ArrayNamespace, generator: Philox, offsets: Value) -> Value:
         key = xp.uint64(generator.key)
         words = _rounds(counter, key & _LOW, key >> _HALF, xp)
     return xp.stack([words[0] | words[1] << _HALF, words[2] | words[3] << _HALF], axis=-1)
+
+
+@lru_cache(maxsize=64)
+def _keys_of_turns(key: int) -> Value:
+    k0, k1 = key & _MASK32, key >> 32
+    keys = [
+        [(k0 + turn * _WEYL[0]) & _MASK32, (k1 + turn * _WEYL[1]) & _MASK32] for turn in range(10)
+    ]
+    return np.array(keys, np.uint32)[..., None]
+
+
+def _pairs_in_few_calls(generator: Philox, offsets: Value) -> Value:
+    """Do the same for some hundred counters, where it counts how often NumPy is called.
+
+    Two of a counter's four words are multiplied: `even` has them as rows. The halves of the
+    products, seen the other way around, are the next ones.
+    """
+    counters = np.empty((offsets.size, 2), np.uint64)
+    low = np.add(offsets.reshape(-1), np.uint64(generator.low), out=counters[:, 0])
+    np.add(low < np.uint64(generator.low), np.uint64(generator.high), out=counters[:, 1])
+    words = counters.view(np.uint32)
+    even, odd = words[:, 0::2].T.copy(), words[:, 1::2].T
+    products = np.empty((2, *even.shape), np.uint64)  # of this turn and of the one before
+    halves = products.view(np.uint32).reshape(*products.shape, 2)[:, ::-1]
+    for turn, keys in enumerate(_keys_of_turns(int(generator.key))):
+        np.multiply(even, _BOTH_MULTIPLIERS, out=products[turn & 1])
+        np.bitwise_xor(halves[turn & 1, ..., 1], odd, out=even)
+        np.bitwise_xor(even, keys, out=even)
+        odd = halves[turn & 1, ..., 0]
+    words[:, 0::2], words[:, 1::2] = even.T, odd.T
+    return counters.reshape(*offsets.shape, 2)
 
 
 def _few_pairs(generator: Philox, offsets: Value) -> Value:

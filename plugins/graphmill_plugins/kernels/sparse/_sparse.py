@@ -141,3 +141,11 @@ def are_in_order(indices: Value) -> bool:
             return False
         is_tied = is_tied & (column[1:] == column[:-1])
     return True
+
+
+def are_among(numbers: Value, others: Value) -> Value:
+    """Return for each of some numbers whether it is among others, which ascend."""
+    if not len(others):
+        return np.zeros(len(numbers), np.bool_)
+    places = np.minimum(np.searchsorted(others, numbers), len(others) - 1)
+    return others[places] == numbers

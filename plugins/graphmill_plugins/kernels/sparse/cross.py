@@ -16,6 +16,7 @@ from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._runs import run_lengths, run_starts, within_runs
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import check_size, object_array, shape_text
+from graphmill_plugins.kernels.sparse._sparse import are_among
 from graphmill_plugins.kernels.string._fingerprint import FEW, fingerprints
 from graphmill_plugins.kernels.string.hash import fingerprint64
 
@@ -162,7 +163,7 @@ def crossed(columns: Sequence[Column]) -> Crossed:
         raise InvalidArgumentError(f"Expected batch size {heights[0]} in all inputs, got {heights}")
     rows = columns[0].rows
     for column in columns[1:]:
-        rows = rows[_are_among(rows, column.rows)]
+        rows = rows[are_among(rows, column.rows)]
     chosen = [np.searchsorted(column.rows, rows) for column in columns]
     counts = [column.counts[place] for column, place in zip(columns, chosen, strict=True)]
     totals = np.ones(len(rows), np.int64)
@@ -177,14 +178,6 @@ def crossed(columns: Sequence[Column]) -> Crossed:
         number, within = np.divmod(number, count[owner])  # the last column's feature changes first
         picks.insert(0, column.starts[place][owner] + within)
     return Crossed(heights[0], rows, totals, picks)
-
-
-def _are_among(rows: Value, others: Value) -> Value:
-    """Return for each of some ascending numbers whether it is among others, ascending too."""
-    if not len(others):
-        return np.zeros(len(rows), np.bool_)
-    places = np.minimum(np.searchsorted(others, rows), len(others) - 1)
-    return others[places] == rows
 
 
 def _columns(

@@ -5,20 +5,28 @@ Semantics: tensorflow/core/kernels/set_kernels.cc. A set comes out without repet
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.sparse._sparse import check_bounds, check_parts, order_of
+from graphmill_plugins.kernels._runs import run_lengths, run_starts, within_runs
+from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels.sparse._sparse import (
+    are_among,
+    are_in_order,
+    check_bounds,
+    check_parts,
+    flat_positions,
+    from_positions,
+)
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
-
-    Groups = dict[tuple[int, ...], set[Any]]
 
 _TYPES = {
     "T": (
@@ -26,76 +34,142 @@ _TYPES = {
         *(dtypes.uint8, dtypes.uint16, dtypes.string),
     )
 }
-_OPERATIONS = {
-    "a-b": set.difference,
-    "b-a": lambda a, b: b - a,
-    "intersection": set.intersection,
-    "union": set.union,
-}
+_MOST = 2**63 - 1
 
 
-def _dense_groups(tensor: Value) -> tuple[Groups, tuple[int, ...]]:
+class _Sets(NamedTuple):
+    """Sets of one operand.
+
+    Attributes:
+        outer: the sizes of the axes along which they lie.
+        places: of each element the place of its set, counted row by row.
+        elements: a vector.
+    """
+
+    outer: tuple[int, ...]
+    places: Value
+    elements: Value
+
+
+def _dense_sets(tensor: Value) -> _Sets:
     if tensor.ndim < 2:
         raise InvalidArgumentError(f"Invalid input: rank {tensor.ndim}, expected at least 2")
-    outer = tensor.shape[:-1]
-    rows = tensor.reshape(-1, tensor.shape[-1]) if tensor.size else np.zeros((0, 0))
-    if not tensor.size:
-        return {}, outer
-    return {
-        place: set(row) for place, row in zip(np.ndindex(outer), rows.tolist(), strict=True)
-    }, outer
+    outer, width = tensor.shape[:-1], tensor.shape[-1]
+    places = np.repeat(np.arange(math.prod(outer) if width else 0), width)
+    return _Sets(outer, places, tensor.reshape(-1))
 
 
-def _sparse_groups(
-    indices: Value, values: Value, shape: Value, validate: bool
-) -> tuple[Groups, tuple[int, ...]]:
+def _sparse_sets(indices: Value, values: Value, shape: Value, validate: bool) -> _Sets:
     sizes = check_parts(indices, values, shape)
     if len(sizes) < 2:
         raise InvalidArgumentError(f"Invalid input: rank {len(sizes)}, expected at least 2")
+    outer = sizes[:-1]
     if validate:
         check_bounds(indices, sizes)
-        order = order_of(indices)
-        if (np.diff(order) < 0).any():
+        if not are_in_order(indices):
             raise InvalidArgumentError("indices are out of order; sort them by SparseReorder")
-        if len(indices) > 1 and (np.diff(indices, axis=0) == 0).all(axis=1).any():
+        if (indices[1:] == indices[:-1]).all(axis=1).any():
             raise InvalidArgumentError("indices are repeated")
-    groups: Groups = {}
-    for place, value in zip(indices[:, :-1].tolist(), values.tolist(), strict=True):
-        groups.setdefault(tuple(place), set()).add(value)
-    return groups, sizes[:-1]
+    else:
+        check_bounds(indices[:, :-1], outer)
+    return _Sets(outer, flat_positions(indices[:, :-1], outer), values)
 
 
-def _operate(
-    first: tuple[Groups, tuple[int, ...]],
-    second: tuple[Groups, tuple[int, ...]],
-    operation: str,
-    values: Value,
-) -> tuple[Value, Value, Value]:
-    if first[1] != second[1]:
-        raise InvalidArgumentError(
-            f"Mismatched group shapes {shape_text(first[1])} and {shape_text(second[1])}"
-        )
-    function = _OPERATIONS.get(operation.lower())
-    if function is None:
-        raise InvalidArgumentError(
-            f"Invalid set_operation {operation!r}; expected one of {sorted(_OPERATIONS)}"
-        )
-    indices: list[tuple[int, ...]] = []
-    elements: list[Any] = []
-    longest = 0
-    for place in sorted(first[0].keys() | second[0].keys()):
-        result = sorted(function(first[0].get(place, set()), second[0].get(place, set())))
-        indices += [(*place, position) for position in range(len(result))]
-        elements += result
-        longest = max(longest, len(result))
-    out = np.empty(len(elements), values.dtype)
-    out[:] = elements
-    rank = len(first[1]) + 1
-    return (
-        np.array(indices, np.int64).reshape(-1, rank),
-        out,
-        np.array([*first[1], longest], np.int64),
+class _Numbering:
+    """Distinct numbers for elements of sets, ascending by set and then by element.
+
+    Args:
+        operands: all sets.
+    """
+
+    def __init__(self, *operands: _Sets) -> None:
+        elements = np.concatenate([operand.elements for operand in operands])
+        self._dtype = elements.dtype
+        self._distinct: Value | None = None
+        self._numbers: dict[bytes, int] = {}
+        self._low = 0
+        if elements.dtype.kind == "O":
+            found = sorted(set(elements.tolist()))
+            self._numbers = {element: number for number, element in enumerate(found)}
+            self._distinct, self._span = string_array(found), len(found)
+        elif elements.size:
+            self._low = int(elements.min())
+            self._span = int(elements.max()) - self._low + 1
+        else:
+            self._span = 1
+        self._groups: Value | None = None
+        last = max((int(operand.places.max(initial=0)) for operand in operands), default=0)
+        if (last + 1) * self._span > _MOST:  # few of them all occur
+            self._groups = np.unique(np.concatenate([operand.places for operand in operands]))
+            if self._distinct is None:
+                self._distinct = np.unique(elements)
+            self._span = len(self._distinct)
+
+    def numbers(self, operand: _Sets) -> Value:
+        """Return the numbers of the elements of an operand, ascending, none twice."""
+        places, elements = operand.places, operand.elements
+        if self._groups is not None:
+            places = np.searchsorted(self._groups, places)
+        if self._dtype.kind == "O":
+            found = map(self._numbers.__getitem__, elements.tolist())
+            codes = np.fromiter(found, np.int64, len(elements))
+        elif self._distinct is not None:
+            codes = np.searchsorted(self._distinct, elements)
+        else:
+            codes = elements.astype(np.int64) - self._low
+        return _without_repetitions(places * np.int64(self._span) + codes)
+
+    def elements(self, numbers: Value) -> tuple[Value, Value]:
+        """Return the places and the elements that numbers stand for."""
+        places, codes = np.divmod(numbers, np.int64(self._span))
+        if self._groups is not None:
+            places = self._groups[places]
+        if self._distinct is not None:
+            return places, self._distinct[codes]
+        return places, (codes + self._low).astype(self._dtype)
+
+
+def _without_repetitions(numbers: Value) -> Value:
+    """Return numbers ascending, none twice; `np.unique` hashes them, which takes longer."""
+    numbers.sort()
+    is_new = np.ones(len(numbers), np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_new[1:])
+    return numbers[is_new]
+
+
+def _combined(first: Value, second: Value, operation: str) -> Value:
+    """Combine two ascending vectors without repetitions.
+
+    Raises:
+        InvalidArgumentError: there is no such operation.
+    """
+    match operation.lower():
+        case "a-b":
+            return first[~are_among(first, second)]
+        case "b-a":
+            return second[~are_among(second, first)]
+        case "intersection":
+            return first[are_among(first, second)]
+        case "union":
+            return _without_repetitions(np.concatenate([first, second]))
+    raise InvalidArgumentError(
+        f"Invalid set_operation {operation!r}; expected a-b, b-a, intersection or union"
     )
+
+
+def _operate(first: _Sets, second: _Sets, operation: str) -> tuple[Value, Value, Value]:
+    if first.outer != second.outer:
+        raise InvalidArgumentError(
+            f"Mismatched group shapes {shape_text(first.outer)} and {shape_text(second.outer)}"
+        )
+    numbering = _Numbering(first, second)
+    numbers = _combined(numbering.numbers(first), numbering.numbers(second), operation)
+    places, elements = numbering.elements(numbers)
+    lengths = run_lengths(run_starts(places), len(places))
+    indices = np.empty((len(places), len(first.outer) + 1), np.int64)
+    indices[:, :-1] = from_positions(places, first.outer)
+    indices[:, -1] = within_runs(lengths)
+    return indices, elements, np.array([*first.outer, lengths.max(initial=0)], np.int64)
 
 
 @kernel("DenseToDenseSetOperation", types=_TYPES, host=True)
@@ -103,7 +177,7 @@ def dense_to_dense_set_operation(
     _xp: ArrayNamespace, set1: Value, set2: Value, set_operation: str
 ) -> tuple[Value, Value, Value]:
     """Combine the sets in the last axes of two tensors; gives a sparse tensor."""
-    return _operate(_dense_groups(set1), _dense_groups(set2), set_operation, set1)
+    return _operate(_dense_sets(set1), _dense_sets(set2), set_operation)
 
 
 @kernel("DenseToSparseSetOperation", types=_TYPES, host=True)
@@ -117,8 +191,8 @@ def dense_to_sparse_set_operation(
     validate_indices: bool,
 ) -> tuple[Value, Value, Value]:
     """Combine the sets of a tensor and of a sparse tensor; gives a sparse tensor."""
-    second = _sparse_groups(set2_indices, set2_values, set2_shape, validate_indices)
-    return _operate(_dense_groups(set1), second, set_operation, set1)
+    second = _sparse_sets(set2_indices, set2_values, set2_shape, validate_indices)
+    return _operate(_dense_sets(set1), second, set_operation)
 
 
 @kernel("SparseToSparseSetOperation", types=_TYPES, host=True)
@@ -134,9 +208,9 @@ def sparse_to_sparse_set_operation(
     validate_indices: bool,
 ) -> tuple[Value, Value, Value]:
     """Combine the sets of two sparse tensors; gives a sparse tensor."""
-    first = _sparse_groups(set1_indices, set1_values, set1_shape, validate_indices)
-    second = _sparse_groups(set2_indices, set2_values, set2_shape, validate_indices)
-    return _operate(first, second, set_operation, set1_values)
+    first = _sparse_sets(set1_indices, set1_values, set1_shape, validate_indices)
+    second = _sparse_sets(set2_indices, set2_values, set2_shape, validate_indices)
+    return _operate(first, second, set_operation)
 
 
 @kernel("SetSize", types=_TYPES, host=True)
@@ -144,8 +218,8 @@ def set_size(
     _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, validate_indices: bool
 ) -> Value:
     """Return the number of different elements in each set of a sparse tensor."""
-    groups, outer = _sparse_groups(indices, values, shape, validate_indices)
-    out = np.zeros(outer, np.int32)
-    for place, elements in groups.items():
-        out[place] = len(elements)
-    return out
+    sets = _sparse_sets(indices, values, shape, validate_indices)
+    check_size(sets.outer, itemsize=4)
+    numbering = _Numbering(sets)
+    places, _ = numbering.elements(numbering.numbers(sets))
+    return np.bincount(places, minlength=math.prod(sets.outer)).astype(np.int32).reshape(sets.outer)

@@ -1,0 +1,63 @@
+"""Sets of many elements are what Python's sets are (T2: set operations)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphmill_plugins.kernels.sparse.sets import (
+    dense_to_dense_set_operation,
+    set_size,
+    sparse_to_sparse_set_operation,
+)
+
+OPERATIONS = {
+    "a-b": set.difference,
+    "B-A": lambda a, b: b - a,
+    "intersection": set.intersection,
+    "union": set.union,
+}
+INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
+ROWS = st.lists(st.tuples(st.integers(0, 5), INTEGERS), max_size=12)
+FAR = 2**40
+"""Rows so far apart that places and elements together do not fit in 64 bits."""
+
+
+def sparse(elements: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ordered = sorted(elements, key=lambda element: element[0])
+    indices = [(row * FAR, place) for place, (row, _) in enumerate(ordered)]
+    values = np.array([value for _, value in ordered], np.int64)
+    return np.array(indices, np.int64).reshape(-1, 2), values, np.array([6 * FAR, 12])
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@given(first=ROWS, second=ROWS)
+def test_sets_far_apart(operation: str, first, second) -> None:
+    indices, values, shape = sparse_to_sparse_set_operation(
+        np, *sparse(first), *sparse(second), operation, True
+    )
+    wanted = []
+    for row in range(6):
+        sets = [{value for place, value in given if place == row} for given in (first, second)]
+        made = sorted(OPERATIONS[operation](*sets))
+        wanted += [(row * FAR, place, value) for place, value in enumerate(made)]
+    assert [
+        (*index, value) for index, value in zip(indices.tolist(), values, strict=True)
+    ] == wanted
+    assert shape.tolist() == [6 * FAR, max((place for _, place, _ in wanted), default=-1) + 1]
+
+
+@given(st.lists(st.lists(st.binary(max_size=2), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_sets_of_strings(rows: list[list[bytes]]) -> None:
+    tensor = np.array(rows, object)
+    _, values, shape = dense_to_dense_set_operation(np, tensor, tensor[:, ::-1], "union")
+    assert values.tolist() == [value for row in rows for value in sorted(set(row))]
+    assert shape.tolist() == [len(rows), max(len(set(row)) for row in rows)]
+
+
+def test_size_counts_what_differs() -> None:
+    indices = np.array([[0, 0], [0, 1], [2, 0]], np.int64)
+    values, shape = np.array([7, 7, 1]), np.array([3, 2])
+    assert set_size(np, indices, values, shape, True).tolist() == [1, 0, 1]
