@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import socket
 import subprocess
@@ -18,8 +17,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from graphmill.testing import gradient_answers
 from graphmill.testing.answers import Answer
 from graphmill.testing.case import parse_cases
+from graphmill.testing.gradient_answers import Wish
 from graphmill.testing.inputs import SpecError
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ NO_CASE = "<no case>"
 NOT_APPLICABLE = "<not applicable>"
 CRASHED = "<crash>"
 HANGS = "<hang>"
+GRADIENTS = "gradients"
+"""The backend that answers with graphmill's gradients."""
+TENSORFLOW_GRADIENTS = "tensorflow gradients"
 
 _MEMORY = 12 << 30
 _WAIT_MS = 1500
@@ -41,8 +45,9 @@ class AnswerProcess:
     """Ask a process that is started anew after a crash.
 
     Args:
-        backend: "tensorflow", "numpy", "session" or "jax".
-        python: the interpreter; for "tensorflow" one that has it.
+        backend: "tensorflow", "numpy", "session" or "jax"; or GRADIENTS or TENSORFLOW_GRADIENTS,
+            which answer as `gradient_answers` says.
+        python: the interpreter; for TensorFlow one that has it.
         seconds: how long an answer may take before the process is ended.
     """
 
@@ -132,12 +137,12 @@ def main(backend: str, descriptor: int) -> None:
                 connection.send(Answer(error="ResourceExhausted", message="too large to be sent"))
 
 
-def _answer(text: str, ask: Callable[[Case], Answer]) -> Answer:
+def _answer(text: str, ask: Callable[[Case, str], Answer]) -> Answer:
     from graphmill.testing.runner import NotApplicableError
 
     try:
         (case,) = parse_cases(text, "sweep")
-        answer = ask(case)
+        answer = ask(case, text)
         if {"resource", "variant"} & set(answer.dtypes):
             return Answer(error=NO_CASE, message="handles cannot be compared")
         return answer
@@ -149,19 +154,27 @@ def _answer(text: str, ask: Callable[[Case], Answer]) -> Answer:
         return Answer(error=NO_CASE, message=f"{type(error).__name__}: {error}")
 
 
-def _answerer(backend: str) -> Callable[[Case], Answer]:
+def _answerer(backend: str) -> Callable[[Case, str], Answer]:
+    """Return what answers a case, of which the text is told too."""
     import resource
 
     if backend != "jax":  # XLA reserves more than it uses
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    if backend == TENSORFLOW_GRADIENTS:
+        return lambda case, text: gradient_answers.ask_tensorflow(
+            case, Wish.of(text), timeout_ms=_WAIT_MS
+        )
+    if backend == GRADIENTS:
+        return lambda case, text: gradient_answers.ask_graphmill(case, Wish.of(text))
     if backend == "tensorflow":
         from graphmill.testing import tensorflow_oracle
 
         tensorflow_oracle.version()
-        return functools.partial(tensorflow_oracle.ask, timeout_ms=_WAIT_MS)
+        return lambda case, _: tensorflow_oracle.ask(case, timeout_ms=_WAIT_MS)
     from graphmill.testing import hosts
 
-    return hosts.runner(backend).run
+    runner = hosts.runner(backend)
+    return lambda case, _: runner.run(case)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "array": ("array_index", "array_shape", "constants"),
     "control_flow": ("control_flow",),
     "data_flow": ("data_flow", "constants"),
+    "dataset": ("constants",),
+    "functional": ("constants",),
     "image": ("image",),
     "linalg": ("linalg",),
     "logging": ("logging", "constants"),

@@ -9,6 +9,7 @@ from graphmill.ops import array, math
 
 if TYPE_CHECKING:
     from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.backprop.indexed_slices import Gradient
     from graphmill.graph.tensor import Tensor
 
 
@@ -44,4 +45,20 @@ def as_dense(value: Any) -> Tensor:
     return dense(value)
 
 
-__all__ = ["IndexedSlices", "as_dense", "conj", "const", "shaped_as"]
+def scattered(op: ForwardOp, dy: Any, **options: Any) -> Gradient:
+    """Add what a `GatherNd` read to zeros; return rows if it read single rows.
+
+    Args:
+        op: the op, of the tensor or variable and the indices.
+        dy: the gradient of what was read.
+        options: attrs for `ScatterNd`.
+    """
+    source, indices = op.inputs
+    given = dense(dy)
+    shape = math.cast(op.shape(source), DstT=indices.dtype.base_dtype)
+    if indices.shape.rank == 2 and indices.shape[-1] == 1:
+        return IndexedSlices(given, array.squeeze(indices, squeeze_dims=[-1]), shape)
+    return array.scatter_nd(indices, given, shape, **options)
+
+
+__all__ = ["IndexedSlices", "as_dense", "conj", "const", "scattered", "shaped_as"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.ops import array, math
 from graphmill.plugin.gradient_declaration import gradient
-from graphmill_plugins.gradients._support import as_dense
+from graphmill_plugins.gradients._support import as_dense, scattered
 
 if TYPE_CHECKING:
     from graphmill.backprop.forward_op import ForwardOp
@@ -80,9 +80,7 @@ def _along_axis(op: ForwardOp, dy: Tensor, batch: int) -> Tensor:
 @gradient("GatherNd")
 def gather_nd(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Add what was read to zeros."""
-    indices = op.inputs[1]
-    shape = math.cast(op.shape(op.inputs[0]), DstT=indices.dtype.base_dtype)
-    return [array.scatter_nd(indices, as_dense(dy), shape), None]
+    return [scattered(op, dy, bad_indices_policy=op.get_attr("bad_indices_policy")), None]
 
 
 @gradient("ScatterNd")

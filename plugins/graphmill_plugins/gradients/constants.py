@@ -10,15 +10,15 @@ from graphmill.plugin.gradient_declaration import not_differentiable
 
 none = not_differentiable(
     # array
-    "BroadcastGradientArgs", "Const", "EditDistance", "Empty", "GuaranteeConst",
-    "InvertPermutation", "ListDiff", "OneHot", "OnesLike", "Placeholder", "PlaceholderV2",
-    "Rank", "Shape", "ShapeN",
-    "Size", "StopGradient", "Where", "ZerosLike", "FakeParam",
+    "BroadcastGradientArgs", "Const", "EditDistance", "Empty", "InvertPermutation", "OneHot",
+    "OnesLike", "Placeholder", "PlaceholderV2", "Rank", "Shape", "ShapeN", "Size", "StopGradient",
+    "Where", "ZerosLike", "FakeParam",
     # math
-    "ArgMax", "ArgMin", "Bincount", "Ceil", "DenseBincount", "Digitize", "Floor", "FloorDiv",
-    "HistogramFixedWidth", "LinSpace", "RaggedBincount", "Range", "Rint", "Round", "TruncateDiv",
+    "ArgMax", "ArgMin", "Ceil", "Digitize", "Floor", "FloorDiv", "HistogramFixedWidth", "LinSpace",
+    "Range", "Rint", "Round", "TruncateDiv",
     # others
     "DecodeRaw", "InitializeTable", "InitializeTableFromTextFile", "LookupTableFind",
     "LookupTableFindV2", "LookupTableInsert", "LookupTableSize", "HashTable", "Assert",
     "HistogramSummary", "ImageSummary", "ScalarSummary", "Timestamp", "StringToNumber",
+    "MutableDenseHashTableV2", "PyFunc", "PyFuncStateless", "ReduceDataset",
 )  # fmt: skip

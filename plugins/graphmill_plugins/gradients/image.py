@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.ops import image
+from graphmill.ops import array, image, linalg, math
 from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill_plugins.gradients._support import const
 
 if TYPE_CHECKING:
     from graphmill.backprop.forward_op import ForwardOp
@@ -13,10 +14,9 @@ if TYPE_CHECKING:
 
 none = not_differentiable(
     "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4",
-    "NonMaxSuppressionV5", "DecodeJpeg", "DecodePng", "DecodeImage", "DecodeGif", "ResizeArea",
-    "DrawBoundingBoxes", "DrawBoundingBoxesV2", "SampleDistortedBoundingBox",
-    "SampleDistortedBoundingBoxV2", "ExtractGlimpse", "ExtractGlimpseV2",
-    "StatelessSampleDistortedBoundingBox",
+    "DecodeJpeg", "DecodePng", "DecodeImage", "DecodeGif", "ResizeBilinearGrad", "HSVToRGB",
+    "NonMaxSuppressionWithOverlaps", "DrawBoundingBoxes", "SampleDistortedBoundingBox",
+    "SampleDistortedBoundingBoxV2", "ExtractGlimpse",
 )  # fmt: skip
 
 
@@ -39,7 +39,9 @@ def resize_bilinear(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("ResizeBicubic")
 def resize_bicubic(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Spread each pixel over those that it came from."""
+    """Spread each pixel over those that it came from; types of 16 bits have no gradient."""
+    if op.inputs[0].dtype.base_dtype.name not in ("float32", "float64"):
+        return [None, None]
     return [image.resize_bicubic_grad(dy, op.inputs[0], **_options(op)), None]
 
 
@@ -58,7 +60,7 @@ def crop_and_resize(op: ForwardOp, dy: Tensor) -> list[Any]:
     pixels, boxes, box_index = op.inputs[:3]
     method = op.get_attr("method")
     by_image = None
-    if pixels.dtype.base_dtype.is_floating:
+    if pixels.dtype.base_dtype.name in ("float16", "float32", "float64"):
         by_image = image.crop_and_resize_grad_image(
             dy,
             boxes,
@@ -69,3 +71,82 @@ def crop_and_resize(op: ForwardOp, dy: Tensor) -> list[Any]:
         )
     by_boxes = image.crop_and_resize_grad_boxes(dy, pixels, boxes, box_index)
     return [by_image, by_boxes, None, None]
+
+
+@gradient("ImageProjectiveTransformV2")
+def image_projective_transform(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Transform back. Semantics: tensorflow/python/ops/image_ops.py."""
+    options = {name: op.get_attr(name) for name in ("interpolation", "fill_mode")}
+    size = op.shape(op.inputs[0])[1:3]
+    found = image.image_projective_transform_v2(dy, _inverse(op.inputs[1]), size, **options)
+    return [found, None, None]
+
+
+@gradient("ImageProjectiveTransformV3")
+def image_projective_transform_v3(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Transform back; what comes from outside of the image is zero."""
+    options = {name: op.get_attr(name) for name in ("interpolation", "fill_mode")}
+    size = op.shape(op.inputs[0])[1:3]
+    found = image.image_projective_transform_v3(dy, _inverse(op.inputs[1]), size, 0.0, **options)
+    return [found, None, None, None]
+
+
+def _inverse(transforms: Tensor) -> Tensor:
+    """Invert projective transforms, rows of eight numbers of a matrix that ends with 1."""
+    matrices = array.pad_v2(array.reshape(transforms, [-1, 8]), [[0, 0], [0, 1]], 1.0)
+    inverse = linalg.matrix_inverse(array.reshape(matrices, [-1, 3, 3]))
+    flat = array.reshape(inverse, [-1, 9])
+    return (flat / flat[:, 8:9])[:, :8]
+
+
+@gradient("RGBToHSV")
+def rgb_to_hsv(op: ForwardOp, dy: Tensor) -> Tensor:
+    """Differentiate hue, saturation and value by each channel; of equal ones one leads."""
+    rgb = op.inputs[0]
+    colours = [rgb[..., i] for i in range(3)]
+    largest, smallest = _leading(*colours)
+    top, bottom = _chosen(colours, largest), _chosen(colours, smallest)
+    width = top - bottom
+    # Of hue six times the distance to the leading colour: 1 for the one after it, -1 the other.
+    signs = [largest[i - 1] - largest[(i + 1) % 3] for i in range(3)]
+    far = _chosen(colours, signs)
+    middle = [1 - a - b for a, b in zip(largest, smallest, strict=True)]
+    rest = top - _chosen(colours, middle)
+    found = []
+    for i, colour in enumerate(colours):
+        is_lit = _as(colour > const(colour, 0), colour)
+        by_saturation = is_lit * (
+            math.div_no_nan(largest[i] * bottom, math.square(top))
+            - math.div_no_nan(smallest[i], top)
+        )
+        by_hue = signs[i] * (
+            math.div_no_nan(smallest[i] * rest, math.square(width))
+            + math.div_no_nan(middle[i], width)
+        ) - math.div_no_nan(largest[i] * far, math.square(width))
+        hue, saturation, value = dy[..., 0], dy[..., 1], dy[..., 2]
+        found.append(value * largest[i] + saturation * by_saturation + hue * by_hue / 6)
+    return array.pack(found, axis=-1)
+
+
+def _leading(red: Tensor, green: Tensor, blue: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Return 1 for the largest channel of each pixel, and for the smallest; never the same."""
+    both, at_least = math.logical_and, math.greater_equal
+    largest = [
+        both(at_least(red, green), at_least(red, blue)),
+        both(green > red, at_least(green, blue)),
+        both(blue > red, blue > green),
+    ]
+    smallest = [
+        both(red < green, red < blue),
+        both(at_least(red, green), green < blue),
+        both(at_least(red, blue), at_least(green, blue)),
+    ]
+    return [_as(one, red) for one in largest], [_as(one, red) for one in smallest]
+
+
+def _as(truth: Tensor, like: Tensor) -> Tensor:
+    return math.cast(truth, DstT=like.dtype.base_dtype)
+
+
+def _chosen(colours: list[Tensor], masks: list[Tensor]) -> Tensor:
+    return math.add_n([colour * mask for colour, mask in zip(colours, masks, strict=True)])

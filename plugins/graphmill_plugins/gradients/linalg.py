@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.backprop.generic import generic_gradient
 from graphmill.ops import array, linalg, math
 from graphmill.plugin.gradient_declaration import gradient
+from graphmill_plugins.gradients._support import const
 
 if TYPE_CHECKING:
     from graphmill.backprop.forward_op import ForwardOp
@@ -48,7 +50,7 @@ def matrix_square_root(op: ForwardOp, dy: Tensor) -> Tensor:
     root = op.outputs[0]
     sizes = array.shape(root)
     size = sizes[-1]
-    eye = array.matrix_diag(array.ones_like(root[..., 0]))
+    eye = array.matrix_diag(array.fill(sizes[:-1], const(root, 1)))
     system = _kronecker(eye, _transposed(root)) + _kronecker(root, eye)
     pairs = array.concat_v2([sizes[:-2], array.expand_dims(size * size, 0), [1]], 0)
     found = linalg.matrix_solve(system, array.reshape(_transposed(dy), pairs))
@@ -121,3 +123,9 @@ def _swapped(tensor: Tensor) -> Tensor:
     rank = array.rank(tensor)
     order = array.concat_v2([math.range(0, rank - 2, 1), array.pack([rank - 1, rank - 2])], 0)
     return array.transpose(tensor, order)
+
+
+@gradient("MatrixSolveLs")
+def matrix_solve_ls(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Differentiate the kernel by matrix and right side; the regulariser has no gradient."""
+    return generic_gradient(op, [dy], [True, True, False])

@@ -239,8 +239,8 @@ def betainc(op: ForwardOp, dy: Tensor) -> Sequence[Tensor | None]:
     """Differentiate by x only."""
     a, b, x = op.inputs
     log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-    by_x = math.exp((b - 1) * math.log1p(-x) + (a - 1) * math.log(x) - log_beta)
-    return [None, None, array.reshape(by_x * dy, op.shape(x))]
+    by_x = math.exp(math.xlog1py(b - 1, -x) + math.xlogy(a - 1, x) - log_beta)
+    return [None, None, shaped_as(op, (a, by_x * dy), (x, by_x * dy))[1]]
 
 
 @gradient("Zeta")

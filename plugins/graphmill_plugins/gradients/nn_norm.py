@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.ops import nn
+from graphmill.ops import array, math, nn
 from graphmill.plugin.gradient_declaration import gradient
-from graphmill_plugins.gradients._support import as_dense
+from graphmill_plugins.gradients._support import as_dense, const
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +41,76 @@ def fused_batch_norm_v2(op: ForwardOp, *dys: Any) -> list[Any]:
 def fused_batch_norm_v3(op: ForwardOp, *dys: Any) -> list[Any]:
     """Call the op for it."""
     return _normalised(op, dys, nn.fused_batch_norm_grad_v3)
+
+
+@gradient("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
+def fused_batch_norm_grad(op: ForwardOp, *dys: Any) -> list[Any]:
+    """Differentiate once more. What was saved of x counts as x, so it has no gradient itself.
+
+    Semantics: tensorflow/python/ops/nn_fused_batch_norm_grad.py.
+    """
+    given = [
+        math.cast(op.zeros(op.outputs[i]) if dy is None else as_dense(dy), DstT="float32")
+        for i, dy in enumerate(dys[:3])
+    ]
+    dy, x = (math.cast(tensor, DstT="float32") for tensor in op.inputs[:2])
+    channels = _Channels(op.get_attr("data_format"))
+    build = _trained if op.get_attr("is_training") else _inferred
+    by_dy, by_x, by_scale = build(op, channels, dy, x, given)
+    kind = op.inputs[1].dtype.base_dtype
+    found = [math.cast(by_dy, DstT=kind), math.cast(by_x, DstT=kind), by_scale]
+    return [*found, *[None] * (len(op.inputs) - 3)]
+
+
+class _Channels:
+    """Sums over all axes but that of the channels."""
+
+    def __init__(self, data_format: bytes) -> None:
+        rank = len(data_format)
+        channel = data_format.index(b"C")
+        self._axes = [axis for axis in range(rank) if axis != channel]
+        self._shape = [-1 if axis == channel else 1 for axis in range(rank)]
+
+    def mean(self, x: Tensor) -> Tensor:
+        return math.mean(x, self._axes, keep_dims=True)
+
+    def sum(self, x: Tensor) -> Tensor:
+        return math.sum(x, self._axes)
+
+    def spread(self, vector: Tensor) -> Tensor:
+        return array.reshape(vector, self._shape)
+
+
+def _trained(
+    op: ForwardOp, channels: _Channels, dy: Tensor, x: Tensor, given: list[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Differentiate s r (dy - m(dy) - r² u m(dy u)), Σ r u dy and Σ dy, where u = x - m(x)."""
+    by_dx, by_dscale, by_doffset = given
+    mean, spread = channels.mean, channels.spread
+    scale, along_scale, along_offset = map(spread, (op.inputs[2], by_dscale, by_doffset))
+    u = x - mean(x)
+    r = math.rsqrt(mean(math.square(u)) + const(x, op.get_attr("epsilon")))
+    r2 = math.square(r)
+    dy_off, given_off = dy - mean(dy), by_dx - mean(by_dx)
+    p, q = mean(dy * u), mean(by_dx * u)
+    c = mean(by_dx * dy_off)
+    by_dy = scale * r * (given_off - r2 * u * q) + along_scale * r * u + along_offset
+    by_scale = channels.sum(by_dx * r * (dy_off - r2 * u * p))
+    curved = (c - 3 * r2 * p * q) * u + q * dy_off + p * given_off
+    by_x = along_scale * r * (dy_off - r2 * p * u) - scale * r * r2 * curved
+    return by_dy, by_x, by_scale
+
+
+def _inferred(
+    op: ForwardOp, channels: _Channels, dy: Tensor, x: Tensor, given: list[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Differentiate s r dy, Σ r (x - mean) dy and Σ dy, where r is of the given variance."""
+    by_dx, by_dscale, by_doffset = given
+    scale, mean, variance = map(channels.spread, op.inputs[2:5])
+    r = math.rsqrt(variance + const(variance, op.get_attr("epsilon")))
+    along_scale = channels.spread(by_dscale) * r
+    by_dy = by_dx * scale * r + along_scale * (x - mean) + channels.spread(by_doffset)
+    return by_dy, along_scale * dy, channels.sum(by_dx * dy * r)
 
 
 @gradient("LRN")

@@ -86,3 +86,27 @@ def ragged_fill_empty_rows(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
         return [None] * 4
     found = ragged.ragged_fill_empty_rows_grad(op.outputs[3], dy)
     return [None, found.d_values, None, found.d_default_value]
+
+
+@gradient("RaggedTensorFromVariant")
+def ragged_tensor_from_variant(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
+    """Encode the gradient of the values with the rows that they were in."""
+    dy = dys[-1]
+    if dy is None:
+        return [None]
+    rank = op.inputs[0].shape.rank
+    is_batched = rank == 1 if rank is not None else op.get_attr("output_ragged_rank") > 0
+    return [ragged.ragged_tensor_to_variant(op.outputs[:-1], dy, batched_input=is_batched)]
+
+
+@gradient("RaggedTensorToVariant")
+def ragged_tensor_to_variant(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Decode the gradient of the values."""
+    *splits, values = op.inputs
+    found = ragged.ragged_tensor_to_variant_gradient(
+        dy,
+        splits[0] if splits else 0,
+        op.shape(values),
+        Tvalues=values.dtype.base_dtype,
+    )
+    return [*[None] * len(splits), found]

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphmill.ops import array, math, random
 from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill_plugins.gradients._support import const, shaped_as
 
 if TYPE_CHECKING:
     from graphmill.backprop.forward_op import ForwardOp
@@ -19,8 +22,8 @@ none = not_differentiable(
     "RandomUniformInt", "Multinomial", "StatelessMultinomial", "StatelessRandomNormal",
     "StatelessRandomNormalV2", "StatelessRandomUniform", "StatelessRandomUniformV2",
     "StatelessRandomUniformInt", "StatelessRandomUniformIntV2", "StatelessTruncatedNormal",
-    "StatelessTruncatedNormalV2", "RandomShuffle", "RandomCrop",
-    "StatelessRandomBinomial", "StatefulRandomBinomial", "StatelessShuffle",
+    "StatelessTruncatedNormalV2", "RandomShuffle", "RandomCrop", "StatelessRandomBinomial",
+    "StatelessRandomPoisson",
 )  # fmt: skip
 
 
@@ -43,3 +46,37 @@ def _by_alpha(op: ForwardOp, dy: Tensor, alpha: Tensor, axes: Tensor) -> Tensor:
     """Return the gradient of alpha; samples have `axes` axes more, in front."""
     moved = dy * random.random_gamma_grad(alpha, op.outputs[0])
     return math.sum(moved, math.range(0, axes, 1))
+
+
+@gradient("StatelessParameterizedTruncatedNormal")
+def stateless_parameterized_truncated_normal(op: ForwardOp, dy: Tensor) -> list[Any]:
+    """Move the samples with the parameters, so that their places in the distribution stay.
+
+    Semantics: Figurnov et al., Implicit Reparameterization Gradients, 2018.
+    """
+    mean, deviation, low, high = op.inputs[2:]
+    z, z_low, z_high = ((value - mean) / deviation for value in (op.outputs[0], low, high))
+    place = (_normal_cdf(z) - _normal_cdf(z_low)) / (_normal_cdf(z_high) - _normal_cdf(z_low))
+    limits = np.finfo(mean.dtype.base_dtype.as_numpy_dtype)
+    place = math.clip_by_value(
+        place, const(mean, float(limits.tiny)), const(mean, 1 - float(limits.eps))
+    )
+    squares = math.square(z)
+    by_high = math.exp((squares - math.square(z_high)) * 0.5 + math.log(place))
+    by_low = math.exp((squares - math.square(z_low)) * 0.5 + math.log1p(-place))
+    parts = (array.ones_like(z), z, by_low, by_high)
+    found = [
+        shaped_as(op, (op.outputs[0], dy), (parameter, dy * part))[1]
+        for parameter, part in zip(op.inputs[2:], parts, strict=True)
+    ]
+    return [None, None, *found]
+
+
+def _normal_cdf(x: Tensor) -> Tensor:
+    """Return the probability of less than x; of its complement where that has more digits."""
+    half = x * const(x, np.sqrt(0.5))
+    size = math.abs(half)
+    tail = math.erfc(size)
+    near = 1 + math.erf(half)
+    far = math.select_v2(half > const(x, 0), 2 - tail, tail)
+    return math.select_v2(size < const(x, np.sqrt(0.5)), near, far) * 0.5

@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.ops import array, math, sparse
-from graphmill.plugin.gradient_declaration import gradient
-from graphmill_plugins.gradients._support import conj
+from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill_plugins.gradients._support import conj, shaped_as
 
 if TYPE_CHECKING:
     from graphmill.backprop.forward_op import ForwardOp
     from graphmill.graph.tensor import Tensor
 
+none = not_differentiable("SparseAddGrad", "SparseConcat")
+
 
 @gradient("SparseToDense")
 def sparse_to_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Take the values at the indices; the default gets the rest."""
-    indices = op.inputs[0]
-    if op.get_attr("validate_indices"):
-        taken = array.gather_nd(dy, indices)
-        axes = math.range(0, array.rank(dy), 1)
-        rest = math.sum(dy, axes) - math.sum(taken, math.range(0, array.rank(taken), 1))
-        return [None, None, taken, rest]
-    return [None, None, array.gather_nd(dy, indices), None]
+    taken = array.gather_nd(dy, op.inputs[0])
+    axes = math.range(0, array.rank(dy), 1)
+    rest = math.sum(dy, axes) - math.sum(taken, math.range(0, array.rank(taken), 1))
+    by_values = shaped_as(op, (op.inputs[2], taken), (taken, taken))[0]
+    return [None, None, by_values, rest]
 
 
 @gradient("SparseTensorDenseMatMul")
@@ -112,8 +112,8 @@ def sparse_reduce_sum(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("SparseDenseCwiseMul", "SparseDenseCwiseDiv")
 def sparse_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Multiply or divide by the dense elements at the indices; these get none."""
-    indices, _, shape, dense = op.inputs
+    """Multiply or divide by the dense elements at the indices; add up what these are used for."""
+    indices, values, shape, dense = op.inputs
     whole = array.concat_v2(
         [
             array.fill(array.expand_dims(array.size(shape) - array.rank(dense), 0), 1),
@@ -123,4 +123,9 @@ def sparse_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
     )
     places = math.floor_mod(indices, math.cast(whole, DstT="int64"))
     found = array.gather_nd(array.reshape(dense, whole), places)
-    return [None, dy * found if op.type.endswith("Mul") else dy / found, None, None]
+    if op.type.endswith("Mul"):
+        by_values, by_found = dy * found, dy * values
+    else:
+        by_values, by_found = dy / found, dy * (-values / math.square(found))
+    by_dense = array.scatter_nd(places, by_found, math.cast(whole, DstT="int64"))
+    return [None, by_values, None, array.reshape(by_dense, op.shape(dense))]

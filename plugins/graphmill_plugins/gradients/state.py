@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.backprop.indexed_slices import IndexedSlices
-from graphmill.ops import array, math
+from graphmill.ops import array
 from graphmill.plugin.gradient_declaration import gradient, not_differentiable
-from graphmill_plugins.gradients._support import as_dense
+from graphmill_plugins.gradients._support import as_dense, scattered
 
 if TYPE_CHECKING:
     from graphmill.backprop.forward_op import ForwardOp
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 none = not_differentiable(
     "VarHandleOp", "Variable", "VariableV2", "Assign", "AssignAdd", "AssignSub", "ScatterAdd",
-    "ScatterSub", "ScatterMul", "ScatterDiv", "ScatterUpdate", "ScatterNdAdd", "ScatterNdSub",
-    "ScatterNdUpdate", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
-    "TemporaryVariable", "DestroyTemporaryVariable", "VariableShape", "VarIsInitializedOp",
-    "IsVariableInitialized", "CountUpTo",
+    "ScatterSub", "ScatterMul", "ScatterDiv", "ScatterNdAdd", "ScatterNdSub", "ScatterNdUpdate",
+    "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "TemporaryVariable",
+    "VariableShape", "VarIsInitializedOp", "IsVariableInitialized", "CountUpTo",
 )  # fmt: skip
 
 
@@ -43,7 +42,4 @@ def resource_gather(op: ForwardOp, dy: Gradient) -> list[Any]:
 @gradient("ResourceGatherNd")
 def resource_gather_nd(op: ForwardOp, dy: Gradient) -> list[Any]:
     """Add what was read to zeros."""
-    indices = op.inputs[1]
-    shape = op.shape(op.inputs[0])
-    shape = math.cast(shape, DstT=indices.dtype.base_dtype)
-    return [array.scatter_nd(indices, as_dense(dy), shape), None]
+    return [scattered(op, dy), None]

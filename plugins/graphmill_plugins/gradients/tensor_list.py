@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from graphmill.graph.tensor import Tensor
 
 none = not_differentiable(
-    "EmptyTensorList", "TensorListReserve", "TensorListLength", "TensorListElementShape"
+    "EmptyTensorList",
+    "TensorListReserve",
+    "TensorListLength",
+    "TensorListElementShape",
+    "TensorListConcatLists",
 )
 _ANY_SHAPE = -1
 

@@ -1,0 +1,42 @@
+"""Gradients are TensorFlow's where they once were others: tests/data/gradients tells which."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphmill.testing.answers import Answer
+from graphmill.testing.case import load_cases
+from graphmill.testing.gradient_answers import Wish, ask_graphmill
+from graphmill.testing.gradient_judge import difference
+
+FOLDER = Path(__file__).parents[2] / "data/gradients"
+ORDERS = {"first": 1, "second": 2}
+QUESTIONS = {
+    case.id: (case, stem) for stem in ORDERS for case in load_cases(stems=[stem], folder=FOLDER)
+}
+
+
+@cache
+def answers(stem: str) -> dict[str, Answer]:
+    """Return the stored gradients by case."""
+    found: dict[str, Answer] = {}
+    with np.load(FOLDER / f"{stem}.npz") as archive:
+        for key in archive.files:
+            case, _, kind = key.rsplit("|", 2)
+            known = found.get(case, Answer())
+            found[case] = Answer((*known.outputs, archive[key]), (*known.dtypes, kind))
+    return found
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_gradients_are_as_they_are_stored(name: str) -> None:
+    case, stem = QUESTIONS[name]
+    assert difference(answers(stem)[name], ask_graphmill(case, Wish(ORDERS[stem]))) == ""
+
+
+def test_every_answer_has_its_question() -> None:
+    assert {case for stem in ORDERS for case in answers(stem)} == set(QUESTIONS)

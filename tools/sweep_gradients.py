@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Draw op instances, ask TensorFlow and graphmill for gradients, and print where they differ.
+
+    python tools/sweep_gradients.py --tensorflow PYTHON [--op MatMul] [--family math] [--count 20]
+        [--seed 0] [--order 2] [--cases] [--strict] [--out differences.jsonl]
+
+PYTHON is the interpreter of an environment with `tensorflow-cpu` (default: this one). Instances are
+drawn as by `sweep_ops.py`, and asked with shapes known and unknown by turns; `--cases` asks the
+stored cases, programs included. What is told: `graphmill.testing.gradient_answers`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import sys
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import _checkout  # noqa: F401 - puts the checkout on the path
+
+from graphmill.ops.effects import effects_of
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.testing.answer_process import (
+    CRASHED,
+    GRADIENTS,
+    HANGS,
+    TENSORFLOW_GRADIENTS,
+    AnswerProcess,
+)
+from graphmill.testing.case import Case, load_cases
+from graphmill.testing.case_text import case_text, table_of
+from graphmill.testing.gradient_answers import Wish
+from graphmill.testing.gradient_judge import judge
+from graphmill.testing.sweep import Sweep, is_swept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOUCHING = {"fs.read", "fs.write", "net", "process", "python", "clock"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--op", action="append", help="op (default: all that have cases)")
+    parser.add_argument("--family", action="append", help="family of ops (default: all)")
+    parser.add_argument("--count", type=int, default=20, help="instances of each op")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--order", type=int, choices=(1, 2), default=1)
+    parser.add_argument("--cases", action="store_true", help="ask the stored cases instead")
+    parser.add_argument("--tensorflow", default=sys.executable, metavar="PYTHON")
+    parser.add_argument("--strict", action="store_true", help="tell known differences, too")
+    parser.add_argument("--out", help="file for the differences, one JSON object a line")
+    options = parser.parse_args()
+    seeds = by_op(options)
+    counts: Counter[str] = Counter()
+    start = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        theirs = stack.enter_context(AnswerProcess(TENSORFLOW_GRADIENTS, python=options.tensorflow))
+        ours = stack.enter_context(AnswerProcess(GRADIENTS, seconds=60))
+        out = stack.enter_context(Path(options.out).open("w")) if options.out else None
+        for op, cases in sorted(seeds.items()):
+            waited = 0
+            for text in questions(op, cases, options):
+                wanted = theirs.ask(text)
+                waited += wanted.error in (HANGS, CRASHED, "DeadlineExceeded")
+                if waited > 2:  # an op that waits for others, or ends TensorFlow
+                    break
+                outcome, difference = judge(text, wanted, ours.ask, strict=options.strict)
+                counts[outcome] += 1
+                if outcome != "differ":
+                    continue
+                print(f"\n{text}\n# {difference}", flush=True)
+                if out:
+                    found = {"op": op, "text": text, "difference": difference}
+                    print(json.dumps(found), file=out, flush=True)
+    took = time.perf_counter() - start
+    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    print(f"\n{len(seeds)} ops: {told}; {took:.0f} s")
+    return int(counts["differ"] > 0)
+
+
+def by_op(options: argparse.Namespace) -> dict[str, list[Case]]:
+    ops = OpRegistry()
+    found: dict[str, list[Case]] = defaultdict(list)
+    for case in load_cases(families=options.family):
+        op_def = ops.get(case.op)
+        is_meant = not options.op or case.op in options.op
+        is_safe = not TOUCHING & effects_of(op_def)
+        if is_meant and (is_safe if options.cases else is_swept(op_def)):
+            found[case.op].append(case)
+    return found
+
+
+def questions(op: str, cases: list[Case], options: argparse.Namespace) -> Iterator[str]:
+    """Yield what is asked about one op."""
+    if options.cases:
+        texts = (case_text(op, table_of(case)) for case in cases if not case.error)
+        wishes = [Wish(options.order, shapes=known) for known in (True, False)]
+        for text, wish in itertools.product(itertools.islice(texts, options.count), wishes):
+            yield wish.text(text)
+        return
+    drawn = Sweep(OpRegistry().get(op), cases, options.seed).texts(options.count)
+    for text, known in zip(drawn, itertools.cycle((True, True, False)), strict=False):
+        yield Wish(options.order, shapes=known).text(text)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
