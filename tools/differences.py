@@ -46,6 +46,12 @@ not here fails one.
   reports `Internal` there.
 - A table gives its keys in the order in which they came, TensorFlow in that of a hash. The bucket
   of a key that was removed from a dense table is empty; TensorFlow leaves the deleted key in it.
+- What was read from a reference variable is what it held then. In TensorFlow the value read shares
+  the variable's memory, so that a fetched one may show an update of the same step that came later.
+- A dataset of files that could not open one of them goes on with the next one when it is asked
+  again; TensorFlow tries the same file for ever, and `ignore_errors` never ends.
+- Boxes of one score keep their order in `CombinedNonMaxSuppression`; TensorFlow's sort does not
+  keep it.
 
 ## By rounding
 
@@ -54,6 +60,16 @@ epsilon, with a justification for each group of ops. TensorFlow's threads take n
 smallest normal one for zero, NumPy does not: quotients so small are rounded down here. Random ops
 with a seed give TensorFlow's own numbers; [the page of ops](../reference/ops.md) tells of the few
 that differ in the last bit.
+
+Singular vectors and eigenvectors are determined up to their sign (or phase), and need not have
+TensorFlow's; eigenvalues of real matrices that are not symmetric need not come in its order. Pixels
+of a JPEG may differ by a step or two, since Pillow computes the cosine transform accurately and
+TensorFlow fast; the bytes of an encoded PNG depend on the version of zlib, its pixels do not.
+
+Rounding grows where a result is a small difference of large numbers (the gradient of a bias before
+a batch normalisation is zero but for rounding, and Adam makes steps of full size of it), or where a
+gradient is cut at zero (`Relu6Grad` of a value that is zero but for rounding). TensorFlow differs
+from itself as much there when its input changes by the last bit.
 
 ## Other answers
 

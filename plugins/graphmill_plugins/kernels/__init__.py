@@ -73,6 +73,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "image.color",
         "image.distort",
         "image.draw",
+        "image.encode",
         "image.resample",
         "image.resize",
         "image.resize_grad",

@@ -148,8 +148,7 @@ OPS: dict[str, str] = {
         "NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps"
     ),
     "image.codec": (
-        "DecodeAndCropJpeg DecodeBmp DecodeGif DecodeImage DecodeJpeg DecodePng EncodeJpeg "
-        "EncodeJpegVariableQuality EncodePng ExtractJpegShape"
+        "DecodeAndCropJpeg DecodeBmp DecodeGif DecodeImage DecodeJpeg DecodePng ExtractJpegShape"
     ),
     "image.color": "AdjustContrast AdjustContrastv2 AdjustHue AdjustSaturation HSVToRGB RGBToHSV",
     "image.combined_boxes": "CombinedNonMaxSuppression",
@@ -158,6 +157,7 @@ OPS: dict[str, str] = {
         "StatelessSampleDistortedBoundingBox"
     ),
     "image.draw": "DrawBoundingBoxes DrawBoundingBoxesV2 ExtractGlimpse ExtractGlimpseV2",
+    "image.encode": "EncodeJpeg EncodeJpegVariableQuality EncodePng",
     "image.resample": (
         "ResizeArea ResizeBicubic ResizeBicubicGrad ScaleAndTranslate ScaleAndTranslateGrad"
     ),

@@ -1,8 +1,8 @@
-"""Decode and encode image files with Pillow, which is imported when the first one comes.
+"""Decode image files with Pillow, which is imported when the first one comes.
 
-Semantics: tensorflow/core/kernels/image/decode_image_op.cc, encode_png_op.cc, encode_jpeg_op.cc.
-Pillow and TensorFlow both use libpng and libjpeg-turbo; JPEG pixels can differ by a step or two
-between versions of the latter, and encoded bytes do.
+Semantics: tensorflow/core/kernels/image/decode_image_op.cc. Pillow and TensorFlow both use
+libjpeg-turbo; TensorFlow asks it for the fast transform, Pillow for the accurate one, so pixels of
+a JPEG can differ by a step or two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._strings import map_strings, string_scalar
 from graphmill_plugins.kernels.image import _png16
 
 if TYPE_CHECKING:
@@ -32,7 +31,12 @@ _MOST_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8}
 """Pixels that a byte of a file can stand for at most, by what its compression can do."""
 
 
-def _pillow() -> Any:
+def pillow() -> Any:
+    """Import Pillow's images.
+
+    Raises:
+        UnimplementedError: it is not installed.
+    """
     try:
         from PIL import Image
     except ImportError:
@@ -44,7 +48,7 @@ def _pillow() -> Any:
 
 
 def _open(contents: bytes, formats: tuple[str, ...]) -> Any:
-    image_module = _pillow()
+    image_module = pillow()
     with _refusing(image_module):
         try:
             image = image_module.open(io.BytesIO(contents), formats=formats)
@@ -95,7 +99,7 @@ def _own_channels(image: Any, contents: bytes = b"") -> int:
 
 def _pixels(image: Any, channels: int) -> Any:
     """Return (height, width, channels) bytes of the image's current frame."""
-    with _refusing(_pillow()):
+    with _refusing(pillow()):
         if image.mode.startswith("I"):
             # 16-bit grey as 8 bits: Pillow would clip instead of scaling.
             return _spread((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8), channels)
@@ -122,7 +126,7 @@ def _spread(grey: Any, channels: int) -> Any:
 
 def _pixels_16(image: Any, channels: int, contents: bytes) -> Any:
     if image.mode.startswith("I"):
-        with _refusing(_pillow()):
+        with _refusing(pillow()):
             grey = np.asarray(image).astype(np.uint16)
         return _spread(grey, channels)
     header = _png16.header_of(contents)
@@ -191,7 +195,7 @@ def _check_single(image: Any) -> None:
 
 
 def _frame_count(image: Any) -> int:
-    with _refusing(_pillow()):
+    with _refusing(pillow()):
         count: int = getattr(image, "n_frames", 1)
     return count
 
@@ -200,7 +204,7 @@ def _frames(image: Any, channels: int, length: int) -> Any:
     """Return (frames, height, width, channels) of an animation."""
     frames = []
     count = _frame_count(image)
-    with _refusing(_pillow()):
+    with _refusing(pillow()):
         for number in range(count):
             image.seek(number)
             _check_size(image, length)
@@ -328,82 +332,3 @@ def extract_jpeg_shape(xp: ArrayNamespace, output_type: np.dtype[Any]) -> Callab
         return np.array([height, width, len(image.getbands())], output_type)
 
     return run
-
-
-def _encode(pixels: Any, form: str, **options: Any) -> bytes:
-    image_module = _pillow()
-    channels = pixels.shape[2]
-    array = pixels[..., 0] if channels == 1 else pixels
-    if pixels.dtype == np.uint16:
-        if channels != 1:
-            return _png16.encode(pixels, options["compress_level"])
-        image = image_module.fromarray(array.astype(np.uint16))
-    else:
-        image = image_module.fromarray(np.ascontiguousarray(array))
-    out = io.BytesIO()
-    image.save(out, form, **options)
-    return out.getvalue()
-
-
-def _check_image(image: Value, allowed: tuple[int, ...]) -> None:
-    if image.ndim < 3 or image.shape[-1] not in allowed:
-        raise errors.InvalidArgumentError(
-            f"image must be (..., height, width, channels) with channels among "
-            f"{list(allowed)}, got shape {list(image.shape)}"
-        )
-
-
-@kernel("EncodePng", host=True, expensive=True)
-def encode_png(xp: ArrayNamespace, image: Value, compression: int) -> Value:
-    """Return the image, or each of a batch of images, as PNG."""
-    _check_image(image, (1, 2, 3, 4))
-    level = compression if 0 <= compression <= 9 else 6
-    pictures = xp.asarray(image).reshape(-1, *image.shape[-3:])
-    encoded = [_encode(picture, "PNG", compress_level=level) for picture in pictures]
-    if image.ndim == 3:
-        return string_scalar(encoded[0])
-    numbers = np.arange(len(encoded)).reshape(image.shape[:-3])
-    return map_strings(lambda number: encoded[int(number)], numbers)
-
-
-@kernel("EncodeJpeg", make=True, host=True, expensive=True)
-def encode_jpeg(
-    xp: ArrayNamespace,
-    format: str,  # noqa: A002 - the attr's own name
-    quality: int,
-    progressive: bool,
-    optimize_size: bool,
-) -> Callable[[Value], Value]:
-    """Return the image as JPEG."""
-    del xp
-    allowed = {"": (1, 3), "grayscale": (1,), "rgb": (3,)}
-    if format not in allowed:
-        raise errors.InvalidArgumentError(f"format must be '', grayscale or rgb, got {format!r}")
-
-    def run(image: Value) -> Value:
-        if image.ndim != 3:
-            raise errors.InvalidArgumentError(
-                f"image must be 3-dimensional, got shape {list(image.shape)}"
-            )
-        _check_image(image, allowed[format])
-        options = {"quality": quality, "progressive": progressive, "optimize": optimize_size}
-        return string_scalar(_encode(np.asarray(image), "JPEG", **options))
-
-    return run
-
-
-@kernel("EncodeJpegVariableQuality", host=True, expensive=True)
-def encode_jpeg_variable_quality(_xp: ArrayNamespace, image: Value, quality: Value) -> Value:
-    """Return the image as JPEG; the quality is an input."""
-    if image.ndim != 3:
-        raise errors.InvalidArgumentError(
-            f"image must be 3-dimensional, got shape {list(image.shape)}"
-        )
-    _check_image(image, (1, 3))
-    if np.ndim(quality):
-        raise errors.InvalidArgumentError(
-            f"quality must be scalar, got shape {list(np.shape(quality))}"
-        )
-    if not 0 <= quality <= 100:
-        raise errors.InvalidArgumentError(f"quality must be in [0,100], got {int(quality)}")
-    return string_scalar(_encode(np.asarray(image), "JPEG", quality=int(quality)))

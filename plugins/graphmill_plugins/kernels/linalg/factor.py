@@ -1,7 +1,8 @@
 """Factorisations and matrix functions, for stacks of matrices.
 
 Semantics: tensorflow/core/kernels/linalg/. Eigenvectors and singular vectors are determined up to
-their phase, and may differ from TensorFlow's in it.
+their phase, and may differ from TensorFlow's in it; eigenvalues of real matrices that need not be
+symmetric come in the order in which the solver finds them.
 """
 
 from __future__ import annotations
@@ -144,11 +145,20 @@ def _eigvalsh(xp: ArrayNamespace, x: Value) -> Value:
 def eig(
     _xp: ArrayNamespace, x: Value, *, compute_v: bool, Tout: np.dtype[Any]
 ) -> tuple[Value, Value]:
-    """Return eigenvalues and eigenvectors of any square matrices, in no particular order."""
+    """Return eigenvalues and eigenvectors of any square matrices.
+
+    Those of complex matrices are in ascending order of their size, those of real ones in none.
+    """
     check_square(x)
-    if not compute_v:
-        return np.linalg.eigvals(x).astype(Tout), np.zeros((), Tout)
-    values, vectors = np.linalg.eig(x)
+    if compute_v:
+        values, vectors = np.linalg.eig(x)
+    else:
+        values, vectors = np.linalg.eigvals(x), np.zeros((), Tout)
+    if x.dtype.kind == "c":  # only the solver that TensorFlow has for these sorts
+        order = np.argsort(np.abs(values), axis=-1, kind="stable")
+        values = np.take_along_axis(values, order, -1)
+        if compute_v:
+            vectors = np.take_along_axis(vectors, order[..., None, :], -1)
     return values.astype(Tout), vectors.astype(Tout)
 
 

@@ -17,7 +17,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.proto.histogram_pb2 import HistogramProto
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels._wav import wav_file
-from graphmill_plugins.kernels.image.codec import encode_png
+from graphmill_plugins.kernels.image.encode import encode_png
 
 if TYPE_CHECKING:
     from graphmill.proto.summary_pb2 import Summary
