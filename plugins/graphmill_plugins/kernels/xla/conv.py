@@ -20,7 +20,7 @@ from graphmill_plugins.kernels.xla._message import read_numbers
 from graphmill_plugins.kernels.xla.ops import xla_pad
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphmill.typing import ArrayNamespace, Value
 
@@ -126,82 +126,61 @@ def _check_groups(x: Value, w: Value, groups: int, batches: int) -> None:
         )
 
 
-def _conv(
-    xp: ArrayNamespace,
-    lhs: Value,
-    rhs: Value,
-    window: Sequence[Value],
-    groups: int,
-    batches: int,
-    dimension_numbers: str,
-    dtype: np.dtype[Any],
-) -> Value:
-    if lhs.ndim != rhs.ndim or lhs.ndim < 2:
-        raise InvalidArgumentError(
-            "operands must have the same rank of at least 2, got shapes "
-            f"{shape_text(lhs.shape)} and {shape_text(rhs.shape)}"
-        )
-    layouts = _layouts(encode(dimension_numbers), lhs.ndim)
-    moves = _window(lhs.ndim - 2, *window)
-    wide = np.dtype(np.float32) if is_narrow(dtype) else dtype
-    x = xp.transpose(lhs, layouts["lhs"]).astype(wide)
-    w = xp.transpose(rhs, layouts["rhs"]).astype(wide)
-    _check_groups(x, w, groups, batches)
-    x = _spread(xp, x, moves.padding, moves.lhs_dilation)
-    rows, outputs = len(x) // batches, len(w) // batches
-    parts = [
-        _taps(
-            xp,
-            x[part * rows : (part + 1) * rows],
-            w[part * outputs : (part + 1) * outputs],
-            moves,
-            groups,
-        )
-        for part in range(batches)
-    ]
-    result = parts[0] if batches == 1 else xp.concatenate(parts, axis=1)
-    return xp.transpose(result, np.argsort(layouts["output"])).astype(dtype)
+def _convolution(
+    xp: ArrayNamespace, dimension_numbers: str, dtype: np.dtype[Any], batches: int
+) -> Callable[..., Value]:
+    """Return the convolution of a layout, with sums of a type and groups of batches."""
+    message = encode(dimension_numbers)
+
+    def convolve(
+        lhs: Value,
+        rhs: Value,
+        window_strides: Value,
+        padding: Value,
+        lhs_dilation: Value,
+        rhs_dilation: Value,
+        feature_group_count: Value,
+    ) -> Value:
+        if lhs.ndim != rhs.ndim or lhs.ndim < 2:
+            raise InvalidArgumentError(
+                "operands must have the same rank of at least 2, got shapes "
+                f"{shape_text(lhs.shape)} and {shape_text(rhs.shape)}"
+            )
+        layouts = _layouts(message, lhs.ndim)
+        moves = _window(lhs.ndim - 2, window_strides, padding, lhs_dilation, rhs_dilation)
+        groups = scalar_int("feature_group_count", feature_group_count)
+        wide = np.dtype(np.float32) if is_narrow(dtype) else dtype
+        x = xp.transpose(lhs, layouts["lhs"]).astype(wide)
+        w = xp.transpose(rhs, layouts["rhs"]).astype(wide)
+        _check_groups(x, w, groups, batches)
+        x = _spread(xp, x, moves.padding, moves.lhs_dilation)
+        inputs, filters = xp.split(x, batches), xp.split(w, batches)
+        parts = [_taps(xp, *pair, moves, groups) for pair in zip(inputs, filters, strict=True)]
+        result = parts[0] if batches == 1 else xp.concatenate(parts, axis=1)
+        return xp.transpose(result, np.argsort(layouts["output"])).astype(dtype)
+
+    return convolve
 
 
-@kernel("XlaConv", static=_STATIC, expensive=True)
+@kernel("XlaConv", static=_STATIC, make=True, expensive=True)
 def xla_conv(
-    xp: ArrayNamespace,
-    lhs: Value,
-    rhs: Value,
-    window_strides: Value,
-    padding: Value,
-    lhs_dilation: Value,
-    rhs_dilation: Value,
-    feature_group_count: Value,
-    dimension_numbers: str,
-    T: np.dtype[Any],
-) -> Value:
+    xp: ArrayNamespace, *, dimension_numbers: str, T: np.dtype[Any]
+) -> Callable[..., Value]:
     """Convolve, as `dimension_numbers` lays the tensors out.
 
     Raises:
         InvalidArgumentError: shapes, window and dimension numbers do not fit together.
     """
-    window = (window_strides, padding, lhs_dilation, rhs_dilation)
-    groups = scalar_int("feature_group_count", feature_group_count)
-    return _conv(xp, lhs, rhs, window, groups, 1, dimension_numbers, T)
+    return _convolution(xp, dimension_numbers, T, 1)
 
 
-@kernel("XlaConvV2", static=_STATIC, expensive=True)
+@kernel("XlaConvV2", static=_STATIC, make=True, expensive=True)
 def xla_conv_v2(
     xp: ArrayNamespace,
-    lhs: Value,
-    rhs: Value,
-    window_strides: Value,
-    padding: Value,
-    lhs_dilation: Value,
-    rhs_dilation: Value,
-    feature_group_count: Value,
+    *,
     dimension_numbers: str,
     preferred_element_type: np.dtype[Any],
     batch_group_count: int,
-) -> Value:
+) -> Callable[..., Value]:
     """Convolve operands of two types; sums are of the preferred one."""
-    window = (window_strides, padding, lhs_dilation, rhs_dilation)
-    groups = scalar_int("feature_group_count", feature_group_count)
-    dtype = preferred_element_type
-    return _conv(xp, lhs, rhs, window, groups, batch_group_count, dimension_numbers, dtype)
+    return _convolution(xp, dimension_numbers, preferred_element_type, batch_group_count)
