@@ -154,7 +154,7 @@ def split(_xp: ArrayNamespace, num_split: int) -> Callable[[Value, Value], list[
     """Cut a tensor into equal parts along an axis."""
 
     def cut(split_dim: Value, value: Value) -> list[Value]:
-        along = checked_axis(split_dim.item(), value.ndim, "split dimension")
+        along = checked_axis(scalar_int("split_dim", split_dim), value.ndim, "split dimension")
         whole = value.shape[along]
         if whole % num_split:
             raise InvalidArgumentError(

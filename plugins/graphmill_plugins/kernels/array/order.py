@@ -13,6 +13,7 @@ from graphmill_plugins.kernels._support import (
     checked_axis,
     is_numpy,
     object_array,
+    scalar_int,
     shape_text,
     to_ints,
 )
@@ -156,7 +157,7 @@ def one_hot(
         raise InvalidArgumentError(f"axis must be >= -1, got {axis}")
 
     def spread(indices: Value, depth: Value, on_value: Value, off_value: Value) -> Value:
-        count = depth.item()
+        count = scalar_int("depth", depth)
         if count < 0:
             raise InvalidArgumentError(f"depth must be non-negative, got: {count}")
         for name, value in (("on_value", on_value), ("off_value", off_value)):
@@ -244,6 +245,12 @@ def check_bounds(sorted_inputs: Value, values: Value) -> None:
         )
 
 
+def check_not_empty(indices: Value) -> None:
+    """Raise InvalidArgumentError if there are no indices."""
+    if not indices.size:
+        raise InvalidArgumentError(f"received empty tensor indices, of {shape_text(indices.shape)}")
+
+
 @kernel("UnravelIndex", backend="numpy", static=("dims",))
 def unravel_index(_xp: ArrayNamespace, indices: Value, dims: Value) -> Value:
     """Convert flat indices into one coordinate for each of `dims`.
@@ -256,8 +263,9 @@ def unravel_index(_xp: ArrayNamespace, indices: Value, dims: Value) -> Value:
             "dims must be a vector and indices a scalar or vector, got shapes "
             f"{shape_text(dims.shape)} and {shape_text(indices.shape)}"
         )
+    check_not_empty(indices)
     shape = to_ints(dims)
-    if indices.size and min(shape, default=1) <= 0:
+    if min(shape, default=1) <= 0:
         raise InvalidArgumentError(f"Input dims cannot contain a dim of zero or less, got {shape}")
     try:
         places = np.unravel_index(indices, shape)

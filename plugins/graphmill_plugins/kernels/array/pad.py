@@ -88,7 +88,7 @@ def mirror_pad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]
 def _check_mirror(pairs: Paddings, shape: tuple[int, ...], mode: str) -> None:
     offset = _edge(mode)
     for axis, (size, pair) in enumerate(zip(shape, pairs, strict=True)):
-        if max(pair) > max(size - offset, 0):
+        if max(pair) > size - offset:
             raise InvalidArgumentError(
                 f"paddings must be no greater than the dimension size less {offset}: {pair} for "
                 f"dimension {axis} of size {size}"

@@ -63,7 +63,8 @@ def index_maker(
     Raises:
         InvalidArgumentError: (here) there are two ellipses; (there) the slice does not fit.
     """
-    if ellipsis_mask & (ellipsis_mask - 1):
+    dots = ellipsis_mask & 0xFFFFFFFF  # as 32 bits, whatever the sign
+    if dots & (dots - 1):
         raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
 
     def make(shape: tuple[int, ...], begin: Value, end: Value, strides: Value) -> Index:

@@ -162,7 +162,7 @@ def _cast(pixels: Any, dtype: np.dtype[Any]) -> Any:
     if dtype == np.uint8:
         return pixels
     if dtype == np.uint16:
-        return pixels.astype(np.uint16) * np.uint16(257)
+        return pixels.astype(np.uint16) * np.uint16(256)  # not 257, which would give 65535
     if dtype == np.float32:
         return pixels.astype(np.float32) / np.float32(255)
     raise errors.InvalidArgumentError(f"dtype must be uint8, uint16 or float32, got {dtype}")
@@ -286,6 +286,7 @@ def decode_bmp(xp: ArrayNamespace, channels: int) -> Callable[[Value], Value]:
 
     def run(contents: Value) -> Value:
         image = _open(_scalar_contents(contents), ("BMP",))
+        _check_format(image, channels)
         return _pixels(image, channels or _own_channels(image))
 
     return run
@@ -310,6 +311,7 @@ def decode_image(
     def run(contents: Value) -> Value:
         data = _scalar_contents(contents)
         image = _open(data, ("JPEG", "PNG", "GIF", "BMP"))
+        _check_format(image, channels)
         if image.format == "GIF":
             frames = _frames(image, channels or 3, len(data))
             return _cast(frames if expand_animations else frames[0], dtype)
@@ -319,6 +321,17 @@ def decode_image(
         return _cast(_pixels(image, wanted), dtype)
 
     return run
+
+
+def _check_format(image: Any, channels: int) -> None:
+    """Check that pixels of a format can be given in so many channels; 0 leaves it to the file."""
+    allowed = {"BMP": (0, 3, 4), "GIF": (0, 3)}.get(image.format, (channels,))
+    if image.format == "BMP" and image.mode == "L":
+        allowed = (0, 1)
+    if channels not in allowed:
+        raise errors.InvalidArgumentError(
+            f"channels must be {' or '.join(map(str, allowed))} for {image.format}, got {channels}"
+        )
 
 
 @kernel("ExtractJpegShape", make=True, host=True, expensive=True)

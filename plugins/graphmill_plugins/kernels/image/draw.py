@@ -97,7 +97,7 @@ def draw_bounding_boxes_v2(
 ) -> Value:
     """Return the images with boxes drawn in given colours in turn, or in ten if there are none."""
     depth = images.shape[3] if images.ndim == 4 else 0
-    if not colors.size:
+    if not colors.size and colors.ndim == 2:
         return _drawn(images, boxes, _default_colors(images))
     if colors.ndim != 2 or colors.shape[1] < depth:
         raise InvalidArgumentError(

@@ -80,7 +80,9 @@ def _check_image(image: Value, allowed: tuple[int, ...]) -> None:
 def encode_png(xp: ArrayNamespace, image: Value, compression: int) -> Value:
     """Return the image, or each of a batch of images, as PNG."""
     _check_image(image, (1, 2, 3, 4))
-    level = compression if 0 <= compression <= 9 else 6
+    if not -1 <= compression <= 9:
+        raise errors.InvalidArgumentError(f"compression should be in [-1,9], got {compression}")
+    level = 6 if compression < 0 else compression
     pictures = xp.asarray(image).reshape(-1, *image.shape[-3:])
     encoded = [_encode(picture, "PNG", compress_level=level) for picture in pictures]
     if image.ndim == 3:

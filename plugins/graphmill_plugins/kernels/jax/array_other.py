@@ -11,7 +11,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels._support import shape_text, to_ints
-from graphmill_plugins.kernels.array.order import check_bounds
+from graphmill_plugins.kernels.array.order import check_bounds, check_not_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,5 +78,6 @@ def upper_bound(
 @kernel("UnravelIndex", backend="jax", static=("dims",))
 def unravel_index(_xp: ArrayNamespace, indices: Value, dims: Value) -> Value:
     """Convert flat indices into one coordinate for each of `dims`."""
+    check_not_empty(indices)
     places = jnp.unravel_index(indices, to_ints(dims))
     return jnp.stack(places).astype(dims.dtype)

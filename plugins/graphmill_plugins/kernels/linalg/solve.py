@@ -272,10 +272,11 @@ def banded_triangular_solve(
             f"Input matrix and rhs are incompatible: {shape_text(bands.shape)} and "
             f"{shape_text(rhs.shape)}"
         )
-    if not bands.size:
-        raise InvalidArgumentError(
-            f"the bands must not be empty, got shape {shape_text(bands.shape)}"
-        )
+    for name, value in (("bands", bands), ("right-hand sides", rhs)):
+        if not value.size:
+            raise InvalidArgumentError(
+                f"the {name} must not be empty, got shape {shape_text(value.shape)}"
+            )
     if is_numpy(xp) and not np.all(bands[..., 0 if lower else -1, :]):
         raise InvalidArgumentError("Input matrix is not invertible.")
     batch = np.broadcast_shapes(bands.shape[:-2], rhs.shape[:-2])

@@ -220,13 +220,18 @@ def _counts_by_row(
     width = max(int(values.max(initial=0)) + 1, minlength)
     if maxlength >= 0:
         width = maxlength
-    keys, places = np.unique(rows * max(width, 1) + values, return_inverse=True)
+    distinct, numbers, span = None, values, max(width, 1)
+    if span * (int(rows.max(initial=0)) + 1) >= 1 << 63:  # a row and a value in one number
+        distinct, numbers = np.unique(values, return_inverse=True)
+        span = max(distinct.size, 1)
+    keys, places = np.unique(rows * span + numbers.reshape(-1), return_inverse=True)
     counts = np.zeros(keys.size, options["output_type"])
     if options["binary_output"]:
         counts[:] = 1
     else:
         np.add.at(counts, places.reshape(-1), weights[kept] if weights.size else 1)
-    row, value = np.divmod(keys, max(width, 1))
+    row, value = np.divmod(keys, span)
+    value = value if distinct is None else distinct[value]
     indices = value[:, None] if len(shape) == 0 else np.stack([row, value], 1)
     return indices, counts, np.asarray([*shape, width], np.int64)
 

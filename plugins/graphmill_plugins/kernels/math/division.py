@@ -37,7 +37,7 @@ def _integer(xp: ArrayNamespace, divide: Binary) -> Binary:
         return divide
 
     def checked(x: Value, y: Value) -> Value:
-        if not (y.all() if y.ndim else y):
+        if not (y.all() if y.ndim else y) and np.size(x):
             raise InvalidArgumentError("Integer division by zero")
         return divide(x, y)
 

@@ -58,6 +58,11 @@ def _accumulator(T: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if is_narrow(T) else T
 
 
+def _mean_accumulator(T: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type in which a mean is made: integers are added in 64 bits."""
+    return np.dtype(f"{T.kind}8") if T.kind in "iu" else _accumulator(T)
+
+
 def lowest(dtype: np.dtype[Any]) -> Any:
     """Return what a maximum over nothing is: minus infinity, or the smallest integer."""
     return dtype.type(np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf)
@@ -177,7 +182,7 @@ def _numpy_extreme(ufunc: np.ufunc, of_nothing: OfNothing) -> Callable[..., Redu
 
 
 def _numpy_mean(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
-    accumulator = _accumulator(T)
+    accumulator = _mean_accumulator(T)
     reduce: Any = np.add.reduce
     divide = _integer_quotient if T.kind in "iu" else operator.truediv
 
@@ -189,7 +194,7 @@ def _numpy_mean(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduc
             total = reduce(x, axes, accumulator, None, keep_dims)
         return divide(total, accumulator.type(_divisor(x.shape, axes, T)))
 
-    return mean if accumulator is T else lambda x, indices: mean(x, indices).astype(T)
+    return mean if accumulator == T else lambda x, indices: mean(x, indices).astype(T)
 
 
 def _integer_quotient(total: Value, count: Value) -> Value:
@@ -266,12 +271,12 @@ def any_(xp: ArrayNamespace, x: Value, indices: Value, *, keep_dims: bool) -> Va
 def mean(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
-    """Average over axes; integers are added in their type and the quotient is truncated."""
-    accumulator, axes = _accumulator(T), _axes(indices, x.ndim)
+    """Average over axes; integers are added in 64 bits and the quotient is truncated."""
+    accumulator, axes = _mean_accumulator(T), _axes(indices, x.ndim)
     total = xp.sum(x, axis=axes, dtype=accumulator, keepdims=keep_dims)
     divisor = accumulator.type(_divisor(x.shape, axes, T))
     if T.kind in "iu":
-        return xp.floor_divide(total - xp.fmod(total, divisor), divisor)
+        return xp.floor_divide(total - xp.fmod(total, divisor), divisor).astype(T)
     return (total / divisor).astype(T)
 
 

@@ -37,7 +37,7 @@ def check_channels(x: Value, kernel: Value, depth_axis: int, op: str = "") -> No
     channels, depth, width = x.shape[-1], kernel.shape[depth_axis], kernel.shape[-1]
     if depth == 0:
         raise errors.InvalidArgumentError(f"filter depth of {op or 'Conv'} must not be 0")
-    if channels % depth:
+    if channels % depth or (op == "Conv" and not channels):
         raise errors.InvalidArgumentError(
             f"input depth must be evenly divisible by filter depth: {channels} vs {depth}"
         )

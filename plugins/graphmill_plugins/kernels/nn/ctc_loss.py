@@ -47,6 +47,19 @@ def _check(inputs: Value, indices: Value, values: Value, lengths: Value) -> None
         )
     if len(indices) and not (indices[:, 0].min() >= 0 and indices[:, 0].max() < batch):
         raise InvalidArgumentError(f"labels batch index must be between 0 and {batch}")
+    _check_order(indices)
+
+
+def _check_order(indices: Value) -> None:
+    """Raise InvalidArgumentError unless labels stand in the order of sequences and of places."""
+    rows, places = indices.T
+    in_row = np.diff(rows) == 0
+    bad = (np.diff(rows) < 0) | (in_row & (np.diff(places) <= 0))
+    if bad.any() or (places < 0).any() or (places == np.iinfo(np.int64).max).any():
+        raise InvalidArgumentError(
+            "label SparseTensor is not valid: its indices are out of order, repeated or out of "
+            f"bounds: {indices.tolist()}"
+        )
 
 
 def _targets(labels: Sequence[int], classes: int, collapse: bool, number: int) -> list[int]:

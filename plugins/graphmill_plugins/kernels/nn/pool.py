@@ -158,6 +158,10 @@ def depth_pool(
         )
 
     def run(x: Value) -> Value:
+        if x.ndim != 4:
+            raise errors.InvalidArgumentError(
+                f"tensor_in_shape must have 2 spatial dimensions, got {list(x.shape)}"
+            )
         x = xp.moveaxis(x, 1, -1) if first else x
         if x.shape[-1] % window:
             raise errors.UnimplementedError(

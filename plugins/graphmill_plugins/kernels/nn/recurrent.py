@@ -78,7 +78,10 @@ def lstm_block_cell_grad(
     check_shapes(values, dict.fromkeys(values, tuple(cs_prev.shape)))
     cell = Cell("icfo", peephole=use_peephole)
     before, gates = step_gradient(xp, cell, weights, cs_prev, made, cs_grad, h_grad)
-    return (before, gates, *peephole_gradients(xp, cell, gates, cs_prev, cs))
+    peepholes: tuple[Value, ...] = tuple(map(xp.zeros_like, weights[1:4]))
+    if use_peephole:
+        peepholes = peephole_gradients(xp, cell, gates, cs_prev, cs)
+    return (before, gates, *peepholes)
 
 
 def _check_gru(

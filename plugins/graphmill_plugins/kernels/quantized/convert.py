@@ -118,6 +118,8 @@ def quantize(
     if mode == "MIN_FIRST" and axis != -1:
         raise UnimplementedError("MIN_FIRST mode is not implemented for Quantize with axis != -1")
     shape = _range_shape(x, axis, min_range, max_range)
+    if axis == -1:  # one range, of whatever rank
+        min_range, max_range = min_range.reshape(()), max_range.reshape(())
     if xp is np and (max_range < min_range).any():
         raise InvalidArgumentError("input_max_range must be larger than input_min_range.")
     low = xp.minimum(_F(0), min_range)

@@ -113,6 +113,7 @@ def poisson(generator: _philox.Philox, rate: Value, samples: int) -> Value:
     out = np.full(outputs.size, np.nan)
     known = np.isfinite(rates)
     out[np.isposinf(rates)] = np.inf
+    out[np.isneginf(rates)] = 0
     _count_products(uniforms, rates, out, outputs[known & (rates < 10)])
     _transformed(uniforms, rates, out, outputs[known & (rates >= 10)])
     return out.reshape(rate.size, samples).T

@@ -167,10 +167,11 @@ def stateless_parameterized_truncated_normal(
             + " vs. ".join(shape_text(value.shape) for value in parameters)
         ) from error
     sizes, count = _philox.output_shape(shape)
-    if count and not given[0].size:
+    tail = given[0].shape
+    if sizes[len(sizes) - len(tail) :] != tail:
         raise InvalidArgumentError(
             f"Shape passed in must end with broadcasted shape: {shape_text(sizes)} does not end "
-            f"with {shape_text(given[0].shape)}"
+            f"with {shape_text(tail)}"
         )
     if not count:
         return np.zeros(sizes, parameters[0].dtype)

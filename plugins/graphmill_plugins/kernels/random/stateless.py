@@ -177,6 +177,8 @@ def stateless_full_int(
     xp: ArrayNamespace, shape: Value, seed: Value, dtype: np.dtype[Any]
 ) -> Value:
     """Return integers over the whole range of the type."""
+    if seed.dtype.kind == "u":
+        raise errors.InvalidArgumentError(f"Invalid seed type: {seed.dtype.name}")
     sizes, count = _philox.output_shape(shape)
     return _philox.full_integers(xp, scrambled(xp, seed), count, dtype).reshape(sizes)
 

@@ -5,7 +5,8 @@ Semantics: tensorflow/core/kernels/reduce_join_op.cc, unsorted_segment_join_op.c
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import dropwhile, pairwise
+from operator import not_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +65,8 @@ def unsorted_segment_join(
     ids = np.asarray(segment_ids)
     if segments < 0:
         raise errors.InvalidArgumentError(f"Number of segments must be >= 0, got {segments}")
+    if not ids.ndim:
+        raise errors.InvalidArgumentError("Segment_id cannot have rank 0")
     if inputs.shape[: ids.ndim] != ids.shape:
         raise errors.InvalidArgumentError(
             f"segment_ids of shape {list(ids.shape)} must be a prefix of the shape of inputs "
@@ -87,7 +90,7 @@ def unsorted_segment_join(
     for segment, row in zip(ids.ravel().tolist(), rows, strict=True):
         for column, item in enumerate(row):
             parts[segment][column].append(item)
-    joined = [glue.join(items) for row_parts in parts for items in row_parts]
+    joined = [_joined(glue, items) for row_parts in parts for items in row_parts]
     return string_array(joined, (segments, *tail))
 
 
@@ -97,4 +100,11 @@ def _joined_runs(items: Value, ids: Any, segments: int, glue: bytes) -> Any:
     order = np.argsort(ids.astype(np.int16) if segments < 1 << 15 else ids, kind="stable")
     texts = items[order].tolist()
     ends = np.searchsorted(ids[order], np.arange(segments + 1)).tolist()
-    return string_array([glue.join(texts[start:stop]) for start, stop in pairwise(ends)])
+    return string_array([_joined(glue, texts[start:stop]) for start, stop in pairwise(ends)])
+
+
+def _joined(glue: bytes, texts: list[bytes]) -> bytes:
+    """Join strings; there is no separator before anything stands to be separated."""
+    if texts and not texts[0]:
+        texts = list(dropwhile(not_, texts))
+    return glue.join(texts)
