@@ -1,11 +1,12 @@
 """Compilation of graphs that run often: clusters, control flow as functions, tiers.
 
 The passes see a graph that has run a few times and is built again behind the steps that go on.
-Before it is divided by device, what several devices compute in one memory is gathered on one, and
-sums of one-hot vectors become counts (`rewrites`); then loops and conditionals become functions
-(`functionalize`), and regions that a compiler can trace one node each (`regions`). Such a node
-(`cluster_kernel`) starts as generated Python code (`straight`), and is traced (`tracing`) and
-compiled by XLA (`programs`) for each signature of its inputs, in the background.
+Before it is divided by device, what several devices compute in one memory is gathered on one, sums
+of one-hot vectors become counts, and constant segments are counted (`rewrites`); then loops and
+conditionals become functions (`functionalize`), and regions that a compiler can trace one node each
+(`regions`). Such a node (`cluster_kernel`) starts as generated Python code (`straight`), and is
+traced (`tracing`) and compiled by XLA (`programs`) for each signature of its inputs, in the
+background.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _PHASE = "HOT"
 GATHER_PASS = "jit_gather"
 COUNT_PASS = "jit_multi_hot"
+SEGMENTS_PASS = "jit_segments"
 FUNCTIONALIZE_PASS = "jit_functionalize"
 CLUSTER_PASS = "jit_clusters"
 
@@ -29,8 +31,9 @@ def graphmill_register_ops(ops: OpRegistrar) -> None:
     """Register the ops of clusters."""
     from graphmill_plugins.jit.cluster_op import CLUSTER, STRAIGHT_LINE
     from graphmill_plugins.jit.rewrites.multi_hot_op import MULTI_HOT
+    from graphmill_plugins.jit.rewrites.segment_rows_op import SEGMENT_ROWS
 
-    for op_def in (CLUSTER, STRAIGHT_LINE, MULTI_HOT):
+    for op_def in (CLUSTER, STRAIGHT_LINE, MULTI_HOT, SEGMENT_ROWS):
         ops.add(op_def)
 
 
@@ -49,4 +52,7 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
         FUNCTIONALIZE_PASS, f"{__name__}.functionalize:functionalize_hot", phase=_PHASE, order=10
     )
     passes.add(COUNT_PASS, f"{__name__}.rewrites.multi_hot:count_one_hots", phase=_PHASE, order=5)
+    passes.add(
+        SEGMENTS_PASS, f"{__name__}.rewrites.known_segments:know_segments", phase=_PHASE, order=5
+    )
     passes.add(CLUSTER_PASS, f"{__name__}.regions.clusters:form_clusters", phase=_PHASE, order=20)

@@ -196,7 +196,7 @@ OPS: dict[str, str] = {
         "SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2 SparseSegmentMeanGrad "
         "SparseSegmentMeanWithNumSegments SparseSegmentSqrtNGrad SparseSegmentSqrtNWithNumSegments "
         "SparseSegmentSumGrad SparseSegmentSumWithNumSegments UnsortedSegmentMax "
-        "UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum"
+        "UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum _SegmentRows"
     ),
     "jax.math_special": (
         "BesselI0 BesselI0e BesselI1 BesselI1e Betainc Digamma Erf Erfc Erfinv Expint Igamma "
@@ -270,7 +270,7 @@ OPS: dict[str, str] = {
         "SparseSegmentMeanWithNumSegments SparseSegmentSqrtN SparseSegmentSqrtNGrad "
         "SparseSegmentSqrtNGradV2 SparseSegmentSqrtNWithNumSegments SparseSegmentSum "
         "SparseSegmentSumGrad SparseSegmentSumGradV2 SparseSegmentSumWithNumSegments "
-        "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum"
+        "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum _SegmentRows"
     ),
     "math.sequence": "LinSpace Range",
     "math.special": (

@@ -94,6 +94,12 @@ def _sparse_segment_gradient(jnp: Any, node: Node, inputs: list[Any], ok: Any) -
     return _inside(jnp, ids, 0, grad.shape[0], _inside(jnp, indices, 0, size, ok))
 
 
+def _segment_rows(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
+    del node
+    grad, ids = inputs
+    return _inside(jnp, ids, 0, grad.shape[0], ok)
+
+
 def _unsorted_segment(jnp: Any, node: Node, inputs: list[Any], ok: Any) -> Any:
     del node
     return ok & jnp.all(inputs[1] < inputs[2])
@@ -258,6 +264,7 @@ CHECKS: Final[dict[str, Check]] = {
     **{f"Segment{what}V2": _segment for what in ("Sum", "Max", "Min", "Prod")},
     **{f"SparseSegment{what}WithNumSegments": _sparse_segment for what in _SPARSE},
     **{f"SparseSegment{what}Grad": _sparse_segment_gradient for what in _SPARSE},
+    "_SegmentRows": _segment_rows,
     **{f"UnsortedSegment{what}": _unsorted_segment for what in ("Sum", "Max", "Min", "Prod")},
     "SparseSoftmaxCrossEntropyWithLogits": _labels,
     "CheckNumerics": _numerics,

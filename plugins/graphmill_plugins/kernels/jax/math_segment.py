@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import KernelDef, KernelTable
+from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
 from graphmill_plugins._lazy_jax import jnp
 from graphmill_plugins.kernels._support import is_narrow, scalar_int, shape_text
 from graphmill_plugins.kernels.math.segment import check_vectors
@@ -90,16 +90,27 @@ def _sparse_segments(scale: str) -> Callable[..., Value]:
     return segments
 
 
+def _rows_of_gradient(grad: Value, ids: Value, scale: str) -> Value:
+    """Return for each chosen row the gradient of its segment, divided as the forward op does."""
+    rows = grad.astype(np.float32) if is_narrow(grad.dtype) else grad
+    if scale != "sum":
+        rows = rows / _divisors(ids, grad.shape[0], scale, rows)
+    return jnp.take(rows, ids, axis=0, mode="clip")
+
+
+@kernel("_SegmentRows", backend="jax")
+def segment_rows(_xp: ArrayNamespace, grad: Value, ids: Value, scale: str) -> Value:
+    """Return for each segment id the row of `grad` that it names, divided as `scale` says."""
+    return _rows_of_gradient(grad, ids, scale).astype(grad.dtype)
+
+
 def _sparse_gradient(scale: str) -> Callable[..., Value]:
     def gradient(
         _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, output_dim0: Value
     ) -> Value:
         check_vectors(indices, ids)
         count = scalar_int("output_dim0", output_dim0)
-        rows = grad.astype(np.float32) if is_narrow(grad.dtype) else grad
-        if scale != "sum":
-            rows = rows / _divisors(ids, grad.shape[0], scale, rows)
-        rows = jnp.take(rows, ids, axis=0, mode="clip")
+        rows = _rows_of_gradient(grad, ids, scale)
         return combine("add", rows, indices, count).astype(grad.dtype)
 
     return gradient

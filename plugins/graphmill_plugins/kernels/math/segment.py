@@ -333,6 +333,12 @@ def _check_ids_of_gradient(ids: Value, segments: int) -> None:
         )
 
 
+@kernel("_SegmentRows", backend="numpy")
+def segment_rows(_xp: ArrayNamespace, grad: Value, ids: Value, scale: str) -> Value:
+    """Return for each segment id the row of `grad` that it names, divided as `scale` says."""
+    return _rows_of_gradient(grad, ids, scale).astype(grad.dtype)
+
+
 def _sparse_gradient(scale: str) -> Callable[..., Value]:
     def gradient(
         _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, output_dim0: Value

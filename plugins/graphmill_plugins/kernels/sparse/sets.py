@@ -6,7 +6,7 @@ Semantics: tensorflow/core/kernels/set_kernels.cc. A set comes out without repet
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -107,12 +107,13 @@ class _Numbering:
 
     def numbers(self, operand: _Sets) -> Value:
         """Return the numbers of the elements of an operand, ascending, none twice."""
-        places, elements = operand.places, operand.elements
+        places: Any = operand.places
+        elements = operand.elements
         if self._groups is not None:
             places = np.searchsorted(self._groups, places)
         if self._dtype.kind == "O":
             found = map(self._numbers.__getitem__, elements.tolist())
-            codes = np.fromiter(found, np.int64, len(elements))
+            codes: Any = np.fromiter(found, np.int64, len(elements))
         elif self._distinct is not None:
             codes = np.searchsorted(self._distinct, elements)
         else:

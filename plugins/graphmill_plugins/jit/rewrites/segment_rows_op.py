@@ -1,0 +1,24 @@
+"""The op that spreads gradients of segments over their rows: what is left of a sparse gradient."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+
+SEGMENT_ROWS: Final = OpDef(
+    name="_SegmentRows",
+    input_args=(
+        ArgDef(name="grad", type_attr="T"),
+        ArgDef(name="segment_ids", type_attr="Tsegmentids"),
+    ),
+    output_args=(ArgDef(name="output", type_attr="T"),),
+    attrs=(
+        AttrDef(name="scale", type="string"),
+        AttrDef(name="T", type="type"),
+        AttrDef(name="Tsegmentids", type="type"),
+    ),
+    family="math",
+)
+"""For each segment id the row of `grad` that it names, divided by how often the id stands there
+(scale "mean"), by the root of that ("sqrtn"), or not at all ("sum")."""
