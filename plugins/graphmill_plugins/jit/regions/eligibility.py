@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
-from graphmill_plugins.jit.regions.growing_lists import LOOPS, GrowingLists, are_of_shapes
+from graphmill_plugins.jit.regions.growing_lists import GrowingLists, are_of_shapes
 from graphmill_plugins.jit.tracing.traced_ops import (
     FUNCTION_ATTRS,
     HANDLE_TYPES,
@@ -82,10 +82,7 @@ class Eligibility:
 
     def _why_not_functions(self, names: Iterable[str], node: Node) -> str | None:
         reasons = (self._why_not_function(name, node) for name in names)
-        reason = next((reason for reason in reasons if reason is not None), None)
-        if reason is None and node.op in LOOPS and not self.lists.has_room(node):
-            return "lists grow in it where elements are set, and nobody knows how often it turns"
-        return reason
+        return next((reason for reason in reasons if reason is not None), None)
 
     def _why_not_function(self, name: str, node: Node) -> str | None:
         if name not in self._functions:

@@ -1,43 +1,49 @@
-"""Lists that grow in loops: whether a program has room for them, and knows how long they become.
+"""Lists and tensor arrays that grow in loops: whether a program knows how long they become.
 
-A list grows where an element is set behind its end, or pushed. A program has room for as many
-elements as the loop makes turns at most, so that must be known when it is traced. How many turns a
-loop makes that may end early, only the program finds out: what is stacked of its list leaves the
-program, and who reads it is in another one.
+How many turns a loop makes that may end early, only the program finds out: what is stacked of a
+list that grew in it leaves the program, and who reads the rows is in another one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
-from graphmill_plugins.jit.tracing.loop_shape import (
-    grows_where_it_sets,
-    length_after,
-    origin,
-    turns_of,
-)
+from graphmill_plugins.jit.tracing.grown_lists import length_after
+from graphmill_plugins.jit.tracing.loop_shape import origin, turns_of
 from graphmill_plugins.jit.tracing.traced_ops import calls_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
     from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.node import Node
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.ops.op_registry import OpRegistry
-    from graphmill_plugins.jit.tracing.loop_shape import Turns
 
-LOOPS: Final = frozenset({"While", "StatelessWhile"})
-_STACKS: Final = frozenset({"TensorListStack"})
+
+class _Stacking(NamedTuple):
+    """Where an op gets what it stacks from, and what makes that longer."""
+
+    position: int
+    ops: frozenset[str]
+
+
+_STACKS: Final = {
+    "TensorListStack": _Stacking(0, frozenset({"TensorListSetItem", "TensorListPushBack"})),
+    "TensorArrayGatherV3": _Stacking(2, frozenset({"TensorArrayWriteV3"})),
+}
+_LOOPS: Final = frozenset({"While", "StatelessWhile"})
 _OF_SHAPES: Final = frozenset({"Const", "Shape", "ShapeN", "Size", "Rank"})
 _MOST_SOURCES: Final = 64  # those of the gradient of a sum are about ten
 _SOME_NUMBER: Final = np.int32(1)  # in the place of one that is known once shapes are
 
 
 class GrowingLists:
-    """Answers for the loops of a graph, as far as can be told before shapes are known.
+    """Answers for the lists and tensor arrays of a graph, before shapes are known.
 
     Args:
         ops: what the nodes of functions are made with.
@@ -46,61 +52,58 @@ class GrowingLists:
     def __init__(self, ops: OpRegistry) -> None:
         self._ops = ops
 
-    def has_room(self, loop: Node) -> bool:
-        """Return whether lists that grow in a loop where elements are set have room in a program.
-
-        Raises:
-            OpError: the loop's functions cannot be had.
-        """
-        body = self._body(loop, "body")
-        return not self._grows(body) or self._turns(loop, body) is not None
-
     def gives_some_rows(self, node: Node) -> bool:
-        """Return whether a node stacks a list whose length only the program finds out."""
-        if node.op not in _STACKS:
+        """Return whether a node stacks what has a length that only the program finds out."""
+        grows = _STACKS.get(node.op)
+        if grows is None or not (node.op == "TensorListStack" or _is_all_of_growing(node)):
             return False
-        edge = node.in_edges[0]
+        edge = node.in_edges[grows.position]
         while edge.src.op == "Identity":
             edge = edge.src.in_edges[0]
-        if edge.src.op not in LOOPS:
+        if edge.src.op not in _LOOPS:
             return False
         try:
-            return not self._is_length_known(edge.src, edge.src_output)
+            return self._grows_unseen(edge.src, edge.src_output, grows.ops)
         except OpError:
             return False  # nor can the loop be in a cluster
 
-    def _is_length_known(self, loop: Node, index: int) -> bool:
-        body = self._body(loop, "body")
-        if not self._grows(body, pushed=True):
-            return True
-        turns = self._turns(loop, body)
-        return turns is not None and (
-            length_after(body, index, 0, _first_values(loop), turns) is not None
-        )
-
-    def _turns(self, loop: Node, body: FunctionBody) -> Turns | None:
-        cond = self._body(loop, "cond")
+    def _grows_unseen(self, loop: Node, index: int, ops: Collection[str]) -> bool:
+        """Return whether a result of a loop may grow in it, and nobody knows how much."""
         library = loop.graph.library
-        return turns_of(cond, body, _first_values(loop), lambda attr: self._called(attr, library))
 
-    def _body(self, loop: Node, attr: str) -> FunctionBody:
-        return self._called(loop.attrs[attr], loop.graph.library)
+        def called(attr: FuncAttr) -> FunctionBody:
+            return instantiate_function(attr.name, {}, library, self._ops)
 
-    def _called(self, attr: FuncAttr, library: Any) -> FunctionBody:
-        return instantiate_function(attr.name, {}, library, self._ops)
+        body = called(loop.attrs["body"])
+        if not any(_grows(node) for node in _nodes(body, called) if node.op in ops):
+            return False
+        args = _first_values(loop)
+        turns = turns_of(called(loop.attrs["cond"]), body, args, called)
+        return turns is None or length_after(body, index, 0, args, turns) is None
 
-    def _grows(self, body: FunctionBody, *, pushed: bool = False) -> bool:
-        """Return whether a list grows in a body or in what it calls."""
-        pending, seen = [body], set()
-        while pending:
-            for node in pending.pop().graph.nodes:
-                if grows_where_it_sets(node) or (pushed and node.op == "TensorListPushBack"):
-                    return True
-                for attr in calls_of(node):
-                    if attr.name not in seen:
-                        seen.add(attr.name)
-                        pending.append(self._called(attr, node.graph.library))
+
+def _is_all_of_growing(gather: Node) -> bool:
+    """Return whether all elements are gathered of a tensor array that may grow."""
+    array, indices = origin(gather, 0), origin(gather, 1)
+    if array.op != "TensorArrayV3" or not array.attrs["dynamic_size"]:
         return False
+    return indices.op == "Range" and origin(indices, 1).op == "TensorArraySizeV3"
+
+
+def _nodes(body: FunctionBody, called: Callable[[FuncAttr], FunctionBody]) -> Iterator[Node]:
+    """Yield the nodes of a body and of what it calls."""
+    pending = [body]
+    seen: set[str] = set()
+    while pending:
+        for node in pending.pop().graph.nodes:
+            yield node
+            fresh = [attr for attr in calls_of(node) if attr.name not in seen]
+            seen.update(attr.name for attr in fresh)
+            pending += map(called, fresh)
+
+
+def _grows(node: Node) -> bool:
+    return node.op != "TensorListSetItem" or bool(node.attrs["resize_if_index_out_of_bounds"])
 
 
 def _first_values(loop: Node) -> list[Any]:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Function: TypeAlias = "Callable[[list[Any], State], tuple[list[Any], State]]"
 
 _MOST_ROUNDS: Final = 8  # in which the shapes of a loop have to settle
+_SOME_TURNS: Final = 256  # for which there is room where nobody knows how many there are
+_MOST_GUESSED: Final = 1 << 26  # bytes of room for so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +255,8 @@ def trace_while(
         args: the first values.
         state: the state before.
         invariant: which arguments the body returns as they are: they stay known if they are.
-        trips: how often the body runs at most, if that is known; stacks that grow in the loop
-            need it.
+        trips: how often the body runs at most, if that is known: what grows in the loop has room
+            for so many elements, else for some.
         limit: what ends the loop early, if anything.
 
     Returns:
@@ -366,20 +368,21 @@ class _Loop:
             index for index, value in enumerate(args) if index not in invariant and is_moving(value)
         ]
         self._keys: list[Hashable] = []  # of the state that the loop changes
-        self._trips: int | None = None
+        self._trips: int | None = 0
         for index in self._moving:
             args[index] = self._array(args[index])
 
     def reserve(self, trips: int | None) -> None:
         """Make room in all stacks and lists that nothing was pushed to yet, if that is known."""
         self._trips = trips
+        room = _SOME_TURNS if trips is None else trips
         for key, value in self._state.items():
             if isinstance(value, Elements) and value.may_grow and value.data is None:
-                self._state[key] = value.reserved(trips)
+                self._state[key] = value.reserved(room)
         for index in self._moving:
             value = self._args[index]
             if isinstance(value, Elements) and value.may_grow and value.data is None:
-                self._args[index] = value.reserved(trips)
+                self._args[index] = value.reserved(room)
 
     def settle(self) -> None:
         """Find out what of the state changes, and give everything the shape that it will have.
@@ -394,8 +397,25 @@ class _Loop:
             self._turn = turn = self._traced_turn()
             if not self._widen(turn):
                 self._keys = [key for key in self._carried if key in turn.changed]
+                self._check_room()
                 return
         raise ShapesChange("the shapes of a loop's values do not settle")
+
+    def _check_room(self) -> None:
+        """Check that what grows as often as nobody knows has not too much room for it.
+
+        Raises:
+            NotTraceable: it has.
+        """
+        if self._trips is not None:
+            return
+        held = [*(self._args[i] for i in self._moving), *(self._state[key] for key in self._keys)]
+        sizes = [v.data.nbytes for v in held if isinstance(v, Elements) and v.length is not None]
+        if sum(sizes) > _MOST_GUESSED:
+            raise NotTraceable(
+                f"it is not known how often a loop turns, and room for what grows in "
+                f"{_SOME_TURNS} turns takes {sum(sizes)} bytes"
+            )
 
     def run(self, limit: Limit | None = None) -> tuple[list[Any], State]:
         """Trace the loop itself."""
@@ -465,9 +485,7 @@ class _Loop:
         if not is_shape(value):
             raise NotTraceable(f"{what} no value before the loop")
         if _begins_to_grow(value, shape):
-            if self._trips is None:
-                raise ShapesChange(f"{what} a list that grows as often as nobody knows")
-            return value.growing(self._trips)
+            return value.growing(_SOME_TURNS if self._trips is None else self._trips)
         try:
             wider = _wider(value, shape, f"{what} in the turns of a loop")
         except NotTraceable as error:

@@ -80,12 +80,14 @@ class Elements:
     def like(self, other: Elements) -> Elements:
         """Return the same elements, as zeros of the other's shape if there are none yet.
 
-        They are no more known to be one constant than the other's.
+        They are no more known to be one constant than the other's. There is room for as many as in
+        the other, for which the loops within may have made more.
         """
         if other.data is None:
             return self
         if self.data is None:
-            return replace(self.filled(other.data.shape[1:]), constant=other.constant)
+            empty = replace(self, size=max(self.size, other.size))
+            return replace(empty.filled(other.data.shape[1:]), constant=other.constant)
         return self if self.constant == other.constant else replace(self, constant=None)
 
     def filled(self, shape: tuple[int, ...]) -> Elements:
@@ -99,14 +101,11 @@ class Elements:
         zeros = jax_module().numpy.zeros((self.size, *shape), self.dtype)
         return replace(self, data=zeros)
 
-    def reserved(self, count: int | None) -> Elements:
-        """Return an empty stack with room for `count` times as many elements as before.
-
-        With None it is not known for how many: then nothing can be pushed.
-        """
+    def reserved(self, count: int) -> Elements:
+        """Return an empty stack with room for `count` times as many elements as before."""
         if self.is_bounded:
             return self
-        return replace(self, size=-1 if count is None else count * max(self.size, 1))
+        return replace(self, size=count * max(self.size, 1))
 
     def growing(self, more: int) -> Elements:
         """Return elements of a fixed number as ones of which there may be `more` later."""
@@ -253,6 +252,22 @@ class FirstRows:
     data: Any
     count: Any
 
+    @classmethod
+    def of(
+        cls, elements: Elements, state: dict[Hashable, Any], *shapes: tuple[int, ...] | None
+    ) -> FirstRows:
+        """Return all elements, stacked; nobody knows the shape of none unless a shape is whole.
+
+        Raises:
+            NotTraceable: there is none whose shape is known.
+        """
+        if elements.data is None:
+            raise NotTraceable("elements are read before any is written")
+        is_whole = any(shape is not None and -1 not in shape for shape in shapes)
+        if GUARD in state and not is_whole:
+            state[GUARD] = state[GUARD] & (elements.length > 0)
+        return cls(elements.data, elements.length)
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """Their element type."""
@@ -287,6 +302,29 @@ def is_gradient_of_known(key: Hashable, state: Mapping[Hashable, Any]) -> bool:
     """Return whether a key of the state is that of gradients of something that has its state."""
     forward = getattr(key, "forward", None)
     return forward is not None and (forward in state or is_gradient_of_known(forward, state))
+
+
+def set_and_grown(
+    state: dict[Hashable, Any], elements: Elements, index: Any, value: Any
+) -> Elements:
+    """Return elements with one set that may be the first behind their end, and is theirs then.
+
+    There is room for one more; a loop makes room for as many as it makes turns.
+    """
+    if elements.length is None:
+        if is_known(index) and not is_outside(index, elements.size):
+            return elements.with_element(index, value)
+        if is_known(index) and int(index) == elements.size:
+            longer = elements.growing(1).with_element(index, value)
+            return replace(longer, length=None, may_grow=elements.may_grow)
+        elements = elements.growing(1)
+    if is_outside(index, elements.size):
+        raise NotTraceable("an element is set far behind the end")
+    guard(state, index, elements.size)
+    guard(state, index, elements.length + np.int32(1))  # what is between is not to be left out
+    numpy = jax_module().numpy
+    length = numpy.maximum(elements.length, index + np.int32(1)).astype(np.int32)
+    return replace(elements.with_element(index, value), length=length)
 
 
 def guard(state: dict[Hashable, Any], index: Any, size: Any) -> None:

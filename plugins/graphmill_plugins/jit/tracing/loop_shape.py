@@ -102,42 +102,6 @@ def _is_false_without(node: Node, bodies: Bodies) -> bool:
     return source.op == "_Arg" and origin(node, 1 + source.attrs["index"]) is origin(node, 0)
 
 
-def length_after(
-    body: FunctionBody, index: int, length: int, args: Sequence[Any], turns: Turns
-) -> int | None:
-    """Return how many elements a list has after a loop, if that is known.
-
-    Args:
-        body: of the loop.
-        index: which of the loop's arguments the list is.
-        length: how many it has before.
-        args: the first values, NumPy arrays where they are known.
-        turns: how often the loop turns.
-    """
-    result = _result(body, index)
-    if result is None or not turns.is_exact:
-        return None
-    change = origin(result, 0)
-    if not change.in_edges or not _is_argument(origin(change, 0), index):
-        return None
-    if change.op == "TensorListPushBack":
-        return length + turns.most
-    if not grows_where_it_sets(change):
-        return None
-    counter = origin(change, 1)
-    if counter.op != "_Arg":
-        return None
-    start, step = _number(args[counter.attrs["index"]]), _step(body, counter.attrs["index"])
-    if start is None or step is None or not turns.most:
-        return None
-    return max(length, start + 1, start + (turns.most - 1) * step + 1)
-
-
-def grows_where_it_sets(node: Node) -> bool:
-    """Return whether a node sets an element of a list and makes the list longer for it."""
-    return node.op == "TensorListSetItem" and bool(node.attrs["resize_if_index_out_of_bounds"])
-
-
 def _trips(
     test: Node, body: FunctionBody, args: Sequence[Any], invariant: frozenset[int]
 ) -> int | None:
@@ -145,44 +109,47 @@ def _trips(
     if counter.op != "_Arg":
         return None
     index = counter.attrs["index"]
-    start, step = _number(args[index]), _step(body, index)
+    start, added = number(args[index]), step(body, index)
     last = _known(limit, args, invariant)
-    if start is None or last is None or step is None or step <= 0:
+    if start is None or last is None or added is None or added <= 0:
         return None
-    return max(_TRIPS[test.op](start, last, step), 0)
+    return max(_TRIPS[test.op](start, last, added), 0)
 
 
-def _step(body: FunctionBody, index: int) -> int | None:
-    """Return what a body adds to an argument in each turn."""
-    result = _result(body, index)
-    added = None if result is None else origin(result, 0)
+def step(body: FunctionBody, index: int) -> int | None:
+    """Return what a body adds to an argument in each turn, if that is known."""
+    returned = result(body, index)
+    added = None if returned is None else origin(returned, 0)
     if added is None or added.op not in _SUMS:
         return None
     for place in (0, 1):
         source = origin(added, place)
-        if _is_argument(source, index):
+        if is_argument(source, index):
             return _known(origin(added, 1 - place), (), frozenset())
     return None
 
 
 def _known(node: Node, args: Sequence[Any], invariant: frozenset[int]) -> int | None:
     if node.op == "Const":
-        return _number(node.attrs["value"].numpy())
+        return number(node.attrs["value"].numpy())
     if node.op == "_Arg" and node.attrs["index"] in invariant:
-        return _number(args[node.attrs["index"]])
+        return number(args[node.attrs["index"]])
     return None
 
 
-def _number(value: Any) -> int | None:
+def number(value: Any) -> int | None:
+    """Return a value as an integer, if it is one that is known."""
     is_known = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "iu"
     return int(value) if is_known and value.size == 1 else None
 
 
-def _is_argument(node: Node, index: int) -> bool:
+def is_argument(node: Node, index: int) -> bool:
+    """Return whether a node is a certain argument of the body that it is in."""
     return node.op == "_Arg" and bool(node.attrs["index"] == index)
 
 
-def _result(body: FunctionBody, index: int) -> Node | None:
+def result(body: FunctionBody, index: int) -> Node | None:
+    """Return the node that returns a certain result of a body."""
     return next((node for node in _results(body) if node.attrs["index"] == index), None)
 
 

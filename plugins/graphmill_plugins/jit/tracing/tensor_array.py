@@ -19,10 +19,12 @@ from graphmill_plugins.jit.errors import NotTraceable
 from graphmill_plugins.jit.tracing.elements import (
     GUARD,
     Elements,
+    FirstRows,
     guard,
     is_known,
     is_outside,
     known_int,
+    set_and_grown,
 )
 
 if TYPE_CHECKING:
@@ -44,12 +46,14 @@ class TensorArrayHandle:
         dtype: its elements' type.
         forward: the array whose gradients it holds, which it adds up; None for a plain one.
         source: which gradients of it.
+        is_dynamic: whether it grows where an element behind its end is written.
     """
 
     number: int
     dtype: np.dtype[Any]
     forward: TensorArrayHandle | None = None
     source: bytes = b""
+    is_dynamic: bool = False
 
     @property
     def adds(self) -> bool:
@@ -59,12 +63,10 @@ class TensorArrayHandle:
 
 def _make(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     size = known_int(inputs[0], "the size of a tensor array")
-    if attrs["dynamic_size"] and size:
-        raise NotTraceable("a tensor array may grow")
     dtype = np.dtype(attrs["dtype"].as_numpy_dtype)
     if dtype.hasobject:
         raise NotTraceable("a tensor array holds strings or handles")
-    handle = TensorArrayHandle(next(_numbers), dtype)
+    handle = TensorArrayHandle(next(_numbers), dtype, is_dynamic=attrs["dynamic_size"])
     shape = attrs["element_shape"]
     elements = Elements(dtype, None, None, size, declared=None if shape is None else tuple(shape))
     if shape is not None and -1 not in shape and not attrs["dynamic_size"]:
@@ -78,6 +80,8 @@ def _gradient(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
     handle = TensorArrayHandle(forward.number, forward.dtype, forward, attrs["source"])
     if handle not in state:
         elements: Elements = state[forward]
+        if elements.length is not None:
+            raise NotTraceable("the gradients of a tensor array are asked for that has grown")
         made = Elements(elements.dtype, None, None, elements.size)
         state[handle] = made if elements.data is None else made.filled(elements.data.shape[1:])
     return handle, inputs[1]
@@ -87,8 +91,11 @@ def _write(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     del attrs
     handle, index, value, flow = inputs
     elements: Elements = state[handle]
-    _check(state, index, elements)
-    state[handle] = elements.with_element(index, value, add=handle.adds)
+    if handle.is_dynamic:
+        state[handle] = set_and_grown(state, elements, index, value)
+    else:
+        _check(state, index, elements)
+        state[handle] = elements.with_element(index, value, add=handle.adds)
     return (flow,)
 
 
@@ -103,9 +110,13 @@ def _read(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
 def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     handle, indices, _ = inputs
     elements: Elements = state[handle]
-    _check(state, indices, elements, rank=1)
     shape = attrs["element_shape"]
     elements.check_declared(shape)
+    if isinstance(indices, FirstRows):
+        if indices.count is not elements.length:
+            raise NotTraceable("it is not known how many elements are read")
+        return (FirstRows.of(elements, state, shape, elements.declared),)
+    _check(state, indices, elements, rank=1)
     if elements.data is None and elements.size == 0 and shape is not None and -1 not in shape:
         elements = elements.filled(tuple(shape))
     return (elements.picked(indices),)
@@ -125,6 +136,8 @@ def _concat(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
     elements: Elements = state[inputs[0]]
     if elements.data is None or elements.data.ndim < 2:
         raise NotTraceable("a tensor array without rows is joined")
+    if elements.length is not None:
+        raise NotTraceable("a tensor array that has grown is joined")
     shape = attrs["element_shape_except0"]
     elements.check_declared(None if shape is None else (-1, *shape))
     rows = elements.data.shape[1]
@@ -147,7 +160,8 @@ def _split(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
 
 def _size(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del attrs
-    return (np.int32(state[inputs[0]].size),)
+    elements: Elements = state[inputs[0]]
+    return (np.int32(elements.size) if elements.length is None else elements.length,)
 
 
 def _close(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -157,7 +171,7 @@ def _close(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
 
 def _with_room(elements: Elements, size: int) -> Elements:
     """Return an array that was made empty, to grow, with the size that it gets all at once."""
-    if elements.size == 0 and elements.data is None:
+    if elements.size == 0 and elements.data is None and elements.length is None:
         return replace(elements, size=size)
     return elements
 
@@ -167,7 +181,7 @@ def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:
         raise NotTraceable(f"an index has {np.ndim(index)} dimensions, not {rank}")
     if is_outside(index, elements.size):
         raise NotTraceable("an index of a tensor array is out of range")
-    guard(state, index, elements.size)
+    guard(state, index, elements.size if elements.length is None else elements.length)
 
 
 def _check_distinct(state: State, indices: Any) -> None:

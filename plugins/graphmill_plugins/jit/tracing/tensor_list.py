@@ -13,7 +13,6 @@ import numpy as np
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import NotTraceable
 from graphmill_plugins.jit.tracing.elements import (
-    GUARD,
     Elements,
     FirstRows,
     guard,
@@ -21,6 +20,7 @@ from graphmill_plugins.jit.tracing.elements import (
     is_outside,
     known_int,
     known_shape,
+    set_and_grown,
 )
 
 if TYPE_CHECKING:
@@ -75,27 +75,9 @@ def _from_tensor(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) 
 def _set_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     elements, index, value = inputs
     if attrs["resize_if_index_out_of_bounds"]:
-        return (_set_and_grown(state, elements, index, value),)
+        return (set_and_grown(state, elements, index, value),)
     _check(state, index, elements)
     return (elements.with_element(index, value),)
-
-
-def _set_and_grown(state: State, elements: Elements, index: Any, value: Any) -> Elements:
-    """Return a list with an element set, longer if it had none there.
-
-    There is room for one more; a loop makes room for as many as it makes turns.
-    """
-    is_fixed = elements.length is None
-    if is_fixed and is_known(index) and not is_outside(index, elements.size):
-        return elements.with_element(index, value)
-    if is_fixed:
-        elements = elements.growing(1)
-    if is_outside(index, elements.size):
-        raise NotTraceable("an element is set far behind the end of a list")
-    guard(state, index, elements.size)
-    numpy = jax_module().numpy
-    length = numpy.maximum(elements.length, index + np.int32(1)).astype(np.int32)
-    return replace(elements.with_element(index, value), length=length)
 
 
 def _get_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -120,15 +102,7 @@ def _stack(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
         count = np.int32(asked)
     if is_known(count):
         return (elements.first(int(count)),)
-    if elements.data is None:
-        raise NotTraceable("elements are read before any is written")
-    if GUARD in state and not (_is_whole(shape) or _is_whole(elements.declared)):
-        state[GUARD] = state[GUARD] & (count > 0)  # nobody knows the shape of no elements
-    return (FirstRows(elements.data, count),)
-
-
-def _is_whole(shape: tuple[int, ...] | None) -> bool:
-    return shape is not None and -1 not in shape
+    return (FirstRows.of(elements, state, shape, elements.declared),)
 
 
 def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -23,9 +23,10 @@ from graphmill_plugins.jit.programs.long_loops import TURNS
 from graphmill_plugins.jit.regions.eligibility import SOURCES
 from graphmill_plugins.jit.tracing.checks import CHECKS, RESULT_CHECKS
 from graphmill_plugins.jit.tracing.control_flow import Absent, is_moving, trace_cond, trace_while
+from graphmill_plugins.jit.tracing.counts import COUNTING, Counts
 from graphmill_plugins.jit.tracing.distinct import DistinctRows
 from graphmill_plugins.jit.tracing.elements import GUARD, Elements, FirstRows, is_known
-from graphmill_plugins.jit.tracing.grown_lists import of_known_lengths
+from graphmill_plugins.jit.tracing.grown_lists import with_known_lengths
 from graphmill_plugins.jit.tracing.loop_shape import pass_through, turns_of
 from graphmill_plugins.jit.tracing.moving_slices import NOTED, Numbers, sliced_at
 from graphmill_plugins.jit.tracing.structures import LIST_VALUES, STRUCTURES
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 _COPIES: Final = frozenset({COPY_TO_DEVICE.name, COPY_TO_HOST.name})  # A program has one memory.
 _MOST_FOLDED: Final = 1 << 20  # bytes of a known result
 _FEW_TURNS: Final = 100_000
+_MOST_ROOM: Final = 4_096  # elements that there is room for where a loop may end long before
 
 
 class Tracer:
@@ -99,6 +101,7 @@ class Tracer:
         self._constants = constants
         self._kernels = TracedKernels(routines.host)
         self._numbers = Numbers()
+        self._counts = Counts()
         self._rows = DistinctRows(routines.main.body.graph)
         self._num_traced = 0
         self._jnp = jax_module().numpy
@@ -170,6 +173,10 @@ class Tracer:
             raise NotTraceable("an input is no array")
         self._num_traced += 1
         unknown = unknown_static(node, definition, inputs)
+        if unknown and node.op == "Range":
+            numbers = self._counts.numbers(node, inputs)
+            if numbers is not None:
+                return self._typed(node, (numbers,))
         if unknown:
             sliced = sliced_at(self._numbers, kernel, node, inputs, state)
             if sliced is not None:
@@ -224,6 +231,8 @@ class Tracer:
         if unknown and node.graph is self._routines.main.body.graph:
             raise NeedsKnown("its size and shape must be known", node, unknown)
         outputs: tuple[Any, ...] = STRUCTURES[node.op](state, inputs, node.attrs)
+        if node.op in COUNTING:
+            self._counts.note(inputs[0], outputs[0], state)
         tensors = zip(outputs, node.output_types, strict=True)
         for value, expected in ((v, t) for v, t in tensors if t.name not in HANDLE_TYPES):
             _check_type(value, expected)
@@ -302,6 +311,9 @@ class Tracer:
         body = self._routines.function(node.attrs["body"])
         turns = turns_of(test.body, body.body, inputs, self._body)
         is_long = turns is None or turns.most > _FEW_TURNS
+        room = None
+        if turns is not None and (turns.is_exact or turns.most <= _MOST_ROOM):
+            room = turns.most
         functions = self._function(node.attrs["cond"]), self._function(node.attrs["body"])
         try:
             results, after = trace_while(
@@ -309,16 +321,16 @@ class Tracer:
                 inputs,
                 state,
                 invariant=pass_through(body.body),
-                trips=None if turns is None else turns.most,
+                trips=room,
                 limit=self._limit if is_long and (not self._depth or TURNS in state) else None,
             )
         except ShapesChange:
             results, after = unrolled(*functions, inputs, state, lambda: self._num_traced)
         else:
             self.has_inner_loop |= is_long and self._depth > 0
-        _update(state, after)
         if turns is not None:
-            results = of_known_lengths(body.body, inputs, results, turns)
+            results, after = with_known_lengths(body.body, inputs, results, state, after, turns)
+        _update(state, after)
         return tuple(results)
 
     def trace_if(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:

@@ -49,10 +49,11 @@ def graph(
     more: str = "",
     functions: tuple[str, ...] = (),
     nodes: Sequence[str] = NODES,
+    x: str = "float32[2]",
 ) -> Any:
     texts = [text.format(most=most, size=size, more=more) for text in nodes]
     texts.insert(0, f"shape = Const(dtype=int32, value='int32: {shape}')")
-    return graph_def(*texts, functions=(cond, body, *functions), x="float32[2]")
+    return graph_def(*texts, functions=(cond, body, *functions), x=x)
 
 
 def both(made: Any, *feeds: Any) -> Any:
@@ -154,11 +155,31 @@ def test_a_number_of_elements_that_is_asked_for_is_checked() -> None:
         hot.run("y:0", {"x:0": X * 20})
 
 
-def test_a_loop_whose_turns_nobody_bounds_keeps_its_list_outside() -> None:
-    cond = SMALL.replace("LogicalAnd(less, small)", "LogicalOr(less, small)")
-    cluster = both(graph(cond, most=2), X)
-    assert tiers(cluster) == ["straight-line"]
-    assert cluster.nodes == ("w",)
+UNBOUNDED = SMALL.replace("LogicalAnd(less, small)", "LogicalOr(less, small)")
+
+
+def test_there_is_some_room_where_nobody_bounds_the_turns() -> None:
+    assert tiers(both(graph(UNBOUNDED, most=2), X, X / 100)) == ["compiled"]
+
+
+def test_a_loop_that_turns_more_often_than_there_is_room_for_is_interpreted() -> None:
+    """After some tries nothing is tried any more."""
+    with HotSession(graph(UNBOUNDED, most=300), "eager") as hot:
+        for _ in range(40):
+            assert hot.run("y:0", {"x:0": X}).shape == (300, 2)
+        found = [s for c in hot.clusters if "w" in c.nodes for s in c.signatures]
+    (signature,) = found
+    assert signature.num_checks_failed == 32
+    assert signature.tier == "straight-line"
+    assert "its checks failed in 32 calls and held in 0" in signature.reason
+
+
+def test_too_much_room_is_not_made_where_nobody_bounds_the_turns() -> None:
+    with HotSession(graph(UNBOUNDED, most=2, x="float32[100000]"), "eager") as hot:
+        hot.run("y:0", {"x:0": np.ones(100000, np.float32)})
+        found = [s for c in hot.clusters if "w" in c.nodes for s in c.signatures]
+    assert [signature.tier for signature in found] == ["straight-line"]
+    assert "room for what grows in 256 turns takes 102400000 bytes" in found[0].reason
 
 
 def test_a_list_that_is_pushed_to_in_a_loop_that_may_end_early() -> None:
@@ -171,3 +192,49 @@ def test_a_list_that_is_pushed_to_in_a_loop_that_may_end_early() -> None:
     for cond in (LESS, SMALL):
         made = graph(cond, body=body, nodes=nodes)
         assert tiers(both(made, X, X * 20)) == ["compiled"]
+
+
+# Tensor arrays of control flow v1
+
+ARRAY_TYPES = "T=[int32, int32, float32, resource, float32]"
+ARRAY_RESULTS = "(int32, int32, float32, resource, float32)"
+ARRAY_BODY = f"""b(i: int32, n: int32, x: float32, a: resource, f: float32) -> {ARRAY_RESULTS}:
+    one = Const(dtype=int32, value='int32: 1'); j = AddV2(i, one); m = Identity(n)
+    set = TensorArrayWriteV3(a, i, x, f); z = AddV2(x, x); same = Identity(a)
+    return j, m, z, same, set"""
+ARRAY_NODES = (
+    "i = Const(dtype=int32, value='int32: 0')",
+    "n = Const(dtype=int32, value='int32: {most}')",
+    "one = Const(dtype=int32, value='int32: 1')",
+    "size = Const(dtype=int32, value='int32: {size}')",
+    "a = TensorArrayV3(size, dtype=float32, dynamic_size=True, element_shape=[2])",
+    f"w = While([i, n, x, a[0], a[1]], {ARRAY_TYPES}, cond=c, body=b)",
+    "count = TensorArraySizeV3(a[0], w[4])",
+    "all = Range(i, count, one)",
+    "s = TensorArrayGatherV3(a[0], all, w[4], dtype=float32, element_shape=[2])",
+    "y = Neg(s)",
+)
+
+
+def arrays(cond: str, **given: Any) -> Any:
+    cond = cond.replace("l: variant)", "a: resource, f: float32)")
+    return graph(cond, body=ARRAY_BODY, nodes=ARRAY_NODES, **given)
+
+
+@pytest.mark.parametrize("cond", [SMALL, UNBOUNDED], ids=["bounded", "unbounded"])
+def test_a_tensor_array_grows_in_a_loop_that_may_end_early(cond: str) -> None:
+    """As the decoders of TensorFlow 1 have it; who reads the rows is apart."""
+    cluster = both(arrays(cond, most=9 if cond is SMALL else 2), X, X / 100, X * 20)
+    assert tiers(cluster) == ["compiled"]
+    assert {"count", "all", "s"} <= set(cluster.nodes)
+    assert "y" not in cluster.nodes
+
+
+def test_where_the_turns_are_counted_the_size_of_a_tensor_array_is_known() -> None:
+    cluster = both(arrays(LESS), X)
+    assert tiers(cluster) == ["compiled"]
+    assert {"s", "y"} <= set(cluster.nodes)
+
+
+def test_a_tensor_array_with_a_size_grows_from_there() -> None:
+    assert tiers(both(arrays(SMALL, size=3), X)) == ["compiled"]

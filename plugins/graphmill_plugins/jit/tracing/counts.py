@@ -1,0 +1,45 @@
+"""The numbers of elements that arrays and lists have after they grew, while they are traced.
+
+Who stacks a tensor array of control flow v1 gathers its elements by `Range(0, its size)`: these are
+the first of as many numbers as there is room for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, is_known
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.graph.node import Node
+    from graphmill_plugins.jit.tracing.control_flow import State
+
+COUNTING: Final = frozenset({"TensorArraySizeV3", "TensorListLength"})
+"""Ops that tell how many elements there are."""
+
+
+class Counts:
+    """Remembers what counts are of; values are told apart by identity and kept alive."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[int, tuple[Any, int]] = {}
+
+    def note(self, counted: Any, count: Any, state: State) -> None:
+        """Remember for how many elements there is room where these are counted."""
+        elements = counted if isinstance(counted, Elements) else state[counted]
+        if count is elements.length and not is_known(count):
+            self._rooms[id(count)] = count, elements.size
+
+    def numbers(self, node: Node, inputs: Sequence[Any]) -> FirstRows | None:
+        """Return what a `Range` from 0 to a count gives; None if it is another one."""
+        start, limit, delta = inputs
+        found = self._rooms.get(id(limit))
+        is_all = is_known(start) and is_known(delta) and not start and delta == 1
+        if found is None or not is_all:
+            return None
+        dtype = node.output_types[0].as_numpy_dtype
+        return FirstRows(np.arange(found[1], dtype=dtype), limit)
