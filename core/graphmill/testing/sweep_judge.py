@@ -33,17 +33,32 @@ _SLACK = 16.0
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A difference that stays as it is: a pattern of `<op> <difference>`, and why."""
+    """A difference that stays as it is, and why. All patterns that are given must be found.
+
+    Attributes:
+        pattern: of `<op> <difference>`.
+        why: the reason.
+        ops: no other than these, if there are any.
+        instance: of the instance's text.
+        tensorflow: of what TensorFlow says.
+    """
 
     pattern: str
     why: str
     ops: str = ""
+    instance: str = ""
+    tensorflow: str = ""
 
-    def covers(self, op: str, difference: str) -> bool:
-        """Whether this difference of an op is meant; of no other than `ops`, if there are any."""
+    def covers(self, op: str, difference: str, text: str = "", message: str = "") -> bool:
+        """Whether this difference is meant, by TensorFlow's message of an instance's text."""
         if self.ops and op not in self.ops.split():
             return False
-        return re.search(self.pattern, f"{op} {difference}", re.DOTALL) is not None
+        pairs = (
+            (self.pattern, f"{op} {difference}"),
+            (self.instance, text),
+            (self.tensorflow, message),
+        )
+        return all(re.search(pattern, told, re.DOTALL) for pattern, told in pairs)
 
 
 @functools.cache
@@ -82,11 +97,16 @@ def judge(
     told = difference(case, wanted, got, backend, slack=_SLACK)
     if told and _are_refusals(wanted, got) and not _is_fault(got):
         return "refuse with another class", ""
-    if told and not strict and any(entry.covers(case.op, told) for entry in accepted()):
+    if told and not strict and is_known(case.op, told, text, wanted.message):
         return "differ for a known reason", ""
     if told:
         return "differ", told
     return ("agree on an error" if wanted.error else "agree"), ""
+
+
+def is_known(op: str, told: str, text: str, message: str) -> bool:
+    """Whether a difference of an op stands in `sweep_accepted.toml`; see `Accepted.covers`."""
+    return any(entry.covers(op, told, text, message) for entry in accepted())
 
 
 def _are_refusals(wanted: Answer, got: Answer) -> bool:

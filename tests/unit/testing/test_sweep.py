@@ -14,7 +14,7 @@ from graphmill.testing.case import load_cases, parse_cases
 from graphmill.testing.case_text import case_text, table_of
 from graphmill.testing.inputs import parse_input
 from graphmill.testing.sweep import Sweep, is_swept
-from graphmill.testing.sweep_judge import accepted, judge
+from graphmill.testing.sweep_judge import Accepted, accepted, judge
 
 OPS = OpRegistry()
 SEEDS = [case for case in load_cases(families=["math"]) if case.op == "AddV2"]
@@ -116,3 +116,20 @@ def test_a_known_difference_is_no_failure():
 
 def test_every_known_difference_has_a_reason():
     assert all(entry.why for entry in accepted())
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "covered"),
+    [("in = [nan]", "in range", True), ("in = [1]", "in range", False), ("in = [nan]", "", False)],
+)
+def test_a_known_difference_may_hang_on_the_instance_and_the_message(text, message, covered):
+    entry = Accepted("^Sin expected", "why", instance="nan", tensorflow="range")
+    assert entry.covers("Sin", "expected a result", text, message) is covered
+
+
+def test_numbers_are_drawn_from_a_seed():
+    ops = OpRegistry()
+    cases = [case for case in load_cases() if case.op == "RandomUniform"]
+    texts = list(Sweep(ops.get("RandomUniform"), cases, 3).texts(30))
+    assert texts
+    assert all("seed" in text or "shape" in text for text in texts)

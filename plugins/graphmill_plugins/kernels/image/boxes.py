@@ -46,7 +46,7 @@ def check_limits(limits: Limits, *, is_iou: bool = True) -> None:
         raise errors.InvalidArgumentError(f"output size must be non-negative, got {limits.most}")
     if is_iou and not 0 <= limits.overlap <= 1:
         raise errors.InvalidArgumentError(f"iou_threshold must be in [0, 1], got {limits.overlap}")
-    if limits.sigma < 0:
+    if not limits.sigma >= 0:
         raise errors.InvalidArgumentError(
             f"soft_nms_sigma must be non-negative, got {limits.sigma}"
         )

