@@ -6,7 +6,7 @@ resources the objects themselves. None of these functions copies what a view can
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,12 +17,26 @@ if TYPE_CHECKING:
 
     from graphmill.typing import ArrayNamespace, Value
 
+_BLOCK: Final = 4_096  # bytes of elements that have their memory together
+
 
 def rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
     """Return the elements of a tensor along its first axis, as views."""
     if dtype is dtypes.string and tensor.ndim == 1:
         return [tensor[index, ...] for index in range(len(tensor))]  # not the bare bytes
     return list(tensor)
+
+
+def copied_rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
+    """Return the elements of a tensor along its first axis, to be kept: nobody writes into them.
+
+    Some small ones have their memory together, so that one which stays does not keep all.
+    """
+    count = max(_BLOCK * len(tensor) // max(tensor.nbytes, 1), 1)
+    if count >= len(tensor):
+        return rows(tensor.copy(), dtype)
+    starts = range(0, len(tensor), count)
+    return [one for start in starts for one in rows(tensor[start : start + count].copy(), dtype)]
 
 
 def row(tensor: Value, index: int, dtype: dtypes.DType) -> Value:

@@ -100,13 +100,14 @@ class Enqueue(Attempt):
         if queue.is_closed:
             self.error = CancelledError(f"{queue.kind} '{queue.name}' is closed.")
             return _COMPLETE
-        elements, start = self._elements, self._next
-        while self._next < len(elements):
-            if len(queue.entries) >= queue.capacity:
-                return _MOVED if self._next > start else _STUCK
-            queue.put(elements[self._next])
-            self._next += 1
-        return _COMPLETE
+        room = max(queue.capacity - len(queue.entries), 0)
+        rest = self._elements[self._next :]
+        for element in rest[:room]:
+            queue.put(element)
+        self._next += min(room, len(rest))
+        if room >= len(rest):
+            return _COMPLETE
+        return _MOVED if room else _STUCK
 
 
 class Close(Attempt):
@@ -147,8 +148,7 @@ class Dequeue(Attempt):
             if outcome is not None:
                 return outcome
         available = min(queue.available, self._count - len(taken))
-        for _ in range(available):
-            taken.append(queue.take())
+        taken += [queue.take() for _ in range(available)]
         if len(taken) == self._count:
             return _COMPLETE
         return _MOVED if available > 0 else _STUCK

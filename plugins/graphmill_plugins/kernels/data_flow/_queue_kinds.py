@@ -104,17 +104,10 @@ class RandomShuffleQueue(Queue):
         return []
 
 
-class _Prioritised:
-    """An element of a priority queue, compared by its first component."""
+class _Prioritised(int):
+    """The priority of an element, by which it is compared; and the element."""
 
-    __slots__ = ("element", "priority")
-
-    def __init__(self, element: Element) -> None:
-        self.element = element
-        self.priority = int(element[0])
-
-    def __lt__(self, other: _Prioritised) -> bool:
-        return self.priority < other.priority
+    element: Element
 
 
 class PriorityQueue(Queue):
@@ -124,7 +117,9 @@ class PriorityQueue(Queue):
 
     def put(self, element: Element) -> None:
         """Add an element."""
-        heapq.heappush(self.entries, _Prioritised(element))
+        entry = _Prioritised(element[0])
+        entry.element = element
+        heapq.heappush(self.entries, entry)
 
     def take(self) -> Element:
         """Take an element of the smallest priority."""

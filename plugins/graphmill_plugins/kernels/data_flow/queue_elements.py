@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._elements import rows, stacked, zeros
+from graphmill_plugins.kernels._elements import copied_rows, stacked, zeros
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.data_flow._queue import Dequeue, Enqueue
@@ -100,10 +100,8 @@ class EnqueueManyKernel(_UserKernel):
         """Call `done` when the last of them is in the queue."""
         queue = self._queue(ctx, handle)
         _check_batch(queue, components)
-        # Each row is copied, so that one row which stays does not keep all.
         columns = [
-            list(map(keepable, rows(value, dtype)))
-            for value, dtype in zip(components, queue.dtypes, strict=True)
+            copied_rows(value, dtype) for value, dtype in zip(components, queue.dtypes, strict=True)
         ]
         elements = list(zip(*columns, strict=True))
         if elements:
