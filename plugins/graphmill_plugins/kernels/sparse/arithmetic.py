@@ -15,9 +15,11 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill_plugins.kernels._runs import run_lengths, run_starts
 from graphmill_plugins.kernels._support import in_float32, shape_text
 from graphmill_plugins.kernels.math.segment import combine_sorted
 from graphmill_plugins.kernels.sparse._sparse import (
+    are_in_order,
     check_bounds,
     check_parts,
     flat_positions,
@@ -246,9 +248,12 @@ def _reduced(
     kept = [axis for axis in range(len(sizes)) if axis not in reduced]
     kept_sizes = tuple(sizes[axis] for axis in kept)
     flat = flat_positions(indices[:, kept], kept_sizes)
-    order = np.argsort(flat, kind="stable")
-    places, ids = np.unique(flat[order], return_inverse=True)
-    combined = combine_sorted(ufunc, values[order], ids, len(places), 0).astype(values.dtype)
+    if (flat[1:] < flat[:-1]).any():
+        order = np.argsort(flat, kind="stable")
+        flat, values = flat[order], values[order]
+    starts = run_starts(flat)
+    places, ids = flat[starts], np.repeat(np.arange(len(starts)), run_lengths(starts, len(flat)))
+    combined = combine_sorted(ufunc, values, ids, len(places), 0).astype(values.dtype)
     if not keep_dims:
         return places, combined, kept_sizes
     out = tuple(size if axis in kept else 1 for axis, size in enumerate(sizes))
@@ -309,14 +314,17 @@ def sparse_softmax(_xp: ArrayNamespace, indices: Value, values: Value, shape: Va
     check_bounds(indices, sizes)
     if not len(values):
         return values
-    order = order_of(indices)
-    rows = flat_positions(indices[:, :-1], sizes[:-1])[order]
-    first = np.flatnonzero(np.diff(rows, prepend=-1))
-    lengths = np.diff(first, append=len(rows))
-    sorted_values = values[order]
-    peak = np.repeat(np.maximum.reduceat(sorted_values, first), lengths)
-    exponentials = np.exp(sorted_values - peak)
-    totals = np.repeat(np.add.reduceat(exponentials, first, dtype=exponentials.dtype), lengths)
-    out = np.empty_like(values)
-    out[order] = exponentials / totals
+    rows, order = flat_positions(indices[:, :-1], sizes[:-1]), None
+    if not are_in_order(indices):
+        order = order_of(indices)
+        rows, values = rows[order], values[order]
+    starts = run_starts(rows)
+    lengths = run_lengths(starts, len(rows))
+    exponentials = np.exp(values - np.repeat(np.maximum.reduceat(values, starts), lengths))
+    totals = np.add.reduceat(exponentials, starts, dtype=exponentials.dtype)
+    exponentials /= np.repeat(totals, lengths)
+    if order is None:
+        return exponentials
+    out = np.empty_like(exponentials)
+    out[order] = exponentials
     return out
