@@ -71,6 +71,9 @@ def reverse_sequence(
     """
 
     def turn(x: Value, lengths: Value) -> Value:
+        for name, number in (("seq_dim", seq_dim), ("batch_dim", batch_dim)):
+            if number < 0:
+                raise InvalidArgumentError(f"Invalid {name} {number}")
         along, across = _checked_dims(x, seq_dim, batch_dim)
         if lengths.shape != (x.shape[across],):
             raise InvalidArgumentError(

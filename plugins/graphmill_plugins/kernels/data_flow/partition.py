@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +50,7 @@ def dynamic_stitch(xp: ArrayNamespace, indices: list[Value], data: list[Value]) 
     rest = _common_rest(indices, data)
     numbers = _checked_numbers(indices)
     length = max((int(part.max()) + 1 for part in numbers if part.size), default=0)
+    check_size((length, *rest))
     first = data[0]
     blank = b"" if first.dtype.kind == "O" else 0
     merged = np.full((length, *rest), blank, first.dtype)
@@ -74,12 +75,16 @@ def stitch_where_known(xp: ArrayNamespace, indices: list[Value], data: list[Valu
 
 
 def _checked_numbers(indices: Sequence[Value]) -> list[Value]:
-    """Return the indices as vectors, none of which has a negative one."""
+    """Return the indices as vectors, none of which is negative or needs a size beyond 32 bits."""
     numbers = [np.asarray(part).reshape(-1) for part in indices]
     for position, part in enumerate(numbers):
         if part.size and int(part.min()) < 0:
             raise InvalidArgumentError(
                 f"indices[{position}] has the negative index {int(part.min())}"
+            )
+        if part.size and int(part.max()) + 1 >= 1 << 31:
+            raise InvalidArgumentError(
+                f"Expected a size of 32 bits; indices[{position}] has the index {int(part.max())}"
             )
     return numbers
 

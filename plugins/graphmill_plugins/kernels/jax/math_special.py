@@ -58,7 +58,8 @@ def _incomplete_gamma(
 
 def _betainc(a: Value, b: Value, x: Value) -> Value:
     check_betainc(a, b, x)
-    return jnp.where((a > 0) & (b > 0), jsp.betainc(a, b, x), jnp.nan)
+    is_usual = (a > 0) & (b > 0) & jnp.isfinite(a) & jnp.isfinite(b)
+    return jnp.where(is_usual, jsp.betainc(a, b, x), jnp.nan)
 
 
 def _expint(x: Value) -> Value:

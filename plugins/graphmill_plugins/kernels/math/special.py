@@ -208,7 +208,8 @@ def _betainc() -> Callable[[Value, Value, Value], Value]:
 
     def function(a: Value, b: Value, x: Value) -> Value:
         check_betainc(a, b, x)
-        return np.where((a > 0) & (b > 0), betainc(a, b, x), _nan_like(a))
+        is_usual = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
+        return np.where(is_usual, betainc(a, b, x), _nan_like(a))
 
     return function
 

@@ -171,6 +171,8 @@ def stateful_random_binomial(
     """Draw how often something of a chance happens in a count of trials."""
     del ctx
     check_algorithm(algorithm)
+    if int(algorithm) != 1:  # no choice is left to TensorFlow's kernel
+        raise InvalidArgumentError(f"Unsupported algorithm id: {int(algorithm)}")
     sizes, _ = _philox.output_shape(shape)
     flat_counts, flat_probs, samples = _parameters(sizes, counts, probs)
     outputs = flat_counts.size * _RESERVED * (samples + 3) // 4  # what TensorFlow sets aside

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.sparse._sparse import lie_inside
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def sparse_to_dense(
         raise errors.InvalidArgumentError(
             f"Indices are not valid (out of bounds).  Shape: {shape_text(shape)}"
         )
+    check_size(shape, itemsize=sparse_values.dtype.itemsize)
     dense = np.empty(shape, sparse_values.dtype)
     dense[...] = default_value
     dense[tuple(indices.T)] = sparse_values
