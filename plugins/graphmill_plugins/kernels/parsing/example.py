@@ -240,6 +240,7 @@ def key_vector(keys: Value, count: int, what: str) -> list[bytes]:
 @kernel("ParseSingleExample", **_OPTIONS)
 def parse_single_example(
     xp: ArrayNamespace,
+    num_sparse: int,
     sparse_keys: Sequence[str],
     dense_keys: Sequence[str],
     sparse_types: Sequence[Any],
@@ -248,6 +249,11 @@ def parse_single_example(
 ) -> Callable[..., tuple[Any, ...]]:
     """Parse one example into sparse and dense columns."""
     del xp
+    if not num_sparse == len(sparse_keys) == len(sparse_types):
+        raise InvalidArgumentError(
+            f"num_sparse ({num_sparse}) must match the size of sparse_keys ({len(sparse_keys)}) "
+            f"and sparse_types ({len(sparse_types)})"
+        )
     remembered = HeadersOfNode()
     no_names = np.empty(0, object)
 

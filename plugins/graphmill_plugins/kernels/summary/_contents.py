@@ -69,7 +69,7 @@ def histogram(values: Value, tag: str) -> HistogramProto:
 
 
 def _sum(values: np.ndarray[Any, Any]) -> float:
-    return float(np.add.accumulate(values)[-1]) if len(values) else 0.0
+    return float(np.add.accumulate(values)[-1]) + 0.0 if len(values) else 0.0  # no zero below 0
 
 
 def add_images(summary: Summary, tag: str, tensor: Value, most: int, bad_color: Value) -> None:

@@ -147,6 +147,11 @@ class TensorArrayGradKernel:
                 f"Input container should be '{_CONTAINER}',  but received '{_GRADIENTS}': "
                 f"{array.name} is a gradient itself"
             )
+        if shape_to_prepend is not None and shape_to_prepend.ndim != 1:
+            raise errors.InvalidArgumentError(
+                "shape_to_prepend must be a vector of {int32,int64}, got shape "
+                f"{list(shape_to_prepend.shape)}"
+            )
         names = _GRADIENTS, f"{array.name}@{self._source}"
         prefix = () if shape_to_prepend is None else tuple(shape_to_prepend.tolist())
         made = ctx.resources.lookup_or_create(
