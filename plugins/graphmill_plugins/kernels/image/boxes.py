@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE: Final = 64  # boxes held against each other
-_FEWEST: Final = 16
+_FEWEST: Final = 16  # the same where few are to be picked
 
 
 class Limits(NamedTuple):
@@ -69,12 +69,15 @@ def iou_of(boxes: Any) -> Similarity:
     top, bottom = np.minimum(wide[:, 0], wide[:, 2]), np.maximum(wide[:, 0], wide[:, 2])
     left, right = np.minimum(wide[:, 1], wide[:, 3]), np.maximum(wide[:, 1], wide[:, 3])
     area = (bottom - top) * (right - left)
+    all_have_area = bool((area > 0).all())
 
     def similarity(box: Any, others: Any) -> Any:
         height = np.minimum(bottom[box], bottom[others]) - np.maximum(top[box], top[others])
         width = np.minimum(right[box], right[others]) - np.maximum(left[box], left[others])
         common = np.maximum(height, 0) * np.maximum(width, 0)
         union = area[box] + area[others] - common
+        if all_have_area:
+            return common / union
         has_area = (area[box] > 0) & (area[others] > 0)
         return np.where(has_area, common / np.where(has_area, union, 1), np.float32(0))
 
@@ -120,14 +123,15 @@ def _suppress_at_once(similarity: Similarity, scores: Any, limits: Limits) -> li
         if picked:
             overlaps = similarity(some[:, None], np.array(picked)) > limits.overlap
             some = some[~overlaps.any(axis=1)]
-        overlaps = similarity(some[:, None], some) > limits.overlap
-        is_left = np.ones(some.size, np.bool_)
+        overlaps = similarity(some, some[:, None]) > limits.overlap
+        by_box = np.packbits(overlaps, axis=1, bitorder="little")
+        dropped = 0  # bits of those that overlap what was picked
         for place, box in enumerate(some.tolist()):
             if len(picked) >= limits.most:
                 return picked
-            if is_left[place]:
+            if not dropped >> place & 1:
                 picked.append(box)
-                is_left &= ~overlaps[:, place]
+                dropped |= int.from_bytes(by_box[place].tobytes(), "little")
     return picked
 
 
