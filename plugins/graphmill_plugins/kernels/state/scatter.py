@@ -7,6 +7,7 @@ alone holds the old one (graphmill.runtime.in_place).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,6 +179,11 @@ def _scatter_nd(
                 f"indices.shape: {shape_text(indices.shape)}, "
                 f"params_shape: {shape_text(shape)}, slice_dim: {depth}"
             )
+        if updates.size and not indices.size:
+            raise errors.InvalidArgumentError(
+                "Indices and updates specified for empty output. indices shape: "
+                f"{shape_text(indices.shape)}"
+            )
         if policy == "IGNORE":
             inside = (indices >= 0) & (indices < np.array(shape[:depth], indices.dtype))
             keep = inside.all(axis=-1)
@@ -277,6 +283,11 @@ def resource_gather_nd(ctx: OpKernelContext, resource: Value, indices: Value) ->
     """Return the slices of the variable that the vectors along the last axis point to."""
     params, vectors = initialized(variable_of(resource)), np.asarray(indices)
     places = _split_nd(vectors, params.shape)
+    if not params.size and math.prod(vectors.shape[:-1]):
+        raise errors.InvalidArgumentError(
+            "Requested more than 0 entries, but params is empty. Params shape: "
+            f"{shape_text(params.shape)}"
+        )
     if not places:
         return ctx.xp.broadcast_to(params, vectors.shape[:-1] + params.shape)
     return params[places]
