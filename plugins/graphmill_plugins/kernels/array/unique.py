@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import checked_axis, shape_text, to_ints
+from graphmill_plugins.kernels._support import checked_axis, is_narrow, shape_text, to_ints
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
@@ -41,6 +41,8 @@ def _first_places(x: Value) -> tuple[Value, Value]:
             return _first_places_in_table(x, low, high)
         if x.size > _MANY:
             return _numbered(_first_of_each_by_hash(x))
+    if is_narrow(x.dtype):
+        x = x.astype(np.float32)  # which NumPy can sort if there is nan among it
     _, first, inverse = np.unique(x, return_index=True, return_inverse=True, equal_nan=False)
     return _in_order_of_occurrence(first, inverse.reshape(-1))
 

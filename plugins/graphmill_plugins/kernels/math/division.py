@@ -81,7 +81,8 @@ def floor_div(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
     """Divide and round down; for floats floor(x / y), which NumPy's own floor_divide is not."""
     if T.kind in "iu":
         return _integer(xp, operator.floordiv if is_numpy(xp) else xp.floor_divide)
-    return in_float32(T, lambda x, y: xp.floor(x / y))
+    divide = in_float32(T, xp.true_divide)  # rounded to the type before it is rounded down
+    return lambda x, y: xp.floor(divide(x, y))
 
 
 @kernel("FloorMod", make=True)

@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 
     from graphmill.typing import ArrayNamespace, Value
 
+
+def _power(x: Value, y: Value) -> Value:
+    """Raise to a power; NumPy takes roots for a power of one half, which differ at -inf and -0."""
+    made: Value = x**y
+    if y.ndim == 0 and y == 0.5 and made.dtype.kind == "f":
+        made = made + made.dtype.type(0)
+        below = x == -np.inf
+        if below.any():
+            made = np.where(below, made.dtype.type(np.inf), made)
+    return made
+
+
 ARITHMETIC = namespace_functions(
     __name__,
     {
@@ -38,7 +50,7 @@ ARITHMETIC = namespace_functions(
         "Mul": ("multiply", operator.mul),
         "Neg": ("negative", operator.neg),
         "Abs": ("abs", operator.abs),
-        "Pow": ("power", operator.pow),
+        "Pow": ("power", _power),
         "Maximum": "maximum",
         "Minimum": "minimum",
         "Square": "square",
