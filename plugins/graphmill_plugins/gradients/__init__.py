@@ -28,6 +28,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "quantized": ("quantized",),
     "ragged": ("ragged",),
     "random": ("random",),
+    "signal": ("signal",),
     "sparse": ("sparse",),
     "state": ("state",),
     "string": ("constants",),

@@ -42,7 +42,6 @@ _OF_INPUT: dict[str, Factor] = {
     "Asin": lambda x: math.rsqrt(1 - _square(x)),
     "Acos": lambda x: -math.rsqrt(1 - _square(x)),
     "Atan": lambda x: math.reciprocal(_square(x) + 1),
-    "Asinh": lambda x: math.reciprocal(math.sqrt(_square(x) + 1)),
     "Atanh": lambda x: math.reciprocal(1 - _square(x)),
     "Erf": lambda x: math.exp(-_square(x)) * _TWO_OVER_ROOT_PI,
     "Erfc": lambda x: math.exp(-_square(x)) * -_TWO_OVER_ROOT_PI,
@@ -65,6 +64,7 @@ _OF_INPUT: dict[str, Factor] = {
 _OF_OUTPUT: dict[str, Factor] = {
     "Exp": lambda y: y,
     "Expm1": lambda y: y + 1,
+    "Asinh": lambda y: math.reciprocal(math.cosh(y)),
     "Acosh": lambda y: math.reciprocal(math.sinh(y)),
     "Erfinv": lambda y: math.exp(_square(y)) * (numbers.sqrt(numbers.pi) / 2),
     "Ndtri": lambda y: math.exp(_square(y) / 2) * numbers.sqrt(2 * numbers.pi),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.backprop.structure import is_trainable
 from graphmill.ops import array, tensor_list
 from graphmill.plugin.gradient_declaration import gradient, not_differentiable
 
@@ -35,11 +36,13 @@ def push_back(op: ForwardOp, dlist: Tensor) -> list[Any]:
 
 @gradient("TensorListPopBack")
 def pop_back(op: ForwardOp, dlist: Tensor | None, delement: Tensor | None) -> list[Any]:
-    """Push."""
+    """Push; zeros for what has no gradient, so that all lists stay as long as they were."""
     if dlist is None:
         dlist = array.zeros_like(op.outputs[0])
     if delement is None:
-        delement = op.zeros(op.outputs[1])
+        element = op.outputs[1]
+        is_smooth = is_trainable(element.dtype)
+        delement = op.zeros(element) if is_smooth else array.zeros_like(element)
     return [tensor_list.tensor_list_push_back(dlist, delement), None]
 
 

@@ -188,7 +188,7 @@ class SparseAccumulator(Accumulator):
                 f"Shape mismatch: index {int(indices.max())} of a row exceeds the {rows_before} "
                 f"rows of shape {shape_text(self.shape)}"
             )
-        rows = None if self.shape is None else self.shape[1:]
+        rows = self.shape[1:] if self.shape else None  # a scalar's rows are not looked at
         if self._count:
             rows = self._values.shape[1:]
         if not is_compatible(rows, values.shape[1:]):

@@ -148,6 +148,8 @@ class Dequeue(Attempt):
             if outcome is not None:
                 return outcome
         available = min(queue.available, self._count - len(taken))
+        if queue.gives_at_once and available < self._count:
+            return _STUCK
         taken += [queue.take() for _ in range(available)]
         if len(taken) == self._count:
             return _COMPLETE
@@ -188,9 +190,11 @@ class Queue(ABC):
         shapes: static shape of each component; None if they were not given.
         is_closed: whether nothing can be added any more.
         entries: what it holds; touched under the lock only.
+        gives_at_once: whether a dequeue waits until all that it takes is there.
     """
 
     kind = "Queue"
+    gives_at_once = False
 
     def __init__(
         self,

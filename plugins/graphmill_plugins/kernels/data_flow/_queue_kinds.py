@@ -111,9 +111,13 @@ class _Prioritised(int):
 
 
 class PriorityQueue(Queue):
-    """A queue that gives its elements by their first component, the smallest first."""
+    """A queue that gives its elements by their first component, the smallest first.
+
+    What one dequeue takes is in order, so it takes nothing before all is there.
+    """
 
     kind = "PriorityQueue"
+    gives_at_once = True
 
     def put(self, element: Element) -> None:
         """Add an element."""

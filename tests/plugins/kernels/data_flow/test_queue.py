@@ -193,6 +193,17 @@ def test_a_priority_queue_gives_the_smallest_first():
     assert outcomes["get"] == [1, 2, 3]
 
 
+def test_a_priority_queue_waits_until_all_that_is_taken_is_there():
+    queue, outcomes = PriorityQueue("q", INT), Outcomes()
+    put(queue, outcomes, "put", 3)
+    cancelled = take(queue, outcomes, "cancelled", 2)
+    queue.cancel(cancelled)
+    assert queue.size == 1
+    take(queue, outcomes, "get", 2)
+    put(queue, outcomes, "later", 1)
+    assert outcomes["get"] == [1, 3]
+
+
 class Model:
     """A first-in first-out queue said plainly: one element at a time, no threads."""
 
