@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -11,7 +12,11 @@ from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import check_size, checked_shape, shape_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphmill.typing import ArrayNamespace, Value
+
+_MANY: Final = 2048  # pairs of elements for which calls of NumPy take less than steps of Python
 
 
 @kernel("EditDistance", host=True)
@@ -45,9 +50,9 @@ def edit_distance(
     result = np.zeros(sizes, np.float32)
     hypotheses = _sequences(hypothesis_indices, hypothesis_values)
     truths = _sequences(truth_indices, truth_values)
-    for place in hypotheses.keys() | truths.keys():
-        truth = truths.get(place, [])
-        distance: float = _levenshtein(hypotheses.get(place, []), truth)
+    places = list(hypotheses.keys() | truths.keys())
+    pairs = [(hypotheses.get(place, []), truths.get(place, [])) for place in places]
+    for place, (_, truth), distance in zip(places, pairs, _distances(pairs), strict=True):
         if normalize:
             distance = distance / len(truth) if truth else (np.inf if distance else 0.0)
         if not all(0 <= at < size for at, size in zip(place, sizes, strict=True)):
@@ -72,6 +77,13 @@ def _sequences(indices: Value, values: Value) -> dict[tuple[int, ...], list[Any]
     return found
 
 
+def _distances(pairs: Sequence[tuple[list[Any], list[Any]]]) -> list[float]:
+    """Return the distance of each pair of sequences."""
+    if sum(len(a) * len(b) for a, b in pairs) < _MANY:
+        return [_levenshtein(a, b) for a, b in pairs]
+    return _levenshtein_of_all(pairs)
+
+
 def _levenshtein(a: list[Any], b: list[Any]) -> int:
     """Return the least number of insertions, deletions and substitutions from `a` to `b`."""
     row = list(range(len(b) + 1))
@@ -82,3 +94,43 @@ def _levenshtein(a: list[Any], b: list[Any]) -> int:
             diagonal = row[place]
             row[place] = min(change, row[place] + 1, row[place - 1] + 1)
     return row[-1]
+
+
+def _levenshtein_of_all(pairs: Sequence[tuple[list[Any], list[Any]]]) -> list[float]:
+    """Do the same for all pairs at once, an element of all first sequences after the other.
+
+    What comes from the left in a row costs one more for each place: without these it is the least
+    value so far.
+    """
+    first_lengths = np.array([len(a) for a, _ in pairs])
+    order = np.argsort(-first_lengths, kind="stable")  # those that are done are behind the others
+    first_lengths = first_lengths[order]
+    numbers: dict[Any, int] = {}
+    first = _padded([pairs[number][0] for number in order.tolist()], numbers)
+    second = _padded([pairs[number][1] for number in order.tolist()], numbers)
+    ramp = np.arange(second.shape[1] + 1)
+    rows = np.tile(ramp, (len(pairs), 1))
+    for count in range(1, first.shape[1] + 1):
+        left = int(np.count_nonzero(first_lengths >= count))
+        row = rows[:left]
+        changed = row[:, :-1] + (first[:left, count - 1, None] != second[:left])
+        row[:, 0] = count
+        row[:, 1:] = np.minimum(changed, row[:, 1:] + 1)
+        row -= ramp
+        np.minimum.accumulate(row, axis=1, out=row)
+        row += ramp
+    distances = np.empty(len(pairs))
+    second_lengths = [len(pairs[number][1]) for number in order.tolist()]
+    distances[order] = rows[np.arange(len(pairs)), second_lengths]
+    found: list[float] = distances.tolist()
+    return found
+
+
+def _padded(sequences: Sequence[list[Any]], numbers: dict[Any, int]) -> Value:
+    """Return sequences as the rows of a matrix of numbers, which are equal where elements are."""
+    lengths = np.array(list(map(len, sequences)))
+    found = np.full((len(sequences), lengths.max(initial=0)), -1)
+    elements = itertools.chain.from_iterable(sequences)
+    numbered = (numbers.setdefault(element, len(numbers)) for element in elements)
+    found[np.arange(found.shape[1]) < lengths[:, None]] = np.fromiter(numbered, np.int64)
+    return found
