@@ -2,11 +2,11 @@
 
 The passes see a graph that has run a few times and is built again behind the steps that go on.
 Before it is divided by device, what several devices compute in one memory is gathered on one, sums
-of one-hot vectors become counts, and constant segments are counted (`rewrites`); then loops and
-conditionals become functions (`functionalize`), and regions that a compiler can trace one node each
-(`regions`). Such a node (`cluster_kernel`) starts as generated Python code (`straight`), and is
-traced (`tracing`) and compiled by XLA (`programs`) for each signature of its inputs, in the
-background.
+of one-hot vectors become counts, constant segments are counted, and accidental hits become a matrix
+(`rewrites`); then loops and conditionals become functions (`functionalize`), and regions that a
+compiler can trace one node each (`regions`). Such a node (`cluster_kernel`) starts as generated
+Python code (`straight`), and is traced (`tracing`) and compiled by XLA (`programs`) for each
+signature of its inputs, in the background.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _PHASE = "HOT"
 GATHER_PASS = "jit_gather"
 COUNT_PASS = "jit_multi_hot"
 SEGMENTS_PASS = "jit_segments"
+HITS_PASS = "jit_accidental_hits"
 FUNCTIONALIZE_PASS = "jit_functionalize"
 CLUSTER_PASS = "jit_clusters"
 
@@ -30,10 +31,11 @@ CLUSTER_PASS = "jit_clusters"
 def graphmill_register_ops(ops: OpRegistrar) -> None:
     """Register the ops of clusters."""
     from graphmill_plugins.jit.cluster_op import CLUSTER, STRAIGHT_LINE
+    from graphmill_plugins.jit.rewrites.accidental_hits_op import ACCIDENTAL_HITS
     from graphmill_plugins.jit.rewrites.multi_hot_op import MULTI_HOT
     from graphmill_plugins.jit.rewrites.segment_rows_op import SEGMENT_ROWS
 
-    for op_def in (CLUSTER, STRAIGHT_LINE, MULTI_HOT, SEGMENT_ROWS):
+    for op_def in (CLUSTER, STRAIGHT_LINE, MULTI_HOT, SEGMENT_ROWS, ACCIDENTAL_HITS):
         ops.add(op_def)
 
 
@@ -54,5 +56,11 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
     passes.add(COUNT_PASS, f"{__name__}.rewrites.multi_hot:count_one_hots", phase=_PHASE, order=5)
     passes.add(
         SEGMENTS_PASS, f"{__name__}.rewrites.known_segments:know_segments", phase=_PHASE, order=5
+    )
+    passes.add(
+        HITS_PASS,
+        f"{__name__}.rewrites.accidental_hits:mark_accidental_hits",
+        phase=_PHASE,
+        order=5,
     )
     passes.add(CLUSTER_PASS, f"{__name__}.regions.clusters:form_clusters", phase=_PHASE, order=20)

@@ -104,6 +104,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "math.vector",
     ),
     "nn": (
+        "nn.accidental_hits",
         "nn.activation",
         "nn.activation_grad",
         "nn.argmax_pool",

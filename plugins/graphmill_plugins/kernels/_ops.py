@@ -280,6 +280,7 @@ OPS: dict[str, str] = {
     ),
     "math.variant": "AddN",
     "math.vector": "CompareAndBitpack Cross NearestNeighbors",
+    "nn.accidental_hits": "_AccidentalHits",
     "nn.activation": "Elu LeakyRelu LogSoftmax Relu Relu6 Selu Softmax Softplus Softsign",
     "nn.activation_grad": (
         "BiasAddGrad EluGrad LeakyReluGrad Relu6Grad ReluGrad SeluGrad SoftplusGrad SoftsignGrad"

@@ -37,8 +37,8 @@ _TABLE: Final = {
         "LogSoftmax LowerBound Qr ReverseSequence ScatterNd SoftmaxCrossEntropyWithLogits "
         "SparseSegmentMeanGrad SparseSegmentMeanWithNumSegments SparseSegmentSqrtNGrad "
         "SparseSegmentSqrtNWithNumSegments SparseSegmentSumGrad SparseSegmentSumWithNumSegments "
-        "SparseSoftmaxCrossEntropyWithLogits TensorScatterAdd TopK TopKV2 UnsortedSegmentMax "
-        "UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound "
+        "SparseSoftmaxCrossEntropyWithLogits SparseTensorDenseMatMul TensorScatterAdd TopK TopKV2 "
+        "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound "
     ),
     "layouts": (
         "BatchToSpace BatchToSpaceND DepthToSpace MatrixBandPart SpaceToBatch SpaceToBatchND "

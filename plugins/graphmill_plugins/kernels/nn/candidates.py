@@ -166,12 +166,12 @@ class AllKernel(_CandidateKernel):
         return np.arange(self._count), np.ones(true_classes.shape, np.float32), ones
 
 
-@kernel("ComputeAccidentalHits", host=True, dynamic_shape=True)
-def compute_accidental_hits(
-    xp: ArrayNamespace, true_classes: Value, sampled_candidates: Value, num_true: int
-) -> tuple[Value, Value, Value]:
-    """Return row, place of the candidate, and the lowest float for each true class drawn."""
-    del xp
+def check_classes(true_classes: Value, sampled_candidates: Value, num_true: int) -> None:
+    """Check true classes and candidates.
+
+    Raises:
+        InvalidArgumentError: the first are no matrix of `num_true` columns, the others no vector.
+    """
     if true_classes.ndim != 2 or true_classes.shape[1] != num_true:
         raise InvalidArgumentError(
             f"true_candidates must be a batch_size * num_true matrix with {num_true} columns, got "
@@ -182,6 +182,15 @@ def compute_accidental_hits(
             "sampled_candidates must be a vector, which is typically an output from "
             f"CandidateSampler, got shape {shape_text(sampled_candidates.shape)}"
         )
+
+
+@kernel("ComputeAccidentalHits", host=True, dynamic_shape=True)
+def compute_accidental_hits(
+    xp: ArrayNamespace, true_classes: Value, sampled_candidates: Value, num_true: int
+) -> tuple[Value, Value, Value]:
+    """Return row, place of the candidate, and the lowest float for each true class drawn."""
+    del xp
+    check_classes(true_classes, sampled_candidates, num_true)
     places = {number: place for place, number in enumerate(sampled_candidates.tolist())}
     hits = [
         (row, places[number])

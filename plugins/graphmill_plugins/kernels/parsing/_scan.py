@@ -83,9 +83,18 @@ class Scan:
         Raises:
             InvalidArgumentError: the bytes are none.
         """
+        end = len(content)
         try:
-            for start, end in _features_of(content):
-                self.add(row, content, start, end)
+            if end > 1 and content[0] == FIRST:
+                size, start = content[1], 2
+                if size >= 128:
+                    size, start = read_varint(content, 1, end)
+                if start + size == end:  # there is nothing else
+                    self.add(row, content, start, end)
+                    return
+            for field in iterate_fields(content, 0, end):
+                if field.number == 1 and check_message(field.wire_type):
+                    self.add(row, content, field.start, field.end)
         except DataLossError as error:
             raise InvalidArgumentError(
                 f"{self._wheres[row]}Could not parse {self._what} input: {error.message}"
@@ -186,19 +195,6 @@ class Scan:
             for row, content, start, end in self._contents:
                 parse_features(content, start, end, self._found[row], self._headers.slots)
         return self._found
-
-
-def _features_of(content: bytes) -> list[tuple[int, int]]:
-    """Return where in an `Example` its features lie."""
-    if content:
-        start, end = part_at(content, 0, FIRST) if len(content) > 1 else (0, 0)
-        if start and end == len(content):
-            return [(start, end)]
-    return [
-        (field.start, field.end)
-        for field in iterate_fields(content, 0, len(content))
-        if field.number == 1 and check_message(field.wire_type)
-    ]
 
 
 def part_at(content: bytes, at: int, tag: int) -> tuple[int, int]:

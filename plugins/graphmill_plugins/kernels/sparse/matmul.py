@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TYPES = {"T": (*dtypes.FLOATING, *dtypes.COMPLEX, dtypes.int32)}
 
 # So many products are worth the tenth of a second that importing SciPy takes.
-_MANY: Final = 1 << 18
+_MANY: Final = 1 << 19
 
 
 def _check(indices: Value, values: Value, shape: Value, b: Value) -> tuple[int, int]:

@@ -197,10 +197,12 @@ def decode_base64(xp: ArrayNamespace, value: Any) -> Value:
     """Decode web-safe base64, padded or not."""
     del xp
     items = value.ravel().tolist()
-    bodies = [item.rstrip(b"=") for item in items]
+    bodies = [item.rstrip(b"=") for item in items] if b"=" in b"".join(items) else items
     sizes = np.fromiter(map(len, bodies), np.int64, len(items))
-    padding = np.fromiter(map(len, items), np.int64, len(items)) - sizes
-    bad = (sizes & 3 == 1) | (padding > 2) | ((padding > 0) & ((sizes + padding) & 3 > 0))
+    bad = sizes & 3 == 1
+    if bodies is not items:
+        padding = np.fromiter(map(len, items), np.int64, len(items)) - sizes
+        bad |= (padding > 2) | ((padding > 0) & ((sizes + padding) & 3 > 0))
     if bad.any() or b"".join(bodies).translate(None, _WEB_SAFE):
         return map_strings(_decode_base64_one, value)  # which tells what is wrong
     # Padding that is not needed does no harm.

@@ -1,0 +1,22 @@
+"""The op that marks candidates that are true classes, in a matrix of all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphmill import dtypes
+from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+
+ACCIDENTAL_HITS: Final = OpDef(
+    name="_AccidentalHits",
+    input_args=(
+        ArgDef("true_classes", dtypes.int64),
+        ArgDef("sampled_candidates", dtypes.int64),
+        ArgDef(name="output_shape", type_attr="Tshape"),
+    ),
+    output_args=(ArgDef("output", dtypes.float32),),
+    attrs=(AttrDef(name="num_true", type="int"), AttrDef(name="Tshape", type="type")),
+    family="nn",
+)
+"""For each example and candidate the lowest float if the candidate is one of the example's true
+classes, else 0; zeros as far as `output_shape` goes beyond them."""
