@@ -64,19 +64,25 @@ class Barrier(Store):
             InvalidArgumentError: an element has the component already.
         """
         self.check_open()
-        for place, key in enumerate(keys):
-            parts = self.incomplete.get(key)
-            if parts is None and self.is_closed:
+        found: dict[bytes, set[int]] = {}  # what elements have after the keys before
+        for key in keys:
+            parts = found.get(
+                key, set(self.incomplete[key][1]) if key in self.incomplete else set()
+            )
+            if not parts and self.is_closed:
                 raise CancelledError(
                     f"Barrier {self.name} is closed, but attempted to insert a brand new key: "
                     f"{key.decode(errors='replace')}. Pending inserts not cancelled, so the keys "
                     "that are there may be completed."
                 )
-            if key in keys[:place] or (parts is not None and component in parts[1]):
+            if component in parts:
                 raise InvalidArgumentError(
                     f"Key {key.decode(errors='replace')} already has a value for component "
                     f"{component} in barrier {self.name}"
                 )
+            # One that is complete makes way for another of its key.
+            is_whole = len(parts) + 1 == len(self.dtypes)
+            found[key] = set() if is_whole else parts | {component}
         for key, value in zip(keys, values, strict=True):
             self._insert_one(key, component, value)
         self._next_index += 1

@@ -70,7 +70,7 @@ def avg_pool(x: Value, axes: Sequence[Axis]) -> Value:
 
 def _run(windows: Windows, ksize: Sequence[int], reduce: Callable[..., Value], x: Value) -> Value:
     windows.check_rank(x, "tensor_in")
-    x = windows.to_channels_last(jnp, x)
+    x = windows.centred(windows.to_channels_last(jnp, x), ksize)
     axes = windows.axes(x.shape[1:-1], ksize)
     shape = (x.shape[0], *(axis.out for axis in axes), x.shape[-1])
     out = jnp.zeros(shape, x.dtype) if 0 in shape else reduce(x, axes)

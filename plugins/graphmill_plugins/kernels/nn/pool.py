@@ -133,7 +133,7 @@ def window_counts(axes: Sequence[Axis], dtype: np.dtype[Any]) -> Any:
 
 def _run(windows: Windows, ksize: Sequence[int], reduce: Callable[..., Array], x: Value) -> Value:
     windows.check_rank(x, "tensor_in")
-    x = windows.to_channels_last(np, np.asarray(x))
+    x = windows.centred(windows.to_channels_last(np, np.asarray(x)), ksize)
     out = reduce(x, windows.axes(x.shape[1:-1], ksize))
     return windows.from_channels_last(np, out)
 

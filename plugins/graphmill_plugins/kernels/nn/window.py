@@ -193,6 +193,20 @@ class Windows:
         )
         return tuple(axis.trimmed() for axis in axes) if self.is_pool else axes
 
+    def centred(self, x: Value, kernel: Sequence[int]) -> Value:
+        """Leave out what stands before the first windows of channels-last volumes.
+
+        Where "SAME" windows lie apart and do not fill a volume, Eigen's pooling of volumes puts
+        half of what is left before them, and that of images nothing.
+        """
+        if self.rank != 5 or self.padding != "SAME":
+            return x
+        rest = (
+            size - (-(-size // stride) - 1) * stride - taps
+            for size, stride, taps in zip(x.shape[1:-1], self.strides, kernel, strict=True)
+        )
+        return x[(slice(None), *(slice(max(length, 0) // 2, None) for length in rest))]
+
     def check_rank(self, value: Value, what: str = "input") -> None:
         """Raise InvalidArgumentError unless `value` has the rank of the input."""
         if value.ndim != self.rank:
