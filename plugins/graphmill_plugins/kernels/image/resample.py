@@ -20,6 +20,7 @@ from graphmill_plugins.kernels.image import _sampling_kernels
 from graphmill_plugins.kernels.image.resize import (
     check_centers,
     check_images,
+    check_pixels,
     output_size,
     positions,
     resize_scale,
@@ -179,6 +180,9 @@ def resize_bicubic_grad(
     """Return the gradient of the images of a ResizeBicubic."""
     check_centers(align_corners, half_pixel_centers)
     _check_gradient(grads, original_image)
+    check_pixels(grads, original_image)
+    if not grads.size:
+        return xp.zeros(original_image.shape, original_image.dtype)
     height, width = original_image.shape[1:3]
     down = _weights(cubic_weights, height, grads.shape[1], align_corners, half_pixel_centers)
     across = _weights(cubic_weights, width, grads.shape[2], align_corners, half_pixel_centers)
@@ -198,8 +202,6 @@ def _check_gradient(grads: Value, original: Value) -> None:
             "gradient and original image must have the same batch and channels, got "
             f"{shape_text(grads.shape)} and {shape_text(original.shape)}"
         )
-    if not grads.size or not original.size:
-        raise InvalidArgumentError("input_grad and original_image must not be empty")
 
 
 @kernel("ResizeArea", types={"T": dtypes.REAL}, static=("size",), expensive=True)
@@ -278,6 +280,8 @@ def scale_and_translate_grad(
 ) -> Value:
     """Return the gradient of the images of a ScaleAndTranslate."""
     _check_gradient(grads, original_image)
+    if not grads.size or not original_image.size:
+        return xp.zeros(original_image.shape, original_image.dtype)
     sizes = (original_image.shape[1], original_image.shape[2])
     wanted = (grads.shape[1], grads.shape[2])
     spans = _spans(sizes, wanted, scale, translation, kernel_type, antialias)

@@ -79,6 +79,15 @@ def check_centers(align_corners: bool, half_pixel_centers: bool) -> None:
         )
 
 
+def check_pixels(grads: Value, original: Value) -> None:
+    """Raise InvalidArgumentError for images without a pixel."""
+    for name, value in (("resized", grads), ("original", original)):
+        if 0 in value.shape[1:3]:
+            raise errors.InvalidArgumentError(
+                f"{name} dimensions must be positive, got shape {list(value.shape)}"
+            )
+
+
 def linear_places(size: int, wanted: int, align_corners: bool, half: bool) -> tuple[Any, Any, Any]:
     """Return for each output pixel its two input neighbours and the weight of the second."""
     place = positions(size, wanted, align_corners, 0.5 if half else 0.0)

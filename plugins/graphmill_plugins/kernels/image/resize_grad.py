@@ -17,6 +17,7 @@ from graphmill_plugins.kernels._support import is_narrow, shape_text
 from graphmill_plugins.kernels.image.resample import resampled
 from graphmill_plugins.kernels.image.resize import (
     check_centers,
+    check_pixels,
     crop_positions,
     linear_places,
     nearest_places,
@@ -66,7 +67,8 @@ def resize_bilinear_grad(
             "gradient and original image must have the same batch and channels, got "
             f"{shape_text(grads.shape)} and {shape_text(original_image.shape)}"
         )
-    if not original_image.size or not grads.size:
+    check_pixels(grads, original_image)
+    if not grads.size:
         return xp.zeros(original_image.shape, original_image.dtype)
     if original_image.dtype == np.float64:
         return _in_float64(xp, grads, original_image.shape, align_corners, half_pixel_centers)
