@@ -50,6 +50,12 @@ not here fails one.
   the variable's memory, so that a fetched one may show an update of the same step that came later.
 - A dataset of files that could not open one of them goes on with the next one when it is asked
   again; TensorFlow tries the same file for ever, and `ignore_errors` never ends.
+- Ranks and element types that TensorFlow's kernels leave out are taken: `Pad` beyond rank 6,
+  `ReverseV2` and `Where` beyond rank 8, `Tile` of quantized numbers, `Cast` to eight-bit floats.
+- Where TensorFlow looks at no shape, index or option and reads what lies beyond (gradients of
+  pools, updates of variables, rows of sparse tensors, unknown modes of
+  `ImageProjectiveTransformV3`), the answer is `InvalidArgument`. What it leaves in memory as it was
+  is zero.
 - Boxes of one score keep their order in `CombinedNonMaxSuppression`; TensorFlow's sort does not
   keep it.
 
@@ -60,6 +66,11 @@ epsilon, with a justification for each group of ops. TensorFlow's threads take n
 smallest normal one for zero, NumPy does not: quotients so small are rounded down here. Random ops
 with a seed give TensorFlow's own numbers; [the page of ops](../reference/ops.md) tells of the few
 that differ in the last bit.
+
+Means, norms and products of `float16` are made in `float32`, TensorFlow makes them in `float16`,
+where a sum beyond 65504 is infinite. `Unique` takes the two zeros of narrow floats for one. Where
+nan and infinity meet in a sum, a product of matrices or an extremum, which of them is left hangs on
+the order and the width of vectors; `ReluGrad` and its like multiply, so that nan stays nan.
 
 Singular vectors and eigenvectors are determined up to their sign (or phase), and need not have
 TensorFlow's; eigenvalues of real matrices that are not symmetric need not come in its order. Pixels
