@@ -26,7 +26,7 @@ def run_starts(ids: Value) -> Value:
     first = np.empty(ids.shape, np.bool_)
     first[:1] = True
     np.not_equal(ids[1:], ids[:-1], out=first[1:])
-    return np.flatnonzero(first)
+    return first.nonzero()[0]
 
 
 def run_lengths(starts: Value, count: int) -> Value:
