@@ -32,6 +32,10 @@ def concat_v2(xp: ArrayNamespace) -> Callable[[list[Value], Value], Value]:
     concatenate = xp.concatenate
 
     def join(values: list[Value], axis: Value) -> Value:
+        if axis.ndim > 1:
+            raise InvalidArgumentError(
+                f"axis tensor should be a scalar integer, but got shape {shape_text(axis.shape)}"
+            )
         along = axis.item()
         try:
             return concatenate(values, along)

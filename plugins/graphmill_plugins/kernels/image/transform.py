@@ -110,6 +110,8 @@ def _transformed(
     row, column, exists = _places(xp, transforms, height, width)
     row, column = _mapped(xp, row, rows, mode), _mapped(xp, column, columns, mode)
     fill = fill.astype(images.dtype)
+    if not rows or not columns:
+        return xp.full((len(images), height, width, images.shape[3]), fill)
     numbers = np.arange(images.shape[0])[:, None, None]
 
     def read(y: Value, x: Value) -> Value:

@@ -202,7 +202,8 @@ class InitializableTable(LookupTable):
                 return
             entries: dict[Any, Any] = {}
             for key, row in zip(flat, rows, strict=True):
-                if entries.setdefault(key, row) != row:
+                found = entries.setdefault(key, row)
+                if found is not row and found != row:
                     raise errors.FailedPreconditionError(
                         f"HashTable has different value for same key. Key {key!r} has "
                         f"{entries[key]!r} and trying to add value {row!r}"

@@ -81,13 +81,13 @@ def _equality(
 
 @kernel("ApproximateEqual", types={"T": dtypes.NUMERIC})
 def approximate_equal(xp: ArrayNamespace, x: Value, y: Value, *, tolerance: float) -> Value:
-    """Tell where |x - y| < tolerance, for two arrays of one shape."""
+    """Tell where |x - y| <= tolerance, for two arrays of one shape."""
     if x.shape != y.shape:
         raise InvalidArgumentError(
             f"x and y must be of the same shape, got {shape_text(x.shape)} and "
             f"{shape_text(y.shape)}"
         )
-    return xp.abs(x - y) < tolerance
+    return xp.abs(x - y) <= tolerance
 
 
 @kernel("Select", make=True)

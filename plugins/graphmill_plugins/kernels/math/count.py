@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import scalar_int, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,7 +188,7 @@ def histogram_fixed_width(
     _xp: ArrayNamespace, values: Value, value_range: Value, nbins: Value, *, dtype: np.dtype[Any]
 ) -> Value:
     """Count values in bins of one width; what lies outside of the range goes to the end bins."""
-    count = nbins.item()
+    count = scalar_int("nbins", nbins)
     if count <= 0:
         raise InvalidArgumentError(f"nbins should be a positive number, but got '{count}'")
     if value_range.shape != (2,):

@@ -33,6 +33,8 @@ def _lengths(starts: Any, limits: Any, deltas: Any) -> Any:
     if not deltas.all():
         raise InvalidArgumentError("Requires delta != 0")
     given = (starts, limits, deltas)
+    if starts.dtype.kind == "f" and any(np.isnan(numbers).any() for numbers in given):
+        raise InvalidArgumentError("Requires ((limit - start) / delta) to be a number, got nan")
     is_exact = starts.dtype.kind == "i"
     wide: Any = np.int64 if is_exact else np.float64
     if is_exact and any(x.max(initial=0) > _SAFE or x.min(initial=0) < -_SAFE for x in given):
