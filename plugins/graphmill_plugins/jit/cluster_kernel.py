@@ -41,7 +41,6 @@ _VARIED_TRIALS: Final = 16  # the same where what is computed depends on the val
 _CHOOSING: Final = frozenset(FUNCTION_ATTRS)  # What they call depends on values, or may.
 _FULL: Final = f"there are {MOST_COMPILED} compiled signatures already"
 _PENDING: Final = "it waits to be compiled, or has come once only"
-_MOST_FAILED: Final = 32  # calls whose checks fail before the compiled form may be given up
 _MOST_RECORDS: Final = 64
 _MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more inputs known
 
@@ -105,25 +104,14 @@ class ClusterKernel:
         try:
             results = compiled(values, ctx.args)
         except _compiler().CheckFailedError as failed:
-            self._note_failed(entry, failed)
+            entry.note_failed()
+            if failed.args:
+                entry.give_up(f"the compiled form failed: {failed}")
             return self._interpret(ctx, inputs, entry)
         entry.record.num_compiled += 1
         if not entry.is_judged:
             self._judge(entry, perf_counter_ns() - began)
         return list(results)
-
-    @staticmethod
-    def _note_failed(entry: Entry, failed: Exception) -> None:
-        """Give up a compiled form that failed, or whose checks fail in most of its calls."""
-        record = entry.record
-        record.num_checks_failed += 1
-        if failed.args:
-            entry.give_up(f"the compiled form failed: {failed}")
-        elif record.num_checks_failed >= max(_MOST_FAILED, record.num_compiled):
-            entry.give_up(
-                f"its checks failed in {record.num_checks_failed} calls and held in "
-                f"{record.num_compiled}: the interpreter had to do it all the same"
-            )
 
     def _handles(self, ctx: OpKernelContext) -> list[Any]:
         """Return the variables that its nodes name or keep; looked up again if any was removed."""
@@ -179,10 +167,13 @@ class ClusterKernel:
             )
 
     def _tries_again(self, entry: Entry) -> bool:
-        """Return whether a compiled form that lost is to be tried again by now."""
-        if self._background.is_idle:
+        """Return whether a compiled form that lost, or failed, is to be tried again by now."""
+        if entry.skips:
+            entry.skips -= 1
+        elif self._background.is_idle:
             entry.compiled_times = CallTimes()
             entry.waits = False
+            entry.record.reason = ""
         return not entry.waits
 
     def _enter(self, key: Hashable, values: list[Any]) -> Entry:

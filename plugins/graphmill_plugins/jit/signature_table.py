@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MOST_COMPILED: Final = 16
 _MOST_KEPT: Final = 4 * MOST_COMPILED
 _CALLS_FOR_A_PLACE: Final = 64
+_MOST_FAILED: Final = 32  # calls whose checks fail before the interpreter is asked at once …
+_CALLS_SKIPPED: Final = 4096  # … for so many
 EVICTED: Final = "another signature, which came more often, has its place"
 
 
@@ -36,7 +38,10 @@ class Entry:
         straight_times, compiled_times: of its calls, until one tier is chosen.
         is_judged: whether one is.
         calls_left: how many calls until it is compiled; 0 if it is not to be, or is being.
-        waits: whether the compiled form waits for a trial while nothing else is compiled.
+        waits: whether the compiled form waits for a trial: while nothing else is compiled, and
+            after so many calls.
+        skips: how many calls these still are.
+        looked_at: how many calls had failed and held when it last was made to wait for failing.
         is_refused: whether all places were taken when it came.
         calls: how many came of a refused one since others' calls were last looked at.
         others: how many calls each one with a place had had by then.
@@ -44,7 +49,7 @@ class Entry:
 
     __slots__ = (
         *("calls", "calls_left", "compiled", "compiled_times", "is_judged", "is_refused"),
-        *("key", "others", "record", "straight_times", "waits"),
+        *("key", "looked_at", "others", "record", "skips", "straight_times", "waits"),
     )
 
     def __init__(self, record: SignatureRecord, key: Hashable) -> None:
@@ -55,6 +60,8 @@ class Entry:
         self.is_judged = False
         self.calls_left = 0
         self.waits = False
+        self.skips = 0
+        self.looked_at = (0, 0)
         self.is_refused = False
         self.calls = 0
         self.others: dict[Entry, int] = {}
@@ -64,6 +71,19 @@ class Entry:
         self.compiled = None
         self.record.tier = STRAIGHT_LINE
         self.record.reason = reason
+
+    def note_failed(self) -> None:
+        """Note that checks failed; where they do so in most calls, have the interpreter asked."""
+        record = self.record
+        record.num_checks_failed += 1
+        failed, held = record.num_checks_failed, record.num_compiled
+        if failed - self.looked_at[0] >= max(_MOST_FAILED, held - self.looked_at[1]):
+            self.looked_at = failed, held
+            self.waits, self.skips = True, _CALLS_SKIPPED
+            record.reason = (
+                f"its checks failed in {failed} calls and held in {held}: the interpreter, which "
+                f"had to do these calls too, does the next {_CALLS_SKIPPED} alone"
+            )
 
     @property
     def all_calls(self) -> int:

@@ -9,6 +9,7 @@ import pytest
 from tests.plugins.jit.small_graphs import HotSession, graph_def
 
 from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.jit import signature_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,15 +164,27 @@ def test_there_is_some_room_where_nobody_bounds_the_turns() -> None:
 
 
 def test_a_loop_that_turns_more_often_than_there_is_room_for_is_interpreted() -> None:
-    """After some tries nothing is tried any more."""
+    """After some tries the interpreter is asked at once, for a while."""
     with HotSession(graph(UNBOUNDED, most=300), "eager") as hot:
         for _ in range(40):
             assert hot.run("y:0", {"x:0": X}).shape == (300, 2)
         found = [s for c in hot.clusters if "w" in c.nodes for s in c.signatures]
     (signature,) = found
     assert signature.num_checks_failed == 32
-    assert signature.tier == "straight-line"
     assert "its checks failed in 32 calls and held in 0" in signature.reason
+
+
+def test_a_form_whose_checks_failed_gets_another_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signature_table, "_CALLS_SKIPPED", 5)
+    with HotSession(graph(more=", num_elements=6"), "eager") as hot:
+        for _ in range(32):
+            with pytest.raises(InvalidArgumentError):
+                hot.run("y:0", {"x:0": X * 20})
+        for _ in range(7):
+            hot.run("y:0", {"x:0": X})
+        found = [s for c in hot.clusters if "w" in c.nodes for s in c.signatures]
+    (signature,) = found
+    assert (signature.num_checks_failed, signature.num_compiled, signature.reason) == (32, 2, "")
 
 
 def test_too_much_room_is_not_made_where_nobody_bounds_the_turns() -> None:
