@@ -264,8 +264,12 @@ def together(cells: Sequence[Cell], dtype: DType) -> Rows | None:
 
 
 def _strings(cells: Sequence[bytes]) -> tuple[Value, Value]:
-    items = [cell[2:] for cell in cells if 1 < len(cell) < 130 and cell[1] == len(cell) - 2]
-    if len(items) == len(cells) and all(cell[0] == FIRST for cell in cells):  # one, and short
+    items = [
+        cell[2:]
+        for cell in cells
+        if 1 < len(cell) < 130 and cell[1] == len(cell) - 2 and cell[0] == FIRST
+    ]
+    if len(items) == len(cells):  # each is one, and short
         return string_array(items), np.ones(len(cells), np.int64)
     items = []
     counts = []
