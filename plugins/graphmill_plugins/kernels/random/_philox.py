@@ -315,18 +315,23 @@ def _fill_truncated(generator: Philox, first: int, out: Value) -> None:
     groups, size = out.shape
     stride = np.uint64(size * RESERVED_PER_OUTPUT // 4)
     starts = np.arange(first, first + groups, dtype=np.uint64) * stride
-    filled = np.zeros(groups, np.intp)
-    for turn in range(RESERVED_PER_OUTPUT):
-        pending = np.flatnonzero(filled < size)
-        if not pending.size:
+    # Most groups are full at once.
+    values = out[:] = normal_of(blocks(np, generator, starts), out.dtype)
+    are_good = np.abs(values) < 2
+    pending = np.flatnonzero(~np.logical_and.reduce(are_good.T))
+    values, are_good = values[pending], are_good[pending]
+    filled = np.zeros(len(pending), np.intp)
+    for turn in range(1, RESERVED_PER_OUTPUT + 1):
+        for value, is_good in zip(values.T, are_good.T, strict=True):
+            fits = np.flatnonzero(is_good & (filled < size))
+            out[pending[fits], filled[fits]] = value[fits]
+            filled[fits] += 1
+        left = filled < size
+        pending, filled = pending[left], filled[left]
+        if not pending.size or turn == RESERVED_PER_OUTPUT:
             break
-        bits = blocks(np, generator, starts[pending] + np.uint64(turn))
-        values = normal_of(bits, out.dtype)
-        for column in range(values.shape[1]):
-            good = (np.abs(values[:, column]) < 2) & (filled[pending] < size)
-            rows = pending[good]
-            out[rows, filled[rows]] = values[good, column]
-            filled[rows] += 1
+        values = normal_of(blocks(np, generator, starts[pending] + np.uint64(turn)), out.dtype)
+        are_good = np.abs(values) < 2
 
 
 def check_range(low: Value, high: Value, count: int) -> None:
