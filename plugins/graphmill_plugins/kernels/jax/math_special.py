@@ -62,6 +62,12 @@ def _betainc(a: Value, b: Value, x: Value) -> Value:
     return jnp.where(is_usual, jsp.betainc(a, b, x), jnp.nan)
 
 
+def _zeta(x: Value, q: Value) -> Value:
+    """Compute Hurwitz's zeta function, of infinity by its first term."""
+    far = jnp.where(q > 1, 0, jnp.where(q == 1, 1, jnp.inf))
+    return jnp.where(jnp.isposinf(x), far.astype(x.dtype), jsp.zeta(x, q))
+
+
 def _expint(x: Value) -> Value:
     """Compute Ei(x) for x >= 0; nan for negative arguments and where 1 / x is 0, as in TensorFlow.
 
@@ -85,7 +91,7 @@ SPECIAL = functions_in_float32(
         "Igammac": lambda: partial(_incomplete_gamma, lax.igammac, 1.0),
         "IgammaGradA": lambda: _igamma_grad,
         "Betainc": lambda: _betainc,
-        "Zeta": lambda: jsp.zeta,
+        "Zeta": lambda: _zeta,
         "Polygamma": lambda: lax.polygamma,
         "BesselI0": lambda: jsp.i0,
         "BesselI0e": lambda: jsp.i0e,

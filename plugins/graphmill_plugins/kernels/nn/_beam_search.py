@@ -249,6 +249,7 @@ def beam_search(
     if paths > width:
         raise InvalidArgumentError("requested more paths than the beam width.")
     classes = logits.shape[2]
+    lengths = np.maximum(lengths, 0)  # whose sign can be turned
     longest_first = np.argsort(-lengths, kind="stable")
     found: list[list[Path]] = [[]] * len(lengths)
     at_once = max(1, _AT_ONCE // max(1, width * classes))

@@ -300,6 +300,7 @@ def places_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
     is_in_order = not (rows[1:] < rows[:-1]).any()
     if is_in_order and not len(added):
         return places, added, None
+    by_row = places
     if not is_in_order:
         # NumPy has a quick stable sort for integers of 16 bits.
         by_row = np.argsort(rows.astype(np.int16) if len(empty) < 1 << 15 else rows, kind="stable")
