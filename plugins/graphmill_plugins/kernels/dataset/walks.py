@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from graphmill.errors import CancelledError, InvalidArgumentError
+from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from graphmill.tf_record import TFRecordWriter
 from graphmill_plugins.kernels._elements import stacked
 from graphmill_plugins.kernels._paths import scalar_path
@@ -169,7 +169,9 @@ class InitializeTableFromDatasetKernel(_WholeKernel):
         with _Walk(ctx, source) as walk:
             while (element := walk.next()) is not None:
                 elements.append(element)
-        rows = zip(*elements, strict=True) if elements else ((), ())
+        if not elements:
+            raise OutOfRangeError("end of iterator: the dataset of keys and values is empty")
+        rows = zip(*elements, strict=True)
         table.initialize(
             *(
                 stacked(np, list(row), (), dtype)
