@@ -160,7 +160,12 @@ def _add_n(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
         if not isinstance(other, Elements) or other.size != total.size or other.may_grow:
             raise NotTraceable("lists are added that may differ in length")
         same = other.like(total)
-        total = total.like(same).mapped(lambda data, more=same.data: data + more)
+        total = total.like(same)
+        if total.dtype != same.dtype:
+            raise NotTraceable(f"lists of {total.dtype} and {same.dtype} are added")
+        if total.data is not None and total.data.shape != same.data.shape:
+            raise NotTraceable("lists of elements of different shapes are added")
+        total = total.mapped(lambda data, more=same.data: data + more)
     return (total,)
 
 
