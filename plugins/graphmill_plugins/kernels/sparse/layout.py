@@ -301,7 +301,7 @@ def places_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
     if is_in_order and not len(added):
         return places, added, None
     by_row = places
-    by_row = None
+    by_row: Any = None
     if not is_in_order:
         # NumPy has a quick stable sort for integers of 16 bits.
         by_row = np.argsort(rows.astype(np.int16) if len(empty) < 1 << 15 else rows, kind="stable")
