@@ -301,14 +301,13 @@ def places_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
     if is_in_order and not len(added):
         return places, added, None
     by_row = places
-    by_row: Any = None
     if not is_in_order:
         # NumPy has a quick stable sort for integers of 16 bits.
         by_row = np.argsort(rows.astype(np.int16) if len(empty) < 1 << 15 else rows, kind="stable")
         rows = rows[by_row]
     moved = places + np.cumsum(empty)[rows]
     filled = np.searchsorted(rows, added) + np.arange(len(added))
-    if by_row is None:
+    if is_in_order:
         return moved, added, filled
     original = np.empty_like(moved)
     original[by_row] = moved
