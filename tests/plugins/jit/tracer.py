@@ -14,11 +14,20 @@ from graphmill.runtime.kernel import OpKernelConstruction, bind
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import NotTraceable
 from graphmill_plugins.jit.tracing import stack, tensor_array, tensor_list
-from graphmill_plugins.jit.tracing.control_flow import Absent, trace_cond, trace_while
+from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.elements import GUARD
 from graphmill_plugins.jit.tracing.loop_shape import pass_through, turns_of
+from graphmill_plugins.jit.tracing.loops import trace_while
+from graphmill_plugins.jit.tracing.values import Absent
 
 TRACED = {**tensor_array.TRACED, **stack.TRACED, **tensor_list.TRACED}
+
+
+def compiled(function: Any, *args: Any) -> Any:
+    """Return what a function gives under `jax.jit`, in 64-bit mode."""
+    jax = jax_module()
+    with jax.enable_x64(True):
+        return jax.tree_util.tree_map(np.asarray, jax.jit(function)(*args))
 
 
 def run(graph: Any, feeds: list[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.graph.node import Node
-    from graphmill_plugins.jit.tracing.control_flow import State
+    from graphmill_plugins.jit.tracing.values import State
 
 COUNTING: Final = frozenset({"TensorArraySizeV3", "TensorListLength"})
 """Ops that tell how many elements there are."""

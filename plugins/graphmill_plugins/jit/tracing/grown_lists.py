@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.node import Node
-    from graphmill_plugins.jit.tracing.control_flow import State
     from graphmill_plugins.jit.tracing.loop_shape import Turns
+    from graphmill_plugins.jit.tracing.values import State
 
 _CHANGES: Final = {"TensorListPushBack": 0, "TensorListSetItem": 0, "TensorArrayWriteV3": 3}
 """What makes a list or array longer, and which input it hands on: the list, or the array's flow."""

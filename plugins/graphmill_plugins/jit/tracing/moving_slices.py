@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.node import Node
     from graphmill.runtime.kernel import OpKernel
-    from graphmill_plugins.jit.tracing.control_flow import State
+    from graphmill_plugins.jit.tracing.values import State
 
 
 class Numbers:

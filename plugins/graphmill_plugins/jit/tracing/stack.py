@@ -1,7 +1,7 @@
 """Stacks while they are traced: what loops push for their gradients is in the state, by handle.
 
 Semantics: tensorflow/core/kernels/stack.cc. A loop needs to know how often it runs at most, so that
-there is room (`control_flow.trace_while`); whether that was enough, `elements.GUARD` tells.
+there is room (`loops.trace_while`); whether that was enough, `elements.GUARD` tells.
 """
 
 from __future__ import annotations

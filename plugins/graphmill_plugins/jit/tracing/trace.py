@@ -1,6 +1,6 @@
 """`Tracer`: compute a routine with values that JAX traces.
 
-Values are as `control_flow` describes them. What is known stays known: a node whose inputs are all
+Values are as `values` describes them. What is known stays known: a node whose inputs are all
 NumPy arrays is computed by its NumPy kernel, here and now, so that shape arithmetic folds.
 """
 
@@ -22,12 +22,13 @@ from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable, ShapesChange
 from graphmill_plugins.jit.programs.long_loops import TURNS
 from graphmill_plugins.jit.regions.eligibility import SOURCES
 from graphmill_plugins.jit.tracing.checks import CHECKS, RESULT_CHECKS
-from graphmill_plugins.jit.tracing.control_flow import Absent, is_moving, trace_cond, trace_while
+from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.counts import COUNTING, Counts
 from graphmill_plugins.jit.tracing.distinct import DistinctRows
 from graphmill_plugins.jit.tracing.elements import GUARD, Elements, FirstRows, is_known
 from graphmill_plugins.jit.tracing.grown_lists import with_known_lengths
 from graphmill_plugins.jit.tracing.loop_shape import pass_through, turns_of
+from graphmill_plugins.jit.tracing.loops import trace_while
 from graphmill_plugins.jit.tracing.moving_slices import NOTED, Numbers, sliced_at
 from graphmill_plugins.jit.tracing.structures import LIST_VALUES, STRUCTURES
 from graphmill_plugins.jit.tracing.traced_kernels import (
@@ -48,6 +49,7 @@ from graphmill_plugins.jit.tracing.traced_ops import (
 from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.unrolled import unrolled
 from graphmill_plugins.jit.tracing.unusual_values import UNUSUAL
+from graphmill_plugins.jit.tracing.values import Absent, is_moving
 from graphmill_plugins.jit.tracing.variable_rows import ROW_OPS, checked_rows
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
     from graphmill_plugins._constants import Marks
     from graphmill_plugins.jit.programs.long_loops import Limit
     from graphmill_plugins.jit.routine import Routine, Routines
-    from graphmill_plugins.jit.tracing.control_flow import State
+    from graphmill_plugins.jit.tracing.values import State
 
 _COPIES: Final = frozenset({COPY_TO_DEVICE.name, COPY_TO_HOST.name})  # A program has one memory.
 _MOST_FOLDED: Final = 1 << 20  # bytes of a known result

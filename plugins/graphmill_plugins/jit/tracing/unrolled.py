@@ -16,7 +16,7 @@ from graphmill_plugins.jit.tracing.elements import is_known
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill_plugins.jit.tracing.control_flow import Function, State
+    from graphmill_plugins.jit.tracing.values import Function, State
 
 MOST_UNROLLED: Final = 2_000
 """So many nodes are traced for the turns of one loop at most; they take seconds to compile."""
@@ -32,7 +32,7 @@ def unrolled(
     """Trace a loop as its turns.
 
     Args:
-        cond, body, args, state: as for `control_flow.trace_while`.
+        cond, body, args, state: as for `loops.trace_while`.
         num_traced: tells how many nodes were traced so far.
 
     Returns:

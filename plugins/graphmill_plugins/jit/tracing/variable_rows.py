@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from graphmill.graph.node import Node
-    from graphmill_plugins.jit.tracing.control_flow import State
+    from graphmill_plugins.jit.tracing.values import State
 
     RowOp = Callable[[Node, list[Any], State, Any], tuple[Any, ...]]
 

@@ -1,4 +1,4 @@
-"""Loops and choices of functions while they are traced."""
+"""Loops of functions while they are traced (row E3)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.plugins.jit.tracer import compiled
 
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import NotTraceable
-from graphmill_plugins.jit.tracing.control_flow import Absent, trace_cond, trace_while
 from graphmill_plugins.jit.tracing.elements import GUARD, Elements
+from graphmill_plugins.jit.tracing.loops import trace_while
 from graphmill_plugins.jit.tracing.stack import TRACED as STACK
 
 pytest.importorskip("jax")
-
-
-def compiled(function: Any, *args: Any) -> Any:
-    """Return what a function gives under `jax.jit`, in 64-bit mode."""
-    jax = jax_module()
-    with jax.enable_x64(True):
-        return jax.tree_util.tree_map(np.asarray, jax.jit(function)(*args))
 
 
 def below(limit: int) -> Any:
@@ -112,43 +106,6 @@ def test_a_handle_that_changes_is_not_traceable() -> None:
 
     with pytest.raises(NotTraceable, match="another handle"):
         compiled(program, np.int32(0))
-
-
-@pytest.mark.parametrize(("choice", "expected"), [(0, 6), (1, -2), (7, -2), (-1, -2)])
-def test_a_choice_out_of_range_is_the_last(choice: int, expected: int) -> None:
-    branches = [
-        lambda args, state: ([args[0] * 3], state),
-        lambda args, state: ([-args[0]], state),
-    ]
-
-    def program(index: Any, x: Any) -> Any:
-        return trace_cond(index, branches, [x], {})[0]
-
-    assert compiled(program, np.int32(choice), np.int32(2)) == [expected]
-    assert trace_cond(np.int32(choice), branches, [np.int32(2)], {})[0] == [expected]
-
-
-def test_what_one_branch_lacks_is_zeros() -> None:
-    branches = [
-        lambda args, state: ([Absent()], state),
-        lambda args, state: ([args[0]], {**state, "v": args[0]}),
-    ]
-
-    def program(pred: Any, x: Any) -> Any:
-        results, state = trace_cond(pred, branches, [x], {"v": x + 1})
-        return results[0], state["v"]
-
-    for pred, expected in ((False, (0, 4)), (True, (3, 3))):
-        assert compiled(program, np.bool_(pred), np.float32(3)) == expected
-
-
-def test_branches_of_different_shapes_are_not_traceable() -> None:
-    branches = [
-        lambda args, state: ([args[0]], state),
-        lambda args, state: ([args[0][:1]], state),
-    ]
-    with pytest.raises(NotTraceable, match="branches"):
-        compiled(lambda p, x: trace_cond(p, branches, [x], {})[0], np.bool_(True), np.ones(2))
 
 
 def pushing(trips: int | None) -> Any:

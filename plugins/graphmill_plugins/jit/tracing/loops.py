@@ -1,21 +1,12 @@
-"""Loops and choices of functions while they are traced: `lax.while_loop` and `lax.switch`.
+"""Loops of functions while they are traced: `lax.while_loop`.
 
-The functions of a `While` or `If` are given as Python functions of traced values:
-
-    function(values, state) -> (values, state)
-
-Values are JAX arrays and tracers, NumPy arrays that are known while tracing, structures of arrays
-(`Elements` of tensor arrays and stacks, lists), and handles, which no computation changes. The
-state is what is read and written by name or handle: variables, tensor arrays, stacks.
-
-Everything here is called in JAX's 64-bit mode.
+What the functions are given, and give, `values` tells. Called in JAX's 64-bit mode.
 """
 
 from __future__ import annotations
 
-import importlib
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,218 +14,24 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import NotTraceable, ShapesChange
 from graphmill_plugins.jit.programs.long_loops import TURNS
 from graphmill_plugins.jit.tracing.elements import GUARD, Elements, is_gradient_of_known, is_known
+from graphmill_plugins.jit.tracing.values import (
+    Absent,
+    fitted,
+    form_of_both,
+    is_moving,
+    is_shape,
+    run_traced,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from graphmill_plugins.jit.programs.long_loops import Limit
-
-    State: TypeAlias = "dict[Hashable, Any]"
-    Function: TypeAlias = "Callable[[list[Any], State], tuple[list[Any], State]]"
+    from graphmill_plugins.jit.tracing.values import Function, State
 
 _MOST_ROUNDS: Final = 8  # in which the shapes of a loop have to settle
 _SOME_TURNS: Final = 256  # for which there is room where nobody knows how many there are
 _MOST_GUESSED: Final = 1 << 26  # bytes of room for so many
-
-
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """What a branch gives for a result that only the other one has; nobody reads it."""
-
-
-def is_moving(value: Any) -> bool:
-    """Return whether a value may be computed by a compiled program: arrays and what holds them."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return not value.dtype.hasobject
-    return isinstance(value, (Elements, jax_module().Array))
-
-
-def trace_cond(
-    pred: Any, branches: Sequence[Function], args: Sequence[Any], state: State
-) -> tuple[list[Any], State]:
-    """Trace a choice of functions.
-
-    Args:
-        pred: a bool, which chooses the second of two branches if it holds, or the number of a
-            branch; out of range stands for the last one.
-        branches: the functions.
-        args: what they are given.
-        state: the state before.
-
-    Returns:
-        The results, and the state after.
-
-    Raises:
-        NotTraceable: the branches give values of different shapes, or handles.
-    """
-    if is_known(pred) or np.ndim(pred):
-        return branches[_known_choice(pred, len(branches))](list(args), dict(state))
-    jax = jax_module()
-    numpy = jax.numpy
-    outcomes = [_traced(branch, args, state) for branch in branches]
-    keys = [key for key in outcomes[0].state if all(key in found.state for found in outcomes)]
-    joined = _Joined(outcomes, keys)
-
-    def run(outcome: _Outcome) -> Any:
-        def compute(_: Any) -> Any:
-            results, after = outcome.again()
-            return joined.dynamic([*results, *(after[key] for key in keys)])
-
-        return compute
-
-    if pred.dtype == np.bool_:
-        index = pred.astype(np.int32)
-    else:
-        index = numpy.where((pred < 0) | (pred >= len(branches)), len(branches) - 1, pred)
-    chosen = joined.whole(jax.lax.switch(index, [run(one) for one in outcomes], 0))
-    count = len(outcomes[0].results)
-    return chosen[:count], {**state, **dict(zip(keys, chosen[count:], strict=True))}
-
-
-def _known_choice(pred: Any, count: int) -> int:
-    if np.ndim(pred):  # a tensor holds if it has elements
-        return int(np.size(pred) > 0)
-    index = int(pred)
-    return index if 0 <= index < count else count - 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What a function gives: arrays by shape and type, handles as they are.
-
-    Attributes:
-        results, state: what it gives.
-        program: what computes the arrays among both.
-    """
-
-    results: list[Any]
-    state: dict[Hashable, Any]
-    program: Any
-
-    def again(self) -> tuple[list[Any], State]:
-        """Return the values, computed where this is called; the function is not traced again."""
-        jax = jax_module()
-        values = [*self.results, *self.state.values()]
-        shapes = [value if is_shape(value) else None for value in values]
-        tree = jax.tree_util.tree_structure(shapes)
-        leaves = _run(self.program, np.int32(0))
-        computed = jax.tree_util.tree_unflatten(tree, leaves)
-        whole = [
-            made if is_shape(value) else value for made, value in zip(computed, values, strict=True)
-        ]
-        count = len(self.results)
-        return whole[:count], dict(zip(self.state, whole[count:], strict=True))
-
-
-def _run(program: Any, *args: Any) -> list[Any]:
-    """Run a traced program within another."""
-    core = importlib.import_module("jax.extend.core")
-    outputs: list[Any] = core.jaxpr_as_fun(program)(*args)
-    return outputs
-
-
-def _traced(function: Function, args: Sequence[Any], state: State) -> _Outcome:
-    """Trace a function."""
-    fixed: list[Any] = []
-    layout: list[Any] = []
-
-    def compute(_: Any) -> Any:
-        results, after = function(list(args), dict(state))
-        layout[:] = [len(results), list(after)]
-        values = [*results, *after.values()]
-        fixed[:] = [None if is_moving(value) else value for value in values]
-        return [value if is_moving(value) else None for value in values]
-
-    program, shapes = jax_module().make_jaxpr(compute, return_shape=True)(np.int32(0))
-    count, keys = layout
-    values = [s if f is None else f for s, f in zip(shapes, fixed, strict=True)]
-    return _Outcome(values[:count], dict(zip(keys, values[count:], strict=True)), program)
-
-
-class _Joined:
-    """How the results of several branches become one."""
-
-    def __init__(self, outcomes: Sequence[_Outcome], keys: Sequence[Hashable]) -> None:
-        rows = [[*one.results, *(one.state[key] for key in keys)] for one in outcomes]
-        self.specs = [self._spec(column) for column in zip(*rows, strict=True)]
-
-    def dynamic(self, values: Sequence[Any]) -> list[Any]:
-        """Return what of the values of a branch is computed, all branches alike."""
-        return [
-            None if not is_shape(spec) else _fitted(value, spec)
-            for value, spec in zip(values, self.specs, strict=True)
-        ]
-
-    def whole(self, computed: Sequence[Any]) -> list[Any]:
-        """Return the values with those that are no arrays."""
-        return [
-            value if is_shape(spec) else spec
-            for value, spec in zip(computed, self.specs, strict=True)
-        ]
-
-    def _spec(self, column: tuple[Any, ...]) -> Any:
-        found = [value for value in column if not isinstance(value, Absent)]
-        if not found:
-            return column[0]
-        best = found[0]
-        for value in found[1:]:
-            best = _wider(best, value, "the branches of a conditional give")
-        return best
-
-
-def is_shape(value: Any) -> bool:
-    """Return whether a value is, or holds, the shape and type of an array."""
-    if isinstance(value, Elements):
-        return True
-    dtype = getattr(value, "dtype", None)
-    return isinstance(dtype, np.dtype) and not dtype.hasobject
-
-
-def _begins_to_grow(before: Any, after: Any) -> bool:
-    """Return whether a value is a list of fixed length that has grown."""
-    lists = isinstance(before, Elements) and isinstance(after, Elements)
-    return lists and before.length is None and after.length is not None
-
-
-def _wider(first: Any, second: Any, what: str) -> Any:
-    """Return that one of two values that the other fits.
-
-    Raises:
-        NotTraceable: they do not fit.
-    """
-    first_leaves: list[Any] = [first]
-    second_leaves: list[Any] = [second]
-    if isinstance(first, Elements) and isinstance(second, Elements):
-        if first.data is None or second.data is None:
-            return first if second.data is None else second
-        first_leaves, second_leaves = first.leaves(), second.leaves()
-    elif isinstance(first, Elements) or isinstance(second, Elements):
-        raise NotTraceable(f"{what} a list and something else")
-    elif not (is_shape(first) and is_shape(second)):
-        if first is second:
-            return first
-        raise NotTraceable(f"{what} different handles")
-    if len(first_leaves) != len(second_leaves):
-        raise NotTraceable(f"{what} lists that grow and lists that do not")
-    for one, other in zip(first_leaves, second_leaves, strict=True):
-        if np.shape(one) != np.shape(other) or one.dtype != other.dtype:
-            raise NotTraceable(
-                f"{what} shapes {np.shape(one)} and {np.shape(other)} "
-                f"({one.dtype.name}, {other.dtype.name})"
-            )
-    if isinstance(first, Elements) and first.constant != second.constant:
-        return replace(first, constant=None)
-    return first
-
-
-def _fitted(value: Any, spec: Any) -> Any:
-    """Return a value as an array of a shape and type, or zeros where there is none."""
-    numpy = jax_module().numpy
-    if isinstance(value, Absent):
-        return jax_module().tree_util.tree_map(lambda s: numpy.zeros(s.shape, s.dtype), spec)
-    if isinstance(value, Elements):
-        return value.like(spec)
-    return numpy.asarray(value, spec.dtype)
 
 
 def trace_while(
@@ -341,7 +138,7 @@ class _Turn:
     def again(self, carry: Any) -> tuple[list[Any], State]:
         """Return the next values for some values, without tracing the body again."""
         tree_util = jax_module().tree_util
-        leaves = _run(self.program, *tree_util.tree_leaves(carry))
+        leaves = run_traced(self.program, *tree_util.tree_leaves(carry))
         tree = tree_util.tree_structure((self.results, list(self.state.values())))
         values, states = tree_util.tree_unflatten(tree, leaves)
         return values, dict(zip(self.state, states, strict=True))
@@ -476,7 +273,7 @@ class _Loop:
                 self._state[key] = wider
             elif is_gradient_of_known(key, self._state):
                 # Gradients that the first turn makes are zeros before.
-                self._state[key] = _fitted(Absent(), shape)
+                self._state[key] = fitted(Absent(), shape)
                 self._carried.append(key)
                 is_wider = True
         return is_wider
@@ -487,7 +284,7 @@ class _Loop:
         if _begins_to_grow(value, shape):
             return value.growing(_SOME_TURNS if self._trips is None else self._trips)
         try:
-            wider = _wider(value, shape, f"{what} in the turns of a loop")
+            wider = form_of_both(value, shape, f"{what} in the turns of a loop")
         except NotTraceable as error:
             raise ShapesChange(*error.args) from None
         return value if wider is value else value.like(wider)
@@ -501,9 +298,9 @@ class _Loop:
         return args, state
 
     def _closed(self, results: list[Any], state: State, carry: Any) -> Any:
-        values = [_fitted(value, before) for value, before in zip(results, carry[0], strict=True)]
+        values = [fitted(value, before) for value, before in zip(results, carry[0], strict=True)]
         states = [
-            _fitted(state[key], before) for key, before in zip(self._keys, carry[1], strict=True)
+            fitted(state[key], before) for key, before in zip(self._keys, carry[1], strict=True)
         ]
         return values, states
 
@@ -521,3 +318,9 @@ class _Loop:
         if isinstance(value, Elements):
             return value
         return jax_module().numpy.asarray(value, value.dtype)
+
+
+def _begins_to_grow(before: Any, after: Any) -> bool:
+    """Return whether a value is a list of fixed length that has grown."""
+    lists = isinstance(before, Elements) and isinstance(after, Elements)
+    return lists and before.length is None and after.length is not None

@@ -1,0 +1,153 @@
+"""Choices of functions while they are traced: `lax.switch`.
+
+What the functions are given, and give, `values` tells. Called in JAX's 64-bit mode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.tracing.elements import is_known
+from graphmill_plugins.jit.tracing.values import (
+    Absent,
+    fitted,
+    form_of_both,
+    is_moving,
+    is_shape,
+    run_traced,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from graphmill_plugins.jit.tracing.values import Function, State
+
+
+def trace_cond(
+    pred: Any, branches: Sequence[Function], args: Sequence[Any], state: State
+) -> tuple[list[Any], State]:
+    """Trace a choice of functions.
+
+    Args:
+        pred: a bool, which chooses the second of two branches if it holds, or the number of a
+            branch; out of range stands for the last one.
+        branches: the functions.
+        args: what they are given.
+        state: the state before.
+
+    Returns:
+        The results, and the state after.
+
+    Raises:
+        NotTraceable: the branches give values of different shapes, or handles.
+    """
+    if is_known(pred) or np.ndim(pred):
+        return branches[_known_choice(pred, len(branches))](list(args), dict(state))
+    jax = jax_module()
+    numpy = jax.numpy
+    outcomes = [_traced(branch, args, state) for branch in branches]
+    keys = [key for key in outcomes[0].state if all(key in found.state for found in outcomes)]
+    joined = _Joined(outcomes, keys)
+
+    def run(outcome: _Outcome) -> Any:
+        def compute(_: Any) -> Any:
+            results, after = outcome.again()
+            return joined.dynamic([*results, *(after[key] for key in keys)])
+
+        return compute
+
+    if pred.dtype == np.bool_:
+        index = pred.astype(np.int32)
+    else:
+        index = numpy.where((pred < 0) | (pred >= len(branches)), len(branches) - 1, pred)
+    chosen = joined.whole(jax.lax.switch(index, [run(one) for one in outcomes], 0))
+    count = len(outcomes[0].results)
+    return chosen[:count], {**state, **dict(zip(keys, chosen[count:], strict=True))}
+
+
+def _known_choice(pred: Any, count: int) -> int:
+    if np.ndim(pred):  # a tensor holds if it has elements
+        return int(np.size(pred) > 0)
+    index = int(pred)
+    return index if 0 <= index < count else count - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a function gives: arrays by shape and type, handles as they are.
+
+    Attributes:
+        results, state: what it gives.
+        program: what computes the arrays among both.
+    """
+
+    results: list[Any]
+    state: dict[Hashable, Any]
+    program: Any
+
+    def again(self) -> tuple[list[Any], State]:
+        """Return the values, computed where this is called; the function is not traced again."""
+        jax = jax_module()
+        values = [*self.results, *self.state.values()]
+        shapes = [value if is_shape(value) else None for value in values]
+        tree = jax.tree_util.tree_structure(shapes)
+        leaves = run_traced(self.program, np.int32(0))
+        computed = jax.tree_util.tree_unflatten(tree, leaves)
+        whole = [
+            made if is_shape(value) else value for made, value in zip(computed, values, strict=True)
+        ]
+        count = len(self.results)
+        return whole[:count], dict(zip(self.state, whole[count:], strict=True))
+
+
+def _traced(function: Function, args: Sequence[Any], state: State) -> _Outcome:
+    """Trace a function."""
+    fixed: list[Any] = []
+    layout: list[Any] = []
+
+    def compute(_: Any) -> Any:
+        results, after = function(list(args), dict(state))
+        layout[:] = [len(results), list(after)]
+        values = [*results, *after.values()]
+        fixed[:] = [None if is_moving(value) else value for value in values]
+        return [value if is_moving(value) else None for value in values]
+
+    program, shapes = jax_module().make_jaxpr(compute, return_shape=True)(np.int32(0))
+    count, keys = layout
+    values = [s if f is None else f for s, f in zip(shapes, fixed, strict=True)]
+    return _Outcome(values[:count], dict(zip(keys, values[count:], strict=True)), program)
+
+
+class _Joined:
+    """How the results of several branches become one."""
+
+    def __init__(self, outcomes: Sequence[_Outcome], keys: Sequence[Hashable]) -> None:
+        rows = [[*one.results, *(one.state[key] for key in keys)] for one in outcomes]
+        self.specs = [self._spec(column) for column in zip(*rows, strict=True)]
+
+    def dynamic(self, values: Sequence[Any]) -> list[Any]:
+        """Return what of the values of a branch is computed, all branches alike."""
+        return [
+            None if not is_shape(spec) else fitted(value, spec)
+            for value, spec in zip(values, self.specs, strict=True)
+        ]
+
+    def whole(self, computed: Sequence[Any]) -> list[Any]:
+        """Return the values with those that are no arrays."""
+        return [
+            value if is_shape(spec) else spec
+            for value, spec in zip(computed, self.specs, strict=True)
+        ]
+
+    def _spec(self, column: tuple[Any, ...]) -> Any:
+        found = [value for value in column if not isinstance(value, Absent)]
+        if not found:
+            return column[0]
+        best = found[0]
+        for value in found[1:]:
+            best = form_of_both(best, value, "the branches of a conditional give")
+        return best

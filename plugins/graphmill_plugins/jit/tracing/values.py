@@ -1,0 +1,98 @@
+"""What is computed with while it is traced: values and state, and how they fit each other.
+
+The functions of a `While` or `If` are given as Python functions of traced values:
+
+    function(values, state) -> (values, state)
+
+Values are JAX arrays and tracers, NumPy arrays that are known while tracing, structures of arrays
+(`Elements` of tensor arrays and stacks, lists), and handles, which no computation changes. The
+state is what is read and written by name or handle: variables, tensor arrays, stacks.
+
+Everything here is called in JAX's 64-bit mode.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.tracing.elements import Elements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    State: TypeAlias = "dict[Hashable, Any]"
+    Function: TypeAlias = "Callable[[list[Any], State], tuple[list[Any], State]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """What a branch gives for a result that only the other one has; nobody reads it."""
+
+
+def is_moving(value: Any) -> bool:
+    """Return whether a value may be computed by a compiled program: arrays and what holds them."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return not value.dtype.hasobject
+    return isinstance(value, (Elements, jax_module().Array))
+
+
+def is_shape(value: Any) -> bool:
+    """Return whether a value is, or holds, the shape and type of an array."""
+    if isinstance(value, Elements):
+        return True
+    dtype = getattr(value, "dtype", None)
+    return isinstance(dtype, np.dtype) and not dtype.hasobject
+
+
+def form_of_both(first: Any, second: Any, what: str) -> Any:
+    """Return that one of two values that the other fits.
+
+    Raises:
+        NotTraceable: they do not fit.
+    """
+    first_leaves: list[Any] = [first]
+    second_leaves: list[Any] = [second]
+    if isinstance(first, Elements) and isinstance(second, Elements):
+        if first.data is None or second.data is None:
+            return first if second.data is None else second
+        first_leaves, second_leaves = first.leaves(), second.leaves()
+    elif isinstance(first, Elements) or isinstance(second, Elements):
+        raise NotTraceable(f"{what} a list and something else")
+    elif not (is_shape(first) and is_shape(second)):
+        if first is second:
+            return first
+        raise NotTraceable(f"{what} different handles")
+    if len(first_leaves) != len(second_leaves):
+        raise NotTraceable(f"{what} lists that grow and lists that do not")
+    for one, other in zip(first_leaves, second_leaves, strict=True):
+        if np.shape(one) != np.shape(other) or one.dtype != other.dtype:
+            raise NotTraceable(
+                f"{what} shapes {np.shape(one)} and {np.shape(other)} "
+                f"({one.dtype.name}, {other.dtype.name})"
+            )
+    if isinstance(first, Elements) and first.constant != second.constant:
+        return replace(first, constant=None)
+    return first
+
+
+def fitted(value: Any, spec: Any) -> Any:
+    """Return a value as an array of a shape and type, or zeros where there is none."""
+    numpy = jax_module().numpy
+    if isinstance(value, Absent):
+        return jax_module().tree_util.tree_map(lambda s: numpy.zeros(s.shape, s.dtype), spec)
+    if isinstance(value, Elements):
+        return value.like(spec)
+    return numpy.asarray(value, spec.dtype)
+
+
+def run_traced(program: Any, *args: Any) -> list[Any]:
+    """Run a traced program within another."""
+    core = importlib.import_module("jax.extend.core")
+    outputs: list[Any] = core.jaxpr_as_fun(program)(*args)
+    return outputs
