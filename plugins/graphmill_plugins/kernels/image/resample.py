@@ -222,7 +222,16 @@ def _spans(
     kernel_type: str,
     antialias: bool,
 ) -> list[Any]:
-    """Return the matrices (output, input) of both axes.
+    """Return the matrices (output, input) of both axes."""
+    sampling = _sampling_kernels.named(kernel_type)
+    return [
+        _sampling_kernels.weights(sampling, size, out, factor, shift, antialias)
+        for size, out, factor, shift in zip(sizes, wanted, scale, translation, strict=True)
+    ]
+
+
+def _check_scale(scale: Value, translation: Value) -> None:
+    """Check how images are scaled and moved.
 
     Raises:
         InvalidArgumentError: scale or translation are no pairs, or a scale is not positive.
@@ -234,11 +243,6 @@ def _spans(
         )
     if not (scale > 0).all():
         raise InvalidArgumentError(f"Scale must be greater than zero, got {scale.tolist()}")
-    sampling = _sampling_kernels.named(kernel_type)
-    return [
-        _sampling_kernels.weights(sampling, size, out, factor, shift, antialias)
-        for size, out, factor, shift in zip(sizes, wanted, scale, translation, strict=True)
-    ]
 
 
 @kernel(
@@ -259,6 +263,7 @@ def scale_and_translate(
     """Return the images scaled, moved, and cut to a size, as float32."""
     check_images(images)
     wanted = output_size(size, images)
+    _check_scale(scale, translation)
     sizes = (images.shape[1], images.shape[2])
     return resampled(xp, images, *_spans(sizes, wanted, scale, translation, kernel_type, antialias))
 
@@ -280,6 +285,7 @@ def scale_and_translate_grad(
 ) -> Value:
     """Return the gradient of the images of a ScaleAndTranslate."""
     _check_gradient(grads, original_image)
+    _check_scale(scale, translation)
     if not grads.size or not original_image.size:
         return xp.zeros(original_image.shape, original_image.dtype)
     sizes = (original_image.shape[1], original_image.shape[2])

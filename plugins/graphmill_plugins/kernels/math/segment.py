@@ -133,6 +133,8 @@ def _unsorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
             )
         flat, inner = ids.reshape(-1), data.shape[ids.ndim :]
         check_size((count, *inner), itemsize=data.dtype.itemsize)
+        if not data.size:  # TensorFlow does not look at the ids
+            return np.full((count, *inner), fill(data.dtype), data.dtype)
         _check_below(flat, ids.shape, count)
         rows = data.reshape((flat.size, *inner))
         kept = flat >= 0  # negative ids drop their row
