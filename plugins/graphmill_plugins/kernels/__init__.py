@@ -175,7 +175,15 @@ MODULES: dict[str, tuple[str, ...]] = {
     "tensor_list": ("tensor_list.join", "tensor_list.ops"),
     "training": ("training.ops",),
     "variant": ("dataset.optional",),
-    "xla": ("xla.conv", "xla.gather", "xla.ops"),
+    "xla": (
+        "xla.conv",
+        "xla.gather",
+        "xla.ops",
+        "xla.random",
+        "xla.reduce",
+        "xla.scatter",
+        "xla.sort",
+    ),
 }
 """Modules of this package for each family of ops: NumPy kernels and general ones."""
 

@@ -475,4 +475,8 @@ OPS: dict[str, str] = {
         "XlaKeyValueSort XlaOptimizationBarrier XlaPad XlaReducePrecision XlaSelfAdjointEig "
         "XlaSetBound XlaSharding XlaSort XlaSvd"
     ),
+    "xla.random": "XlaRngBitGenerator",
+    "xla.reduce": "XlaReduce XlaReduceWindow XlaVariadicReduce XlaVariadicReduceV2",
+    "xla.scatter": "XlaScatter XlaSelectAndScatter",
+    "xla.sort": "XlaVariadicSort",
 }

@@ -7,19 +7,19 @@ and differentiated in reverse.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.graph.algorithms import topological_order
 from graphmill.runtime.kernel import OpKernelConstruction, bind, kernel
 from graphmill_plugins._jax import jax_module
+from graphmill_plugins.kernels.functional._body import evaluator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.node import Node
     from graphmill.lowering.function_runtime import FunctionLibraryRuntime
     from graphmill.ops.attr_types import FuncAttr
@@ -62,7 +62,7 @@ class _Differentiated:
     def __init__(self, function: FuncAttr, runtime: FunctionLibraryRuntime) -> None:
         body = runtime.instantiate(function.name, function.attrs).body
         self._body = body
-        self._evaluate = _evaluator(body, runtime)
+        self._evaluate = evaluator(body, partial(_computation, runtime=runtime))
         self._smooth = [i for i, dtype in enumerate(body.arg_types) if _is_smooth(dtype)]
         self._constants: list[Value] = []
         self._alike = 0
@@ -162,35 +162,6 @@ def _conjugate(value: Any) -> Any:
 
 def _is_smooth(dtype: Any) -> bool:
     return bool(dtype.is_floating or dtype.is_complex)
-
-
-def _evaluator(
-    body: FunctionBody, runtime: FunctionLibraryRuntime
-) -> Callable[[Sequence[Any]], Any]:
-    """Return the function of the arguments that the body computes, over JAX arrays."""
-    order = topological_order(body.graph)
-    computes = {
-        node: _computation(node, runtime) for node in order if node.op not in ("_Arg", "_Retval")
-    }
-
-    def evaluate(args: Sequence[Any]) -> list[Any]:
-        values: dict[tuple[Node, int], Any] = {}
-        results: list[Any] = [None] * len(body.ret_types)
-        for node in order:
-            taken = [values[edge.src, edge.src_output] for edge in node.in_edges]
-            if node.op == "_Arg":
-                values[node, 0] = args[node.attrs["index"]]
-            elif node.op == "_Retval":
-                results[node.attrs["index"]] = taken[0]
-            else:
-                outputs = computes[node](*taken)
-                if not isinstance(outputs, (tuple, list)):
-                    outputs = (outputs,)
-                for index in range(node.num_outputs):
-                    values[node, index] = outputs[index]
-        return results
-
-    return evaluate
 
 
 def _computation(node: Node, runtime: FunctionLibraryRuntime) -> Callable[..., Any]:

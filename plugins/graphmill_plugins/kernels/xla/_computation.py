@@ -1,0 +1,114 @@
+"""Functions of scalars that XLA's operations combine elements with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.runtime.kernel import OpKernelConstruction, bind
+from graphmill_plugins.kernels.functional._body import evaluator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.graph.node import Node
+    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
+    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+_ELEMENTWISE: Final = frozenset(
+    [
+        "Abs", "Add", "AddV2", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cast", "Const", "Div",
+        "DivNoNan", "Equal", "Exp", "FloorDiv", "FloorMod", "Greater", "GreaterEqual", "Identity",
+        "IsFinite", "IsInf", "IsNan", "LeftShift", "Less", "LessEqual", "Log", "LogicalAnd",
+        "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Mod", "Mul", "Neg", "NotEqual", "NoOp",
+        "Pow", "RealDiv", "RightShift", "SelectV2", "Sign", "Sqrt", "Square", "SquaredDifference",
+        "Sub", "TruncateDiv", "TruncateMod", "_Arg", "_Retval",
+    ]
+)  # fmt: skip
+"""Ops that do to each element of an array what they do to a scalar."""
+_CALLS: Final = ("PartitionedCall", "StatefulPartitionedCall")
+
+
+class Computation:
+    """A function of scalars, called with arrays that broadcast: once for all their elements.
+
+    A body with an op that may treat an array otherwise than its elements is called for each.
+
+    Args:
+        function: names it.
+        runtime: has its body.
+    """
+
+    def __init__(self, function: FuncAttr, runtime: FunctionLibraryRuntime) -> None:
+        body = runtime.instantiate(function.name, function.attrs).body
+        self._name = body.name
+        self._arguments = len(body.arg_types)
+        self._dtypes = [dtype.as_numpy_dtype for dtype in body.ret_types]
+        self._runtime = runtime
+        self._is_elementwise = True
+        self._evaluate = evaluator(body, self._compute)
+
+    def __call__(self, *args: Value) -> list[Value]:
+        """Return the results for each element, in the arrays' common shape.
+
+        Raises:
+            InvalidArgumentError: it takes another number of arguments.
+        """
+        if len(args) != self._arguments:
+            raise InvalidArgumentError(
+                f"the function '{self._name}' takes {self._arguments} arguments, here {len(args)}"
+            )
+        shape = np.broadcast_shapes(*(np.shape(arg) for arg in args))
+        if self._is_elementwise:
+            return [np.broadcast_to(found, shape) for found in self._evaluate(args)]
+        spread = [np.broadcast_to(arg, shape).reshape(-1) for arg in args]
+        results = [np.empty(shape, dtype) for dtype in self._dtypes]
+        for place in range(spread[0].size):
+            found = self._evaluate([np.asarray(arg[place]) for arg in spread])
+            for result, value in zip(results, found, strict=True):
+                result.flat[place] = value
+        return results
+
+    def _compute(self, node: Node) -> Callable[..., Any]:
+        if node.op in _CALLS:
+            return Computation(node.attrs["f"], self._runtime)
+        if node.op not in _ELEMENTWISE:
+            self._is_elementwise = False
+        choice = self._runtime.host.kernels.find(node.op_def, node.attrs, "CPU", ("numpy",))
+        if choice.definition.stateful or choice.definition.async_:
+            raise UnimplementedError(
+                f"the function '{self._name}' has op {node.op} (node '{node.name}'); what combines "
+                "elements must be a function of them",
+                node=node.name,
+                op=node.op,
+            )
+        construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, np)
+        return bind(choice.definition, construction, choice.owner).compute
+
+
+def function_of(ctx: OpKernelContext, name: str, function: FuncAttr) -> Computation:
+    """Return the function of a node's attr, made when the node first runs."""
+    found = ctx.state.get(name)
+    if not isinstance(found, Computation):
+        found = ctx.state.setdefault(name, Computation(function, ctx.functions))
+    assert isinstance(found, Computation)
+    return found
+
+
+def combine_at(
+    flat: Value, places: Value, values: Sequence[Value] | Value, combine: Computation
+) -> None:
+    """Combine values with the elements at places of a vector, in order where places repeat."""
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(places) else order
+    counts = np.diff(np.r_[begins, len(places)])
+    turns = np.arange(len(places)) - np.repeat(begins, counts)
+    for turn in range(int(counts.max(initial=0))):
+        chosen = order[turns == turn]
+        at = places[chosen]
+        (flat[at],) = combine(flat[at], np.asarray(values)[chosen])

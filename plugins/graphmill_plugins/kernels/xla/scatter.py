@@ -1,0 +1,158 @@
+"""Scattering by functions: XlaScatter and XlaSelectAndScatter.
+
+Semantics: the Scatter and SelectAndScatter operations of XLA
+(openxla.org/xla/operation_semantics); the message that says which dimension is what is
+`ScatterDimensionNumbers` of xla/xla_data.proto. Updates of one element are combined in order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._strings import encode
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.xla._computation import combine_at, function_of
+from graphmill_plugins.kernels.xla._message import read_numbers
+from graphmill_plugins.kernels.xla._windows import Windows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+
+class _Dimensions(NamedTuple):
+    """What the dimensions of operand, indices and updates are."""
+
+    window: list[int]
+    inserted: list[int]
+    to_operand: list[int]
+    index_vector: int
+    operand_batch: list[int]
+    index_batch: list[int]
+
+    @classmethod
+    def parse(cls, message: bytes) -> _Dimensions:
+        numbers = read_numbers(message, "ScatterDimensionNumbers", 6)
+        window, inserted, to_operand, vector, operand_batch, index_batch = numbers
+        at = vector[-1] if vector else 0
+        return cls(window, inserted, to_operand, at, operand_batch, index_batch)
+
+    def check(self, shape: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> None:
+        """Raise InvalidArgumentError unless they fit an operand, indices and updates."""
+        rank, gone = len(shape), {*self.inserted, *self.operand_batch}
+        vector = (*indices, 1)[self.index_vector] if self.index_vector <= len(indices) else -1
+        batch = [size for axis, size in enumerate(indices) if axis != self.index_vector]
+        fits = (
+            vector == len(self.to_operand) == len(set(self.to_operand))
+            and all(axis < rank for axis in (*gone, *self.to_operand))
+            and len(gone) == len(self.inserted) + len(self.operand_batch)
+            and len(self.window) == rank - len(gone) == len(set(self.window))
+            and all(axis < len(updates) for axis in self.window)
+            and [n for axis, n in enumerate(updates) if axis not in self.window] == batch
+            and len(self.operand_batch) == len(self.index_batch)
+            and all(axis < len(indices) and axis != self.index_vector for axis in self.index_batch)
+        )
+        if not fits:
+            raise InvalidArgumentError(
+                f"updates of shape {shape_text(updates)} at indices of shape {shape_text(indices)} "
+                f"of an operand of shape {shape_text(shape)} do not fit {self}"
+            )
+
+
+@kernel("XlaScatter", stateful=True, effects=())
+def xla_scatter(
+    ctx: OpKernelContext,
+    operand: Value,
+    scatter_indices: Value,
+    updates: Value,
+    update_computation: FuncAttr,
+    dimension_numbers: str,
+) -> Value:
+    """Combine windows of updates with those of the operand that the indices name.
+
+    A window that is not whole inside of the operand is left out.
+
+    Raises:
+        InvalidArgumentError: `dimension_numbers` does not fit the shapes.
+    """
+    dimensions = _Dimensions.parse(encode(dimension_numbers))
+    dimensions.check(operand.shape, scatter_indices.shape, updates.shape)
+    starts = scatter_indices.astype(np.int64)
+    if dimensions.index_vector == starts.ndim:
+        starts = starts[..., np.newaxis]
+    starts = np.moveaxis(starts, dimensions.index_vector, -1)
+    batch = starts.shape[:-1]
+    gone = {*dimensions.inserted, *dimensions.operand_batch}
+    windows = [axis for axis in range(operand.ndim) if axis not in gone]
+    taken = sorted(dimensions.window)
+    sizes = dict(zip(windows, (updates.shape[axis] for axis in taken), strict=True))
+    places = np.zeros((*batch, *sizes.values()), np.int64)
+    inside = np.ones(batch, np.bool_)
+    for axis, full in enumerate(operand.shape):
+        at = np.zeros((1,) * len(batch), np.int64)
+        if axis in dimensions.to_operand:
+            at = starts[..., dimensions.to_operand.index(axis)]
+        elif axis in dimensions.operand_batch:
+            along = dimensions.index_batch[dimensions.operand_batch.index(axis)]
+            along -= along > dimensions.index_vector
+            at = np.arange(batch[along]).reshape(
+                [-1 if k == along else 1 for k in range(len(batch))]
+            )
+        inside &= (at >= 0) & (at <= full - sizes.get(axis, 1))
+        at = at.reshape((*at.shape, *(1,) * len(windows)))
+        if axis in sizes:
+            at = at + np.arange(sizes[axis]).reshape([-1 if k == axis else 1 for k in windows])
+        places += at * math.prod(operand.shape[axis + 1 :])
+    rest = [axis for axis in range(updates.ndim) if axis not in dimensions.window]
+    values = np.transpose(updates, (*rest, *taken))
+    whole = np.broadcast_to(inside.reshape((*batch, *(1,) * len(windows))), places.shape)
+    found = np.array(operand).reshape(-1)
+    combine_at(found, places[whole], values[whole], function_of(ctx, "update", update_computation))
+    return found.reshape(operand.shape)
+
+
+@kernel("XlaSelectAndScatter", stateful=True, effects=())
+def xla_select_and_scatter(
+    ctx: OpKernelContext,
+    operand: Value,
+    window_dimensions: Value,
+    window_strides: Value,
+    padding: Value,
+    source: Value,
+    init_value: Value,
+    select: FuncAttr,
+    scatter: FuncAttr,
+) -> Value:
+    """Give each element of the source to the element of its window that is selected.
+
+    Raises:
+        InvalidArgumentError: the source has not one element for each window.
+    """
+    windows = Windows.of(operand.shape, window_dimensions, window_strides, padding)
+    if source.shape != windows.shape or np.ndim(init_value):
+        raise InvalidArgumentError(
+            f"the source has shape {shape_text(source.shape)}, expected {shape_text(windows.shape)}"
+            ", one element for each window, and init_value a scalar"
+        )
+    is_kept = function_of(ctx, "select", select)
+    flat = operand.reshape(-1)
+    chosen, is_chosen = np.zeros(windows.shape, np.int64), np.zeros(windows.shape, np.bool_)
+    for tap in itertools.product(*map(range, windows.window)):
+        places, inside = windows.places(tap)
+        if inside.any():
+            (keeps,) = is_kept(flat[chosen], flat[places])
+            is_new = inside & ~(is_chosen & keeps)
+            chosen = np.where(is_new, places, chosen)
+            is_chosen |= inside
+    found = np.full(flat.shape, init_value, operand.dtype)
+    combine_at(found, chosen[is_chosen], source[is_chosen], function_of(ctx, "scatter", scatter))
+    return found.reshape(operand.shape)

@@ -1,0 +1,96 @@
+"""XlaVariadicSort: sorting several tensors together by a function that compares.
+
+Semantics: the Sort operation of XLA (openxla.org/xla/operation_semantics). Runs are merged, all of
+them at once: the place of each element is found in the other run by bisection, so the function is
+called some log² n times with arrays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels.xla._computation import function_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import Value
+
+
+@kernel("XlaVariadicSort", stateful=True, effects=())
+def xla_variadic_sort(
+    ctx: OpKernelContext, inputs: list[Value], dimension: Value, comparator: FuncAttr
+) -> Any:
+    """Sort along a dimension; elements of which none is before the other stay in order.
+
+    Raises:
+        InvalidArgumentError: shapes differ, there is no such dimension, or the comparator gives
+            the elements no order.
+    """
+    shapes = {value.shape for value in inputs}
+    axis = scalar_int("dimension", dimension)
+    if len(shapes) != 1:
+        raise InvalidArgumentError(
+            f"inputs must have one shape, got {', '.join(map(shape_text, sorted(shapes)))}"
+        )
+    (shape,) = shapes
+    if not -len(shape) <= axis < len(shape):
+        raise InvalidArgumentError(f"dimension {axis} is none of shape {shape_text(shape)}")
+    moved = [np.moveaxis(value, axis, -1) for value in inputs]
+    count = shape[axis]
+    rows = [value.reshape((-1, count)) for value in moved]
+    compare = function_of(ctx, "comparator", comparator)
+
+    def is_before(first: Value, second: Value) -> Value:
+        pairs = [[np.take_along_axis(x, at, 1) for at in (first, second)] for x in rows]
+        return compare(*(one for pair in pairs for one in pair))[0]
+
+    order = _order(len(rows[0]), count, is_before)
+    found = [np.take_along_axis(value, order, 1).reshape(moved[0].shape) for value in rows]
+    return [np.moveaxis(value, -1, axis) for value in found]
+
+
+def _order(rows: int, count: int, is_before: Callable[[Value, Value], Value]) -> Value:
+    """Return where the elements of each row come from when they are in order."""
+    order = np.broadcast_to(np.arange(count), (rows, count))
+    width = 1
+    while width < count and rows:
+        order = _merged(order, width, is_before)
+        width *= 2
+    return order
+
+
+def _merged(order: Value, width: int, is_before: Callable[[Value, Value], Value]) -> Value:
+    """Merge each two runs of a width."""
+    count = order.shape[1]
+    at = np.arange(count)
+    start = at // (2 * width) * (2 * width)
+    middle = np.minimum(start + width, count)
+    is_left = at < middle
+    low = np.broadcast_to(np.where(is_left, middle, start), order.shape).copy()
+    high = np.broadcast_to(
+        np.where(is_left, np.minimum(start + 2 * width, count), middle), order.shape
+    ).copy()
+    while (is_open := low < high).any():
+        half = np.minimum((low + high) // 2, count - 1)
+        other = np.take_along_axis(order, half, 1)
+        left = is_before(np.where(is_left, other, order), np.where(is_left, order, other))
+        goes_up = left == is_left  # an element that is before no one of the left run is after it
+        low = np.where(is_open & goes_up, half + 1, low)
+        high = np.where(is_open & ~goes_up, half, high)
+    places = at + low - middle
+    if (np.sort(places, axis=1) != at).any():
+        raise InvalidArgumentError(
+            "the comparator gives the elements no order: it must say of no two that each is "
+            "before the other, and be transitive"
+        )
+    found = np.empty_like(order)
+    np.put_along_axis(found, places, order, 1)
+    return found
