@@ -36,6 +36,8 @@ not here fails one.
   caller's own.
 - One event loop drives a step ([0007](../decisions/0007-one-event-loop-for-a-step.md)); results
   of a step do not depend on threads.
+- Where a graph does not say whether a variable is read or written first, what waits for nothing
+  but the variable reads first, always. TensorFlow does so in practice, and promises nothing.
 - A step that can make no more progress fails and names what waits, where TensorFlow would hang.
 - A second send under one rendezvous key is an error, as in TensorFlow 1.0.
 - `PyFunc` names its function by an entry point ([how](../howto/op.md#call-a-python-function)),

@@ -23,3 +23,8 @@ class TestIdentityPruning(PassTests):
 class TestFunctionInlining(PassTests):
     pass_name = "function_inlining"
     seeds = 10
+
+
+class TestReadsFirst(PassTests):
+    pass_name = "reads_first"
+    seeds = 10

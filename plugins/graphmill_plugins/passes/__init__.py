@@ -1,6 +1,6 @@
-"""Graph passes that make a graph smaller before it runs (row P4).
+"""Graph passes that make a graph smaller before it runs (row P4), and order reads before writes.
 
-They run in this order, each once; `options.py` says what switches each of them off.
+They run in this order, each once; `options.py` says what switches each of the first four off.
 """
 
 from __future__ import annotations
@@ -27,3 +27,4 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
     passes.add(
         "common_subexpressions", f"{home}.common_subexpressions:merge", phase=_PHASE, order=40
     )
+    passes.add("reads_first", f"{home}.reads_first:order_reads", phase=_PHASE, order=50)

@@ -8,6 +8,7 @@ import pytest
 import graphmill
 from graphmill import ops
 from graphmill.testing.passes import bisect, pass_names, without_passes
+from graphmill_plugins.passes.reads_first import order_reads
 
 
 @pytest.fixture
@@ -145,3 +146,55 @@ def test_p4_a_pass_that_raises_is_named(host) -> None:
         pytest.raises(graphmill.errors.InternalError, match=r"broken.*no good"),
     ):
         session.run(y.name)
+
+
+def counter(graph, is_resource, write_first):
+    """Return reads and writes of a variable that nothing orders: (init, read, add, waiting)."""
+    state, math = ops.state, ops.math
+    with graph.as_default():
+        one = graph.constant(np.float32(1))
+        if is_resource:
+            variable = state.var_handle_op(dtype="float32", shape=[], shared_name="v")
+            init = state.assign_variable_op(variable, one)
+            makers = {
+                "add": lambda: state.assign_add_variable_op(variable, one),
+                "read": lambda: math.mul(state.read_variable_op(variable, dtype="float32"), one),
+            }
+        else:
+            variable = state.variable_v2(shape=[], dtype="float32")
+            init = state.assign(variable, one).op
+            makers = {
+                "add": lambda: state.assign_add(variable, one).op,
+                "read": lambda: math.mul(ops.array.identity(variable), one),
+            }
+        made = {name: makers[name]() for name in sorted(makers, reverse=not write_first)}
+        with graph.control_dependencies([made["add"]]):
+            late = makers["read"]()
+    return init, made["read"], made["add"], late
+
+
+@pytest.mark.parametrize("jit", ["off", "eager"])
+@pytest.mark.parametrize("is_resource", [True, False])
+@pytest.mark.parametrize("write_first", [True, False])
+def test_p4_what_waits_for_nothing_reads_a_variable_before_the_step_writes_it(
+    is_resource, write_first, jit
+) -> None:
+    graph = graphmill.Graph()
+    init, read, add, late = counter(graph, is_resource, write_first)
+    config = {"graphmill": {"jit": jit}}
+    with graphmill.Session(graph=graph, config=config) as session:
+        session.run(init)
+        for step in range(1, 4):
+            assert session.run([read, late, add])[:2] == [step, step + 1]
+
+
+def test_p4_a_write_that_waits_for_the_read_gets_no_second_edge() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        variable = ops.state.variable_v2(shape=[], dtype="float32", name="v")
+        value = ops.array.identity(variable, name="read")
+        ops.state.assign(variable, ops.math.exp(value), name="write")
+        ops.state.assign_add(variable, graph.constant(np.float32(1)), name="other")
+    order_reads(graph, None)
+    assert not graph.node("write").control_inputs
+    assert [node.name for node in graph.node("other").control_inputs] == ["read"]

@@ -1,0 +1,76 @@
+"""Let what reads a variable and waits for nothing read it before the step writes it.
+
+A graph may leave open which comes first: a learning rate is computed from the step counter, and the
+counter is raised, with no edge between them. In TensorFlow such a read runs as the step begins
+(tensorflow/core/common_runtime/executor.cc takes ready nodes in the order in which they became
+ready), so that it gives the value from before the step; programs have come to rely on it. A control
+edge says so here, for every executor and for compiled code. Reads that wait for something else are
+left where they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill.graph.algorithms import is_back_edge, topological_order
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.lowering.passes import PassOptions
+
+_VARIABLES: Final = frozenset({"VarHandleOp", "VariableV2", "Variable"})
+_READS: Final = frozenset({"ReadVariableOp", "Identity"})
+_WRITES: Final = (
+    "Assign",
+    "Apply",
+    "Scatter",
+    "SparseApply",
+    "ResourceApply",
+    "ResourceScatter",
+    "ResourceSparseApply",
+)
+
+
+def order_reads(graph: Graph, options: PassOptions) -> None:
+    """Add a control edge from each free read of a variable to each write that does not wait for it.
+
+    A read that has no inputs but the variable waits for nothing, so no edge can close a cycle.
+    """
+    del options
+    pairs = [
+        (read, write)
+        for variable in graph.nodes
+        if variable.op in _VARIABLES
+        for read, write in _reads_and_writes(variable)
+    ]
+    if not pairs:
+        return
+    bits = {read: 1 << place for place, read in enumerate(dict.fromkeys(read for read, _ in pairs))}
+    seen = _reads_behind(graph, bits)
+    for read, write in pairs:
+        if not seen[write] & bits[read]:
+            graph.add_control_edge(read, write)
+
+
+def _reads_and_writes(variable: Node) -> list[tuple[Node, Node]]:
+    if variable.control_in_edges:
+        return []
+    users = list(dict.fromkeys(edge.dst for edge in variable.out_edges if not edge.is_control))
+    writes = [node for node in users if node.op.startswith(_WRITES)]
+    if not writes:
+        return []
+    reads = [node for node in users if node.op in _READS and not node.control_in_edges]
+    return [(read, write) for read in reads for write in writes]
+
+
+def _reads_behind(graph: Graph, bits: dict[Node, int]) -> dict[Node, int]:
+    """Return for each node which of the reads it waits for, each being a bit."""
+    seen = dict.fromkeys(graph.nodes, 0)
+    for node in topological_order(graph):
+        mask = seen[node] | bits.get(node, 0)
+        if mask:
+            for edge in node.out_edges:
+                if edge.dst in seen and not is_back_edge(edge):
+                    seen[edge.dst] |= mask
+    return seen
