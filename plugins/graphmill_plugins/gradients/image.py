@@ -112,6 +112,7 @@ def rgb_to_hsv(op: ForwardOp, dy: Tensor) -> Tensor:
     far = _chosen(colours, signs)
     middle = [1 - a - b for a, b in zip(largest, smallest, strict=True)]
     rest = top - _chosen(colours, middle)
+    is_bright = _as(top > const(top, 0), top)
     found = []
     for i, colour in enumerate(colours):
         is_lit = _as(colour > const(colour, 0), colour)
@@ -119,10 +120,10 @@ def rgb_to_hsv(op: ForwardOp, dy: Tensor) -> Tensor:
             math.div_no_nan(largest[i] * bottom, math.square(top))
             - math.div_no_nan(smallest[i], top)
         )
-        by_hue = signs[i] * (
+        by_hue = is_bright * signs[i] * (
             math.div_no_nan(smallest[i] * rest, math.square(width))
             + math.div_no_nan(middle[i], width)
-        ) - math.div_no_nan(largest[i] * far, math.square(width))
+        ) - is_bright * math.div_no_nan(largest[i] * far, math.square(width))
         hue, saturation, value = dy[..., 0], dy[..., 1], dy[..., 2]
         found.append(value * largest[i] + saturation * by_saturation + hue * by_hue / 6)
     return array.pack(found, axis=-1)

@@ -64,7 +64,6 @@ _PARTS: dict[tuple[str, ...], Parts] = {
         math.div_no_nan(dy, y),
         dy * math.div_no_nan(math.div_no_nan(-x, y), y),
     ),
-    ("MulNoNan",): lambda x, y, dy: (math.mul_no_nan(dy, y), math.mul_no_nan(x, dy)),
     ("Pow",): _power,
     ("Atan2",): _atan2,
     ("Maximum",): _select_larger(math.greater_equal),
@@ -79,6 +78,7 @@ _PARTS: dict[tuple[str, ...], Parts] = {
 
 _UNCONJUGATED: dict[tuple[str, ...], Parts] = {
     ("SquaredDifference",): _squared_difference,
+    ("MulNoNan",): lambda x, y, dy: (math.mul_no_nan(dy, y), math.mul_no_nan(x, dy)),
     ("Xlogy",): lambda x, y, dy: (
         dy * math.xlogy(_nonzero(x), y),
         dy * math.xdivy(x, y),
