@@ -143,12 +143,18 @@ class BarrierKernel:
         attrs = construction.attrs
         self._container, self._name = resource_key(construction)
         self._dtypes: tuple[DType, ...] = attrs["component_types"]
-        self._shapes: tuple[Shape, ...] | None = tuple(attrs["shapes"]) or None
-        if self._shapes is not None and len(self._shapes) != len(self._dtypes):
+        self._shapes: tuple[Shape, ...] = tuple(attrs["shapes"])
+        if len(self._shapes) != len(self._dtypes):
             raise InvalidArgumentError(
-                f"a barrier of {len(self._dtypes)} components was given {len(self._shapes)} shapes"
+                "All of the component shapes must be specified: a barrier of "
+                f"{len(self._dtypes)} components was given {len(self._shapes)} shapes"
             )
-        for shape in self._shapes or ():
+        if attrs["capacity"] != -1:
+            raise InvalidArgumentError(
+                f"Barrier only accepts capacity=-1, got {attrs['capacity']}; bound what is "
+                "inserted by a queue before it"
+            )
+        for shape in self._shapes:
             if not is_fully_defined(shape):
                 raise InvalidArgumentError(
                     f"the shape {shape_text(shape)} of a barrier's component is not fully defined"

@@ -47,7 +47,7 @@ def test_what_waits_is_cancelled_with_its_step(what: str) -> None:
         if what == "area":
             waits = ops.data_flow.unstage(**AREA)[0]
         else:
-            barrier = ops.data_flow.barrier(component_types=["float32"])
+            barrier = ops.data_flow.barrier(component_types=["float32"], shapes=[[]])
             one = ops.array.const(value=np.int32(1), dtype="int32")
             waits = ops.data_flow.barrier_take_many(barrier, one, component_types=["float32"])[0]
     with (
