@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, OpError
@@ -108,6 +108,9 @@ class ListOfElements(Dataset):
         return iter(self._elements)
 
 
+_ENDLESS: Final = 2**63 - 1
+
+
 class Range(Dataset):
     """Numbers from `start` to before `stop`.
 
@@ -125,8 +128,8 @@ class Range(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """Number of numbers."""
-        return len(self._range)
+        """Number of numbers; what ends with the largest there is stands for one without an end."""
+        return INFINITE if self._range.stop == _ENDLESS else len(self._range)
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, OutOfRangeError
-from graphmill_plugins.kernels.dataset._dataset import UNKNOWN, Dataset, Derived, ElementIterator
+from graphmill_plugins.kernels.dataset._dataset import (
+    INFINITE,
+    UNKNOWN,
+    Dataset,
+    Derived,
+    ElementIterator,
+)
 from graphmill_plugins.kernels.dataset._prefetch import Job, Prefetching
 
 if TYPE_CHECKING:
@@ -188,9 +194,16 @@ class Scan(Dataset):
         state: Sequence[Value],
         function: CapturedFunction,
         structure: tuple[Sequence[DType], Sequence[Shape]],
+        *,
+        keeps_count: bool,
     ) -> None:
         super().__init__(*structure, (source,))
-        self._state, self._function = tuple(state), function
+        self._state, self._function, self._keeps_count = tuple(state), function, keeps_count
+
+    @property
+    def cardinality(self) -> int:
+        """That of the input, if the function may not end the sequence."""
+        return self.source.cardinality if self._keeps_count else UNKNOWN
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -301,6 +314,12 @@ class DirectedInterleave(Dataset):
                 )
         super().__init__(inputs[0].dtypes, inputs[0].shapes, (selector, *inputs))
         self._stops_on_empty = stops_on_empty
+
+    @property
+    def cardinality(self) -> int:
+        """Infinite if one of the inputs is, whatever the selector says; else unknown."""
+        counts = [source.cardinality for source in self.inputs[1:]]
+        return INFINITE if INFINITE in counts else UNKNOWN
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""

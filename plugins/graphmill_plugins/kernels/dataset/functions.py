@@ -146,6 +146,7 @@ def scan_dataset(
     f: Any,
     output_types: Types,
     output_shapes: Shapes,
+    preserve_cardinality: bool,
 ) -> Dataset:
     """Make a dataset of what a function makes of a running state and each element."""
     return _calls.Scan(
@@ -153,6 +154,7 @@ def scan_dataset(
         initial_state,
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
+        keeps_count=preserve_cardinality,
     )
 
 
