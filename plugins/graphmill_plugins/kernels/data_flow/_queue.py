@@ -101,13 +101,13 @@ class Enqueue(Attempt):
             self.error = CancelledError(f"{queue.kind} '{queue.name}' is closed.")
             return _COMPLETE
         room = max(queue.capacity - len(queue.entries), 0)
-        rest = self._elements[self._next :]
-        for element in rest[:room]:
+        some = self._elements[self._next : self._next + room]
+        for element in some:
             queue.put(element)
-        self._next += min(room, len(rest))
-        if room >= len(rest):
+        self._next += len(some)
+        if self._next == len(self._elements):
             return _COMPLETE
-        return _MOVED if room else _STUCK
+        return _MOVED if some else _STUCK
 
 
 class Close(Attempt):
