@@ -9,7 +9,7 @@ import pytest
 
 import graphmill
 from graphmill import errors
-from graphmill.ops import math, state
+from graphmill.ops import control_flow, math, state
 from graphmill.testing.conformance import ExecutorTests
 
 
@@ -30,13 +30,17 @@ def config(**settings: object) -> graphmill.ConfigProto:
 
 
 def racing() -> graphmill.Graph:
-    """Two additions and a product on one variable, in no order."""
+    """An addition to a variable and a read of it, in no order.
+
+    The read waits for a node: one that waits for nothing would come before all writes.
+    """
     graph = graphmill.Graph()
     with graph.as_default():
         v = state.var_handle_op(dtype="int32", shape=(), shared_name="v", name="v")
         state.assign_variable_op(v, 1, name="start")
         added = state.assign_add_variable_op(v, 10, name="added")
-        read = state.read_variable_op(v, dtype="int32", name="read")
+        with graph.control_dependencies([control_flow.no_op(name="go")]):
+            read = state.read_variable_op(v, dtype="int32", name="read")
         with graph.control_dependencies([added]):
             math.mul(read, 1, name="result")
     return graph
