@@ -17,7 +17,6 @@ from graphmill.explain.compilation import (
     SignatureRecord,
 )
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.jit.call_times import CallTimes
 from graphmill_plugins.jit.records import signature_text
 from graphmill_plugins.jit.regions.eligibility import SOURCES
 from graphmill_plugins.jit.routine import Routines
@@ -160,20 +159,19 @@ class ClusterKernel:
         if loses and not self._background.is_idle:
             entry.waits = True
             return
-        entry.is_judged = True
         if loses:
-            entry.give_up(
+            entry.lose(
                 f"compiled it takes {compiled / 1000:.1f} µs, interpreted {straight / 1000:.1f} µs"
             )
+        else:
+            entry.is_judged = True
 
     def _tries_again(self, entry: Entry) -> bool:
         """Return whether a compiled form that lost, or failed, is to be tried again by now."""
         if entry.skips:
             entry.skips -= 1
         elif self._background.is_idle:
-            entry.compiled_times = CallTimes()
-            entry.waits = False
-            entry.record.reason = ""
+            entry.compete()
         return not entry.waits
 
     def _enter(self, key: Hashable, values: list[Any]) -> Entry:

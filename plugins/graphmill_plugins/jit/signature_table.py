@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from graphmill.explain.compilation import STRAIGHT_LINE
+from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE
 from graphmill_plugins.jit.call_times import CallTimes
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST_COMPILED: Final = 16
 _MOST_KEPT: Final = 4 * MOST_COMPILED
 _CALLS_FOR_A_PLACE: Final = 64
+_CALLS_TO_NEXT_TRIAL: Final = (256, 4096)
 _MOST_FAILED: Final = 32  # calls whose checks fail before the interpreter is asked at once …
 _CALLS_SKIPPED: Final = 4096  # … for so many
 EVICTED: Final = "another signature, which came more often, has its place"
@@ -41,6 +42,7 @@ class Entry:
         waits: whether the compiled form waits for a trial: while nothing else is compiled, and
             after so many calls.
         skips: how many calls these still are.
+        losses: how often the compiled form was slower in a trial.
         looked_at: how many calls had failed and held when it last was made to wait for failing.
         is_refused: whether all places were taken when it came.
         calls: how many came of a refused one since others' calls were last looked at.
@@ -49,7 +51,7 @@ class Entry:
 
     __slots__ = (
         *("calls", "calls_left", "compiled", "compiled_times", "is_judged", "is_refused"),
-        *("key", "looked_at", "others", "record", "skips", "straight_times", "waits"),
+        *("key", "looked_at", "losses", "others", "record", "skips", "straight_times", "waits"),
     )
 
     def __init__(self, record: SignatureRecord, key: Hashable) -> None:
@@ -61,6 +63,7 @@ class Entry:
         self.calls_left = 0
         self.waits = False
         self.skips = 0
+        self.losses = 0
         self.looked_at = (0, 0)
         self.is_refused = False
         self.calls = 0
@@ -71,6 +74,27 @@ class Entry:
         self.compiled = None
         self.record.tier = STRAIGHT_LINE
         self.record.reason = reason
+
+    def lose(self, reason: str) -> None:
+        """Go back to straight-line code as the faster form: for a while, and then for good.
+
+        A trial is a few calls, in which something else may have had the processors.
+        """
+        self.losses += 1
+        if self.losses > len(_CALLS_TO_NEXT_TRIAL):
+            self.is_judged = True
+            self.give_up(reason)
+            return
+        self.waits, self.skips = True, _CALLS_TO_NEXT_TRIAL[self.losses - 1]
+        self.straight_times = CallTimes()
+        self.record.tier = STRAIGHT_LINE
+        self.record.reason = f"{reason}; it is tried again after {self.skips} calls"
+
+    def compete(self) -> None:
+        """Let the compiled form have its trial, or serve again."""
+        self.compiled_times = CallTimes()
+        self.waits = False
+        self.record.tier, self.record.reason = COMPILED, ""
 
     def note_failed(self) -> None:
         """Note that checks failed; where they do so in most calls, have the interpreter asked."""

@@ -140,6 +140,44 @@ def test_a_form_that_is_slower_while_others_are_compiled_is_tried_again(
         assert run(20).num_compiled == served + 20
 
 
+@pytest.mark.parametrize("recovers", [True, False])
+def test_a_form_that_lost_is_tried_twice_again(
+    monkeypatch: pytest.MonkeyPatch, recovers: bool
+) -> None:
+    """Something else may have had the processors during its trial."""
+    from graphmill_plugins.jit import cluster_kernel, signature_table
+    from graphmill_plugins.jit.programs.compiler import CompiledCluster
+
+    ticks = itertools.count()
+    monkeypatch.setattr(cluster_kernel, "perf_counter_ns", lambda: next(ticks))
+    monkeypatch.setattr(signature_table, "_CALLS_TO_NEXT_TRIAL", (5, 10))
+    compiled, is_slow = CompiledCluster.__call__, True
+
+    def slow(self: CompiledCluster, values: Any, step: Any) -> Any:
+        if is_slow:
+            next(ticks)
+        return compiled(self, values, step)
+
+    monkeypatch.setattr(CompiledCluster, "__call__", slow)
+    with HotSession(SQUARE, "tiered") as session:
+
+        def run(times: int) -> SignatureRecord:
+            for _ in range(times):
+                session.run("y:0", {"x:0": ones(2)})
+            return session.clusters[0].signatures[0]
+
+        for _ in range(6):
+            session.run("y:0", {"x:0": ones(2)})
+        while not run(1).reason.endswith("it is tried again after 5 calls"):
+            pass
+        assert run(5).num_compiled == 8
+        is_slow = not recovers
+        record = run(8 + 10 + 8 + 20)
+        assert record.tier == (COMPILED if recovers else STRAIGHT_LINE)
+        assert record.num_compiled == (8 + 46 if recovers else 8 + 8 + 8)
+        assert ("tried again" in record.reason, not record.reason) == (False, recovers)
+
+
 # ----------------------------------------------------------------------------------------- storms
 
 
