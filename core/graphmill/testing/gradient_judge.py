@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphmill.testing.answer_process import CRASHED, HANGS, NO_CASE
+from graphmill.testing.answer_process import NO_CASE
 from graphmill.testing.case import parse_cases
 from graphmill.testing.gradient_answers import FAILS, NO_GRADIENT, NONE, ROWS
-from graphmill.testing.sweep_judge import Accepted
+from graphmill.testing.sweep_judge import Accepted, outcome_without_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,12 +50,9 @@ def judge(
         ask: gives ours; not called where TensorFlow has no say.
         strict: tell differences that are known, too.
     """
-    if wanted.error == NO_CASE:
-        return "no case", ""
-    if wanted.error in (CRASHED, HANGS):
-        return "end TensorFlow", ""
-    if wanted.error == "DeadlineExceeded":
-        return "wait", ""
+    unsaid = outcome_without_answer(wanted)
+    if unsaid:
+        return unsaid, ""
     if wanted.error == NO_GRADIENT:  # JAX may differentiate the kernel here
         return "without a gradient of TensorFlow's", ""
     got = ask(text)

@@ -68,6 +68,15 @@ def accepted() -> tuple[Accepted, ...]:
     return tuple(Accepted(**row) for row in tomllib.loads(text)["accepted"])
 
 
+def outcome_without_answer(wanted: Answer) -> str:
+    """Return what came of a question to which TensorFlow has no answer; empty if it has one."""
+    if wanted.error == NO_CASE:
+        return "no case"
+    if wanted.error in (CRASHED, HANGS):
+        return "end TensorFlow"
+    return "wait" if wanted.error == "DeadlineExceeded" else ""
+
+
 def judge(
     text: str, wanted: Answer, ask: Callable[[str], Answer], backend: str, *, strict: bool = False
 ) -> tuple[str, str]:
@@ -80,12 +89,9 @@ def judge(
         backend: whose answer that is: "numpy", "session" or "jax".
         strict: tell differences that are known, too.
     """
-    if wanted.error == NO_CASE:
-        return "no case", ""
-    if wanted.error in (CRASHED, HANGS):
-        return "end TensorFlow", ""
-    if wanted.error == "DeadlineExceeded":
-        return "wait", ""
+    unsaid = outcome_without_answer(wanted)
+    if unsaid:
+        return unsaid, ""
     if any(words in wanted.message for words in _NO_KERNEL):
         return "without a kernel of TensorFlow's", ""
     if backend == "jax" and wanted.error:
