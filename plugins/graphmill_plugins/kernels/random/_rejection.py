@@ -50,12 +50,15 @@ class Buffer:
 
     def take(self, rows: Any) -> Any:
         """Return the next value of each of some outputs."""
-        empty = rows[self._left[rows] == 0]
-        if empty.size:
+        left = self._left[rows]
+        is_empty = left == 0
+        if is_empty.any():
+            empty = rows[is_empty]
             self._values[empty] = self._convert(self._lanes.bits(empty))
-            self._left[empty] = _GROUP
-        self._left[rows] -= 1
-        return self._values[rows, self._left[rows]]
+            left[is_empty] = _GROUP
+        left -= 1
+        self._left[rows] = left
+        return self._values.ravel().take(rows * _GROUP + left)
 
 
 def gamma(generator: _philox.Philox, alpha: Value, samples: int) -> Value:
@@ -78,23 +81,33 @@ def gamma(generator: _philox.Philox, alpha: Value, samples: int) -> Value:
 def _tried_gamma(lanes: Lanes, shape: Any, out: Any, pending: Any) -> None:
     normals = Buffer(lanes, shape.size, lambda bits: _philox.normal_of(bits, _DOUBLE))
     uniforms = Buffer(lanes, shape.size, lambda bits: _philox.unit_of(bits, _DOUBLE))
-    is_small = shape < 1
-    d = shape + np.where(is_small, 2 / 3, -1 / 3)
-    c = 1 / 3 / np.sqrt(d)
     while pending.size:
-        x = normals.take(pending)
-        v = 1 + c[pending] * x
-        rows, x, v = _where(v > 0, pending, x, v)
-        v = v * v * v
-        u = uniforms.take(rows)
-        good = (u < 1 - 0.0331 * (x * x) * (x * x)) | (
-            np.log(u) < 0.5 * x * x + d[rows] * (1 - v + np.log(v))
-        )
-        rows, v = _where(good, rows, v)
-        out[rows] = d[rows] * v
-        small = rows[is_small[rows]]
-        out[small] *= np.power(uniforms.take(small), 1 / shape[small])
-        pending = np.setdiff1d(pending, rows, assume_unique=True)
+        pending = _try_gamma(normals, uniforms, shape, out, pending)
+
+
+def _try_gamma(normals: Buffer, uniforms: Buffer, shape: Any, out: Any, outputs: Any) -> Any:
+    """Try some outputs once, and return those whose samples were refused."""
+    alpha = shape[outputs]
+    is_small = alpha < 1
+    d = alpha + np.where(is_small, 2 / 3, -1 / 3)
+    x = normals.take(outputs)
+    v = 1 + 1 / 3 / np.sqrt(d) * x
+    is_good = v > 0
+    (rows,) = is_good.nonzero()
+    x, v, d = x[rows], v[rows], d[rows]
+    v = v * v * v
+    u = uniforms.take(outputs[rows])
+    square = x * x
+    taken = u < 1 - 0.0331 * square * square
+    (rest,) = (~taken).nonzero()  # few
+    w = v[rest]
+    taken[rest] = np.log(u[rest]) < 0.5 * square[rest] + d[rest] * (1 - w + np.log(w))
+    is_good[rows[~taken]] = False
+    drawn = outputs[is_good]
+    out[drawn] = (d * v)[taken]
+    small = drawn[is_small[is_good]]
+    out[small] *= np.power(uniforms.take(small), 1 / shape[small])
+    return outputs[~is_good]
 
 
 def _where(mask: Any, *arrays: Any) -> tuple[Any, ...]:
