@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.values import State
 
 _COPIES: Final = frozenset({COPY_TO_DEVICE.name, COPY_TO_HOST.name})  # A program has one memory.
+_OF_SOME_ROWS: Final = frozenset({"TensorArrayGatherV3"})
 _MOST_FOLDED: Final = 1 << 20  # bytes of a known result
 _FEW_TURNS: Final = 100_000
 _MOST_ROOM: Final = 4_096  # elements that there is room for where a loop may end long before
@@ -131,6 +132,8 @@ class Tracer:
             if isinstance(inputs[position], TracedVariable):
                 inputs[position] = state[inputs[position]]
         op = node.op
+        if op not in _OF_SOME_ROWS and any(isinstance(value, FirstRows) for value in inputs):
+            raise NotTraceable("it reads rows whose number is computed in the same program")
         if op == "Const":
             found = self._constants.get(node)
             return (node.attrs["value"].numpy() if found is None else found,)

@@ -125,6 +125,16 @@ def test_a_list_with_elements_is_as_long_as_before_or_longer(size: int) -> None:
         assert tiers(both(graph(cond, size=size), X, X * 20)) == ["compiled"]
 
 
+def test_who_keeps_the_rows_in_the_same_step_is_apart_too() -> None:
+    nodes = [
+        *NODES[:-1],
+        "v = VarHandleOp(dtype=float32, shape='unknown', shared_name='v')",
+        "kept = AssignVariableOp(v, s, dtype=float32)",
+        "y = ReadVariableOp(v, dtype=float32, after=[kept])",
+    ]
+    assert tiers(both(graph(nodes=nodes), X, X * 20)) == ["compiled"]
+
+
 def test_elements_may_be_set_again() -> None:
     body = BODY.replace(
         "set = TensorListSetItem(l, i",
