@@ -59,11 +59,8 @@ class Windows(NamedTuple):
                 f"window, strides and dilations must be {rank} positive numbers each, got "
                 f"{[list(given) for given in numbers]}"
             )
-        if padding.shape != (rank, 2):
-            raise InvalidArgumentError(
-                f"padding must have shape {shape_text((rank, 2))}, got {shape_text(padding.shape)}"
-            )
-        low, high = (tuple(map(int, column)) for column in padding.T) if rank else ((), ())
+        pairs = padding_pairs(padding, rank)
+        low, high = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
         sizes, moves, base, dilation = numbers
         shape = []
         for axis in range(rank):
@@ -90,3 +87,16 @@ class Windows(NamedTuple):
             places += (np.where(is_in, at // self.base[axis], 0) * step).reshape(spread)
             inside &= is_in.reshape(spread)
         return np.where(inside, places, 0), inside
+
+
+def padding_pairs(padding: Value, rank: int) -> tuple[tuple[int, int], ...]:
+    """Return how much is put before and behind each dimension.
+
+    Raises:
+        InvalidArgumentError: it is not two numbers for each.
+    """
+    if padding.shape != (rank, 2):
+        raise InvalidArgumentError(
+            f"padding must have shape {shape_text((rank, 2))}, got {shape_text(padding.shape)}"
+        )
+    return tuple((int(low), int(high)) for low, high in padding.tolist())

@@ -17,6 +17,7 @@ from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import is_narrow, scalar_int, shape_text, to_ints
 from graphmill_plugins.kernels.xla._message import read_numbers
+from graphmill_plugins.kernels.xla._windows import padding_pairs
 from graphmill_plugins.kernels.xla.ops import xla_pad
 
 if TYPE_CHECKING:
@@ -69,12 +70,7 @@ def _window(rank: int, strides: Value, padding: Value, *dilations: Value) -> _Wi
             f"strides and dilations must be {rank} positive numbers each, got "
             f"{[list(given) for given in numbers]}"
         )
-    if padding.shape != (rank, 2):
-        raise InvalidArgumentError(
-            f"padding must have shape {shape_text((rank, 2))}, got {shape_text(padding.shape)}"
-        )
-    pairs = tuple((int(low), int(high)) for low, high in padding.tolist())
-    return _Window(numbers[0], pairs, numbers[1], numbers[2])
+    return _Window(numbers[0], padding_pairs(padding, rank), numbers[1], numbers[2])
 
 
 def _spread(xp: ArrayNamespace, x: Value, padding: Any, dilation: Sequence[int]) -> Value:

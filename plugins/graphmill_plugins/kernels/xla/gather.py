@@ -14,6 +14,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import check_size, shape_text, to_ints
+from graphmill_plugins.kernels.xla._index_vectors import index_vectors, vector_size
 from graphmill_plugins.kernels.xla._message import read_numbers
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class _Dimensions(NamedTuple):
     def check(self, shape: Sequence[int], sizes: Sequence[int], indices: Sequence[int]) -> None:
         """Raise InvalidArgumentError unless they fit an operand, slices and indices."""
         rank, gone = len(shape), {*self.collapsed, *self.operand_batch}
-        vector = (*indices, 1)[self.index_vector] if self.index_vector <= len(indices) else -1
+        vector = vector_size(indices, self.index_vector)
         batches = len(indices) - (self.index_vector < len(indices))
         fits = (
             len(sizes) == rank
@@ -80,10 +81,7 @@ def xla_gather(
     dimensions = _Dimensions.parse(encode(dimension_numbers))
     sizes = to_ints(slice_sizes)
     dimensions.check(operand.shape, sizes, start_indices.shape)
-    starts = start_indices.astype(np.int64)
-    if dimensions.index_vector == starts.ndim:
-        starts = starts[..., np.newaxis]
-    starts = xp.moveaxis(starts, dimensions.index_vector, -1)
+    starts = index_vectors(xp, start_indices, dimensions.index_vector)
     batch = starts.shape[:-1]
     gone = {*dimensions.collapsed, *dimensions.operand_batch}
     window = [axis for axis in range(operand.ndim) if axis not in gone]

@@ -18,6 +18,7 @@ from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.xla._computation import combine_at, function_of
+from graphmill_plugins.kernels.xla._index_vectors import index_vectors, vector_size
 from graphmill_plugins.kernels.xla._message import read_numbers
 from graphmill_plugins.kernels.xla._windows import Windows
 
@@ -49,7 +50,7 @@ class _Dimensions(NamedTuple):
     def check(self, shape: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> None:
         """Raise InvalidArgumentError unless they fit an operand, indices and updates."""
         rank, gone = len(shape), {*self.inserted, *self.operand_batch}
-        vector = (*indices, 1)[self.index_vector] if self.index_vector <= len(indices) else -1
+        vector = vector_size(indices, self.index_vector)
         batch = [size for axis, size in enumerate(indices) if axis != self.index_vector]
         fits = (
             vector == len(self.to_operand) == len(set(self.to_operand))
@@ -86,10 +87,7 @@ def xla_scatter(
     """
     dimensions = _Dimensions.parse(encode(dimension_numbers))
     dimensions.check(operand.shape, scatter_indices.shape, updates.shape)
-    starts = scatter_indices.astype(np.int64)
-    if dimensions.index_vector == starts.ndim:
-        starts = starts[..., np.newaxis]
-    starts = np.moveaxis(starts, dimensions.index_vector, -1)
+    starts = index_vectors(np, scatter_indices, dimensions.index_vector)
     batch = starts.shape[:-1]
     gone = {*dimensions.inserted, *dimensions.operand_batch}
     windows = [axis for axis in range(operand.ndim) if axis not in gone]

@@ -1,0 +1,25 @@
+"""The vectors of indices that slices begin at: along which axis they lie, and how long they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def vector_size(indices: Sequence[int], axis: int) -> int:
+    """Return how long the vectors are in indices of a shape; 1 behind its last axis, -1 beyond."""
+    return (*indices, 1)[axis] if axis <= len(indices) else -1
+
+
+def index_vectors(xp: ArrayNamespace, indices: Value, axis: int) -> Value:
+    """Return indices as int64 with their vectors along the last axis."""
+    starts = indices.astype(np.int64)
+    if axis == starts.ndim:
+        starts = starts[..., np.newaxis]
+    return xp.moveaxis(starts, axis, -1)
