@@ -41,6 +41,16 @@ if TYPE_CHECKING:
     from graphmill.ops.define import op
     from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
     from graphmill.ops.op_functions import op_function
+    from graphmill.ops.op_traits import (
+        EFFECTS,
+        CallKind,
+        ControlFlow,
+        FunctionCall,
+        OpTraits,
+        Randomness,
+        ResourceUse,
+        Source,
+    )
     from graphmill.ops.shape_inference import ShapeContext
     from graphmill.ops.tensor_shape import TensorShape
     from graphmill.plugin.gradient_declaration import gradient
@@ -93,6 +103,7 @@ __all__ = [
     "COMPILED",
     "CONTROL_SLOT",
     "DEAD",
+    "EFFECTS",
     "NO_DEFAULT",
     "PHASES",
     "STRAIGHT_LINE",
@@ -102,10 +113,12 @@ __all__ = [
     "ArgDef",
     "AttrDef",
     "CallFrame",
+    "CallKind",
     "CancellationManager",
     "ClusterRecord",
     "Compilation",
     "CompileRecord",
+    "ControlFlow",
     "Device",
     "DeviceAttributes",
     "DeviceFactory",
@@ -114,6 +127,7 @@ __all__ = [
     "ExecutorArgs",
     "ExecutorFactory",
     "FuncAttr",
+    "FunctionCall",
     "Graph",
     "Host",
     "IntraProcessRendezvous",
@@ -126,14 +140,18 @@ __all__ = [
     "OpKernel",
     "OpKernelConstruction",
     "OpKernelContext",
+    "OpTraits",
     "OutsideNote",
+    "Randomness",
     "Ref",
     "Rendezvous",
     "RendezvousKey",
     "ResourceHandle",
     "ResourceMgr",
+    "ResourceUse",
     "ShapeContext",
     "SignatureRecord",
+    "Source",
     "StepInfo",
     "StepRunner",
     "TensorAttr",
@@ -177,6 +195,10 @@ _HOMES = {
     "graphmill.ops.define": ("op",),
     "graphmill.ops.op_def": ("ArgDef", "AttrDef", "OpDef"),
     "graphmill.ops.op_functions": ("op_function",),
+    "graphmill.ops.op_traits": (
+        *("EFFECTS", "CallKind", "ControlFlow", "FunctionCall", "OpTraits", "Randomness"),
+        *("ResourceUse", "Source"),
+    ),
     "graphmill.ops.shape_inference": ("ShapeContext",),
     "graphmill.ops.tensor_shape": ("TensorShape",),
     "graphmill.plugin.gradient_declaration": ("gradient",),

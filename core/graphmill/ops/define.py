@@ -14,6 +14,7 @@ kernel too. `graphmill.ops.op_functions.op_function(scale_by)` adds nodes of the
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from graphmill import dtypes
@@ -24,6 +25,7 @@ from graphmill.ops.names import op_name
 from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
 from graphmill.ops.op_def_validation import validate_op_def
 from graphmill.ops.op_registry import OP_ATTRIBUTE
+from graphmill.ops.op_traits import DEFAULT_TRAITS, OpTraits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,6 +51,8 @@ def op(
     commutative: bool = False,
     family: str = "",
     shape: ShapeFunction | None = None,
+    effects: Iterable[str] | None = None,
+    traits: OpTraits | None = None,
 ) -> Callable[[_Function], _Function]: ...
 
 
@@ -62,6 +66,8 @@ def op(
     commutative: bool = False,
     family: str = "",
     shape: ShapeFunction | None = None,
+    effects: Iterable[str] | None = None,
+    traits: OpTraits | None = None,
 ) -> Any:
     """Make the decorated function define an op.
 
@@ -86,16 +92,21 @@ def op(
         family: the family it belongs to.
         shape: tells the shapes of its outputs, see `graphmill.ops.shape_inference`; without one
             they are unknown before the graph runs.
+        effects: what it touches beyond its inputs and outputs, a subset of
+            `graphmill.ops.op_traits.EFFECTS`; short for `traits` that hold nothing else.
+        traits: how it behaves, see `graphmill.ops.op_traits`.
 
     Raises:
-        InvalidArgumentError: the signature does not tell an op.
+        InvalidArgumentError: the signature does not tell an op, an effect is unknown, the traits do
+            not fit the signature, or both `effects` and traits with effects are given.
     """
     if callable(name):
         return op()(name)
+    declared = _traits(effects, traits)
 
     def define(function: _Function) -> _Function:
         options: dict[str, Any] = {"is_stateful": stateful, "is_commutative": commutative}
-        options |= {"family": family, "shape_function": shape}
+        options |= {"family": family, "shape_function": shape, "traits": declared}
         op_def = op_def_from_function(
             function, name or op_name(function.__name__), types or {}, outputs, **options
         )
@@ -103,6 +114,16 @@ def op(
         return function
 
     return define
+
+
+def _traits(effects: Iterable[str] | None, traits: OpTraits | None) -> OpTraits:
+    """Return what `op` is told of the op's behaviour."""
+    given = traits or DEFAULT_TRAITS
+    if effects is None:
+        return given
+    if given.effects is not None:
+        raise InvalidArgumentError("@op takes effects, or traits with effects, but not both")
+    return replace(given, effects=frozenset(effects))
 
 
 def op_def_from_function(

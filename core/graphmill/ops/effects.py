@@ -18,14 +18,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from graphmill import dtypes
+from graphmill.ops.op_traits import EFFECTS
 
 if TYPE_CHECKING:
     from graphmill.ops.op_def import ArgDef, OpDef
 
-EFFECTS: Final = frozenset(
-    {"fs.read", "fs.write", "net", "process", "python", "clock", "rng", "state", "log"}
-)
-"""All effects there are."""
+__all__ = ["EFFECTS", "effects_of", "listed_effects"]
 
 _NONE: Final = ""
 
@@ -149,10 +147,10 @@ def listed_effects() -> dict[str, frozenset[str]]:
 
 
 def effects_of(op_def: OpDef) -> frozenset[str]:
-    """Return what an op may do; for an op that is not listed, what its definition tells."""
-    listed = listed_effects().get(op_def.name)
-    if listed is not None:
-        return listed
+    """Return the effects that an op declares, or those that its definition implies."""
+    declared = op_def.traits.effects
+    if declared is not None:
+        return declared
     touches = any(map(_touches_state, (*op_def.input_args, *op_def.output_args)))
     return _STATE if op_def.is_stateful or touches else frozenset()
 

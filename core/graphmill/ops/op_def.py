@@ -13,6 +13,7 @@ from graphmill.dtypes import DType
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops import attr_check, attr_inference
 from graphmill.ops.attr_types import NO_DEFAULT, AttrPlaceholder, FuncAttr
+from graphmill.ops.op_traits import DEFAULT_TRAITS, OpTraits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,6 +156,8 @@ class OpDef:
         family: the group it belongs to, which names the module of its function and kernels.
         control_outputs: for the signature of a function, the names of its control outputs.
         summary, description, deprecated_reason: text for users.
+        traits: how the op behaves; see `graphmill.ops.op_traits`. Like `shape_function` no part of
+            what a message holds, nor of what two definitions must agree in.
         shape_function: tells the shapes of the outputs; see `graphmill.ops.shape_inference`. It is
             no part of what a message of the definition holds, nor of what two must agree in.
     """
@@ -174,6 +177,7 @@ class OpDef:
     summary: str = ""
     description: str = ""
     deprecated_reason: str = ""
+    traits: OpTraits = field(default=DEFAULT_TRAITS, repr=False, compare=False)
     shape_function: ShapeFunction | None = field(default=None, repr=False, compare=False)
     # Derived once, because every node asks.
     _attrs: dict[str, AttrDef] = field(init=False, repr=False, compare=False)

@@ -26,6 +26,7 @@ from graphmill.dtypes import DType, as_dtype
 from graphmill.ops.attr_check import to_float32
 from graphmill.ops.attr_types import NO_DEFAULT, FuncAttr, ShapeAttr, TensorAttr
 from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+from graphmill.ops.tensorflow_traits import traits_of_bundled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ _type_lists: dict[str, tuple[DType, ...]] = {}
 
 
 def op_def_from_json(line: str | bytes) -> OpDef:
-    """Return the definition in one line."""
+    """Return the definition in one line, with the traits that TensorFlow's op of that name has."""
     row = json.loads(line)
     attrs = tuple([_attr(attr) for attr in row["attr"]]) if "attr" in row else ()
     return OpDef(
@@ -53,6 +54,7 @@ def op_def_from_json(line: str | bytes) -> OpDef:
         tuple([_arg(arg) for arg in row["in"]]) if "in" in row else (),
         tuple([_arg(arg) for arg in row["out"]]) if "out" in row else (),
         attrs,
+        traits=traits_of_bundled(row["name"]),
         **{field: row[key] for key, field in _FLAGS.items() if key in row},
     )
 

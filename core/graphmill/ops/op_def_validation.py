@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops import attr_check
 from graphmill.ops.attr_types import NO_DEFAULT
+from graphmill.ops.op_traits import check_traits
 
 if TYPE_CHECKING:
     from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
@@ -26,7 +27,8 @@ def validate_op_def(op_def: OpDef) -> None:
 
     Raises:
         InvalidArgumentError: a name is not spelt as names are, or used twice; an attr has an
-            unknown type, or a default it does not allow; an input or output names no attr.
+            unknown type, or a default it does not allow; an input or output names no attr; the
+            traits do not fit.
     """
     if not _OP_NAME.fullmatch(op_def.name):
         raise InvalidArgumentError(
@@ -40,6 +42,7 @@ def validate_op_def(op_def: OpDef) -> None:
     _check_unique(op_def, [attr.name for attr in op_def.attrs], "attrs")
     _check_unique(op_def, [arg.name for arg in op_def.input_args], "inputs")
     _check_unique(op_def, [arg.name for arg in op_def.output_args], "outputs")
+    check_traits(op_def)
 
 
 def _validate_attr(op_def: OpDef, attr: AttrDef) -> None:

@@ -17,6 +17,7 @@ from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops.op_def import OpDef
 from graphmill.ops.op_def_json import op_def_from_json
 from graphmill.ops.op_def_validation import validate_op_def
+from graphmill.ops.op_traits import DEFAULT_TRAITS, OpTraits
 from graphmill.registry import CORE, PluginConflictError, Provenance
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ class OpRegistry:
         owner: Provenance | str = "",
         replace: bool = False,
         shape: ShapeFunction | None = None,
+        traits: OpTraits | None = None,
     ) -> OpDef:
         """Add an op and return its definition.
 
@@ -160,6 +162,8 @@ class OpRegistry:
             replace: take the place of an op of that name.
             shape: its shape function, where the definition carries none: see
                 `graphmill.ops.shape_inference`.
+            traits: how it behaves, where the definition carries no traits: see
+                `graphmill.ops.op_traits`.
 
         Raises:
             PluginConflictError: another definition has the name; the message names both owners.
@@ -168,12 +172,14 @@ class OpRegistry:
             InvalidArgumentError: the definition is not sound.
         """
         op_def = as_op_def(op)
-        validate_op_def(op_def)
         if shape is not None:
             op_def = dataclasses.replace(op_def, shape_function=shape)
+        if traits is not None:
+            op_def = dataclasses.replace(op_def, traits=traits)
+        validate_op_def(op_def)
         addition = _Addition(op_def, owner, replace)
         self._refuse_rivals(addition)
-        if op_def != bundled_ops().get(op_def.name) or op_def.shape_function is not None:
+        if _says_more(op_def, bundled_ops().get(op_def.name)):
             self._additions.setdefault(op_def.name, []).append(addition)
             self._choose(op_def.name)
         return op_def
@@ -252,8 +258,17 @@ class OpRegistry:
         return sorted(names)
 
 
+def _says_more(op_def: OpDef, bundled: OpDef | None) -> bool:
+    """Return whether a definition is another one than TensorFlow's, or declares more than it."""
+    if op_def != bundled or op_def.shape_function is not None:
+        return True
+    return op_def.traits not in (DEFAULT_TRAITS, bundled.traits)
+
+
 def _are_same(one: OpDef, other: OpDef) -> bool:
-    return one == other and one.shape_function is other.shape_function
+    return (
+        one == other and one.shape_function is other.shape_function and one.traits == other.traits
+    )
 
 
 def _owner_name(owner: Provenance | str) -> str:

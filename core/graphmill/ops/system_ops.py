@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+from graphmill.ops.op_traits import OpTraits
 
 NO_OP: Final = OpDef(name="NoOp", family="control_flow")
 """What `_SOURCE` and `_SINK` are."""
@@ -17,6 +18,7 @@ def _copy_op(name: str) -> OpDef:
         output_args=(ArgDef("output", type_attr="T"),),
         attrs=(AttrDef("T", "type"),),
         family="control_flow",
+        traits=OpTraits(effects=frozenset(), forwards=True),
     )
 
 

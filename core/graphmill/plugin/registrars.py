@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.op_traits import OpTraits
     from graphmill.ops.shape_inference import ShapeFunction
     from graphmill.plugin.gradient_registry import GradientRegistry
     from graphmill.plugin.pass_registry import Pass, PassRegistry
@@ -141,7 +142,14 @@ class OpRegistrar(_Registrar):
         super().__init__(kind, record, conflicts)
         self._registry = registry
 
-    def add(self, op: object, *, replace: bool = False, shape: ShapeFunction | None = None) -> None:
+    def add(
+        self,
+        op: object,
+        *,
+        replace: bool = False,
+        shape: ShapeFunction | None = None,
+        traits: OpTraits | None = None,
+    ) -> None:
         """Register an op.
 
         Args:
@@ -149,12 +157,18 @@ class OpRegistrar(_Registrar):
                 `graphmill.ops.define.op`.
             replace: take the place of an op of that name, even of TensorFlow's.
             shape: tells the shapes of its outputs, where `op` does not carry its shape function.
+            traits: how it behaves, where `op` does not carry its traits; what is not declared is
+                taken from the definition (an op that is stateful or takes resources has the effect
+                `state`, and nothing is known of the variables that it reads and writes).
 
         Raises:
-            InvalidArgumentError: it is none of these, or the definition is not sound.
+            InvalidArgumentError: it is none of these, the definition is not sound, or the traits
+                do not fit it.
         """
         try:
-            op_def = self._registry.add(op, owner=self.owner, replace=replace, shape=shape)
+            op_def = self._registry.add(
+                op, owner=self.owner, replace=replace, shape=shape, traits=traits
+            )
         except PluginConflictError as conflict:
             self._conflicts.append(conflict)
         else:

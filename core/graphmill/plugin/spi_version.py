@@ -9,7 +9,7 @@ from typing import Final
 
 from graphmill.plugin.version_check import are_clauses, unmet_clauses
 
-VERSION: Final = (1, 3)
+VERSION: Final = (1, 4)
 """The version of `graphmill.spi`: (incompatible changes, additions)."""
 RANGE_ATTRIBUTE: Final = "GRAPHMILL_SPI"
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.ops.attr_width import check_attr_widths
+from graphmill.ops.op_traits import EFFECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,10 +40,6 @@ DISTINCT_ROWS: Final = "distinct rows"
 """Key of `OpKernel.state`, true for a kernel that updates rows of variables and is traced with
 numbers of rows none of which comes twice, but for such as no variable has, which are dropped."""
 _Declared = TypeVar("_Declared", bound="Callable[..., Any]")
-
-EFFECTS = frozenset(
-    {"fs.read", "fs.write", "net", "process", "python", "clock", "rng", "state", "log"}
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
