@@ -13,7 +13,7 @@ from graphmill.dtypes import DType
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops import attr_check, attr_inference
 from graphmill.ops.attr_types import NO_DEFAULT, AttrPlaceholder, FuncAttr
-from graphmill.ops.op_traits import DEFAULT_TRAITS, OpTraits
+from graphmill.ops.op_traits import DEFAULT_TRAITS, CallKind, FunctionCall, OpTraits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     # For each arg its fixed type, or None and the attr that has it.
     _TypePlan = tuple[tuple[DType | None, str], ...]
 
+_FUNCTION_TYPES = ("func", "list(func)")
 _MOST_TENSORS = 1 << 24  # in one list: a graph's attr must not make us fill the memory
 
 __all__ = ["NO_DEFAULT", "ArgDef", "AttrDef", "AttrPlaceholder", "FuncAttr", "OpDef"]
@@ -184,6 +185,7 @@ class OpDef:
     _defaults: dict[str, Any] = field(init=False, repr=False, compare=False)
     _inputs: _TypePlan | None = field(init=False, repr=False, compare=False)
     _outputs: _TypePlan | None = field(init=False, repr=False, compare=False)
+    _calls: tuple[FunctionCall, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         derive = object.__setattr__
@@ -192,6 +194,7 @@ class OpDef:
         derive(self, "_defaults", defaults)
         derive(self, "_inputs", _type_plan(self.input_args))
         derive(self, "_outputs", _type_plan(self.output_args))
+        derive(self, "_calls", _all_calls(self.attrs, self.traits))
 
     def attr(self, name: str) -> AttrDef:
         """Return the definition of an attr.
@@ -211,6 +214,11 @@ class OpDef:
     def has_attr(self, name: str) -> bool:
         """Return whether the op has an attr of that name."""
         return name in self._attrs
+
+    @property
+    def calls(self) -> tuple[FunctionCall, ...]:
+        """The functions that the op calls: as its traits declare, undeclared ones as deferred."""
+        return self._calls
 
     @property
     def attr_types(self) -> dict[str, str]:
@@ -342,6 +350,12 @@ def _type_plan(args: tuple[ArgDef, ...]) -> _TypePlan | None:
     if any(arg.is_list or (arg.is_ref and arg.type is None) for arg in args):
         return None
     return tuple([(_fixed_type(arg), arg.type_attr) for arg in args])
+
+
+def _all_calls(attrs: tuple[AttrDef, ...], traits: OpTraits) -> tuple[FunctionCall, ...]:
+    declared = {call.attr for call in traits.calls}
+    rest = [a.name for a in attrs if a.type in _FUNCTION_TYPES and a.name not in declared]
+    return (*traits.calls, *(FunctionCall(name, CallKind.DEFERRED) for name in rest))
 
 
 def _fixed_type(arg: ArgDef) -> DType | None:
