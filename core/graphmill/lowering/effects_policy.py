@@ -1,8 +1,9 @@
 """Refuse kernels with effects that a session's configuration forbids.
 
 What an op may do is data (`graphmill.ops.effects`), what a kernel does is declared beside it. Both
-count: a kernel is refused if it, or its op, may have a forbidden effect, when it is looked up for
-an executor. Steps that run ask nothing.
+count: a kernel is refused if it, or its op, may have a forbidden effect, when the graph is built
+and again when the kernel is bound to its node (`graphmill.lowering.bind_node`), by whatever runs
+it: an executor, a compiler or a graph pass. Steps that run ask nothing.
 """
 
 from __future__ import annotations
@@ -72,21 +73,48 @@ class EffectsPolicy:
         for node in graph.nodes:
             choice = kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
             if choice is not None:
-                self._check_node(node, choice.definition, device)
+                self.check_node(node, choice.definition, device)
 
-    def _check_node(self, node: Node, kernel: KernelDef, device: Device) -> None:
-        refused = self.forbidden & (kernel.effects | effects_of(node.op_def))
-        if self._is_loading and node.op in _LOADING_OPS:
-            refused -= {"fs.read"}
-        for effect in sorted(refused):
+    def check_node(self, node: Node, kernel: KernelDef, device: Device | None) -> None:
+        """Check a kernel that is about to be bound to a node.
+
+        Raises:
+            PermissionDeniedError: it may have a forbidden effect; names node, op and effect.
+        """
+        why = self._why_refused(node, kernel.effects)
+        if why is not None:
             raise PermissionDeniedError(
-                f"the op {node.op} may {_MEANINGS[effect]} (effect {effect!r}), which the "
-                "configuration of the session forbids; to allow it, leave the effect out of "
-                "graphmill.forbid_effects",
+                f"{why}; to allow it, leave the effect out of graphmill.forbid_effects",
                 node=node.name,
                 op=node.op,
-                device=device.name,
+                device=None if device is None else device.name,
             )
+
+    def why_refused(self, node: Node, device: Device | None, kernels: KernelRegistry) -> str | None:
+        """Return why a node may not run on a device, or None if it may.
+
+        For who decides about a node long before it runs: what refuses it then is `check_node`.
+        """
+        if not self.forbidden:
+            return None
+        choice = device and kernels.try_find(
+            node.op_def, node.attrs, device.device_type, device.backends
+        )
+        return self._why_refused(node, choice.definition.effects if choice else frozenset())
+
+    def _why_refused(self, node: Node, kernel_effects: frozenset[str]) -> str | None:
+        if not self.forbidden:
+            return None
+        refused = self.forbidden & (kernel_effects | effects_of(node.op_def))
+        if self._is_loading and node.op in _LOADING_OPS:
+            refused -= {"fs.read"}
+        if not refused:
+            return None
+        effect = min(refused)
+        return (
+            f"the op {node.op} may {_MEANINGS[effect]} (effect {effect!r}), which the "
+            "configuration of the session forbids"
+        )
 
 
 def policy_of(config: Any) -> EffectsPolicy:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.function_library import FunctionLibrary
     from graphmill.graph.graph import Graph
+    from graphmill.lowering.effects_policy import EffectsPolicy
     from graphmill.lowering.partitions import PartitionMaker, PerPartition
     from graphmill.lowering.passes import PassOptions
     from graphmill.plugin.host import Host
@@ -118,6 +119,11 @@ class FunctionLibraryRuntime:
     def host(self) -> Host:
         """The host of the session."""
         return self._options.host
+
+    @property
+    def effects(self) -> EffectsPolicy:
+        """Which effects the kernels of the session may have."""
+        return self._options.effects
 
     def instantiate(self, name: str, attrs: Mapping[str, Any] | None = None) -> FunctionHandle:
         """Return a handle of a function for some attrs; the same one for the same attrs.

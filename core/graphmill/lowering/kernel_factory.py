@@ -8,12 +8,8 @@ import numpy as np
 
 from graphmill.errors import NotFoundError
 from graphmill.graph.transfer_ops import TRANSFER_OPS
-from graphmill.runtime.kernel import (
-    KernelDef,
-    OpKernel,
-    OpKernelConstruction,
-    bind,
-)
+from graphmill.lowering.bind_node import bind_node
+from graphmill.runtime.kernel import KernelDef, OpKernel
 from graphmill.runtime.kernel_errors import as_status, at_node
 
 if TYPE_CHECKING:
@@ -40,7 +36,8 @@ class KernelFactory:
     Args:
         host: whose kernels are used.
         device: where they run.
-        functions: the function library runtime that they may call.
+        functions: the function library runtime that they may call, of the session whose policy
+            says which effects they may have.
         segment: where stateful kernels are kept for the session, by the names of their nodes: the
             device's for nodes of the session's graph, a function's for its own.
     """
@@ -87,27 +84,27 @@ class KernelFactory:
         )
 
     def create(self, node: Node) -> OpKernel:
-        """Return the kernel of a node, made for it or found in the segment."""
+        """Return the kernel of a node, made for it or found in the segment.
+
+        Raises:
+            PermissionDeniedError: it may have an effect that the session forbids.
+            OpError: there is none, or it refuses the node.
+        """
         choice = self._choices.get(node)
         if choice is None:
             if node.op in node.graph.library:
                 return self._call_of_function(node)
             choice = self.choose(node)
+        # One that the segment has was perhaps made while a model was loaded, which may do more.
+        self._functions.effects.check_node(node, choice.definition, self._device)
         if choice.definition.stateful and node.op_def.is_stateful and node.op not in TRANSFER_OPS:
             return self._segment.find_or_create(node.name, lambda: self._bind(node, choice))
         return self._bind(node, choice)
 
     def _bind(self, node: Node, choice: KernelChoice) -> OpKernel:
-        construction = OpKernelConstruction(
-            node.name,
-            node.op_def,
-            node.attrs,
-            self._device,
-            self._namespace(choice),
-            self._functions,
-        )
+        functions, namespace = self._functions, self._namespace(choice)
         try:
-            kernel = bind(choice.definition, construction, choice.owner)
+            kernel = bind_node(node, choice, functions.effects, namespace, self._device, functions)
         except Exception as error:
             made_of = choice.definition
             unbound = OpKernel(made_of.function, made_of, node.name, node.op, owner=choice.owner)

@@ -62,7 +62,7 @@ class ClusterKernel:
         self._mode, self._calls = attr.mode, attr.calls
         self._cache_options = attr.cache_dir, attr.cache_bytes
         self._device = device
-        self._routines = Routines(attr.body, host, device=device)
+        self._routines = Routines(attr.body, host, functions.effects, device=device)
         kernels = RoutineKernels(device, functions, attr.owner)
         to_device = None if device.is_host_memory else device.to_device
         self._straight = StraightLine(self._routines, kernels.create, device.name, to_device)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.function_library import FunctionLibrary
     from graphmill.graph.node import Node
+    from graphmill.lowering.effects_policy import EffectsPolicy
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.plugin.host import Host
     from graphmill.runtime.device import Device
@@ -71,6 +72,7 @@ class Routines:
     Args:
         body: of the cluster.
         host: whose ops.
+        policy: which effects the kernels may have that a compiler traces.
         functions: bodies by name and hash of the attr, where they are not the library's.
         device: where it runs; None for host memory.
 
@@ -82,12 +84,14 @@ class Routines:
     Attributes:
         main: that of the cluster.
         host: whose ops.
+        policy: which effects the kernels may have.
     """
 
     def __init__(
         self,
         body: FunctionBody,
         host: Host,
+        policy: EffectsPolicy,
         functions: Mapping[tuple[str, int], FunctionBody] | None = None,
         device: Device | None = None,
     ) -> None:
@@ -96,6 +100,7 @@ class Routines:
         self.main = self._made(body)
         self._bodies = functions or {}
         self.host = host
+        self.policy = policy
         self._library: FunctionLibrary = body.graph.library
         self._functions: dict[tuple[str, int], Routine] = {}
         self._lock = threading.Lock()

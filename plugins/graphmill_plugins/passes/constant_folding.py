@@ -12,8 +12,8 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.graph.algorithms import topological_order
+from graphmill.lowering.bind_node import bind_node
 from graphmill.ops.attr_types import TensorAttr
-from graphmill.runtime.kernel import OpKernelConstruction, bind
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import is_pure
 
@@ -46,6 +46,7 @@ class _Folder:
     def __init__(self, graph: Graph, options: PassOptions, limit: int) -> None:
         self.graph = graph
         self.host = options.host
+        self.policy = options.effects
         self.limit = limit
         self.values: dict[Node, Any] = {}
         self.folded: set[Node] = set()
@@ -71,10 +72,9 @@ class _Folder:
         choice = self.host.kernels.try_find(node.op_def, node.attrs, "CPU", ("numpy",))
         if choice is None or choice.definition.stateful or choice.definition.effects:
             return
-        construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, np)
         try:
             with np.errstate(all="ignore"):
-                kernel = bind(choice.definition, construction, choice.owner)
+                kernel = bind_node(node, choice, self.policy, np)
                 result = kernel.compute(*(self._value(edge.src) for edge in node.in_edges))
         except Exception:  # noqa: BLE001 - the step tells what the kernel has to say
             return

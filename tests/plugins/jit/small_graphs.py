@@ -10,6 +10,7 @@ import graphmill
 from graphmill.errors import OpError
 from graphmill.explain import explain_all
 from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.lowering.passes import PassOptions
 from graphmill.runtime.kernel import OpKernelConstruction, bind
 from graphmill.session.session import Session
@@ -101,7 +102,9 @@ def inputs_of(routine: Routine) -> Inputs:
 
 def straight_line(made: FunctionBody) -> StraightLine:
     """Return the straight-line code of a body."""
-    return StraightLine(Routines(made, graphmill.default_host()), numpy_kernel, "/device:CPU:0")
+    return StraightLine(
+        Routines(made, graphmill.default_host(), EffectsPolicy()), numpy_kernel, "/device:CPU:0"
+    )
 
 
 class HotSession:

@@ -8,6 +8,7 @@ import pytest
 from tests.plugins.jit.small_graphs import body
 
 from graphmill.errors import NotFoundError
+from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.ops.attr_types import FuncAttr
 from graphmill_plugins.jit.routine import Routines, routine_of
 
@@ -27,13 +28,14 @@ def test_nodes_come_after_their_inputs() -> None:
 
 def test_an_argument_that_nothing_reads_has_no_node(graphmill_host: Host) -> None:
     made = body("a = Neg(x)", CALL, functions=(NEGATE,), x="float32")
-    found = Routines(made, graphmill_host).function(FuncAttr("f"))
+    found = Routines(made, graphmill_host, EffectsPolicy()).function(FuncAttr("f"))
     assert len(found.args) == 2
     assert all(not node.out_edges for node in found.args[1:] if node is not None)
 
 
 def test_each_function_has_one_routine(graphmill_host: Host) -> None:
-    routines = Routines(body("a = Neg(x)", CALL, functions=(NEGATE,), x="float32"), graphmill_host)
+    made = body("a = Neg(x)", CALL, functions=(NEGATE,), x="float32")
+    routines = Routines(made, graphmill_host, EffectsPolicy())
     assert routines.function(FuncAttr("f")) is routines.function(FuncAttr("f"))
     with pytest.raises(NotFoundError, match="none"):
         routines.function(FuncAttr("none"))

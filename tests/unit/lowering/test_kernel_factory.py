@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from graphmill import errors
 from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
@@ -17,6 +19,7 @@ from graphmill.runtime.kernel import kernel
 from graphmill.runtime.op_segment import OpSegment
 from graphmill.testing.messages import const_def, function_def, graph_def, node_def
 
+FUNCTIONS: Any = SimpleNamespace(effects=EffectsPolicy())
 X = node_def("x", "_Arg", T="float32", index=0)
 
 
@@ -103,7 +106,7 @@ def make(plugin: Plugin) -> Any:
     def make_factory(device: Device | None = None, *, op_segment: bool = True) -> KernelFactory:
         device = device or Near(DeviceAttributes("/device:CPU:0", "CPU"))
         segment = device.op_segment if op_segment else OpSegment()
-        return KernelFactory(host, device, "the functions", segment)  # type: ignore[arg-type]
+        return KernelFactory(host, device, FUNCTIONS, segment)
 
     make_factory.host = host  # type: ignore[attr-defined]
     return make_factory
@@ -117,7 +120,7 @@ def test_e11_a_kernel_is_bound_to_node_device_namespace_and_functions(make: Any)
     factory = make()
     made = factory.create(graph_of(make, X, neg("n")).node("n"))
     assert (made.node_name, made.op, made.device.name) == ("n", "Neg", "/device:CPU:0")
-    assert made.functions == "the functions"
+    assert made.functions is FUNCTIONS
     assert made.compute(5) == ("namespace of numpy", 5)
 
 

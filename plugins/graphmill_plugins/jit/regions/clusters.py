@@ -16,6 +16,7 @@ from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import Eligibility
 from graphmill_plugins.jit.regions.grouping import MIN_SIZE, find_clusters, nodes_in_loops, weight
 from graphmill_plugins.jit.regions.inner_clusters import inner_bodies
+from graphmill_plugins.jit.regions.refusal import refusal_on
 from graphmill_plugins.jit.rewrites.constants import free_constants
 from graphmill_plugins.jit.straight.straight_loops import straight_loops
 
@@ -33,14 +34,15 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
     if all(map(can_compile_for, devices)):
         free_constants(graph, nodes_in_loops(graph))
         min_size = options.config.graphmill.jit_min_cluster_size or MIN_SIZE
-        for members in find_clusters(graph, Eligibility(options.host), outside):
+        refusal = refusal_on(devices, options)
+        for members in find_clusters(graph, Eligibility(options.host, refusal), outside):
             size = sum(map(weight, members))
             if size < min_size:
                 reason = f"what it hangs together with is too small: {size} of {min_size} nodes"
             else:
                 reason = Contraction(graph, members, options).contract()
             outside.update(dict.fromkeys(members, reason) if reason else {})
-        loops = straight_loops(graph, options.host, nodes_in_loops(graph))
+        loops = straight_loops(graph, options.host, nodes_in_loops(graph), refusal)
         for loop in loops if all(device.is_host_memory for device in devices) else ():
             made = Contraction(graph, [loop], options, STRAIGHT_LINE)
             if not made.why_not():

@@ -8,6 +8,7 @@ from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
 from graphmill_plugins.jit.regions.growing_lists import GrowingLists, are_of_shapes
+from graphmill_plugins.jit.regions.refusal import refuses_nothing
 from graphmill_plugins.jit.tracing.traced_ops import (
     FUNCTION_ATTRS,
     HANDLE_TYPES,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
+    from graphmill_plugins.jit.regions.refusal import Refusal
 
 SOURCES: Final = frozenset({"Const", "VariableV2", "Variable", "VarHandleOp"})
 """Nodes that give the same in every step: each cluster that reads one has it itself."""
@@ -37,13 +39,16 @@ class Eligibility:
 
     Args:
         host: whose kernels and ops.
+        refusal: returns why the session's policy refuses a node, or None. A function with such a
+            node stays a call: it is an error when it is called, and not before.
 
     Attributes:
         lists: answers for lists that grow in loops.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, refusal: Refusal = refuses_nothing) -> None:
         self._host = host
+        self._refusal = refusal
         self._functions: dict[str, str | None] = {}
         self.lists = GrowingLists(host.ops)
 
@@ -98,7 +103,7 @@ class Eligibility:
         for inner in body.graph.nodes:
             if inner.op in ("_Arg", "_Retval"):
                 continue
-            reason = self.why_not(inner)
+            reason = self._refusal(inner) or self.why_not(inner)
             if reason is not None:
                 return f"{inner.name} ({inner.op}) in function {name}: {reason}"
         return None

@@ -37,7 +37,7 @@ class StraightLineKernel:
         functions, device = construction.functions, construction.device
         if attr.body is None or device is None:
             raise TypeError("a cluster needs its body and a device")
-        routines = Routines(attr.body, functions.host, attr.functions)
+        routines = Routines(attr.body, functions.host, functions.effects, attr.functions)
         kernels = RoutineKernels(device, functions, attr.owner)
         self._code = StraightLine(routines, kernels.create, device.name)
         self._record = SignatureRecord("all", reason=_REASON)

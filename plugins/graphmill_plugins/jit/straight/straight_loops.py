@@ -14,6 +14,7 @@ from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
 from graphmill_plugins.jit.functionalize.policy import may_wait
+from graphmill_plugins.jit.regions.refusal import refuses_nothing
 from graphmill_plugins.jit.tracing.traced_ops import called_functions
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
     from graphmill_plugins.jit.functionalize.region import Region
+    from graphmill_plugins.jit.regions.refusal import Refusal
 
 LOOPS: Final = frozenset({"While", "StatelessWhile"})
 _NO_KERNEL: Final = frozenset({"NoOp", "_Arg", "_Retval"})
@@ -34,10 +36,12 @@ class StraightLoops:
 
     Args:
         host: whose kernels and ops.
+        refusal: returns why the session's policy refuses a node, or None.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, refusal: Refusal = refuses_nothing) -> None:
         self._host = host
+        self._refusal = refusal
         self._functions: dict[str, tuple[str, int]] = {}
 
     def why_not(self, nodes: Iterable[Node]) -> str:
@@ -63,6 +67,9 @@ class StraightLoops:
             return self._look_at_functions(functions, node)
         if node.op in _NO_KERNEL:
             return "", 0
+        refused = self._refusal(node)
+        if refused is not None:
+            return refused, 0
         if any(word in node.op for word in _TRANSFERS):
             return "it talks to another device", 0
         found = self._host.kernels.try_find(node.op_def, node.attrs, "CPU", ("numpy",))
@@ -117,14 +124,17 @@ def straight_regions(
     return wanted
 
 
-def straight_loops(graph: Graph, host: Host, inside: set[Node]) -> list[Node]:
+def straight_loops(
+    graph: Graph, host: Host, inside: set[Node], refusal: Refusal = refuses_nothing
+) -> list[Node]:
     """Return the functional loops that are to become straight-line code.
 
     Args:
         graph: whose nodes.
         host: whose kernels.
         inside: nodes that are in loops of control flow v1, which stay as they are.
+        refusal: returns why the session's policy refuses a node, or None.
     """
-    loops = StraightLoops(host)
+    loops = StraightLoops(host, refusal)
     found = [node for node in graph.nodes if node.op in LOOPS and node not in inside]
     return [node for node in found if not loops.why_not([node])]

@@ -102,7 +102,7 @@ class Tracer:
         self._routines = routines
         self._handles = handles
         self._constants = constants
-        self._kernels = TracedKernels(routines.host)
+        self._kernels = TracedKernels(routines.host, routines.policy)
         self._numbers = Numbers()
         self._counts = Counts()
         self._rows = DistinctRows(routines.main.body.graph)

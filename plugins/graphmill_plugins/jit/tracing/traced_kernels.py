@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import OpError
-from graphmill.runtime.kernel import OpKernel, OpKernelConstruction, bind
+from graphmill.lowering.bind_node import bind_node
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import NotTraceable
@@ -15,8 +15,9 @@ from graphmill_plugins.jit.tracing.elements import is_known
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
+    from graphmill.lowering.effects_policy import EffectsPolicy
     from graphmill.plugin.host import Host
-    from graphmill.runtime.kernel import KernelDef
+    from graphmill.runtime.kernel import KernelDef, OpKernel
 
 
 class TracedKernels:
@@ -24,10 +25,12 @@ class TracedKernels:
 
     Args:
         host: whose kernels.
+        policy: which effects they may have.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, policy: EffectsPolicy) -> None:
         self._host = host
+        self._policy = policy
         self._kernels: dict[tuple[Node, str], OpKernel] = {}
 
     def get(self, node: Node, backend: str = "jax") -> OpKernel:
@@ -47,9 +50,8 @@ class TracedKernels:
         if choice is None:
             raise NotTraceable(f"it has no kernel for {backend}")
         namespace = np if backend == "numpy" else jax_module().numpy
-        made_for = OpKernelConstruction(node.name, node.op_def, node.attrs, None, namespace)
         try:
-            return bind(choice.definition, made_for, choice.owner)
+            return bind_node(node, choice, self._policy, namespace)
         except OpError as error:
             raise NotTraceable(error.message) from error
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.runtime.kernel import OpKernelConstruction, bind, kernel
+from graphmill.lowering.bind_node import bind_node
+from graphmill.runtime.kernel import kernel
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.kernels.functional._body import evaluator
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.lowering.function_runtime import FunctionLibraryRuntime
     from graphmill.ops.attr_types import FuncAttr
-    from graphmill.plugin.host import Host
     from graphmill.runtime.op_kernel_context import OpKernelContext
     from graphmill.typing import Value
 
@@ -167,11 +167,11 @@ def _is_smooth(dtype: Any) -> bool:
 def _computation(node: Node, runtime: FunctionLibraryRuntime) -> Callable[..., Any]:
     if node.op == "SymbolicGradient":
         return _Differentiated(node.attrs["f"], runtime).traced
-    return _jax_kernel(node, runtime.host)
+    return _jax_kernel(node, runtime)
 
 
-def _jax_kernel(node: Node, host: Host) -> Callable[..., Any]:
-    choice = host.kernels.find(node.op_def, node.attrs, "XLA_CPU", ("jax",))
+def _jax_kernel(node: Node, runtime: FunctionLibraryRuntime) -> Callable[..., Any]:
+    choice = runtime.host.kernels.find(node.op_def, node.attrs, "XLA_CPU", ("jax",))
     if not choice.definition.is_traceable:
         raise UnimplementedError(
             f"the gradient of a function through op {node.op} (node '{node.name}') needs a "
@@ -179,6 +179,4 @@ def _jax_kernel(node: Node, host: Host) -> Callable[..., Any]:
             node=node.name,
             op=node.op,
         )
-    namespace = jax_module().numpy
-    construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, namespace)
-    return bind(choice.definition, construction, choice.owner).compute
+    return bind_node(node, choice, runtime.effects, jax_module().numpy).compute

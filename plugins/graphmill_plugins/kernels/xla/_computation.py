@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.runtime.kernel import OpKernelConstruction, bind
+from graphmill.lowering.bind_node import bind_node
 from graphmill_plugins.kernels.functional._body import evaluator
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ class Computation:
                 node=node.name,
                 op=node.op,
             )
-        construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, np)
-        return bind(choice.definition, construction, choice.owner).compute
+        return bind_node(node, choice, self._runtime.effects, np).compute
 
 
 def function_of(ctx: OpKernelContext, name: str, function: FuncAttr) -> Computation:

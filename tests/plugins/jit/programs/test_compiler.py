@@ -11,6 +11,7 @@ from tests.plugins.jit.small_graphs import body, inputs_of
 
 import graphmill
 from graphmill import dtypes
+from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.runtime.variables import ResourceHandle, Variable
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.routine import Routines
@@ -32,7 +33,7 @@ class Compiled:
     """A body, compiled for some values."""
 
     def __init__(self, made, values):
-        routines = Routines(made, graphmill.default_host())
+        routines = Routines(made, graphmill.default_host(), EffectsPolicy())
         self.inputs = inputs_of(routines.main)
         self.cluster = compiler.compile_cluster(routines, self.inputs, values)
 

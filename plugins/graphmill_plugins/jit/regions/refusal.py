@@ -1,0 +1,32 @@
+"""`Refusal`: why the session's policy refuses a node that a function would run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.graph.node import Node
+    from graphmill.lowering.passes import PassOptions
+    from graphmill.runtime.device import Device
+
+Refusal: TypeAlias = "Callable[[Node], str | None]"
+
+
+def refuses_nothing(node: Node) -> None:
+    """Refuse no node."""
+    del node
+
+
+def refusal_on(devices: Sequence[Device], options: PassOptions) -> Refusal:
+    """Return what the policy says of nodes on one of some devices."""
+    policy, kernels = options.effects, options.host.kernels
+    if not policy.forbidden:
+        return refuses_nothing
+
+    def refusal(node: Node) -> str | None:
+        reasons = (policy.why_refused(node, device, kernels) for device in devices)
+        return next(filter(None, reasons), None)
+
+    return refusal

@@ -1,0 +1,73 @@
+"""Nodes of a session get their kernels in one place, where the effects policy sees them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill.errors import PermissionDeniedError
+from graphmill.lowering.bind_node import bind_node
+from graphmill.lowering.effects_policy import EffectsPolicy
+from graphmill.runtime.kernel import KernelDef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).parents[3]
+BINDERS: Final = {
+    "core/graphmill/lowering/bind_node.py": "for all who run nodes of a session",
+    "core/graphmill/testing/reference.py": "runs graphs without a session",
+    "core/graphmill/testing/runner.py": "runs nodes of op cases without a session",
+    "contrib_devices/graphmill-torch/graphmill_torch/clusters.py": "the policy has passed the "
+    "graphs that `Device.maybe_rewrite_graph` is given",
+}
+
+
+def sources() -> Iterator[Path]:
+    for folder in ("core", "plugins", "contrib_devices", "contrib_executors"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "tests" not in path.relative_to(ROOT).parts:
+                yield path
+
+
+def binds(path: Path) -> bool:
+    """Return whether a module imports the function `bind` of kernels, or takes it from there."""
+    names = {"graphmill.runtime.kernel", "graphmill.spi"}
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module in names:
+            if any(alias.name == "bind" for alias in node.names):
+                return True
+        elif (
+            isinstance(node, ast.Attribute)
+            and node.attr == "bind"
+            and isinstance(node.value, ast.Name)
+            and node.value.id in {"spi", "kernel"}
+        ):
+            return True
+    return False
+
+
+def test_no_other_module_binds_kernels() -> None:
+    found = {path.relative_to(ROOT).as_posix() for path in sources() if binds(path)}
+    assert found - {"core/graphmill/spi.py"} == set(BINDERS)
+
+
+def refused() -> Any:
+    raise AssertionError("it was made")
+
+
+@pytest.mark.parametrize("forbidden", ["net", "log"])
+def test_effect_of_kernel_or_op_is_refused_before_the_kernel_is_made(forbidden: str) -> None:
+    graph = graphmill.Graph()
+    node = graph.create_op("PrintV2", [graph.constant(b"text")], name="n")
+    definition = KernelDef(("PrintV2",), refused, make=True, effects=frozenset({"net"}))
+    choice: Any = SimpleNamespace(definition=definition, owner=None)
+    with pytest.raises(PermissionDeniedError, match=r"graphmill\.forbid_effects") as caught:
+        bind_node(node, choice, EffectsPolicy({forbidden}), np)
+    assert (caught.value.node, caught.value.op) == ("n", "PrintV2")
