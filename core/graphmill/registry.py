@@ -41,6 +41,11 @@ class Provenance:
     module: str = ""
 
     @property
+    def supplier(self) -> str:
+        """What is installed, upgraded and trusted as one: the distribution, else the plugin."""
+        return self.distribution or f"plugin:{self.plugin}"
+
+    @property
     def is_builtin(self) -> bool:
         """Whether graphmill's own distribution supplied it."""
         return self.distribution == _OWN_DISTRIBUTION

@@ -87,6 +87,14 @@ if TYPE_CHECKING:
         read_refs,
         refs_to_read,
     )
+    from graphmill.runtime.lowering import (
+        Check,
+        Lowering,
+        LoweringTable,
+        NotTraceable,
+        TraceContext,
+        lowering,
+    )
     from graphmill.runtime.op_kernel_context import OpKernelContext
     from graphmill.runtime.rendezvous import (
         IntraProcessRendezvous,
@@ -115,6 +123,7 @@ __all__ = [
     "CallFrame",
     "CallKind",
     "CancellationManager",
+    "Check",
     "ClusterRecord",
     "Compilation",
     "CompileRecord",
@@ -135,7 +144,10 @@ __all__ = [
     "KernelTable",
     "LimitedAllocator",
     "LocalExecutorParams",
+    "Lowering",
+    "LoweringTable",
     "Node",
+    "NotTraceable",
     "OpDef",
     "OpKernel",
     "OpKernelConstruction",
@@ -156,6 +168,7 @@ __all__ = [
     "StepRunner",
     "TensorAttr",
     "TensorShape",
+    "TraceContext",
     "TransferArgs",
     "Transport",
     "Variable",
@@ -172,6 +185,7 @@ __all__ = [
     "hookimpl",
     "kernel",
     "kernels_of",
+    "lowering",
     "op",
     "op_function",
     "plugin_settings",
@@ -222,6 +236,9 @@ _HOMES = {
     "graphmill.runtime.kernel_errors": ("as_status", "at_node", "step_cancelled", "with_reason"),
     "graphmill.runtime.kernel_io": (
         *("check_output", "check_outputs", "checked_dtypes", "read_refs", "refs_to_read"),
+    ),
+    "graphmill.runtime.lowering": (
+        *("Check", "Lowering", "LoweringTable", "NotTraceable", "TraceContext", "lowering"),
     ),
     "graphmill.runtime.op_kernel_context": ("OpKernelContext",),
     "graphmill.runtime.rendezvous": (

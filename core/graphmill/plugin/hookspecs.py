@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.registrars import (
         GradientRegistrar,
         KernelRegistrar,
+        LoweringRegistrar,
         OpRegistrar,
         PassRegistrar,
         Registrar,
@@ -79,10 +80,35 @@ def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
 
 
 @hookspec
+def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
+    """Register how compilers compute ops, where the plugin's kernels alone do not tell.
+
+    When: after all plugins have registered kernels.
+    How often: once for each host.
+    May change: `lowerings`, by `add` for what is at hand, or better by `add_module` for modules
+        that are imported when one of their ops is first compiled. A lowering is used for nodes
+        whose kernel is of the same distribution.
+    Threads: the one that assembles the host. Modules are imported later, by the thread that
+        compiles.
+
+    Example::
+
+        @graphmill.spi.lowering("Downstream>Root", check=lambda xp, x: xp.all(x >= 0))
+        def root(trace, x):
+            return trace.xp.sqrt(x)
+
+
+        @graphmill.hookimpl
+        def graphmill_register_lowerings(lowerings):
+            lowerings.add(root)
+    """
+
+
+@hookspec
 def graphmill_register_gradients(gradients: GradientRegistrar) -> None:
     """Register how the gradients of ops are built, for ops of any plugin or of TensorFlow.
 
-    When: after all plugins have registered kernels.
+    When: after all plugins have registered lowerings.
     How often: once for each host.
     May change: `gradients`, by `add` for functions at hand, or by `add_family` for modules that are
         imported when an op of a family is first differentiated. A plugin's function wins over a

@@ -15,6 +15,7 @@ from graphmill.plugin.pass_registry import PassRegistry
 from graphmill.plugin.registrars import (
     GradientRegistrar,
     KernelRegistrar,
+    LoweringRegistrar,
     OpRegistrar,
     PassRegistrar,
     Registrar,
@@ -25,6 +26,7 @@ from graphmill.runtime.background import BackgroundWork
 from graphmill.runtime.device import DeviceFactory
 from graphmill.runtime.executor import ExecutorFactory
 from graphmill.runtime.kernel_registry import KernelRegistry
+from graphmill.runtime.lowering_registry import LoweringRegistry
 from graphmill.runtime.thread_pool import SharedThreadPools
 from graphmill.runtime.transport import Transport
 
@@ -47,6 +49,7 @@ class Host:
     Attributes:
         ops: the ops.
         kernels: the kernels.
+        lowerings: how compilers compute ops whose kernels alone do not tell.
         gradients: how the gradients of ops are built.
         devices: device factories by device type.
         executors: executor factories by executor type.
@@ -77,7 +80,8 @@ class Host:
         self.background = BackgroundWork()
         self.debug_callbacks: dict[str, Callable[[WatchedTensor], object]] = {}
         self.ops = OpRegistry(failures=failures)
-        self.kernels = KernelRegistry()
+        self.kernels = KernelRegistry(self.ops.find)
+        self.lowerings = LoweringRegistry()
         self.gradients = GradientRegistry()
         self.devices: Registry[DeviceFactory] = Registry(
             "device",
@@ -121,6 +125,7 @@ class Host:
         registrars: dict[str, Callable[..., object]] = {
             "ops": partial(OpRegistrar, "ops", self.ops),
             "kernels": partial(KernelRegistrar, "kernels", self.kernels),
+            "lowerings": partial(LoweringRegistrar, "lowerings", self.lowerings),
             "gradients": partial(GradientRegistrar, "gradients", self.gradients),
             "devices": partial(Registrar, "devices", self.devices),
             "executors": partial(Registrar, "executors", self.executors),
@@ -162,6 +167,7 @@ class Host:
     def _withdraw(self, owner: Provenance) -> None:
         self.ops.withdraw(owner)
         self.kernels.withdraw(owner)
+        self.lowerings.withdraw(owner)
         self.gradients.withdraw(owner)
         for registry in (self.devices, self.executors, self.passes, self.transports, self.commands):
             registry.withdraw(owner)

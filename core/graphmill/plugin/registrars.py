@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.records import PluginRecord
     from graphmill.registry import Provenance, Registry
     from graphmill.runtime.kernel_registry import KernelRegistry
+    from graphmill.runtime.lowering_registry import LoweringRegistry
 
 T = TypeVar("T")
 
@@ -262,3 +263,36 @@ class GradientRegistrar(_Registrar):
         """Register modules by name, imported when an op of the family is first differentiated."""
         self._registry.add_family(family, *modules, owner=self.owner)
         self._file(*(f"family {family}: {module}" for module in modules))
+
+
+class LoweringRegistrar(_Registrar):
+    """Register lowerings: at once, or as modules that are imported when an op is compiled."""
+
+    def __init__(
+        self,
+        kind: str,
+        registry: LoweringRegistry,
+        record: PluginRecord,
+        conflicts: list[PluginConflictError],
+    ) -> None:
+        super().__init__(kind, record, conflicts)
+        self._registry = registry
+
+    def add(self, lowerings: object) -> None:
+        """Register a function decorated with `@lowering`, a `Lowering`, a table, or a module.
+
+        Raises:
+            InvalidArgumentError: it declares no lowering.
+        """
+        self._file(*self._registry.add(lowerings, owner=self.owner))
+
+    def add_module(self, module: str, ops: Iterable[str]) -> None:
+        """Register a module by name; it is imported when one of `ops` is first compiled.
+
+        Args:
+            module: name of the module.
+            ops: names of the ops that it has lowerings for.
+        """
+        names = tuple(ops)
+        self._registry.add_module(module, names, owner=self.owner)
+        self._file(*names)

@@ -26,12 +26,15 @@ from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.ops.attr_width import check_attr_widths
 from graphmill.ops.op_traits import EFFECTS
+from graphmill.runtime.kernel_signature import parameters_of
+from graphmill.runtime.lowering import as_checks, as_lowering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from graphmill.ops.op_def import AttrDef, OpDef
     from graphmill.runtime.device import Device
+    from graphmill.runtime.lowering import Check, Lowering
     from graphmill.runtime.variables import Variable
     from graphmill.typing import ArrayNamespace
 
@@ -63,6 +66,15 @@ class KernelDef:
     host_memory: tuple[str, ...] = ()
     make: bool = False
     variable: str = ""
+    waits: bool | None = None
+    traces_variables: bool = False
+    checks: tuple[Check, ...] = ()
+    lowering: Lowering | None = None
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a call may last until another node of the step has done something."""
+        return self.async_ if self.waits is None else self.waits
 
     @property
     def is_traceable(self) -> bool:
@@ -110,6 +122,10 @@ def kernel(
     host_memory: Iterable[str] = (),
     make: bool = False,
     variable: str = "",
+    waits: bool | None = None,
+    traces_variables: bool = False,
+    check: Check | Iterable[Check] | Callable[..., Any] = (),
+    lowering: Lowering | Callable[..., Any] | None = None,
 ) -> Callable[[_Declared], _Declared]:
     """Declare the decorated function (or class) to be a kernel of `op_types`.
 
@@ -138,9 +154,19 @@ def kernel(
             they keep from call to call. A compiler that traces such a kernel sets a traced value
             before each call and takes the new one after it; who else calls the kernel of that node
             finds it in the variable. The context has no step then.
+        waits: whether a call may last until another node of the step has done something (a dequeue
+            waits for an enqueue); by default whether it is asynchronous. No compiler joins nodes in
+            a way that lets one wait for itself.
+        traces_variables: a promise of a stateful kernel: it uses its context only for `ctx.xp`, and
+            of the variables that it is given by handle or reference only `value`, `lock`, `dtype`
+            and `shape`. A compiler may call it with variables that hold traced values.
+        check: what must hold of inputs or results for compiled code to give what the kernel gives,
+            as `Check` or as a predicate of the inputs; see `graphmill.runtime.lowering`.
+        lowering: the traceable form of a kernel that is none itself; see the same module.
 
     Raises:
-        InvalidArgumentError: no op is named, or an effect is unknown.
+        InvalidArgumentError: no op is named, an effect is unknown, or the declarations contradict
+            each other.
     """
     if not op_types:
         raise InvalidArgumentError("@kernel needs the names of the ops that it computes")
@@ -167,12 +193,32 @@ def kernel(
             host_memory=tuple(host_memory),
             make=make,
             variable=variable,
+            waits=waits,
+            traces_variables=traces_variables,
+            checks=as_checks(check),
+            lowering=as_lowering(lowering, op_types),
         )
+        _check_declaration(definition)
         declared = [*getattr(function, _KERNELS_ATTRIBUTE, ()), definition]
         setattr(function, _KERNELS_ATTRIBUTE, declared)
         return function
 
     return declare
+
+
+def _check_declaration(definition: KernelDef) -> None:
+    """Refuse promises of one declaration that cannot hold together."""
+    if definition.traces_variables and (definition.async_ or definition.host):
+        raise InvalidArgumentError(
+            f"the kernel {definition.source} declares traces_variables together with "
+            f"{'async_' if definition.async_ else 'host'}: a kernel that needs concrete values, or "
+            "returns before it is done, cannot be called with traced ones"
+        )
+    if definition.traces_variables and not definition.stateful:
+        raise InvalidArgumentError(
+            f"the kernel {definition.source} declares traces_variables without stateful=True; a "
+            "stateless kernel is given no variables"
+        )
 
 
 def kernels_of(owner: object) -> list[KernelDef]:
@@ -349,7 +395,8 @@ def python_value(canonical: Any) -> Any:
 
 
 def _wanted_attrs(definition: KernelDef, construction: OpKernelConstruction) -> dict[str, Any]:
-    names, takes_any = _parameters(definition.function)
+    given = parameters_of(definition.function)
+    names, takes_any = {*given.positional, *given.keyword_only}, given.takes_any_keyword
     inputs = {arg.name for arg in construction.op_def.input_args}
     wanted = {}
     for attr in construction.op_def.attrs:
@@ -368,17 +415,6 @@ def _attr_value(attr: AttrDef, construction: OpKernelConstruction) -> Any:
             node=construction.node_name,
             op=construction.op,
         ) from None
-
-
-def _parameters(function: Callable[..., Any]) -> tuple[frozenset[str], bool]:
-    """Return the parameter names of a function and whether it takes any keyword."""
-    code = getattr(function, "__code__", None)
-    if code is not None:
-        count = code.co_argcount + code.co_kwonlyargcount
-        return frozenset(code.co_varnames[:count]), bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    parameters = inspect.signature(function).parameters
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    return frozenset(parameters), takes_any
 
 
 def _group_inputs(

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
 from graphmill.registry import PluginConflictError, PluginWarning, Provenance
 from graphmill.runtime.kernel import KernelDef, kernels_of, python_value
+from graphmill.runtime.kernel_signature import check_signature
+from graphmill.runtime.lowering_registry import supplier_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
 
     from graphmill.dtypes import DType
@@ -81,7 +83,13 @@ class KernelRegistry:
     each node when an executor is built, never while a step runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, find_op: Callable[[str], OpDef | None] = lambda _: None) -> None:
+        """Make a registry.
+
+        Args:
+            find_op: returns the definition of an op, by which its kernels' parameters are checked.
+        """
+        self._find_op = find_op
         self._lock = threading.Lock()
         self._by_op: dict[str, list[Registration]] = {}
         self._modules_by_op: dict[str, list[_LazyModule]] = {}
@@ -91,18 +99,22 @@ class KernelRegistry:
         self._version = 0
         self._settled: set[tuple[Any, ...]] = set()
         self._choices: dict[tuple[Any, ...], _Found] = {}
+        # With the chosen definition, which its id in the key stands for.
+        self._forms: dict[tuple[Any, ...], tuple[KernelDef, KernelChoice | None, Any]] = {}
 
     def add(self, kernels: object, owner: object = None) -> None:
         """Register what a decorated function, a `KernelTable`, a `KernelDef` or a module declares.
 
         Raises:
-            InvalidArgumentError: `kernels` declares none.
+            InvalidArgumentError: `kernels` declares none, or one has a parameter that is neither an
+                input nor an attr of its op.
         """
         declared = [kernels] if isinstance(kernels, KernelDef) else kernels_of(kernels)
         if not declared:
             raise InvalidArgumentError(
                 f"{kernels!r} declares no kernel; decorate the function with @graphmill.kernel"
             )
+        self._check(declared)
         with self._lock:
             for definition in declared:
                 self._add_definition(definition, owner)
@@ -186,6 +198,7 @@ class KernelRegistry:
         self._version += 1
         self._settled.clear()
         self._choices.clear()
+        self._forms.clear()
 
     def find(
         self,
@@ -218,6 +231,39 @@ class KernelRegistry:
         """Return what `find` returns, or None where it would raise `NotFoundError`."""
         return self._search(op_def, attrs, device_type, backends)[0]
 
+    def find_form(
+        self,
+        choice: KernelChoice,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        device_type: str,
+        backend: str,
+    ) -> KernelChoice | None:
+        """Return the kernel that computes on another backend what a chosen one computes.
+
+        It is a kernel of the same supplier for the same node and device type, of no lower priority:
+        a kernel of anybody else may compute something else.
+
+        Args:
+            choice: what `find` gave for the node.
+            op_def, attrs: the node's.
+            device_type: type of its device.
+            backend: the other backend.
+        """
+        known = (id(choice.definition), op_def.name, device_type, backend, attrs.get(LABEL_ATTR))
+        candidates, version = self._registrations(op_def, (backend,))
+        rivals = [entry for entry in candidates if _supplies(entry, choice)]
+        given = [attrs.get(name) for entry in rivals for name in entry.definition.types]
+        key = (*known, *given)
+        found = self._forms.get(key)
+        if found is None:
+            best, reasons = _choose(op_def, attrs, device_type, (backend,), rivals)
+            found = choice.definition, best, reasons
+            with self._lock:
+                if version == self._version and len(self._forms) < _MOST_CHOICES:
+                    self._forms[key] = found
+        return found[1]
+
     def _search(
         self,
         op_def: OpDef,
@@ -242,8 +288,10 @@ class KernelRegistry:
     def _declared(self, lazy: _LazyModule, key: str) -> Sequence[KernelDef]:
         """Import a module; one of another distribution that is broken leaves its kernels out."""
         try:
-            return kernels_of(_import(lazy, key))
-        except InternalError as error:
+            declared = kernels_of(_import(lazy, key))
+            self._check(declared)
+            return declared
+        except (InternalError, InvalidArgumentError) as error:
             if not isinstance(lazy.owner, Provenance) or lazy.owner.is_builtin:
                 raise
             with self._lock:
@@ -253,6 +301,11 @@ class KernelRegistry:
                 text = f"{error.message}. Its kernels are left out"
                 warnings.warn(text, PluginWarning, stacklevel=2)
             return ()
+
+    def _check(self, declared: Iterable[KernelDef]) -> None:
+        for definition in declared:
+            known = [op_def for op_def in map(self._find_op, definition.ops) if op_def is not None]
+            check_signature(definition, known)
 
     def _broken_for(self, op_def: OpDef) -> Iterator[tuple[str, str]]:
         """Yield the modules with kernels for an op that are left out, and why."""
@@ -377,6 +430,13 @@ def _misfit(
 def _rank(entry: Registration) -> tuple[int, bool, bool]:
     definition = entry.definition
     return definition.priority, definition.backend is not None, bool(definition.device)
+
+
+def _supplies(entry: Registration, choice: KernelChoice) -> bool:
+    """Return whether a kernel is of the chosen one's supplier, and ranks no lower."""
+    if entry.definition.priority < choice.definition.priority:
+        return False
+    return supplier_of(entry.owner) == supplier_of(choice.owner)
 
 
 def _best(op: str, fitting: Sequence[Registration]) -> Registration:

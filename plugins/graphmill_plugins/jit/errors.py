@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphmill.runtime.lowering import NotTraceable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
 
     from graphmill.graph.node import Node
 
-
-class NotTraceable(Exception):  # noqa: N818 - it is no error: the interpreter does it instead
-    """A computation cannot be traced; the text says why. It is interpreted instead."""
-
-    node: Node | None = None
-
-    def at(self, node: Node) -> Self:
-        """Note the node that cannot be traced, if none is noted yet; return the error."""
-        if self.node is None:
-            self.node = node
-            self.args = (f"{node.name} ({node.op}): {self.args[0]}", *self.args[1:])
-        return self
+__all__ = ["NeedsKnown", "NotTraceable", "ShapesChange"]
 
 
 class NeedsKnown(NotTraceable):

@@ -66,6 +66,7 @@ class TestGoodPlugin:
         assert found.registered == {
             "ops": ["Downstream>MulAdd3"],
             "kernels": ["Downstream>MulAdd3"],
+            "lowerings": ["Downstream>MulAdd3"],
             "gradients": ["Downstream>MulAdd3"],
             "devices": ["NPU"],
             "executors": ["SEQUENTIAL"],

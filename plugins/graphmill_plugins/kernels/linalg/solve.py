@@ -215,13 +215,20 @@ def tridiagonal_mat_mul(
 
 
 @kernel("TridiagonalSolve", types=_TYPES, expensive=True)
+def _tridiagonal_solve(
+    xp: ArrayNamespace, diagonals: Value, rhs: Value, partial_pivoting: bool, perturb_singular: bool
+) -> Value:
+    scan = scan_in_python(xp)
+    return tridiagonal_solve(xp, diagonals, rhs, partial_pivoting, perturb_singular, scan)
+
+
 def tridiagonal_solve(
     xp: ArrayNamespace,
     diagonals: Value,
     rhs: Value,
     partial_pivoting: bool,
     perturb_singular: bool,
-    scan: Scan | None = None,
+    scan: Scan,
 ) -> Value:
     """Solve tridiagonal systems; diagonals are [..., 3, M]: above, on and below the main one.
 
@@ -244,7 +251,7 @@ def tridiagonal_solve(
         return xp.zeros_like(rhs)
     return solve_tridiagonal(
         xp,
-        scan or scan_in_python(xp),
+        scan,
         diagonals,
         rhs,
         pivoting=partial_pivoting,
@@ -253,14 +260,15 @@ def tridiagonal_solve(
 
 
 @kernel("BandedTriangularSolve", types=_TYPES, expensive=True)
+def _banded_triangular_solve(
+    xp: ArrayNamespace, bands: Value, rhs: Value, *, lower: bool, adjoint: bool
+) -> Value:
+    scan = scan_in_python(xp)
+    return banded_triangular_solve(xp, bands, rhs, lower=lower, adjoint=adjoint, scan=scan)
+
+
 def banded_triangular_solve(
-    xp: ArrayNamespace,
-    bands: Value,
-    rhs: Value,
-    *,
-    lower: bool,
-    adjoint: bool,
-    scan: Scan | None = None,
+    xp: ArrayNamespace, bands: Value, rhs: Value, *, lower: bool, adjoint: bool, scan: Scan
 ) -> Value:
     """Solve triangular systems given by bands [..., K, M]; batch dimensions broadcast.
 
@@ -282,7 +290,7 @@ def banded_triangular_solve(
     batch = np.broadcast_shapes(bands.shape[:-2], rhs.shape[:-2])
     return solve_banded(
         xp,
-        scan or scan_in_python(xp),
+        scan,
         xp.broadcast_to(bands, batch + bands.shape[-2:]),
         xp.broadcast_to(rhs, batch + rhs.shape[-2:]),
         lower=lower,

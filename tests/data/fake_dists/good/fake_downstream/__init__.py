@@ -23,6 +23,11 @@ def graphmill_register_kernels(kernels):
     kernels.add_module("fake_downstream.kernels", ops=["Downstream>MulAdd3"])
 
 
+@graphmill.hookimpl
+def graphmill_register_lowerings(lowerings):
+    lowerings.add_module("fake_downstream.lowerings", ops=["Downstream>MulAdd3"])
+
+
 @graphmill.gradient("Downstream>MulAdd3")
 def mul_add_3_gradient(op, dy):
     x, y, _ = op.inputs

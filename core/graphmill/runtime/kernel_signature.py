@@ -1,0 +1,120 @@
+"""Check that the parameters of a kernel function are the inputs and attrs of its ops.
+
+A kernel takes its inputs by position and its attrs by name. A parameter that is neither would keep
+its default for ever, and the attr that was meant would never arrive: such a kernel is refused when
+it is registered.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from graphmill.errors import InvalidArgumentError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from graphmill.ops.op_def import OpDef
+    from graphmill.runtime.kernel import KernelDef
+
+_LEADING: Final = 1  # the namespace or context
+_DONE: Final = "done"
+
+
+class Parameters(NamedTuple):
+    """The parameters of a kernel function.
+
+    Attributes:
+        positional: names of those that may be given by position, in order.
+        keyword_only: names of those that may not.
+        takes_any_position: whether there is `*args`.
+        takes_any_keyword: whether there is `**keywords`.
+    """
+
+    positional: tuple[str, ...]
+    keyword_only: tuple[str, ...]
+    takes_any_position: bool
+    takes_any_keyword: bool
+
+
+def parameters_of(function: Callable[..., object]) -> Parameters:
+    """Return the parameters of a function; those of a plain one without the cost of `inspect`."""
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        names, count = code.co_varnames, code.co_argcount
+        return Parameters(
+            names[:count],
+            names[count : count + code.co_kwonlyargcount],
+            bool(code.co_flags & inspect.CO_VARARGS),
+            bool(code.co_flags & inspect.CO_VARKEYWORDS),
+        )
+    parameters = inspect.signature(function).parameters.values()
+    return Parameters(
+        tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)),
+        tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
+        any(p.kind is p.VAR_POSITIONAL for p in parameters),
+        any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )
+
+
+def check_signature(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
+    """Check a kernel against those of its ops that are known.
+
+    Raises:
+        InvalidArgumentError: it has a parameter that is neither an input nor an attr of its op, or
+            fewer parameters than the op has inputs; names kernel, op and parameter.
+    """
+    function = definition.function
+    is_class = isinstance(function, type)
+    given = parameters_of(function.__call__ if is_class else function)
+    if is_class:
+        given = given._replace(positional=given.positional[1:])
+    for op_def in op_defs:
+        _check_inputs(definition, op_def, given)
+    _check_others(definition, op_defs, given)
+
+
+def _num_inputs(definition: KernelDef, op_def: OpDef) -> int:
+    """Return how many inputs the function takes: none with `make`, which returns what does."""
+    return 0 if definition.make else len(op_def.input_args)
+
+
+def _check_inputs(definition: KernelDef, op_def: OpDef, given: Parameters) -> None:
+    wanted, found = _num_inputs(definition, op_def), len(given.positional) - _LEADING
+    if found < wanted and not given.takes_any_position:
+        raise InvalidArgumentError(
+            f"the kernel {definition.source} takes {max(found, 0)} inputs, op {op_def.name!r} has "
+            f"{wanted}: {_listed(arg.name for arg in op_def.input_args)}. A kernel takes the "
+            "namespace (or context), the inputs in order, then attrs by name",
+            op=op_def.name,
+        )
+
+
+def _check_others(definition: KernelDef, op_defs: Sequence[OpDef], given: Parameters) -> None:
+    """Check what stands behind the inputs; with several ops, behind those of the longest."""
+    if not op_defs:
+        return
+    longest = max(op_defs, key=lambda op_def: _num_inputs(definition, op_def))
+    behind = _LEADING + _num_inputs(definition, longest)
+    attrs = {name for op_def in op_defs for name in _attr_names(op_def)}
+    for name in (*given.positional[behind:], *given.keyword_only):
+        if name in attrs or (name == _DONE and definition.async_):
+            continue
+        raise InvalidArgumentError(
+            f"the kernel {definition.source} has a parameter {name!r}, which is neither an input "
+            f"nor an attr of op {longest.name!r}{suggest(name, sorted(attrs))}; its inputs are "
+            f"{_listed(arg.name for arg in longest.input_args)}, its attrs "
+            f"{_listed(attr.name for attr in longest.attrs)}",
+            op=longest.name,
+        )
+
+
+def _attr_names(op_def: OpDef) -> list[str]:
+    """Return the names of an op's attrs as parameters: with `_` after one that is a keyword."""
+    return [a.name + "_" if keyword.iskeyword(a.name) else a.name for a in op_def.attrs]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

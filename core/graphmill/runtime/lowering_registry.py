@@ -1,0 +1,138 @@
+"""Which lowering a compiler uses for a node whose kernel is chosen."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphmill.errors import InternalError, InvalidArgumentError
+from graphmill.registry import PluginConflictError, Provenance
+from graphmill.runtime.lowering import lowerings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.runtime.lowering import Lowering
+
+
+class _Registered(NamedTuple):
+    lowering: Lowering
+    owner: object
+
+
+class _LazyModule(NamedTuple):
+    name: str
+    owner: object
+
+
+class LoweringRegistry:
+    """The lowerings of one host.
+
+    Threads: `_lock` guards the tables; modules are imported outside it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_op: dict[str, list[_Registered]] = {}
+        self._modules: dict[str, list[_LazyModule]] = {}
+        self._loaded: set[_LazyModule] = set()
+        self._found: dict[tuple[str, object], Lowering | None] = {}
+
+    def add(self, lowerings: object, owner: object = None) -> list[str]:
+        """Register what a decorated function, `Lowering`, table or module declares.
+
+        Returns:
+            The ops that it is for.
+
+        Raises:
+            InvalidArgumentError: it declares none, or one that names no op.
+        """
+        declared = lowerings_of(lowerings)
+        if not declared or not all(one.ops for one in declared):
+            raise InvalidArgumentError(
+                f"{lowerings!r} declares no lowering; decorate a function with "
+                "@graphmill.spi.lowering, or name the ops of a Lowering"
+            )
+        with self._lock:
+            self._add(declared, owner)
+        return [op for one in declared for op in one.ops]
+
+    def add_module(self, module: str, ops: Iterable[str], owner: object = None) -> None:
+        """Register a module, by name, that is imported when one of `ops` is first compiled."""
+        lazy = _LazyModule(module, owner)
+        with self._lock:
+            for op in ops:
+                self._modules.setdefault(op, []).append(lazy)
+            self._found.clear()
+
+    def withdraw(self, owner: object) -> None:
+        """Remove all that `owner` registered, as if it had never been there."""
+        with self._lock:
+            for known in self._by_op.values():
+                known[:] = [entry for entry in known if entry.owner != owner]
+            for modules in self._modules.values():
+                modules[:] = [module for module in modules if module.owner != owner]
+            self._found.clear()
+
+    def find(self, op: str, kernel_owner: object) -> Lowering | None:
+        """Return the lowering of an op whose kernel `kernel_owner` supplied, or None.
+
+        Raises:
+            PluginConflictError: the supplier has two of the same priority.
+            InternalError: a module with lowerings of the op cannot be imported.
+        """
+        key = (op, supplier_of(kernel_owner))
+        if key not in self._found:
+            self._load(op)
+            with self._lock:
+                entries = [e for e in self._by_op.get(op, ()) if supplier_of(e.owner) == key[1]]
+            self._found[key] = _best(op, entries)
+        return self._found[key]
+
+    def ops(self) -> list[str]:
+        """Return the names of all ops that have a lowering; imports nothing."""
+        with self._lock:
+            return sorted({*(op for op, known in self._by_op.items() if known), *self._modules})
+
+    def _add(self, declared: Iterable[Lowering], owner: object) -> None:
+        for one in declared:
+            for op in one.ops:
+                known = self._by_op.setdefault(op, [])
+                if not any(entry.lowering is one for entry in known):
+                    known.append(_Registered(one, owner))
+        self._found.clear()
+
+    def _load(self, op: str) -> None:
+        due = [lazy for lazy in self._modules.get(op, ()) if lazy not in self._loaded]
+        for lazy in due:
+            try:
+                declared = lowerings_of(importlib.import_module(lazy.name))
+            except Exception as error:
+                raise InternalError(
+                    f"the module {lazy.name!r} with the lowering of {op!r} cannot be imported: "
+                    f"{type(error).__name__}: {error}. It was registered by {lazy.owner}",
+                    plugin=str(lazy.owner),
+                ) from error
+            with self._lock:
+                self._loaded.add(lazy)
+                self._add(declared, lazy.owner)
+
+
+def supplier_of(owner: object) -> object:
+    """Return whom two registrations must share to belong together."""
+    return owner.supplier if isinstance(owner, Provenance) else owner
+
+
+def _best(op: str, entries: list[_Registered]) -> Lowering | None:
+    if not entries:
+        return None
+    best = max(entries, key=lambda entry: entry.lowering.priority)
+    equal = [entry for entry in entries if entry.lowering.priority == best.lowering.priority]
+    if len(equal) > 1:
+        sources = " and ".join(f"{e.lowering.source} of {e.owner}" for e in equal)
+        raise PluginConflictError(
+            f"op {op!r} has lowerings of equal priority: {sources}. Give one a higher priority",
+            owners=tuple(e.owner for e in equal if isinstance(e.owner, Provenance)),
+        )
+    return best.lowering

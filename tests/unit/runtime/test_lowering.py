@@ -1,0 +1,121 @@
+"""Lowerings: declared with `@lowering`, found for kernels of the same supplier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphmill.errors import InternalError, InvalidArgumentError, OutOfRangeError
+from graphmill.registry import PluginConflictError, Provenance
+from graphmill.runtime.kernel import kernel, kernels_of
+from graphmill.runtime.lowering import (
+    Check,
+    Lowering,
+    LoweringTable,
+    as_checks,
+    as_lowering,
+    lowering,
+    lowerings_of,
+)
+from graphmill.runtime.lowering_registry import LoweringRegistry
+
+MINE = Provenance("mine", "mine-dist")
+OTHER = Provenance("other", "other-dist")
+
+
+@lowering("Mine>Push", static=["size"])
+def push(trace: Any, handle: Any, size: Any) -> None: ...
+
+
+def test_lowering_is_found_for_kernels_of_the_same_distribution_only() -> None:
+    registry = LoweringRegistry()
+    registry.add(push, owner=MINE)
+    found = registry.find("Mine>Push", Provenance("another plugin of it", "mine-dist"))
+    assert found is lowerings_of(push)[0]
+    assert found.static == ("size",)
+    assert registry.find("Mine>Push", OTHER) is None
+
+
+def test_two_of_equal_priority_conflict_and_a_higher_one_wins() -> None:
+    registry = LoweringRegistry()
+    first, second = Lowering(("Mine>Op",), push), Lowering(("Mine>Op",), push)
+    registry.add(LoweringTable([first, second]), owner=MINE)
+    with pytest.raises(PluginConflictError, match="equal priority"):
+        registry.find("Mine>Op", MINE)
+    best = Lowering(("Mine>Op",), push, priority=1)
+    registry.add(best, owner=MINE)
+    assert registry.find("Mine>Op", MINE) is best
+
+
+def test_withdrawn_lowerings_are_gone() -> None:
+    registry = LoweringRegistry()
+    registry.add(push, owner=MINE)
+    registry.withdraw(MINE)
+    assert registry.find("Mine>Push", MINE) is None
+    assert registry.ops() == []
+
+
+def test_module_that_cannot_be_imported_names_op_and_owner() -> None:
+    registry = LoweringRegistry()
+    registry.add_module("no_such_module_of_mine", ["Mine>Op"], owner=MINE)
+    with pytest.raises(InternalError, match=r"'Mine>Op'.*plugin 'mine'"):
+        registry.find("Mine>Op", MINE)
+
+
+def test_what_declares_no_lowering_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="declares no lowering"):
+        LoweringRegistry().add(lambda trace: None)
+    with pytest.raises(InvalidArgumentError, match="needs the names"):
+        lowering()
+
+
+def test_kernel_carries_its_checks_and_lowering() -> None:
+    check = Check(lambda xp, x: xp.all(x >= 0), OutOfRangeError)
+
+    @kernel("Mine>Sqrt", check=check, lowering=push)
+    def root(xp: Any, x: Any) -> Any:
+        return xp.sqrt(x)
+
+    (definition,) = kernels_of(root)
+    assert definition.checks == (check,)
+    assert definition.lowering is not None
+    assert definition.lowering.ops == ("Mine>Sqrt",)
+    assert definition.lowering.function is push
+
+
+def test_checks_are_predicates_or_checks() -> None:
+    predicate = lambda xp, x: True  # noqa: E731
+    assert as_checks(predicate)[0].predicate is predicate
+    with pytest.raises(InvalidArgumentError, match="takes a Check"):
+        as_checks(["x >= 0"])  # type: ignore[list-item]
+    with pytest.raises(InvalidArgumentError, match="takes a Lowering or a function"):
+        as_lowering(3, ("Op",))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"stateful": True, "async_": True}, "async_"),
+        ({"stateful": True, "host": True}, "host"),
+        ({}, "without stateful=True"),
+    ],
+)
+def test_traces_variables_that_contradicts_the_rest_is_refused(
+    options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=reason):
+        kernel("Mine>Op", traces_variables=True, **options)(lambda ctx: None)
+
+
+def test_asynchronous_kernel_may_wait_unless_it_says_otherwise() -> None:
+    waits = [
+        kernels_of(kernel("Mine>Op", **options)(lambda ctx: None))[0].may_wait
+        for options in (
+            {"async_": True},
+            {"async_": True, "waits": False},
+            {"stateful": True},
+            {"stateful": True, "waits": True},
+        )
+    ]
+    assert waits == [True, False, False, True]
