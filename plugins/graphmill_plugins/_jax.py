@@ -13,6 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.device import Device, DeviceAttributes
+from graphmill.runtime.process import effects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +30,13 @@ def jax_module() -> Any:
 def cpu_devices() -> list[Any]:
     """Return JAX's CPU devices; they compute in the caller's thread if JAX has not run before.
 
-    By default JAX hands a call to a thread of its own and its caller waits for that, which costs
-    more than most steps. It is told otherwise when it first runs, and cannot be changed later: a
-    program that ran JAX before us keeps what it has.
+    By default JAX dispatches each call to a thread of its own and its caller waits for that, which
+    costs more than most steps. JAX reads the option when it first runs and never again: a program
+    that has run JAX before keeps what it has.
     """
     jax = jax_module()
+    if not effects.JAX_DISPATCH.is_enabled:
+        return list(jax.devices("cpu"))
     option = "jax_cpu_enable_async_dispatch"
     before = jax.config.read(option)
     jax.config.update(option, False)

@@ -1,12 +1,12 @@
-"""`BackgroundWork`: jobs that make later steps faster, done behind the steps that run.
+"""Run jobs that make later steps faster in a background thread.
 
-One thread at a time serves all sessions of a host; it ends when there is nothing left to do, so
-that an idle program has no thread of ours. A job that is under way at the end of the program is
-waited for, those that wait then are dropped, as are those for a session that is closed.
+One thread at a time serves all sessions of a host; it ends when the queue is empty, so that an idle
+program has no thread of graphmill. When the interpreter shuts down, the job in progress is waited
+for and queued ones are dropped, as are those of a session that is closed.
 
-A thread that ends while the interpreter does may end the process with it: libraries in C++ that it
-called, JAX among them, destroy what they keep for a thread when that ends, and take Python's lock
-to do so, which a thread cannot have any more. So the one that works at the end stays where it is.
+A thread that ends during the shutdown may abort the process: C++ libraries that it called, JAX
+among them, destroy thread-local state when a thread ends and acquire the GIL to do so, which a
+thread cannot do any more. So a thread that works at that time blocks for good instead of ending.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from graphmill.runtime.program_end import PROGRAM_END, watch_for_the_end
-from graphmill.runtime.turns import SHORT_TURNS
+from graphmill.runtime.process import fork
+from graphmill.runtime.process.shutdown import SHUTDOWN, watch_for_shutdown
+from graphmill.runtime.process.switch_interval import LOW_SWITCH_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,10 +28,13 @@ _MOST_WAITING: Final = 256
 
 
 class BackgroundWork:
-    """A queue of jobs and the thread that does them, the latest submitted last.
+    """A first-in, first-out queue of jobs and the thread that runs them.
 
-    Threads: `_lock` guards the queue, the thread and what it does. A job that raises is a fault,
-    which `threading.excepthook` tells; the next job is done nevertheless.
+    The child of a fork starts with an empty queue and no thread: whoever wants a job done there
+    submits it again.
+
+    Threads: `_lock` guards the queue, the thread and its job. A job that raises is a fault, which
+    `threading.excepthook` reports; the next job is run nevertheless.
 
     Attributes:
         num_done, num_dropped: how many jobs have been done, and were dropped because too many
@@ -39,7 +43,7 @@ class BackgroundWork:
 
     def __init__(self, name: str = "graphmill-background") -> None:
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = fork.fork_safe_lock()
         self._job_done = threading.Condition(self._lock)
         self._jobs: deque[tuple[object, Callable[[], None]]] = deque()
         self._owner: object = None  # of the job that is under way
@@ -49,6 +53,7 @@ class BackgroundWork:
         self._is_ending = False
         self.num_done = 0
         self.num_dropped = 0
+        fork.track(self)
 
     @property
     def is_idle(self) -> bool:
@@ -72,16 +77,25 @@ class BackgroundWork:
             self._jobs.append((owner, job))
             return self._is_served() or self._start()
 
+    def after_fork_in_child(self) -> None:
+        """Forget the thread, which is not in this process, its job and the queue."""
+        self._job_done = threading.Condition(self._lock)
+        self._jobs.clear()
+        self._owner = self._thread = None
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+
     def _is_served(self) -> bool:
-        """Return whether there is a thread; after a fork the child has none."""
+        """Return whether there is a thread."""
         return self._thread is not None and self._thread.is_alive()
 
     def _start(self) -> bool:
         """Start a thread for the job that waits; return whether there is one. Under the lock."""
         thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
         try:
-            if PROGRAM_END.is_near or not watch_for_the_end():
-                raise RuntimeError("the program is at its end")
+            if SHUTDOWN.has_begun or not watch_for_shutdown():
+                raise RuntimeError("the interpreter is shutting down")
+            fork.watch_forks()
             thread.start()
         except RuntimeError:
             self.num_dropped += len(self._jobs)
@@ -119,7 +133,7 @@ class BackgroundWork:
         return self._is_idle.wait(timeout)
 
     def _serve(self) -> None:
-        with SHORT_TURNS:
+        with LOW_SWITCH_INTERVAL:
             self._work()
 
     def _work(self) -> None:
@@ -162,5 +176,5 @@ def _end_all() -> None:
         work.end()
 
 
-PROGRAM_END.before(_end_all)
-PROGRAM_END.waiting.add(BackgroundWork._stay.__code__)  # noqa: SLF001 - its own module
+SHUTDOWN.register(_end_all)
+SHUTDOWN.idle_code.add(BackgroundWork._stay.__code__)  # noqa: SLF001 - its own module

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from threading import get_ident
 from typing import TYPE_CHECKING
 
-from graphmill.runtime.program_end import PROGRAM_END
+from graphmill.runtime.process.shutdown import SHUTDOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,4 +65,4 @@ class StepRunner:
             self._posted.get()()
 
 
-PROGRAM_END.waiting.add(StepRunner.run_until.__code__)
+SHUTDOWN.idle_code.add(StepRunner.run_until.__code__)

@@ -1,8 +1,8 @@
-"""`ThreadPool`: the threads that run expensive kernels (rows S2, E5).
+"""Run expensive kernels in a pool of threads (rows S2, E5).
 
 One queue serves all threads. Work stealing between queues pays in TensorFlow because every node
-goes through the pool; here only kernels that take long (and let go of Python's lock) do, a few
-hundred a step at most, so that the one queue is never contended.
+goes through the pool; here only kernels that take long (and release the GIL) do, a few hundred a
+step at most, so that the queue is never contended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.program_end import PROGRAM_END
+from graphmill.runtime.process import fork
+from graphmill.runtime.process.shutdown import SHUTDOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 class ThreadPool:
     """A fixed number of threads, started when they are first needed; idle ones wait, none spins.
 
-    When the program ends they end as well, and who schedules a task runs it.
+    Once the interpreter shuts down they end, and the caller of `schedule` runs the task. The child
+    of a fork starts threads of its own; tasks of steps that were in progress are dropped there.
 
     Threads: `_lock` guards the starting and stopping of threads. Tasks must not raise.
 
@@ -36,18 +38,19 @@ class ThreadPool:
     def __init__(self, num_threads: int = 0, name: str = "graphmill") -> None:
         self.num_threads = num_threads or os.cpu_count() or 1
         self.name = name
-        self._lock = threading.Lock()
+        self._lock = fork.fork_safe_lock()
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._is_closed = False
+        fork.track(self)
 
     def schedule(self, task: Callable[[], None]) -> None:
         """Have a thread of the pool call `task`."""
         if len(self._threads) < self.num_threads:
             self._start_thread()
         self._tasks.put(task)
-        if PROGRAM_END.is_near:
-            self._work_off()
+        if SHUTDOWN.has_begun:
+            self._run_queued()
 
     def close(self) -> None:
         """End the threads once all tasks are done; wait for them."""
@@ -60,14 +63,20 @@ class ThreadPool:
             if thread is not threading.current_thread():
                 thread.join()
 
+    def after_fork_in_child(self) -> None:
+        """Forget the threads, which are not in this process, and their tasks."""
+        self._tasks = SimpleQueue()
+        self._threads = []
+
     @property
     def num_started(self) -> int:
         """How many threads have been started."""
         return len(self._threads)
 
     def _start_thread(self) -> None:
+        fork.watch_forks()
         with self._lock:
-            if PROGRAM_END.is_near or self._is_closed or len(self._threads) >= self.num_threads:
+            if SHUTDOWN.has_begun or self._is_closed or len(self._threads) >= self.num_threads:
                 return
             name = f"{self.name}-{len(self._threads)}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -80,12 +89,12 @@ class ThreadPool:
         while (task := self._tasks.get()) is not None:
             task()
             del task
-            if PROGRAM_END.is_near:
-                self._work_off()
+            if SHUTDOWN.has_begun:
+                self._run_queued()
                 return
 
-    def _work_off(self) -> None:
-        """Call what is to be done, in this thread."""
+    def _run_queued(self) -> None:
+        """Run the tasks in the queue, in this thread."""
         while True:
             try:
                 task = self._tasks.get_nowait()
@@ -95,8 +104,8 @@ class ThreadPool:
                 task()
 
 
-PROGRAM_END.inside.add(ThreadPool._work.__code__)  # noqa: SLF001 - its own module
-PROGRAM_END.waiting.add(ThreadPool._work.__code__)  # noqa: SLF001
+SHUTDOWN.busy_code.add(ThreadPool._work.__code__)  # noqa: SLF001 - its own module
+SHUTDOWN.idle_code.add(ThreadPool._work.__code__)  # noqa: SLF001
 
 
 class SharedThreadPools:
@@ -106,7 +115,7 @@ class SharedThreadPools:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork.fork_safe_lock()
         self._pools: dict[str, ThreadPool] = {}
 
     def get(self, name: str, num_threads: int) -> ThreadPool:

@@ -23,7 +23,8 @@ from graphmill.lowering.passes import PassOptions, check_needed
 from graphmill.lowering.prune import ClientEnd
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
-from graphmill.runtime.program_end import watch_for_the_end
+from graphmill.runtime.process.fork import watch_forks
+from graphmill.runtime.process.shutdown import watch_for_shutdown
 from graphmill.runtime.session_state import SessionState
 from graphmill.runtime.transport import rendezvous_maker
 from graphmill.session.boundary import copies_in, copies_out, then, unless_there
@@ -111,7 +112,8 @@ class DirectSession:
         self._source_size = 0
         self._source_edits = 0
         host.sessions.add(self)
-        watch_for_the_end()
+        watch_for_shutdown()
+        watch_forks()
 
     @property
     def graph(self) -> Graph:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,8 @@ from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.overdue import Overdue
-from graphmill.runtime.program_end import PROGRAM_END
+from graphmill.runtime.process.references import counts_prove_ownership, references_to
+from graphmill.runtime.process.shutdown import SHUTDOWN
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
@@ -125,8 +125,8 @@ def run_step_with_options(
 
 
 def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
-    if PROGRAM_END.is_near:
-        PROGRAM_END.refuse()
+    if SHUTDOWN.has_begun:
+        SHUTDOWN.exit_daemon()
     executors.step_count += 1
     executors.last_step = args.step_id
     items = executors.items
@@ -165,7 +165,7 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
             session.devices.clear_containers([container.name])
 
 
-PROGRAM_END.inside.add(_run.__code__)
+SHUTDOWN.busy_code.add(_run.__code__)
 
 
 def _run_apart(session: DirectSession, items: Sequence[PerPartition], args: ExecutorArgs) -> None:
@@ -214,7 +214,7 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
         elif not value.ndim:
             value = value[()]  # a scalar comes back as one, as in TensorFlow's Python API
         else:
-            holders = _holders(value)  # before the call, which holds it too
+            holders = references_to(value)  # before the call, which holds it too
             if not _is_exclusive(value, holders):
                 value = _copied(value, executors.fetches[index])
         results.append(value)
@@ -249,22 +249,18 @@ def _is_exclusive(value: np.ndarray[Any, Any], holders: tuple[int, int]) -> bool
     )
 
 
-def _holders(value: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """Return how many references there are to an array and to the array whose memory it shows."""
-    base = value.base
-    return sys.getrefcount(value), 0 if base is None else sys.getrefcount(base)
-
-
 def _count_ours() -> tuple[int, int]:
-    """Return what `_holders` finds where only a call frame holds an array, as in `_results`.
+    """Return what `references_to` counts where only a call frame holds an array.
 
-    Counted and not written down, because interpreters differ in how many references a call takes.
+    Less than any count where counts prove nothing, so that each fetch is copied.
     """
+    if not counts_prove_ownership():
+        return -1, -1
     retvals = [np.empty(2), np.empty(2)[:1]]
     counts = []
     for index in range(len(retvals)):
         value = retvals[index]
-        counts.append(_holders(value))
+        counts.append(references_to(value))
     return counts[0][0], counts[1][1]
 
 

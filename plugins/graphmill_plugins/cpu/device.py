@@ -8,7 +8,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
-from graphmill_plugins.cpu.malloc import keep_freed_memory
+from graphmill.runtime.process.malloc import keep_freed_memory
 
 if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value

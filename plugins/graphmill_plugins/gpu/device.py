@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.device import DeviceAttributes, DeviceFactory
+from graphmill.runtime.process import effects
+from graphmill.runtime.process.environment import variables_set
 from graphmill_plugins._jax import JaxDevice, platform_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 _PLATFORMS: Final = frozenset({"gpu", "cuda", "rocm"})
 _DEVICE_FILES: Final = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
@@ -91,24 +92,14 @@ def _visible(text: str, count: int) -> list[int]:
     return chosen
 
 
-@contextmanager
-def _memory_settings(options: Any) -> Iterator[None]:
+def _memory_settings(options: Any) -> AbstractContextManager[None]:
     """Set what JAX reads when it starts its GPU platform; put the environment back afterwards."""
     wanted: dict[str, str] = {}
     if options is not None and options.allow_growth:
         wanted["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     if options is not None and options.per_process_gpu_memory_fraction > 0:
         wanted["XLA_PYTHON_CLIENT_MEM_FRACTION"] = str(options.per_process_gpu_memory_fraction)
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    return variables_set(effects.JAX_GPU_MEMORY, wanted)
 
 
 def _make(name_prefix: str, number: int, jax_device: Any) -> GpuDevice:

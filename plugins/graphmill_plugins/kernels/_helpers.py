@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphmill.runtime.process import fork
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -97,6 +99,7 @@ class Helpers:
         self.processors = min(processors, _MOST)
         self._lock = threading.Lock()
         self._idle: deque[_Helper] | None = None
+        fork.track(self)
 
     def run(self, pieces: Sequence[Piece]) -> None:
         """Run all pieces, and return when the last one is done; raise what one raised."""
@@ -113,6 +116,7 @@ class Helpers:
         job.finish()
 
     def _start(self) -> deque[_Helper]:
+        fork.watch_forks()
         with self._lock:
             if self._idle is None:
                 idle: deque[_Helper] = deque()
@@ -120,12 +124,10 @@ class Helpers:
                 self._idle = idle
             return self._idle
 
-    def forget(self) -> None:
-        """Begin anew: in a child process that was forked there are no threads."""
+    def after_fork_in_child(self) -> None:
+        """Forget the threads, which are not in this process."""
         self._lock = threading.Lock()
         self._idle = None
 
 
 HELPERS: Final = Helpers(_processors())
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=HELPERS.forget)

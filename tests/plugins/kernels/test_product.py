@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphmill_plugins.kernels import _blas, _product
+from graphmill.runtime.process import blas_threads
+from graphmill_plugins.kernels import _product
 from graphmill_plugins.kernels._helpers import HELPERS, Helpers
 
 SHAPES = [
@@ -74,8 +75,8 @@ def test_the_same_product_gives_the_same_bits_whoever_is_idle() -> None:
 
 def test_blas_has_its_threads_back_afterwards() -> None:
     state = {"threads": 4}
-    control = _blas.SingleThreaded(
-        _blas._Threads(lambda: state["threads"], lambda count: state.update(threads=count))
+    control = blas_threads.SingleThreaded(
+        blas_threads._Threads(lambda: state["threads"], lambda count: state.update(threads=count))
     )
     with control:
         with control:
@@ -85,8 +86,8 @@ def test_blas_has_its_threads_back_afterwards() -> None:
 
 
 def test_a_library_that_is_not_known_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_blas, "_loaded_libraries", list)
-    assert _blas.find() is None
+    monkeypatch.setattr(blas_threads, "_loaded_libraries", list)
+    assert blas_threads.find() is None
 
 
 def test_all_pieces_run_once() -> None:

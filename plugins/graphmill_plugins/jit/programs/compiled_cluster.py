@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.runtime.uninterrupted import Uninterrupted
+from graphmill.runtime.process.defer_sigint import DeferredInterrupt
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.programs.donation import Loan
 from graphmill_plugins.jit.programs.long_loops import LimitedProgram, TurnsUsedUpError
@@ -178,7 +178,7 @@ class CompiledCluster:
         given = self._given(values, variables, are_locked=True)
         self._check_first(given)
         donated = self._donated
-        with Uninterrupted():  # what was written in place must also be set
+        with DeferredInterrupt():  # what was written in place must also be set
             loan = Loan(self._memory, [held[place] for place in donated], given, self._donors)
             try:
                 outputs = self._run(given, step)

@@ -3,21 +3,21 @@
 XLA does that with an argument that is donated to it, unless NumPy shows its memory, too: then it
 makes a copy first. So the value is taken out of the variable for as long as the program runs,
 provided that nobody else holds it: not the value, nor the array of JAX whose memory it shows. Who
-wants to read it meanwhile waits for the variable's lock (`graphmill.runtime.in_place`). What others
-do hold stays as it is.
+reads it meanwhile waits for the variable's lock (`graphmill.runtime.exclusive_update`). A value
+that others hold is not overwritten.
 
 What is written is written: what may fail is checked before (`early_check`).
 """
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill.errors import DataLossError
-from graphmill.runtime.in_place import give_back, set_value, take
+from graphmill.runtime.exclusive_update import acquire, release, set_value
+from graphmill.runtime.process.references import references_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Loan:
         self._variables = variables
         self._given = given
         self._places = places
-        self._taken = [variable for variable in variables if take(variable)]
+        self._taken = [variable for variable in variables if acquire(variable)]
         self._out: list[int] = []
         for number, place in enumerate(places):
             if len(self._taken) == len(variables) and self._take_out(variables[number], place):
@@ -66,7 +66,7 @@ class Loan:
         if not self._memory.is_shown_here_only(variable, self._given[place]):
             return False
         set_value(variable, None)
-        if _references(self._given, place) <= _ONE_LIST:
+        if references_in(self._given, place) <= _ONE_LIST:
             return True
         self._put_back(variable, self._given[place])
         return False
@@ -99,7 +99,7 @@ class Loan:
             else:
                 self._put_back(variable, array)
         for variable in self._taken:
-            give_back(variable)
+            release(variable)
         if lost:
             raise DataLossError(
                 f"the values of {', '.join(lost)} are lost: a compiled program failed while it "
@@ -107,16 +107,4 @@ class Loan:
             )
 
 
-def _references(arrays: list[Any], place: int) -> int:
-    return sys.getrefcount(arrays[place])
-
-
-def _count_own() -> int:
-    """Return what `_references` finds of an object that only one list has.
-
-    Counted and not written down, because interpreters differ in how many references a call takes.
-    """
-    return _references([np.empty(2)], 0)
-
-
-_ONE_LIST: Final = _count_own()
+_ONE_LIST: Final = references_in([np.empty(2)], 0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.memory import LentMemory
-from graphmill.runtime.in_place import is_held_alone, set_value, value_of
+from graphmill.runtime.exclusive_update import is_sole_holder, set_value, value_of
 from graphmill_plugins._jax import JaxDevice, cpu_devices, jax_module
 from graphmill_plugins.jit.programs.aligned import aligned
 from graphmill_plugins.jit.programs.kept import keep, kept_of
@@ -68,7 +68,7 @@ class HostMemory:
 
     def is_shown_here_only(self, variable: Variable, array: Any) -> bool:
         """Return whether a variable, which is taken, has the value that shows an array alone."""
-        return kept_of(variable, value_of(variable)) is array and is_held_alone(variable)
+        return kept_of(variable, value_of(variable)) is array and is_sole_holder(variable)
 
     def unshared(self, array: Any) -> Any:
         """Return what a program may be given to write to, where others hold the array.

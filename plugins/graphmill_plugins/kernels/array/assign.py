@@ -1,4 +1,7 @@
-"""Assignment to slices of variables. Readers keep what they read (graphmill.runtime.in_place)."""
+"""Assign to slices of variables; readers keep the values that they have read.
+
+See `graphmill.runtime.exclusive_update`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.runtime.in_place import writable
+from graphmill.runtime.exclusive_update import writable
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels.array.slice import assign_slice, index_maker
 from graphmill_plugins.kernels.state.resource import variable_of

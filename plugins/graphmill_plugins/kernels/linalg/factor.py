@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
+from graphmill.runtime.process.warning_filters import warnings_ignored
 from graphmill_plugins.kernels._support import is_numpy, shape_text
 from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, adjoint_of, check_square
 
@@ -201,8 +201,7 @@ def _each_matrix(name: str, x: Value, dtype: np.dtype[Any]) -> Value:
     linalg: Any = importlib.import_module("scipy.linalg")
     function: Callable[[Value], Value] = getattr(linalg, name)
     result = np.empty(x.shape, dtype)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # SciPy warns of errors far below what float32 shows
+    with warnings_ignored():  # SciPy warns about errors far below float32's precision
         for place in np.ndindex(x.shape[:-2]):
             value = function(x[place]) if x.shape[-1] else x[place]
             result[place] = value if dtype.kind == "c" else np.real(value)
@@ -247,8 +246,7 @@ def _square_root(matrix: Value) -> Value:
         eigenvalues = eigenvalues[(beside[:-1] == 0) & (beside[1:] == 0)]
     if (is_real and (eigenvalues < 0).any()) or np.count_nonzero(eigenvalues == 0) > 1:
         return _nans(matrix)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # SciPy warns of errors far below what float32 shows
+    with warnings_ignored():  # SciPy warns about errors far below float32's precision
         root = linalg.sqrtm(triangle)
     return basis @ (np.real(root) if is_real else root) @ basis.conj().T
 

@@ -2,7 +2,7 @@
 
 Semantics: tensorflow/core/kernels/resource_variable_ops.cc, scatter_op.cc, scatter_nd_op.cc,
 gather_nd_op.h. Readers keep what they read: an update makes a new array unless the variable
-alone holds the old one (graphmill.runtime.in_place).
+alone holds the old one (graphmill.runtime.exclusive_update).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.in_place import writable
+from graphmill.runtime.exclusive_update import writable
 from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._runs import are_short, combine_in_turns, run_starts, without_nan
 from graphmill_plugins.kernels.state.resource import variable_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.in_place import writable
+from graphmill.runtime.exclusive_update import writable
 from graphmill.runtime.kernel import DISTINCT_ROWS, KernelDef, KernelTable
 from graphmill.runtime.variables import ResourceHandle, Variable
 from graphmill_plugins.kernels.state.resource import variable_of

@@ -1,13 +1,15 @@
-"""Keep NumPy's BLAS to one thread while a product of ours runs (decision 0012 says why).
+"""Limit OpenBLAS to one thread while graphmill computes a product on its own (decision 0012).
 
-Known are the OpenBLAS builds that NumPy's wheels and the Linux distributions carry. With another
-library (Accelerate, MKL) nothing is changed, and its own threads do the work.
+This knows the OpenBLAS builds of NumPy's wheels and of Linux distributions. With another library
+(Accelerate, MKL) nothing is changed, and its own threads do the work.
 """
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from graphmill.runtime.process import effects, fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +30,7 @@ class _Threads(NamedTuple):
 
 
 class SingleThreaded:
-    """Counts who wants BLAS to take one thread; the last one to leave sets it back.
+    """Counts who wants BLAS to use one thread; the last one to leave restores its number.
 
     Threads: `_lock` guards the count; only products that OpenBLAS would share out take it.
     """
@@ -38,6 +40,7 @@ class SingleThreaded:
         self._lock = threading.Lock()
         self._users = 0
         self._before = 1
+        fork.track(self)
 
     def __enter__(self) -> None:
         """Have products take one thread each until the block ends."""
@@ -53,9 +56,18 @@ class SingleThreaded:
             if self._users == 0:
                 self._threads.set(self._before)
 
+    def after_fork_in_child(self) -> None:
+        """Restore the number: the threads that wanted one are not in this process."""
+        self._lock = threading.Lock()
+        if self._users:
+            self._users = 0
+            self._threads.set(self._before)
+
 
 def find() -> SingleThreaded | None:
     """Return the control of the OpenBLAS that this process has loaded; None if there is none."""
+    if not effects.BLAS_THREADS.is_enabled:
+        return None
     import ctypes  # here: only a graph with large products needs it
 
     for path in _loaded_libraries():

@@ -1,4 +1,4 @@
-"""The end of the program: nothing of ours computes any more when the interpreter goes."""
+"""Nothing of graphmill computes any more when the interpreter shuts down."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from graphmill.runtime.program_end import PROGRAM_END, ProgramEnd
+from graphmill.runtime.process.shutdown import SHUTDOWN, Shutdown
 from graphmill.runtime.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ session = graphmill.Session(graph=graph)
 has_begun = threading.Event()
 """
 _A_DAEMON = """
-from graphmill.runtime.program_end import PROGRAM_END
-look, was_seen = PROGRAM_END._computes, threading.Event()
+from graphmill.runtime.process.shutdown import SHUTDOWN
+look, was_seen = SHUTDOWN._computes, threading.Event()
 def computes(frame):
     found = look(frame)
     was_seen.set()
     return found
-PROGRAM_END._computes = computes
+SHUTDOWN._computes = computes
 @graphmill.op("Mine>Compute")
 @graphmill.kernel("Mine>Compute")
 def compute(xp, x: graphmill.float32) -> graphmill.float32:
@@ -74,21 +74,21 @@ def output_of(program: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_daemon_that_runs_steps_ends_before_the_interpreter_does() -> None:
-    """It is in a step when the program ends, ends that, and is refused the next one."""
+def test_shutdown_ends_daemon_that_runs_steps() -> None:
+    """It is in a step when the shutdown begins, ends that, and exits before the next one."""
     assert output_of(_A_DAEMON) == "left"
 
 
-def test_a_thread_that_is_waited_for_goes_on() -> None:
+def test_shutdown_lets_other_threads_go_on() -> None:
     assert output_of(_NO_DAEMON) == "42.0"
 
 
-def test_only_daemons_are_refused() -> None:
-    end, refused = ProgramEnd(), []
+def test_shutdown_exits_only_daemons() -> None:
+    end, refused = Shutdown(), []
 
     def step() -> None:
         try:
-            end.refuse()
+            end.exit_daemon()
         except SystemExit:
             refused.append(threading.current_thread().daemon)
 
@@ -99,20 +99,20 @@ def test_only_daemons_are_refused() -> None:
     assert refused == [True]
 
 
-def test_who_schedules_a_task_at_the_end_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedule_runs_task_itself_during_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, ran_in = ThreadPool(1), []
-    monkeypatch.setattr(PROGRAM_END, "is_near", True)
+    monkeypatch.setattr(SHUTDOWN, "has_begun", True)
     pool.schedule(lambda: ran_in.append(threading.current_thread()))
     assert ran_in == [threading.current_thread()]
     assert pool.num_started == 0
 
 
-def test_a_thread_of_a_pool_ends_after_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_thread_ends_after_its_task_during_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, has_begun, go_on = ThreadPool(1), threading.Event(), threading.Event()
     pool.schedule(lambda: (has_begun.set(), go_on.wait(60)))
     assert has_begun.wait(60)
     (thread,) = pool._threads
-    monkeypatch.setattr(PROGRAM_END, "is_near", True)
+    monkeypatch.setattr(SHUTDOWN, "has_begun", True)
     go_on.set()
     thread.join(60)
     assert not thread.is_alive()

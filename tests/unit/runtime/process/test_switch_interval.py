@@ -1,4 +1,4 @@
-"""Turns are short while something works in the background, and only then."""
+"""The switch interval is low while a background thread runs, and only then."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import sys
 import threading
 
 from graphmill.runtime.background import BackgroundWork
-from graphmill.runtime.turns import ShortTurns
+from graphmill.runtime.process.switch_interval import LowSwitchInterval
 
 
-def test_turns_are_short_until_the_last_block_ends() -> None:
-    turns, before = ShortTurns(), sys.getswitchinterval()
-    with turns:
-        with turns:
+def test_switch_interval_is_low_until_the_last_block_ends() -> None:
+    interval, before = LowSwitchInterval(), sys.getswitchinterval()
+    with interval:
+        with interval:
             assert sys.getswitchinterval() < before
         assert sys.getswitchinterval() < before
     assert sys.getswitchinterval() == before
 
 
-def test_what_the_program_sets_meanwhile_counts() -> None:
-    turns, before = ShortTurns(), sys.getswitchinterval()
-    with turns:
+def test_switch_interval_that_the_program_sets_is_kept() -> None:
+    interval, before = LowSwitchInterval(), sys.getswitchinterval()
+    with interval:
         sys.setswitchinterval(0.004)
     assert sys.getswitchinterval() == 0.004
     sys.setswitchinterval(before)
 
 
-def test_background_work_takes_short_turns() -> None:
+def test_background_work_lowers_the_switch_interval() -> None:
     work, seen, before = BackgroundWork(), [], sys.getswitchinterval()
     work.submit(None, lambda: seen.append((sys.getswitchinterval(), threading.current_thread())))
     assert work.wait_idle(30)

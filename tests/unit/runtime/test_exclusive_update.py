@@ -1,4 +1,4 @@
-"""Variables are written in place only where nobody else can see it (decision 0008)."""
+"""Variables are updated in place only if nobody else holds the value (decision 0008)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes
-from graphmill.runtime.in_place import writable
+from graphmill.runtime.exclusive_update import writable
 from graphmill.runtime.variables import Ref, Variable
 
 needs_counts = pytest.mark.skipif(
@@ -34,7 +34,7 @@ def address(variable):
 
 
 @needs_counts
-def test_a_value_that_the_variable_alone_holds_is_written_in_place(variable):
+def test_sole_value_is_updated_in_place(variable):
     before = address(variable)
     add_one(variable)
     assert address(variable) == before
@@ -42,7 +42,7 @@ def test_a_value_that_the_variable_alone_holds_is_written_in_place(variable):
 
 
 @pytest.mark.parametrize("hold", [lambda v: v, lambda v: v[1:], lambda v: memoryview(v), list])
-def test_what_was_read_stays_as_it_was(variable, hold):
+def test_value_that_was_read_is_not_changed(variable, hold):
     held = hold(variable.value)
     kept = np.array(held)
     add_one(variable)
@@ -62,7 +62,7 @@ def test_memory_of_others_is_not_written(variable, kind):
     assert variable.value.tolist() == [1] * 4
 
 
-def test_an_error_leaves_a_shared_value_and_the_lock(variable):
+def test_error_leaves_shared_value_and_lock(variable):
     held = variable.value
     with pytest.raises(ZeroDivisionError), variable.lock, writable(variable) as array:
         array[0] = 1 / int(array[0])
@@ -71,7 +71,7 @@ def test_an_error_leaves_a_shared_value_and_the_lock(variable):
     assert type(variable) in (Variable, Ref)
 
 
-def test_a_reader_waits_until_all_is_written(variable):
+def test_reader_waits_for_the_update(variable):
     seen = []
     reader = threading.Thread(target=lambda: seen.append(variable.value.tolist()))
     with variable.lock, writable(variable) as array:
@@ -83,7 +83,7 @@ def test_a_reader_waits_until_all_is_written(variable):
     assert seen in ([[1] * 4], [[0] * 4])  # the old one, if it was copied for somebody
 
 
-def test_threads_that_read_never_see_half_an_update(variable):
+def test_readers_never_see_half_an_update(variable):
     variable.value = np.zeros(5000, np.float32)
     torn, done = [], threading.Event()
 

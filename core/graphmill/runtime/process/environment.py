@@ -1,0 +1,30 @@
+"""Set environment variables for the time of a block, for a library that reads them as it starts."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from graphmill.runtime.process.effects import ProcessEffect
+
+
+@contextmanager
+def variables_set(effect: ProcessEffect, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Set variables, and restore them afterwards; do nothing if the effect is switched off."""
+    if not effect.is_enabled:
+        yield
+        return
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

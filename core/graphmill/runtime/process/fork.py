@@ -1,0 +1,113 @@
+"""Make graphmill usable in the child of `os.fork`.
+
+The child has one thread, the one that forked. Threads of pools are gone although their objects are
+there, and a lock that another thread held at that moment is held for ever. So objects that own
+threads are tracked and told in the child, long-lived locks are re-initialised there, and what must
+not be torn (an import, a write into the memory of a variable) ends before the fork.
+
+A step that is in progress cannot be continued in the child, only new steps can be run.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from graphmill.runtime.process import effects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+GRACE_PERIOD: Final = 30.0
+"""Seconds that a fork waits for what must not be torn."""
+
+
+class ForkAware(Protocol):
+    """What owns threads, or keeps notes of what other threads do."""
+
+    def after_fork_in_child(self) -> None:
+        """Forget all threads but this one."""
+
+
+_tracked: Final[weakref.WeakKeyDictionary[ForkAware, None]] = weakref.WeakKeyDictionary()
+_locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+_suspended: Final[list[tuple[Callable[[], None], Callable[[], None]]]] = []
+_deferral: Final = threading.RLock()
+
+
+def track(owner: ForkAware) -> None:
+    """Tell an object about forks, in the child; those that were tracked first are told first."""
+    _tracked[owner] = None
+
+
+def fork_safe_lock() -> threading.Lock:
+    """Return a lock that is free in a forked child, whoever held it in the parent.
+
+    For locks that live longer than a step: making one takes a microsecond.
+    """
+    lock = threading.Lock()
+    _locks.add(lock)
+    return lock
+
+
+def fork_safe_rlock() -> Any:
+    """Return a reentrant lock that is free in a forked child."""
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
+
+
+def suspend_during_forks(begin: Callable[[], None], end: Callable[[], None]) -> None:
+    """Have `begin` called before each fork, and `end` after it in parent and child."""
+    _suspended.append((begin, end))
+
+
+@contextmanager
+def deferred_forks() -> Iterator[None]:
+    """Let other threads fork only once the block has ended.
+
+    For imports in background threads: a module that is half imported, and locked by a thread that
+    does not exist, could never be imported in the child.
+    """
+    with _deferral:
+        yield
+
+
+@cache
+def watch_forks() -> bool:
+    """Have forks noticed from now on; return whether they are."""
+    if not hasattr(os, "register_at_fork") or not effects.FORK.is_enabled:
+        return False
+    os.register_at_fork(
+        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    )
+    return True
+
+
+def _before() -> None:
+    _deferral.acquire(timeout=GRACE_PERIOD)
+    for begin, _ in _suspended:
+        begin()
+
+
+def _after_in_parent() -> None:
+    for _, end in _suspended:
+        end()
+    try:
+        _deferral.release()
+    except RuntimeError:  # it could not be acquired in time
+        return
+
+
+def _after_in_child() -> None:
+    # As the standard library does with its own locks, in `threading`, `logging` and others.
+    for lock in [_deferral, *_locks]:
+        lock._at_fork_reinit()  # noqa: SLF001
+    for _, end in _suspended:
+        end()
+    for owner in list(_tracked):
+        owner.after_fork_in_child()
