@@ -63,7 +63,9 @@ class CallKind(Enum):
     ONCE = "once"
     """Once in each call of the op, with the op's inputs; its results are the op's outputs."""
     BRANCH = "branch"
-    """At most once: the first input chooses among the functions."""
+    """At most once, with the inputs behind the first one, which chooses: of two attrs the first
+    function if it holds (a tensor holds if it has elements), of an attr that is a list the function
+    of that index, the last one for an index out of range."""
     LOOP_CONDITION = "loop_condition"
     """Before each iteration, with the loop's values; gives whether there is one more."""
     LOOP_BODY = "loop_body"
@@ -101,12 +103,14 @@ class ResourceUse:
         reads: whether the op depends on its value.
         writes: whether the op changes its value.
         rows: name of the input with the indices of the rows that are touched; empty for all.
+        updates: name of the input with a value for each of these rows; empty if there is none.
     """
 
     input: str
     reads: bool = False
     writes: bool = False
     rows: str = ""
+    updates: str = ""
 
 
 class Source(Enum):
@@ -206,7 +210,7 @@ def check_traits(op_def: OpDef) -> None:
     traits = op_def.traits
     inputs = {arg.name for arg in op_def.input_args}
     for use in traits.resources or ():
-        for name in filter(None, (use.input, use.rows)):
+        for name in filter(None, (use.input, use.rows, use.updates)):
             if name not in inputs:
                 raise _misfit(op_def, f"resources name the input {name!r}", inputs)
     functions = {attr.name for attr in op_def.attrs if attr.type in ("func", "list(func)")}

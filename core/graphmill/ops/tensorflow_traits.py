@@ -194,7 +194,7 @@ def _rows() -> Iterator[tuple[str, str, Any]]:
     for names, calls in _CALLS:
         yield from ((name, "calls", calls) for name in names.split())
     for names, given, (reads, writes), rows in _ONE_VARIABLE:
-        use = ResourceUse(given, reads, writes, rows)
+        use = ResourceUse(given, reads, writes, rows, "updates" if rows and writes else "")
         yield from ((name, "resources", (use,)) for name in names.split())
     yield from _optimizers()
 
@@ -202,6 +202,6 @@ def _rows() -> Iterator[tuple[str, str, Any]]:
 def _optimizers() -> Iterator[tuple[str, str, Any]]:
     for name, prefixes, variables in _OPTIMIZERS:
         for prefix in prefixes.split():
-            rows = "indices" if "Sparse" in prefix else ""
-            uses = tuple(ResourceUse(one, True, True, rows) for one in variables.split())
+            given = ("indices", "grad") if "Sparse" in prefix else ("", "")
+            uses = tuple(ResourceUse(one, True, True, *given) for one in variables.split())
             yield f"{prefix}{name}", "resources", uses

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 _KERNELS_ATTRIBUTE = "__graphmill_kernels__"
 DISTINCT_ROWS: Final = "distinct rows"
-"""Key of `OpKernel.state`, true for a kernel that updates rows of variables and is traced with
-numbers of rows none of which comes twice, but for such as no variable has, which are dropped."""
+"""Key of `OpKernel.state`: true while tracing a sparse update whose row indices are unique;
+out-of-range indices are dropped."""
 _Declared = TypeVar("_Declared", bound="Callable[..., Any]")
 
 
@@ -68,6 +68,7 @@ class KernelDef:
     variable: str = ""
     waits: bool | None = None
     traces_variables: bool = False
+    distinct_rows: bool = False
     checks: tuple[Check, ...] = ()
     lowering: Lowering | None = None
 
@@ -124,6 +125,7 @@ def kernel(
     variable: str = "",
     waits: bool | None = None,
     traces_variables: bool = False,
+    distinct_rows: bool = False,
     check: Check | Iterable[Check] | Callable[..., Any] = (),
     lowering: Lowering | Callable[..., Any] | None = None,
 ) -> Callable[[_Declared], _Declared]:
@@ -160,6 +162,9 @@ def kernel(
         traces_variables: a promise of a stateful kernel: it uses its context only for `ctx.xp`, and
             of the variables that it is given by handle or reference only `value`, `lock`, `dtype`
             and `shape`. A compiler may call it with variables that hold traced values.
+        distinct_rows: a promise of a kernel that updates rows of variables and has
+            `traces_variables`: where `ctx.state[DISTINCT_ROWS]` is true, no row comes twice among
+            the indices, and it drops indices out of range. A compiler traces it only so.
         check: what must hold of inputs or results for compiled code to give what the kernel gives,
             as `Check` or as a predicate of the inputs; see `graphmill.runtime.lowering`.
         lowering: the traceable form of a kernel that is none itself; see the same module.
@@ -195,6 +200,7 @@ def kernel(
             variable=variable,
             waits=waits,
             traces_variables=traces_variables,
+            distinct_rows=distinct_rows,
             checks=as_checks(check),
             lowering=as_lowering(lowering, op_types),
         )

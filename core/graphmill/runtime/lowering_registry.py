@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.registry import PluginConflictError, Provenance
-from graphmill.runtime.lowering import lowerings_of
+from graphmill.runtime.lowering import Lowering, lowerings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from graphmill.runtime.lowering import Lowering
 
 
 class _Registered(NamedTuple):
@@ -78,8 +76,11 @@ class LoweringRegistry:
     def find(self, op: str, kernel_owner: object) -> Lowering | None:
         """Return the lowering of an op whose kernel `kernel_owner` supplied, or None.
 
+        What the supplier declares in several places (checks here, the traceable form there) counts
+        together; of different priorities only the highest counts.
+
         Raises:
-            PluginConflictError: the supplier has two of the same priority.
+            PluginConflictError: the supplier has two traceable forms of the same priority.
             InternalError: a module with lowerings of the op cannot be imported.
         """
         key = (op, supplier_of(kernel_owner))
@@ -87,7 +88,7 @@ class LoweringRegistry:
             self._load(op)
             with self._lock:
                 entries = [e for e in self._by_op.get(op, ()) if supplier_of(e.owner) == key[1]]
-            self._found[key] = _best(op, entries)
+            self._found[key] = _merged(op, entries)
         return self._found[key]
 
     def ops(self) -> list[str]:
@@ -124,15 +125,31 @@ def supplier_of(owner: object) -> object:
     return owner.supplier if isinstance(owner, Provenance) else owner
 
 
-def _best(op: str, entries: list[_Registered]) -> Lowering | None:
-    if not entries:
-        return None
-    best = max(entries, key=lambda entry: entry.lowering.priority)
-    equal = [entry for entry in entries if entry.lowering.priority == best.lowering.priority]
-    if len(equal) > 1:
-        sources = " and ".join(f"{e.lowering.source} of {e.owner}" for e in equal)
-        raise PluginConflictError(
-            f"op {op!r} has lowerings of equal priority: {sources}. Give one a higher priority",
-            owners=tuple(e.owner for e in equal if isinstance(e.owner, Provenance)),
-        )
-    return best.lowering
+def _merged(op: str, entries: list[_Registered]) -> Lowering | None:
+    """Return what a supplier declares of an op, in one place or several, as one lowering."""
+    highest = max((entry.lowering.priority for entry in entries), default=0)
+    entries = [entry for entry in entries if entry.lowering.priority == highest]
+    if len(entries) < 2:
+        return entries[0].lowering if entries else None
+    for field in ("function", "refuse"):
+        _refuse_rivals(op, [e for e in entries if getattr(e.lowering, field) is not None])
+    declared = [entry.lowering for entry in entries]
+    return Lowering(
+        (op,),
+        next((one.function for one in declared if one.function is not None), None),
+        tuple(check for one in declared for check in one.checks),
+        tuple(dict.fromkeys(name for one in declared for name in one.static)),
+        next((one.standalone for one in declared if one.standalone), False),
+        next((one.refuse for one in declared if one.refuse is not None), None),
+        highest,
+    )
+
+
+def _refuse_rivals(op: str, rivals: list[_Registered]) -> None:
+    if len(rivals) < 2:
+        return
+    sources = " and ".join(f"{rival.lowering.source} of {rival.owner}" for rival in rivals)
+    raise PluginConflictError(
+        f"op {op!r} has two lowerings of equal priority: {sources}. Give one a higher priority",
+        owners=tuple(r.owner for r in rivals if isinstance(r.owner, Provenance)),
+    )

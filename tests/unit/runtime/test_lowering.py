@@ -48,6 +48,17 @@ def test_two_of_equal_priority_conflict_and_a_higher_one_wins() -> None:
     assert registry.find("Mine>Op", MINE) is best
 
 
+def test_declarations_of_one_supplier_for_one_op_count_together() -> None:
+    registry = LoweringRegistry()
+    check = Check(lambda xp, x: xp.all(x >= 0))
+    registry.add(Lowering(("Mine>Push",), checks=(check,), standalone=True), owner=MINE)
+    registry.add(push, owner=MINE)
+    found = registry.find("Mine>Push", MINE)
+    assert found is not None
+    assert (found.function, found.checks, found.standalone) == (push, (check,), True)
+    assert found.static == ("size",)
+
+
 def test_withdrawn_lowerings_are_gone() -> None:
     registry = LoweringRegistry()
     registry.add(push, owner=MINE)
