@@ -6,7 +6,7 @@ Semantics: tf.IndexedSlices of tensorflow/python/framework/indexed_slices.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from graphmill.ops import array, math
 
@@ -48,8 +48,8 @@ class IndexedSlices:
         return math.unsorted_segment_sum(self.values, self.indices, count)
 
 
-if TYPE_CHECKING:
-    Gradient = Tensor | IndexedSlices
+Gradient: TypeAlias = "Tensor | IndexedSlices"
+"""What flows backward: a dense tensor, or rows of one."""
 
 
 def dense(gradient: Gradient) -> Tensor:

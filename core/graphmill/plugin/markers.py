@@ -13,4 +13,5 @@ HOOK_PREFIX: Final = "graphmill_"
 """What the name of every hook begins with."""
 
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)
+"""Mark a function of a plugin as the implementation of a hook of that name."""
 hookspec: Final = pluggy.HookspecMarker(PROJECT)

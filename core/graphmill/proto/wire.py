@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     Buffer: TypeAlias = bytes | memoryview
 
 VARINT = 0
+"""Wire type of numbers of variable size."""
 FIXED64 = 1
+"""Wire type of eight bytes."""
 LENGTH = 2
+"""Wire type of a length and as many bytes: texts, messages, packed numbers."""
 FIXED32 = 5
+"""Wire type of four bytes."""
 
 _FIXED_SIZES = {FIXED64: 8, FIXED32: 4}
 _MAX_VARINT_BYTES = 10

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from graphmill.errors import NotFoundError
 from graphmill.runtime.cancellation import CancellationManager
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.step_container import StepContainer
     from graphmill.runtime.step_stats import StepStatsCollector
 
-    DoneCallback = Callable[[OpError | None], None]
+DoneCallback: TypeAlias = "Callable[[OpError | None], None]"
+"""What an executor calls once at the end of a run: with the error, or None."""
 
 
 def _no_executor(name: str) -> ExecutorFactory:

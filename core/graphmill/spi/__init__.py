@@ -1,0 +1,187 @@
+"""What plugins may import: this package, with a version of its own.
+
+    from graphmill.spi import Device, DeviceFactory, hookimpl
+
+Here is what most plugins need. What only some of them do is in modules by concept: `graphs`,
+`passes`, `gradients`, `kernels`, `executors`, `compilers`, `files`, `checkpoints` and `protos`.
+The built-in plugins import nothing else of graphmill's, but for `graphmill.errors`,
+`graphmill.dtypes` and the functions of `graphmill.ops`.
+
+Names are imported when they are first used, so that a plugin module that only needs `hookimpl`
+costs nothing more. What is not listed here is not promised to plugins; `graphmill` itself is for
+programs that run graphs, and `graphmill.testing` for tests.
+
+A plugin module says which versions it works with:
+
+    GRAPHMILL_SPI = ">=1.0,<2"
+
+A host does not use a plugin that asks for another version, and says so in one line.
+`VERSION` counts as docs/explanation/stability.md tells: the first number changes when something is
+taken away or means something else, the second when something is added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.plugin.spi_version import VERSION as VERSION
+
+if TYPE_CHECKING:
+    from graphmill import dtypes as dtypes
+    from graphmill import errors as errors
+    from graphmill.explain.compilation import COMPILED as COMPILED
+    from graphmill.explain.compilation import STRAIGHT_LINE as STRAIGHT_LINE
+    from graphmill.explain.compilation import ClusterRecord as ClusterRecord
+    from graphmill.explain.compilation import Compilation as Compilation
+    from graphmill.explain.compilation import CompileRecord as CompileRecord
+    from graphmill.explain.compilation import OutsideNote as OutsideNote
+    from graphmill.explain.compilation import SignatureRecord as SignatureRecord
+    from graphmill.explain.compilation import compilation_of as compilation_of
+    from graphmill.graph.algorithms import topological_order as topological_order
+    from graphmill.graph.graph import Graph as Graph
+    from graphmill.graph.node import CONTROL_SLOT as CONTROL_SLOT
+    from graphmill.graph.node import Edge as Edge
+    from graphmill.graph.node import Node as Node
+    from graphmill.ops.attr_types import NO_DEFAULT as NO_DEFAULT
+    from graphmill.ops.attr_types import FuncAttr as FuncAttr
+    from graphmill.ops.attr_types import TensorAttr as TensorAttr
+    from graphmill.ops.define import op as op
+    from graphmill.ops.op_def import ArgDef as ArgDef
+    from graphmill.ops.op_def import AttrDef as AttrDef
+    from graphmill.ops.op_def import OpDef as OpDef
+    from graphmill.ops.op_functions import op_function as op_function
+    from graphmill.ops.op_traits import EFFECTS as EFFECTS
+    from graphmill.ops.op_traits import CallKind as CallKind
+    from graphmill.ops.op_traits import ControlFlow as ControlFlow
+    from graphmill.ops.op_traits import FunctionCall as FunctionCall
+    from graphmill.ops.op_traits import OpTraits as OpTraits
+    from graphmill.ops.op_traits import Randomness as Randomness
+    from graphmill.ops.op_traits import ResourceUse as ResourceUse
+    from graphmill.ops.op_traits import Source as Source
+    from graphmill.ops.shape_inference import ShapeContext as ShapeContext
+    from graphmill.ops.tensor_shape import TensorShape as TensorShape
+    from graphmill.plugin.gradient_declaration import gradient as gradient
+    from graphmill.plugin.host import Host as Host
+    from graphmill.plugin.markers import hookimpl as hookimpl
+    from graphmill.plugin.pass_registry import PHASES as PHASES
+    from graphmill.plugin.registrars import GradientRegistrar as GradientRegistrar
+    from graphmill.plugin.registrars import KernelRegistrar as KernelRegistrar
+    from graphmill.plugin.registrars import LoweringRegistrar as LoweringRegistrar
+    from graphmill.plugin.registrars import OpRegistrar as OpRegistrar
+    from graphmill.plugin.registrars import PassRegistrar as PassRegistrar
+    from graphmill.plugin.registrars import Registrar as Registrar
+    from graphmill.plugin.settings import plugin_settings as plugin_settings
+    from graphmill.plugin.step_observers import StepInfo as StepInfo
+    from graphmill.runtime.allocator import Allocator as Allocator
+    from graphmill.runtime.allocator import AllocatorStats as AllocatorStats
+    from graphmill.runtime.allocator import LimitedAllocator as LimitedAllocator
+    from graphmill.runtime.call_frame import CallFrame as CallFrame
+    from graphmill.runtime.cancellation import CancellationManager as CancellationManager
+    from graphmill.runtime.dead import DEAD as DEAD
+    from graphmill.runtime.device import Device as Device
+    from graphmill.runtime.device import DeviceAttributes as DeviceAttributes
+    from graphmill.runtime.device import DeviceFactory as DeviceFactory
+    from graphmill.runtime.executor import Executor as Executor
+    from graphmill.runtime.executor import ExecutorArgs as ExecutorArgs
+    from graphmill.runtime.executor import ExecutorFactory as ExecutorFactory
+    from graphmill.runtime.executor import LocalExecutorParams as LocalExecutorParams
+    from graphmill.runtime.kernel import KernelDef as KernelDef
+    from graphmill.runtime.kernel import KernelTable as KernelTable
+    from graphmill.runtime.kernel import OpKernel as OpKernel
+    from graphmill.runtime.kernel import OpKernelConstruction as OpKernelConstruction
+    from graphmill.runtime.kernel import bind as bind
+    from graphmill.runtime.kernel import kernel as kernel
+    from graphmill.runtime.kernel import kernels_of as kernels_of
+    from graphmill.runtime.kernel_errors import as_status as as_status
+    from graphmill.runtime.kernel_errors import at_node as at_node
+    from graphmill.runtime.kernel_errors import step_cancelled as step_cancelled
+    from graphmill.runtime.kernel_errors import with_reason as with_reason
+    from graphmill.runtime.kernel_io import check_output as check_output
+    from graphmill.runtime.kernel_io import check_outputs as check_outputs
+    from graphmill.runtime.kernel_io import checked_dtypes as checked_dtypes
+    from graphmill.runtime.kernel_io import read_refs as read_refs
+    from graphmill.runtime.kernel_io import refs_to_read as refs_to_read
+    from graphmill.runtime.lowering import Check as Check
+    from graphmill.runtime.lowering import Lowering as Lowering
+    from graphmill.runtime.lowering import LoweringTable as LoweringTable
+    from graphmill.runtime.lowering import NotTraceable as NotTraceable
+    from graphmill.runtime.lowering import TraceContext as TraceContext
+    from graphmill.runtime.lowering import lowering as lowering
+    from graphmill.runtime.op_kernel_context import OpKernelContext as OpKernelContext
+    from graphmill.runtime.rendezvous import IntraProcessRendezvous as IntraProcessRendezvous
+    from graphmill.runtime.rendezvous import Rendezvous as Rendezvous
+    from graphmill.runtime.rendezvous import RendezvousKey as RendezvousKey
+    from graphmill.runtime.rendezvous import TransferArgs as TransferArgs
+    from graphmill.runtime.resource_mgr import ResourceMgr as ResourceMgr
+    from graphmill.runtime.step_runner import StepRunner as StepRunner
+    from graphmill.runtime.transport import Transport as Transport
+    from graphmill.runtime.variables import Ref as Ref
+    from graphmill.runtime.variables import ResourceHandle as ResourceHandle
+    from graphmill.runtime.variables import Variable as Variable
+    from graphmill.typing import ArrayNamespace as ArrayNamespace
+    from graphmill.typing import Shape as Shape
+    from graphmill.typing import Value as Value
+else:
+    from graphmill.spi._lazy import lazy_names
+
+    __all__, __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "graphmill.dtypes": "",
+            "graphmill.errors": "",
+            "graphmill.explain.compilation": (
+                "COMPILED STRAIGHT_LINE ClusterRecord Compilation CompileRecord OutsideNote "
+                "SignatureRecord compilation_of"
+            ),
+            "graphmill.graph.algorithms": "topological_order",
+            "graphmill.graph.graph": "Graph",
+            "graphmill.graph.node": "CONTROL_SLOT Edge Node",
+            "graphmill.ops.attr_types": "NO_DEFAULT FuncAttr TensorAttr",
+            "graphmill.ops.define": "op",
+            "graphmill.ops.op_def": "ArgDef AttrDef OpDef",
+            "graphmill.ops.op_functions": "op_function",
+            "graphmill.ops.op_traits": (
+                "EFFECTS CallKind ControlFlow FunctionCall OpTraits Randomness ResourceUse Source"
+            ),
+            "graphmill.ops.shape_inference": "ShapeContext",
+            "graphmill.ops.tensor_shape": "TensorShape",
+            "graphmill.plugin.gradient_declaration": "gradient",
+            "graphmill.plugin.host": "Host",
+            "graphmill.plugin.markers": "hookimpl",
+            "graphmill.plugin.pass_registry": "PHASES",
+            "graphmill.plugin.registrars": (
+                "GradientRegistrar KernelRegistrar LoweringRegistrar OpRegistrar PassRegistrar "
+                "Registrar"
+            ),
+            "graphmill.plugin.settings": "plugin_settings",
+            "graphmill.plugin.step_observers": "StepInfo",
+            "graphmill.runtime.allocator": "Allocator AllocatorStats LimitedAllocator",
+            "graphmill.runtime.call_frame": "CallFrame",
+            "graphmill.runtime.cancellation": "CancellationManager",
+            "graphmill.runtime.dead": "DEAD",
+            "graphmill.runtime.device": "Device DeviceAttributes DeviceFactory",
+            "graphmill.runtime.executor": (
+                "Executor ExecutorArgs ExecutorFactory LocalExecutorParams"
+            ),
+            "graphmill.runtime.kernel": (
+                "KernelDef KernelTable OpKernel OpKernelConstruction bind kernel kernels_of"
+            ),
+            "graphmill.runtime.kernel_errors": "as_status at_node step_cancelled with_reason",
+            "graphmill.runtime.kernel_io": (
+                "check_output check_outputs checked_dtypes read_refs refs_to_read"
+            ),
+            "graphmill.runtime.lowering": (
+                "Check Lowering LoweringTable NotTraceable TraceContext lowering"
+            ),
+            "graphmill.runtime.op_kernel_context": "OpKernelContext",
+            "graphmill.runtime.rendezvous": (
+                "IntraProcessRendezvous Rendezvous RendezvousKey TransferArgs"
+            ),
+            "graphmill.runtime.resource_mgr": "ResourceMgr",
+            "graphmill.runtime.step_runner": "StepRunner",
+            "graphmill.runtime.transport": "Transport",
+            "graphmill.runtime.variables": "Ref ResourceHandle Variable",
+            "graphmill.typing": "ArrayNamespace Shape Value",
+        },
+        own=("VERSION",),
+    )

@@ -1,0 +1,51 @@
+"""Names of a module that are imported from their homes when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from graphmill.plugin.spi_version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+
+def lazy_names(
+    module: str, homes: Mapping[str, str], own: Iterable[str] = ()
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of a module that re-exports names of others.
+
+    Args:
+        module: its name.
+        homes: for each module that defines some of its names, these, separated by spaces; for a
+            module that is itself the name, an empty text.
+        own: further names, that the module defines itself.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
+    modules = {home.rpartition(".")[2]: home for home, names in homes.items() if not names}
+    listed = sorted({*own, *home_of, *modules})
+    namespace = sys.modules[module].__dict__
+
+    def get(name: str) -> Any:
+        if name in modules:
+            value: Any = importlib.import_module(modules[name])
+        elif name in home_of:
+            value = getattr(importlib.import_module(home_of[name]), name)
+        else:
+            raise AttributeError(_unknown(module, name, listed))
+        namespace[name] = value
+        return value
+
+    def names() -> list[str]:
+        return sorted({*namespace, *listed})
+
+    return listed, get, names
+
+
+def _unknown(module: str, name: str, listed: list[str]) -> str:
+    from graphmill.errors import suggest
+
+    near = suggest(name, listed) if not name.startswith("_") else ""
+    return f"{module} {'.'.join(map(str, VERSION))} has no {name!r}{near}"

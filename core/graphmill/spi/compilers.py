@@ -1,0 +1,39 @@
+"""What a pass that compiles parts of a graph needs: kernels, functions, memory.
+
+    from graphmill.spi.compilers import FunctionLibraryRuntime
+
+What `graphmill explain` says of compiled parts is recorded through `compilation_of`, which is in
+`graphmill.spi` itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphmill.explain.compilation import RegionNote as RegionNote
+    from graphmill.lowering.function_runtime import FunctionLibraryRuntime as FunctionLibraryRuntime
+    from graphmill.lowering.kernel_factory import KernelFactory as KernelFactory
+    from graphmill.lowering.memory_types import MemoryTypeFinder as MemoryTypeFinder
+    from graphmill.lowering.memory_types import ensure_memory_types as ensure_memory_types
+    from graphmill.memory import ALIGNMENT as ALIGNMENT
+    from graphmill.memory import LentMemory as LentMemory
+    from graphmill.memory import aligned_empty as aligned_empty
+    from graphmill.ops.system_ops import COPY_TO_DEVICE as COPY_TO_DEVICE
+    from graphmill.ops.system_ops import COPY_TO_HOST as COPY_TO_HOST
+    from graphmill.plugin.host import default_host as default_host
+else:
+    from graphmill.spi._lazy import lazy_names
+
+    __all__, __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "graphmill.explain.compilation": "RegionNote",
+            "graphmill.lowering.function_runtime": "FunctionLibraryRuntime",
+            "graphmill.lowering.kernel_factory": "KernelFactory",
+            "graphmill.lowering.memory_types": "MemoryTypeFinder ensure_memory_types",
+            "graphmill.memory": "ALIGNMENT LentMemory aligned_empty",
+            "graphmill.ops.system_ops": "COPY_TO_DEVICE COPY_TO_HOST",
+            "graphmill.plugin.host": "default_host",
+        },
+    )

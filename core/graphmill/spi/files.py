@@ -1,0 +1,35 @@
+"""Files of any file system: paths, streams, records of TFRecord files.
+
+    from graphmill.spi.files import open_stream, read_record
+
+Each function takes local paths and URLs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphmill.files import as_path as as_path
+    from graphmill.files import join as join
+    from graphmill.files import read_bytes as read_bytes
+    from graphmill.files.append import Appender as Appender
+    from graphmill.files.stream import bytes_stream as bytes_stream
+    from graphmill.files.stream import check_compression as check_compression
+    from graphmill.files.stream import open_stream as open_stream
+    from graphmill.files.stream import read_exactly as read_exactly
+    from graphmill.tf_record import TFRecordWriter as TFRecordWriter
+    from graphmill.tf_record import frame as frame
+    from graphmill.tf_record import read_record as read_record
+else:
+    from graphmill.spi._lazy import lazy_names
+
+    __all__, __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "graphmill.files": "as_path join read_bytes",
+            "graphmill.files.append": "Appender",
+            "graphmill.files.stream": "bytes_stream check_compression open_stream read_exactly",
+            "graphmill.tf_record": "TFRecordWriter frame read_record",
+        },
+    )

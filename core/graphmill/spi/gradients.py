@@ -1,0 +1,33 @@
+"""Gradient functions: the op that is differentiated, and what flows backward.
+
+    from graphmill.spi.gradients import ForwardOp, Gradient
+
+`gradient` declares one and is in `graphmill.spi` itself; nodes are built with `graphmill.ops`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphmill.backprop.forward_op import ForwardOp as ForwardOp
+    from graphmill.backprop.generic import generic_gradient as generic_gradient
+    from graphmill.backprop.indexed_slices import Gradient as Gradient
+    from graphmill.backprop.indexed_slices import IndexedSlices as IndexedSlices
+    from graphmill.backprop.indexed_slices import dense as dense
+    from graphmill.backprop.structure import is_trainable as is_trainable
+    from graphmill.plugin.gradient_declaration import GradientTable as GradientTable
+    from graphmill.plugin.gradient_declaration import not_differentiable as not_differentiable
+else:
+    from graphmill.spi._lazy import lazy_names
+
+    __all__, __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "graphmill.backprop.forward_op": "ForwardOp",
+            "graphmill.backprop.generic": "generic_gradient",
+            "graphmill.backprop.indexed_slices": "Gradient IndexedSlices dense",
+            "graphmill.backprop.structure": "is_trainable",
+            "graphmill.plugin.gradient_declaration": "GradientTable not_differentiable",
+        },
+    )

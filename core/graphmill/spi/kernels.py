@@ -1,0 +1,34 @@
+"""What some kernels need besides their inputs: shared memory, threads, steps.
+
+    from graphmill.spi.kernels import freeze, is_frozen
+
+`kernel`, `OpKernelContext` and what each kernel needs are in `graphmill.spi` itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphmill.memory import freeze as freeze
+    from graphmill.memory import is_frozen as is_frozen
+    from graphmill.plugin.functions import load_function as load_function
+    from graphmill.runtime.debug_sinks import WatchedTensor as WatchedTensor
+    from graphmill.runtime.debug_sinks import publish as publish
+    from graphmill.runtime.rendezvous import ROOT_FRAME_ITERATION as ROOT_FRAME_ITERATION
+    from graphmill.runtime.step_container import StepContainer as StepContainer
+    from graphmill.runtime.thread_pool import ThreadPool as ThreadPool
+else:
+    from graphmill.spi._lazy import lazy_names
+
+    __all__, __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "graphmill.memory": "freeze is_frozen",
+            "graphmill.plugin.functions": "load_function",
+            "graphmill.runtime.debug_sinks": "WatchedTensor publish",
+            "graphmill.runtime.rendezvous": "ROOT_FRAME_ITERATION",
+            "graphmill.runtime.step_container": "StepContainer",
+            "graphmill.runtime.thread_pool": "ThreadPool",
+        },
+    )

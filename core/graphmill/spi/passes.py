@@ -1,0 +1,25 @@
+"""What graph passes need besides the graph: options, placement, effects.
+
+from graphmill.spi.passes import PassOptions
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphmill.lowering.passes import PassOptions as PassOptions
+    from graphmill.lowering.place import PlacementOptions as PlacementOptions
+    from graphmill.lowering.place import place as place
+    from graphmill.ops.effects import effects_of as effects_of
+else:
+    from graphmill.spi._lazy import lazy_names
+
+    __all__, __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "graphmill.lowering.passes": "PassOptions",
+            "graphmill.lowering.place": "PlacementOptions place",
+            "graphmill.ops.effects": "effects_of",
+        },
+    )

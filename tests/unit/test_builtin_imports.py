@@ -1,0 +1,257 @@
+"""The built-in plugins import what every plugin may, and nothing else of graphmill's.
+
+Read from the source by `ast`: imports inside functions and under `TYPE_CHECKING` count.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+OPS = ROOT / "core" / "graphmill" / "ops"
+FILES = sorted((ROOT / "plugins").rglob("*.py"))
+
+PUBLIC = ("graphmill.spi", "graphmill.errors", "graphmill.dtypes")
+
+EXCEPTIONS: frozenset[str] = frozenset(
+    {
+        "graphmill.__version__",
+        "graphmill.backprop.forward_op.ForwardOp",
+        "graphmill.backprop.generic.generic_gradient",
+        "graphmill.backprop.indexed_slices.Gradient",
+        "graphmill.backprop.indexed_slices.IndexedSlices",
+        "graphmill.backprop.indexed_slices.dense",
+        "graphmill.backprop.structure.is_trainable",
+        "graphmill.explain.compilation.COMPILED",
+        "graphmill.explain.compilation.ClusterRecord",
+        "graphmill.explain.compilation.CompileRecord",
+        "graphmill.explain.compilation.OutsideNote",
+        "graphmill.explain.compilation.RegionNote",
+        "graphmill.explain.compilation.STRAIGHT_LINE",
+        "graphmill.explain.compilation.SignatureRecord",
+        "graphmill.explain.compilation.compilation_of",
+        "graphmill.files",
+        "graphmill.files.append.Appender",
+        "graphmill.files.as_path",
+        "graphmill.files.join",
+        "graphmill.files.read_bytes",
+        "graphmill.files.stream.bytes_stream",
+        "graphmill.files.stream.check_compression",
+        "graphmill.files.stream.open_stream",
+        "graphmill.files.stream.read_exactly",
+        "graphmill.graph.algorithms.MERGE_OPS",
+        "graphmill.graph.algorithms.NEXT_ITERATION_OPS",
+        "graphmill.graph.algorithms.ancestors",
+        "graphmill.graph.algorithms.is_back_edge",
+        "graphmill.graph.algorithms.topological_order",
+        "graphmill.graph.frames.ENTER_OPS",
+        "graphmill.graph.frames.EXIT_OPS",
+        "graphmill.graph.frames.FrameInfo",
+        "graphmill.graph.frames.FramePath",
+        "graphmill.graph.frames.analyse_frames",
+        "graphmill.graph.frames.frame_name",
+        "graphmill.graph.frames.output_frame",
+        "graphmill.graph.function_body.FunctionBody",
+        "graphmill.graph.function_body.instantiate_function",
+        "graphmill.graph.function_library.FunctionLibrary",
+        "graphmill.graph.graph.Graph",
+        "graphmill.graph.node.Edge",
+        "graphmill.graph.node.Node",
+        "graphmill.graph.tensor.Tensor",
+        "graphmill.graph.transfer_ops.NEVER_DEAD_ATTR",
+        "graphmill.graph.transfer_ops.RECV_OPS",
+        "graphmill.graph.transfer_ops.TRANSFER_OPS",
+        "graphmill.lowering.bind_node.bind_node",
+        "graphmill.lowering.effects_policy.EffectsPolicy",
+        "graphmill.lowering.function_runtime.FunctionLibraryRuntime",
+        "graphmill.lowering.kernel_factory.KernelFactory",
+        "graphmill.lowering.memory_types.MemoryTypeFinder",
+        "graphmill.lowering.memory_types.ensure_memory_types",
+        "graphmill.lowering.passes.PassOptions",
+        "graphmill.lowering.place.PlacementOptions",
+        "graphmill.lowering.place.place",
+        "graphmill.memory.ALIGNMENT",
+        "graphmill.memory.LentMemory",
+        "graphmill.memory.aligned_empty",
+        "graphmill.memory.freeze",
+        "graphmill.memory.is_frozen",
+        "graphmill.ops.attr_types.FuncAttr",
+        "graphmill.ops.attr_types.TensorAttr",
+        "graphmill.ops.effects.effects_of",
+        "graphmill.ops.op_def.ArgDef",
+        "graphmill.ops.op_def.AttrDef",
+        "graphmill.ops.op_def.OpDef",
+        "graphmill.ops.op_registry.OpRegistry",
+        "graphmill.ops.system_ops.COPY_TO_DEVICE",
+        "graphmill.ops.system_ops.COPY_TO_HOST",
+        "graphmill.ops.tensor_proto.numpy_to_tensor_proto",
+        "graphmill.ops.tensor_proto.tensor_proto_dtype",
+        "graphmill.ops.tensor_proto.tensor_proto_to_numpy",
+        "graphmill.plugin.functions.load_function",
+        "graphmill.plugin.gradient_declaration.GradientTable",
+        "graphmill.plugin.gradient_declaration.gradient",
+        "graphmill.plugin.gradient_declaration.not_differentiable",
+        "graphmill.plugin.host.Host",
+        "graphmill.plugin.host.default_host",
+        "graphmill.plugin.markers.hookimpl",
+        "graphmill.plugin.registrars.GradientRegistrar",
+        "graphmill.plugin.registrars.KernelRegistrar",
+        "graphmill.plugin.registrars.OpRegistrar",
+        "graphmill.plugin.registrars.PassRegistrar",
+        "graphmill.plugin.registrars.Registrar",
+        "graphmill.proto",
+        "graphmill.proto.event_pb2.Event",
+        "graphmill.proto.example_pb2.Example",
+        "graphmill.proto.graph_pb2.GraphDef",
+        "graphmill.proto.histogram_pb2.HistogramProto",
+        "graphmill.proto.resource_handle_pb2.ResourceHandleProto",
+        "graphmill.proto.summary_pb2.Summary",
+        "graphmill.proto.summary_pb2.SummaryMetadata",
+        "graphmill.proto.tensor_pb2.TensorProto",
+        "graphmill.proto.wire.FIXED32",
+        "graphmill.proto.wire.LENGTH",
+        "graphmill.proto.wire.VARINT",
+        "graphmill.proto.wire.iterate_fields",
+        "graphmill.proto.wire.length_delimited",
+        "graphmill.proto.wire.read_varint",
+        "graphmill.proto.wire.write_varint",
+        "graphmill.runtime.cancellation.CancellationManager",
+        "graphmill.runtime.dead.DEAD",
+        "graphmill.runtime.debug_sinks.WatchedTensor",
+        "graphmill.runtime.debug_sinks.publish",
+        "graphmill.runtime.device.Device",
+        "graphmill.runtime.device.DeviceAttributes",
+        "graphmill.runtime.device.DeviceFactory",
+        "graphmill.runtime.exclusive_update.acquire",
+        "graphmill.runtime.exclusive_update.is_sole_holder",
+        "graphmill.runtime.exclusive_update.release",
+        "graphmill.runtime.exclusive_update.set_value",
+        "graphmill.runtime.exclusive_update.value_of",
+        "graphmill.runtime.exclusive_update.writable",
+        "graphmill.runtime.executor.DoneCallback",
+        "graphmill.runtime.executor.Executor",
+        "graphmill.runtime.executor.ExecutorArgs",
+        "graphmill.runtime.executor.ExecutorFactory",
+        "graphmill.runtime.executor.LocalExecutorParams",
+        "graphmill.runtime.kernel.DISTINCT_ROWS",
+        "graphmill.runtime.kernel.KernelDef",
+        "graphmill.runtime.kernel.KernelTable",
+        "graphmill.runtime.kernel.OpKernel",
+        "graphmill.runtime.kernel.OpKernelConstruction",
+        "graphmill.runtime.kernel.kernel",
+        "graphmill.runtime.kernel_errors.add_iteration",
+        "graphmill.runtime.kernel_errors.as_status",
+        "graphmill.runtime.kernel_errors.at_node",
+        "graphmill.runtime.kernel_errors.no_scalar",
+        "graphmill.runtime.kernel_errors.step_cancelled",
+        "graphmill.runtime.kernel_errors.with_reason",
+        "graphmill.runtime.kernel_io.check_output",
+        "graphmill.runtime.kernel_io.check_outputs",
+        "graphmill.runtime.kernel_io.checked_dtypes",
+        "graphmill.runtime.kernel_io.read_refs",
+        "graphmill.runtime.kernel_io.refs_to_read",
+        "graphmill.runtime.lowering.NotTraceable",
+        "graphmill.runtime.op_kernel_context.OpKernelContext",
+        "graphmill.runtime.overdue.Overdue",
+        "graphmill.runtime.process.blas_threads",
+        "graphmill.runtime.process.blas_threads.SingleThreaded",
+        "graphmill.runtime.process.defer_sigint.DeferredInterrupt",
+        "graphmill.runtime.process.effects",
+        "graphmill.runtime.process.environment.variables_set",
+        "graphmill.runtime.process.fork",
+        "graphmill.runtime.process.malloc.keep_freed_memory",
+        "graphmill.runtime.process.references.references_in",
+        "graphmill.runtime.process.warning_filters.warnings_ignored",
+        "graphmill.runtime.rendezvous.ROOT_FRAME_ITERATION",
+        "graphmill.runtime.rendezvous.RendezvousKey",
+        "graphmill.runtime.rendezvous.TransferArgs",
+        "graphmill.runtime.step_container.StepContainer",
+        "graphmill.runtime.step_runner.StepRunner",
+        "graphmill.runtime.step_stats.NodeStats",
+        "graphmill.runtime.step_stats.StepStatsCollector",
+        "graphmill.runtime.step_stats.describe_outputs",
+        "graphmill.runtime.step_stats.now",
+        "graphmill.runtime.step_stats.thread_id",
+        "graphmill.runtime.thread_pool.ThreadPool",
+        "graphmill.runtime.validation.is_validation_on",
+        "graphmill.runtime.variables.Ref",
+        "graphmill.runtime.variables.ResourceHandle",
+        "graphmill.runtime.variables.Variable",
+        "graphmill.saved.bundle_format.index_path",
+        "graphmill.saved.bundle_format.key_of",
+        "graphmill.saved.bundle_merge.merge_bundles",
+        "graphmill.saved.bundle_reader.BundleReader",
+        "graphmill.saved.bundle_writer.BundleWriter",
+        "graphmill.saved.tensor_slice.TensorSlice",
+        "graphmill.saved.tensor_slice.parse_shape_and_slice",
+        "graphmill.saved.v1_checkpoint.V1Reader",
+        "graphmill.saved.v1_checkpoint.V1Writer",
+        "graphmill.tf_record.TFRecordWriter",
+        "graphmill.tf_record.frame",
+        "graphmill.tf_record.read_record",
+        "graphmill.typing.ArrayNamespace",
+        "graphmill.typing.Shape",
+        "graphmill.typing.Value",
+    }
+)
+"""What built-ins import and other plugins may not. It only gets shorter: give what they need to
+`graphmill.spi`, in a form that everybody can use, or move the code."""
+
+
+def imports_of(source: str) -> Iterator[str]:
+    """Return what a source text imports, `from a import b` as "a.b"."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def is_private(imported: str) -> bool:
+    """Return whether something is graphmill's and not for plugins."""
+    if imported.partition(".")[0] != "graphmill":
+        return False
+    if any(f"{imported}.".startswith(f"{public}.") for public in PUBLIC):
+        return False
+    family = imported.removeprefix("graphmill.ops.").partition(".")[0]
+    return not (imported.startswith("graphmill.ops.") and (OPS / f"{family}.pyi").exists())
+
+
+def test_builtins_import_what_every_plugin_may() -> None:
+    found: dict[str, Path] = {}
+    for file in FILES:
+        for imported in filter(is_private, imports_of(file.read_text("utf-8"))):
+            found.setdefault(imported, file.relative_to(ROOT))
+    new = {name: file for name, file in found.items() if name not in EXCEPTIONS}
+    assert new == {}, "import these from graphmill.spi"
+
+
+def test_no_exception_is_left_over() -> None:
+    used = {name for file in FILES for name in imports_of(file.read_text("utf-8"))}
+    assert used >= EXCEPTIONS, "take these off the list"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from graphmill.spi import Node", []),
+        ("from graphmill.spi.graphs import Tensor", []),
+        ("from graphmill import dtypes, errors", []),
+        ("from graphmill.errors import OpError\nimport numpy, graphmillion", []),
+        ("from graphmill.ops import math, op_def", ["graphmill.ops.op_def"]),
+        ("from graphmill.ops.math import exp", []),
+        ("import graphmill", ["graphmill"]),
+        ("def f():\n    from graphmill.graph.node import Node", ["graphmill.graph.node.Node"]),
+        ("if TYPE_CHECKING:\n    import graphmill.graph", ["graphmill.graph"]),
+        ("from graphmill.spi_version import VERSION", ["graphmill.spi_version.VERSION"]),
+    ],
+)
+def test_how_imports_are_read(source: str, expected: list[str]) -> None:
+    assert list(filter(is_private, imports_of(source))) == expected
