@@ -62,6 +62,30 @@ def _betainc(a: Value, b: Value, x: Value) -> Value:
     return jnp.where(is_usual, jsp.betainc(a, b, x), jnp.nan)
 
 
+def _is_pole(x: Value) -> Value:
+    """Return where the gamma function has its poles: at zero and the negative whole numbers."""
+    return (x <= 0) & (x == jnp.floor(x))
+
+
+def _digamma(x: Value) -> Value:
+    """Compute the digamma function; nan at its poles, where releases of JAX differ."""
+    return jnp.where(_is_pole(x), jnp.nan, lax.digamma(x))
+
+
+def _polygamma(n: Value, x: Value) -> Value:
+    """Compute the polygamma function with TensorFlow's values at its poles and at infinity.
+
+    At a pole the two sides have the same limit for odd `n` only. At infinity it is 0 with the
+    sign of the values before it, for n = 0 infinite.
+    """
+    n, x = jnp.broadcast_arrays(n, x)
+    is_odd = jnp.fmod(n, 2) == 1
+    far = jnp.where(n == 0, jnp.inf, jnp.where(is_odd, 0.0, -0.0))
+    is_far = jnp.isposinf(x) & (n >= 0) & (n == jnp.floor(n)) & jnp.isfinite(n)
+    value = jnp.where(is_far, far, lax.polygamma(n, x))
+    return jnp.where(_is_pole(x), jnp.where(is_odd, jnp.inf, jnp.nan), value).astype(x.dtype)
+
+
 def _zeta(x: Value, q: Value) -> Value:
     """Compute Hurwitz's zeta function, of infinity by its first term."""
     far = jnp.where(q > 1, 0, jnp.where(q == 1, 1, jnp.inf))
@@ -86,13 +110,13 @@ SPECIAL = functions_in_float32(
         "Erfinv": lambda: lax.erf_inv,
         "Ndtri": lambda: jsp.ndtri,
         "Lgamma": lambda: lax.lgamma,
-        "Digamma": lambda: lax.digamma,
+        "Digamma": lambda: _digamma,
         "Igamma": lambda: partial(_incomplete_gamma, lax.igamma, 0.0),
         "Igammac": lambda: partial(_incomplete_gamma, lax.igammac, 1.0),
         "IgammaGradA": lambda: _igamma_grad,
         "Betainc": lambda: _betainc,
         "Zeta": lambda: _zeta,
-        "Polygamma": lambda: lax.polygamma,
+        "Polygamma": lambda: _polygamma,
         "BesselI0": lambda: jsp.i0,
         "BesselI0e": lambda: jsp.i0e,
         "BesselI1": lambda: jsp.i1,

@@ -180,7 +180,12 @@ def _lgamma() -> Callable[[Value], Value]:
 
 def _digamma() -> Callable[[Value], Value]:
     digamma = _scipy("digamma")()
-    return lambda x: np.where(x == 0, x.dtype.type(np.nan), digamma(x))
+
+    def with_poles(x: Value) -> Value:
+        is_pole = (x <= 0) & (x == np.floor(x))
+        return np.where(is_pole, _nan_like(x), digamma(x))
+
+    return with_poles
 
 
 def _for_negative(name: str, value: float) -> Callable[[], Callable[[Value], Value]]:
