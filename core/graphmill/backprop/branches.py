@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from graphmill.backprop.indexed_slices import dense
 from graphmill.errors import UnimplementedError
+from graphmill.graph.node_roles import is_merge
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import control_flow
 
@@ -23,7 +24,7 @@ def branch_gradient(
     op: ForwardOp, grads: Sequence[Gradient | None], wanted: Sequence[bool]
 ) -> list[Tensor | None]:
     """Return the gradients of the inputs of a `Switch` or `Merge` of a conditional."""
-    if op.type.endswith("Merge"):
+    if is_merge(op.node):
         return _merge_gradient(op, grads)
     if not wanted[0]:
         return [None, None]
@@ -37,7 +38,7 @@ def _merge_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> list[Ten
     found = [op.branches(tensor)[-1:] for tensor in op.inputs]
     if len(found) != 2 or not all(found) or found[0][0][0] != found[1][0][0]:
         raise UnimplementedError(
-            f"Merge of {len(op.inputs)} inputs is not that of one conditional, so it has no "
+            f"{op.type} of {len(op.inputs)} inputs is not that of one conditional, so it has no "
             "gradient",
             node=op.name,
             op=op.type,

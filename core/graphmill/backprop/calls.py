@@ -10,29 +10,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.backprop.function_gradient import FunctionGradient, functions_of
+from graphmill.backprop.function_gradient import FunctionGradient
 from graphmill.backprop.indexed_slices import dense
 from graphmill.backprop.structure import is_trainable
 from graphmill.backprop.while_calls import while_gradient
+from graphmill.graph.function_calls import calls_of
 from graphmill.ops import functional
 from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.effects import effects_of
+from graphmill.ops.op_traits import CallKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.backprop.forward_op import ForwardOp
     from graphmill.backprop.indexed_slices import Gradient
+    from graphmill.graph.function_calls import CalledFunction
     from graphmill.graph.node import Node
     from graphmill.graph.tensor import Tensor
 
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
-_LOOPS = ("While", "StatelessWhile")
-
 
 def is_call(node: Node) -> bool:
-    """Return whether a node calls functions of the graph's library."""
-    return node.op in (*_CALLS, *_CONDITIONALS, *_LOOPS) or node.op in node.graph.library
+    """Return whether a node's gradient is a call of the gradients of its functions.
+
+    An op with effects of its own (`RemoteCall`) does more than to call them.
+    """
+    return _kind_of(calls_of(node)) is not None and not effects_of(node.op_def)
 
 
 def call_gradient(
@@ -43,29 +46,45 @@ def call_gradient(
     Raises:
         UnimplementedError: a body has ops that cannot be run again.
     """
+    called = calls_of(op.node)
     dense_grads = [None if value is None else dense(value) for value in grads]
-    if op.type in _LOOPS:
+    if _kind_of(called) is CallKind.LOOP_BODY:
         return while_gradient(op, dense_grads, wanted)
-    skipped = 1 if op.type in _CONDITIONALS else 0
-    functions = functions_of(op)
-    args = op.inputs[skipped:]
+    skipped = called[0].call.first_input
     given = _complete(op, dense_grads)
-    made = FunctionGradient.build(op, functions, wanted[skipped:])
-    inputs = [*args, *given]
-    if skipped == 0:
-        found = functional.stateful_partitioned_call(
-            inputs, Tout=made.types, f=FuncAttr(made.names[0], {})
-        )
+    made = FunctionGradient.build(op, [one.function for one in called], wanted[skipped:])
+    inputs = [*op.inputs[skipped:], *given]
+    functions = [FuncAttr(name, {}) for name in made.names]
+    if _kind_of(called) is CallKind.ONCE:
+        found = functional.stateful_partitioned_call(inputs, Tout=made.types, f=functions[0])
+    elif _chooses_by_index(op.node):
+        found = functional.case(op.inputs[0], inputs, Tout=made.types, branches=functions)
     else:
-        branches = [FuncAttr(name, {}) for name in made.names]
-        selector = op.inputs[0]
-        if op.type.endswith("If"):
-            found = functional.if_(
-                selector, inputs, Tout=made.types, then_branch=branches[0], else_branch=branches[1]
-            )
-        else:
-            found = functional.case(selector, inputs, Tout=made.types, branches=branches)
+        then_branch, else_branch = functions
+        found = functional.if_(
+            op.inputs[0],
+            inputs,
+            Tout=made.types,
+            then_branch=then_branch,
+            else_branch=else_branch,
+        )
     return [None] * skipped + made.spread(found)
+
+
+def _kind_of(called: Sequence[CalledFunction]) -> CallKind | None:
+    """Return how the functions are called, where gradients can go through such calls."""
+    kinds = {one.kind for one in called}
+    if kinds == {CallKind.ONCE} and len(called) == 1:
+        return CallKind.ONCE
+    if kinds == {CallKind.BRANCH}:
+        return CallKind.BRANCH
+    is_loop = kinds == {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY} and len(called) == 2
+    is_plain = not any(one.call.counted or one.call.first_input for one in called)
+    return CallKind.LOOP_BODY if is_loop and is_plain else None
+
+
+def _chooses_by_index(node: Node) -> bool:
+    return node.op_def.attr(node.op_def.calls[0].attr).type == "list(func)"
 
 
 def _complete(op: ForwardOp, grads: Sequence[Tensor | None]) -> list[Tensor]:

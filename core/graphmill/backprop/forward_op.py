@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.backprop.structure import is_trainable
 from graphmill.errors import UnimplementedError
-from graphmill.graph.frames import ENTER_OPS
+from graphmill.graph.node_roles import is_constant_enter
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
 
@@ -115,7 +115,7 @@ class ShapesOfForward:
 
 def without_enter(tensor: Tensor) -> Tensor:
     """Return what an invariant of a loop is outside of it; another tensor as it is."""
-    while tensor.op.op in ENTER_OPS and tensor.op.attrs["is_constant"]:
+    while is_constant_enter(tensor.op):
         tensor = Tensor(*tensor.op.inputs[0])
     return tensor
 

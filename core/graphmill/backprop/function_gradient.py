@@ -15,30 +15,19 @@ from graphmill.backprop.structure import is_trainable
 from graphmill.graph.builder import Graph
 from graphmill.graph.function_body import instantiate_function
 from graphmill.graph.function_def import function_def
+from graphmill.graph.node_roles import is_argument, is_result, is_switch
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
-from graphmill.ops.attr_types import FuncAttr
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from graphmill.backprop.forward_op import ForwardOp
     from graphmill.backprop.walk import Walk
     from graphmill.dtypes import DType
     from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.node import Node
-
-_ATTRS = ("f", "then_branch", "else_branch", "cond", "body")
-
-
-def functions_of(op: ForwardOp) -> list[FuncAttr]:
-    """Return the functions that a node calls."""
-    node = op.node
-    if node.op in node.graph.library:
-        return [FuncAttr(node.op, {k: v for k, v in node.attrs.items() if not k.startswith("_")})]
-    if "branches" in node.attrs:
-        return list(node.attrs["branches"])
-    return [node.attrs[name] for name in _ATTRS if name in node.attrs]
+    from graphmill.ops.attr_types import FuncAttr
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +89,8 @@ class _Differentiated:
         self._graph = Graph(walk.graph.ops)
         self._graph.library = walk.graph.library
         copies = _copied(self._graph, body)
-        self.args = _by_index(copies, "_Arg")
-        rets = _by_index(copies, "_Retval")
+        self.args = _by_index(filter(is_argument, copies))
+        rets = _by_index(filter(is_result, copies))
         with self._graph.as_default(), self._graph.control_flow.unchecked():
             self._grads: list[Node] = []
             ends: dict[tuple[Node, int], list[Any]] = {}
@@ -150,7 +139,7 @@ def _zeros(tensor: Tensor, dtype: DType) -> Tensor:
 def _copied(graph: Graph, body: FunctionBody) -> list[Node]:
     """Copy the nodes of a body; what only waits for an effect does not wait in the copy."""
     copies = graph.copy_nodes(body.graph.nodes)
-    has_control_flow = any(node.op in ("Switch", "RefSwitch") for node in copies)
+    has_control_flow = any(map(is_switch, copies))
     for node, copy in copies.items():
         for edge in node.in_edges:
             graph.add_edge(copies[edge.src], edge.src_output, copy, edge.dst_input)
@@ -161,5 +150,5 @@ def _copied(graph: Graph, body: FunctionBody) -> list[Node]:
     return list(copies.values())
 
 
-def _by_index(nodes: Sequence[Node], op: str) -> list[Node]:
-    return sorted((n for n in nodes if n.op == op), key=lambda node: node.attrs["index"])
+def _by_index(nodes: Iterable[Node]) -> list[Node]:
+    return sorted(nodes, key=lambda node: node.attrs["index"])

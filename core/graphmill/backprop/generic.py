@@ -13,6 +13,7 @@ from graphmill.graph.builder import Graph
 from graphmill.graph.function_def import function_def
 from graphmill.ops import array, functional
 from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.op_traits import CallKind
 from graphmill.plugin.gradient_registry import NoGradientError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def generic_gradient(
 
 
 def _is_traceable(node: Node, host: Host) -> bool:
-    if node.op == "SymbolicGradient":  # made here: JAX goes through it once more
+    if node.op_def.traits.calls_as(CallKind.GRADIENT):  # made here: JAX goes through it once more
         return True
     if node.op not in host.ops or node.op_def.is_stateful:
         return False

@@ -15,6 +15,7 @@ from graphmill.backprop.structure import is_trainable
 from graphmill.backprop.walk import Walk
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.graph_of import graph_of
+from graphmill.graph.node_roles import is_enter
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array
 from graphmill.plugin.host import default_host
@@ -114,7 +115,7 @@ def _aliases(walk: Walk, end: Output | None, source: Tensor) -> list[Output]:
     found: list[Output] = []
     for enter in walk.structure.loop(path).invariants if path else ():
         origin = Tensor(enter)
-        while origin.op.op in ("Enter", "RefEnter") and origin != source:
+        while is_enter(origin.op) and origin != source:
             origin = Tensor(*origin.op.inputs[0])
         if origin == source:
             found.append((enter, 0))

@@ -16,6 +16,7 @@ from graphmill.backprop.indexed_slices import IndexedSlices, dense
 from graphmill.backprop.structure import is_trainable
 from graphmill.errors import InternalError
 from graphmill.graph.cond_context import switch
+from graphmill.graph.node_roles import is_constant
 from graphmill.graph.tensor import Tensor
 from graphmill.graph.while_context import WhileContext, is_invariant
 from graphmill.ops import array, control_flow, math, tensor_list
@@ -144,7 +145,7 @@ class BackwardContext(WhileContext):
             return super().capture(tensor)
         if is_invariant(tensor):
             self._brought_in[tensor] = self.capture(_source_of(tensor))
-        elif tensor.op.op == "Const":
+        elif is_constant(tensor.op):
             self._brought_in[tensor] = self.capture(self._copied(tensor))
         else:
             self._brought_in[tensor] = self._popped(tensor)
@@ -162,7 +163,7 @@ class BackwardContext(WhileContext):
 
     def _copied(self, tensor: Tensor) -> Tensor:
         with self.graph.control_dependencies(None):
-            return Tensor(self.graph.create_op("Const", (), tensor.op.attrs))
+            return Tensor(self.graph.create_op(tensor.op.op_def, (), tensor.op.attrs))
 
     def _popped(self, tensor: Tensor) -> Tensor:
         history = self._forward.history(tensor)

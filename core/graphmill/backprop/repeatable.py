@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import UnimplementedError
 from graphmill.graph.import_export import resolve_op
 from graphmill.ops.effects import effects_of
+from graphmill.ops.op_traits import OpTraits, Source
 
 if TYPE_CHECKING:
     from graphmill.graph.builder import Graph
-
-_READS = frozenset(
-    (
-        *("VarHandleOp", "ReadVariableOp", "VariableShape", "ResourceGather", "ResourceGatherNd"),
-        *("VariableV2", "Variable", "VarIsInitializedOp", "IsVariableInitialized"),
-    )
-)
 
 
 def check_repeatable(function: Any, name: str, graph: Graph) -> None:
@@ -45,9 +39,10 @@ def check_repeatable(function: Any, name: str, graph: Graph) -> None:
 
 
 def _check_node(node: Any, name: str, graph: Graph) -> None:
-    if node.op in _READS or node.op.startswith(("TensorArray", "Stack")):
-        return
-    effects = effects_of(resolve_op(node.op, graph.ops, graph))
+    op_def = resolve_op(node.op, graph.ops, graph)
+    effects = effects_of(op_def)
+    if _leaves_state(op_def.traits):
+        effects -= {"state"}
     if not effects:
         return
     what = "give other random numbers" if "rng" in effects else "have its effect twice"
@@ -57,3 +52,8 @@ def _check_node(node: Any, name: str, graph: Graph) -> None:
         node=node.name,
         op=node.op,
     )
+
+
+def _leaves_state(traits: OpTraits) -> bool:
+    """Return whether an op leaves all state that outlasts the step as it is."""
+    return traits.only_reads or traits.per_step_state or traits.source is Source.VARIABLE

@@ -9,8 +9,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS, is_back_edge
-from graphmill.graph.frames import ENTER_OPS, EXIT_OPS, analyse_frames, output_frame
+from graphmill.graph.algorithms import is_back_edge
+from graphmill.graph.frames import analyse_frames, output_frame
+from graphmill.graph.node_roles import (
+    is_control_trigger,
+    is_enter,
+    is_exit,
+    is_loop_cond,
+    is_merge,
+    is_next_iteration,
+    is_switch,
+    without_forwarding,
+)
 
 if TYPE_CHECKING:
     from graphmill.dtypes import DType
@@ -20,8 +30,6 @@ if TYPE_CHECKING:
 
     Output = tuple[Node, int]
     Branch = tuple[Output, int]
-
-SWITCH_OPS = frozenset({"Switch", "RefSwitch"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,11 +98,11 @@ class Structure:
         self._frames: dict[Node, FramePath] = {}
         self._members: dict[FramePath, list[Node]] = {}
         self._enters: dict[FramePath, list[Node]] = {}
-        if any(node.op in ENTER_OPS for node in graph.nodes):
+        if any(map(is_enter, graph.nodes)):
             self._frames, infos = analyse_frames(graph)
             self._members = {path: info.nodes for path, info in infos.items()}
             for node, path in self._frames.items():
-                if node.op in ENTER_OPS:
+                if is_enter(node):
                     inside = output_frame(node, self._frames)
                     self._enters.setdefault(inside, []).append(node)
                 del path
@@ -137,7 +145,7 @@ class Structure:
 
     def _read_loop(self, path: FramePath) -> Loop:
         enters = self._enters[path]
-        conditions = [node for node in self._members[path] if node.op == "LoopCond"]
+        conditions = [node for node in self._members[path] if is_loop_cond(node)]
         if len(conditions) != 1:
             raise UnimplementedError(
                 f"frame {'/'.join(path)!r} has {len(conditions)} LoopCond nodes, expected one; "
@@ -157,8 +165,8 @@ class Structure:
         """
         node, index = output
         around = self._branches_of(node)
-        if node.op in SWITCH_OPS and not _is_of_loop(node) and index >= 0:
-            return (*around, (_without_identities(node.inputs[1]), index))
+        if is_switch(node) and not _is_of_loop(node) and index >= 0:
+            return (*around, (without_forwarding(*node.inputs[1]), index))
         return around
 
     def _branches_of(self, node: Node) -> tuple[Branch, ...]:
@@ -180,30 +188,24 @@ class Structure:
             pending.pop()
             around = [self.branches((edge.src, edge.src_output)) for edge in sources]
             longest = max(around, key=len, default=())
-            if current.op in MERGE_OPS and not any(map(is_back_edge, current.in_edges)):
+            if is_merge(current) and not any(map(is_back_edge, current.in_edges)):
                 longest = max((self.branches(i) for i in current.inputs), key=len)[:-1]
-            self._branches[current] = () if current.op == "ControlTrigger" else longest
+            self._branches[current] = () if is_control_trigger(current) else longest
         return self._branches[node]
 
 
-def _without_identities(output: Output) -> Output:
-    while output[0].op == "Identity":
-        output = output[0].inputs[0]
-    return output
-
-
 def _is_of_loop(switch: Node) -> bool:
-    return _without_identities(switch.inputs[1])[0].op == "LoopCond"
+    return is_loop_cond(without_forwarding(*switch.inputs[1])[0])
 
 
 def is_switch_of_loop(node: Node) -> bool:
     """Return whether a node is the `Switch` of a loop variable."""
-    return node.op in SWITCH_OPS and _is_of_loop(node)
+    return is_switch(node) and _is_of_loop(node)
 
 
 def is_merge_of_loop(node: Node) -> bool:
     """Return whether a node is the `Merge` of a loop variable."""
-    return node.op in MERGE_OPS and any(src.op in NEXT_ITERATION_OPS for src, _ in node.inputs)
+    return is_merge(node) and any(is_next_iteration(src) for src, _ in node.inputs)
 
 
 def is_trainable(dtype: DType) -> bool:
@@ -220,7 +222,7 @@ def _merge_of(enter: Node) -> Node | None:
 
 
 def _loop_variable(enter: Node, merge: Node) -> LoopVariable:
-    following = next(src for src, _ in merge.inputs if src.op in NEXT_ITERATION_OPS)
+    following = next(src for src, _ in merge.inputs if is_next_iteration(src))
     switch = next(
         (e.dst for e in merge.out_edges if not e.is_control and is_switch_of_loop(e.dst)), None
     )
@@ -228,5 +230,5 @@ def _loop_variable(enter: Node, merge: Node) -> LoopVariable:
         raise InvalidArgumentError(
             "a loop variable has no Switch after its Merge", node=merge.name, op=merge.op
         )
-    exits = [e.dst for e in switch.out_edges if e.dst.op in EXIT_OPS and e.src_output == 0]
+    exits = [e.dst for e in switch.out_edges if is_exit(e.dst) and e.src_output == 0]
     return LoopVariable(enter, merge, switch, following, exits[0] if exits else None)

@@ -23,7 +23,7 @@ from graphmill.backprop.structure import (
     is_trainable,
 )
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.frames import ENTER_OPS, EXIT_OPS
+from graphmill.graph.node_roles import is_enter, is_exit, is_merge, is_switch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from graphmill.graph.tensor import Tensor
     from graphmill.plugin.gradient_declaration import GradientDef
     from graphmill.plugin.host import Host
-
-_BRANCH_OPS = ("Switch", "RefSwitch", "Merge", "RefMerge")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,11 +127,11 @@ class Walk(ShapesOfForward):
 
     def _function(self, node: Node) -> Callable[..., Sequence[Any]] | None:
         """Return what builds the gradients of a node: (op, grads, wanted) to a list."""
-        if node.op in _BRANCH_OPS:
+        if _is_branch(node):
             return branch_gradient
-        if is_call(node):
-            return call_gradient
         definition = self.definition(node)
+        if definition is None and is_call(node):
+            return call_gradient
         if definition is None:
             return generic_gradient
         if definition.function is None:
@@ -174,9 +172,9 @@ class Walk(ShapesOfForward):
     def item(self, output: Output) -> Item | None:
         """Return what makes an output at its level; None for what comes into a loop's body."""
         node = output[0]
-        if node.op in ENTER_OPS or is_switch_of_loop(node):
+        if is_enter(node) or is_switch_of_loop(node):
             return None
-        key: Any = self.structure.loop_of(node) if node.op in EXIT_OPS else node
+        key: Any = self.structure.loop_of(node) if is_exit(node) else node
         if key not in self._items:
             if isinstance(key, Loop):
                 self._items[key] = Item(None, key, key.inputs, key.outputs)
@@ -212,7 +210,7 @@ class Walk(ShapesOfForward):
         return found
 
     def _is_end(self, node: Node) -> bool:
-        if node.op in _BRANCH_OPS or is_call(node):
+        if _is_branch(node):
             return False
         definition = self.definition(node)
         return definition is not None and definition.function is None
@@ -242,6 +240,10 @@ class Walk(ShapesOfForward):
         ends = list(ends)
         sources = {source for item in self.order(ends) for source in item.inputs}
         return {source for source in sources.union(ends) if self.item(source) is None}
+
+
+def _is_branch(node: Node) -> bool:
+    return is_switch(node) or is_merge(node)
 
 
 def _summed(sums: dict[Output, list[Gradient]], output: Output) -> Gradient | None:

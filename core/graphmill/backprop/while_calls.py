@@ -14,9 +14,12 @@ from graphmill.backprop.function_gradient import FunctionGradient
 from graphmill.backprop.structure import is_trainable
 from graphmill.graph.builder import Graph
 from graphmill.graph.function_body import instantiate_function
+from graphmill.graph.function_calls import calls_of
 from graphmill.graph.function_def import function_def
+from graphmill.graph.node_roles import is_argument, is_result
 from graphmill.ops import array, functional, math, tensor_list
 from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.op_traits import CallKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,14 +51,15 @@ class _WhileGradient:
         self._op = op
         self._graph = op.graph
         self._types: list[DType] = [tensor.dtype.base_dtype for tensor in op.inputs]
-        self._cond: FuncAttr = op.node.attrs["cond"]
-        self._body: FuncAttr = op.node.attrs["body"]
+        functions = {one.kind: one.function for one in calls_of(op.node)}
+        self._cond = functions[CallKind.LOOP_CONDITION]
+        self._body = functions[CallKind.LOOP_BODY]
         body = instantiate_function(
             self._body.name, self._body.attrs, self._graph.library, op.walk.host.ops
         )
-        rets = sorted((n for n in body.graph if n.op == "_Retval"), key=lambda n: n.attrs["index"])
+        rets = sorted(filter(is_result, body.graph), key=lambda node: node.attrs["index"])
         self._is_invariant = [
-            ret.inputs[0][0].op == "_Arg" and ret.inputs[0][0].attrs["index"] == place
+            is_argument(source := ret.inputs[0][0]) and source.attrs["index"] == place
             for place, ret in enumerate(rets)
         ]
 

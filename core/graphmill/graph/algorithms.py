@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.graph.node_roles import is_merge, is_next_iteration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ MERGE_OPS = frozenset({"Merge", "RefMerge"})
 
 def is_back_edge(edge: Edge) -> bool:
     """Return whether an edge closes a loop: it goes from a `NextIteration` to a `Merge`."""
-    return edge.src.op in NEXT_ITERATION_OPS and edge.dst.op in MERGE_OPS
+    return is_next_iteration(edge.src) and is_merge(edge.dst)
 
 
 def topological_order(graph: Graph) -> list[Node]:

@@ -6,18 +6,22 @@ TensorFlow asks for plain calls; here conditionals and loops that are functions 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from graphmill.errors import InvalidArgumentError, OpError
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.graph.function_calls import CalledFunction, calls_of
+from graphmill.graph.node_roles import is_argument, is_argument_or_result, is_result
+from graphmill.ops.op_traits import CallKind
 from graphmill.ops.tensor_shape import UNKNOWN_SHAPE, TensorShape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.function_library import FunctionLibrary
     from graphmill.graph.node import Node
+    from graphmill.ops.attr_types import FuncAttr
     from graphmill.ops.op_registry import OpRegistry
 
     Shapes = tuple[TensorShape, ...]
@@ -67,7 +71,9 @@ class CalledShapes:
 
     def follows(self, node: Node) -> bool:
         """Return whether a node calls a function, so that `of` says what it returns."""
-        return node.op in _CALLS or node.op in self.library
+        if node.op_def.traits.calls:
+            return any(call.kind in _RULES for call in node.op_def.traits.calls)
+        return node.op in self.library
 
     def of(self, node: Node, args: Sequence[Arg]) -> Shapes:
         """Return the shapes of the outputs of a call.
@@ -75,11 +81,7 @@ class CalledShapes:
         Raises:
             InvalidArgumentError: a node of a body that is surely called cannot have its inputs.
         """
-        call = _CALLS.get(node.op)
-        if call is None:
-            found = self.returned(FuncAttr(node.op, node.attrs), args)
-        else:
-            found = call(self, node, args)
+        found = self._found(calls_of(node, self.library), args, node.num_outputs)
         if found is None or len(found) != node.num_outputs:
             found = (UNKNOWN_SHAPE,) * node.num_outputs
         declared = node.attrs.get("output_shapes") or ()
@@ -87,6 +89,15 @@ class CalledShapes:
             return found
         pairs = zip(found, declared, strict=True)
         return tuple(TensorShape(said) if shape.rank is None else shape for shape, said in pairs)
+
+    def _found(
+        self, called: Sequence[CalledFunction], args: Sequence[Arg], num_outputs: int
+    ) -> Shapes | None:
+        for kind, rule in _RULES.items():
+            of_kind = [one for one in called if one.kind is kind]
+            if of_kind:
+                return rule(self, of_kind, args, num_outputs)
+        return None
 
     def returned(self, function: FuncAttr, args: Sequence[Arg]) -> Shapes | None:
         """Return the shapes of a function's results; None where nothing can be said."""
@@ -99,11 +110,9 @@ class CalledShapes:
             return None  # running it is refused; asking for shapes is not
         if len(args) != len(body.arg_types):
             return None
-        nodes = [node for node in body.graph.nodes if node.op in ("_Arg", "_Retval")]
-        known = {node: args[node.attrs["index"]] for node in nodes if node.op == "_Arg"}
-        rets = sorted(
-            (node for node in nodes if node.op == "_Retval"), key=lambda n: n.attrs["index"]
-        )
+        nodes = [node for node in body.graph.nodes if is_argument_or_result(node)]
+        known = {node: args[node.attrs["index"]] for node in nodes if is_argument(node)}
+        rets = sorted(filter(is_result, nodes), key=lambda node: node.attrs["index"])
         inner = CalledShapes(self.library, self._ops, self._infer)
         inner._calling = self._calling | {name}
         inner._bodies = self._bodies
@@ -128,28 +137,29 @@ class CalledShapes:
         return found
 
 
-def _called(calls: CalledShapes, node: Node, args: Sequence[Arg]) -> Shapes | None:
-    return calls.returned(node.attrs["f"], args)
+def _called(
+    calls: CalledShapes, called: Sequence[CalledFunction], args: Sequence[Arg], _: int
+) -> Shapes | None:
+    if len(called) != 1:
+        return None
+    (one,) = called
+    return calls.returned(one.function, args[one.call.first_input :])
 
 
-def _called_elsewhere(calls: CalledShapes, node: Node, args: Sequence[Arg]) -> Shapes | None:
-    return calls.returned(node.attrs["f"], args[1:])
-
-
-def _gradient(_: CalledShapes, node: Node, args: Sequence[Arg]) -> Shapes:
+def _gradient(
+    _: CalledShapes, called: Sequence[CalledFunction], args: Sequence[Arg], num_outputs: int
+) -> Shapes:
     """Return the shapes of gradients: of what they are for."""
-    return tuple(arg.shape for arg in args[: node.num_outputs])
+    return tuple(arg.shape for arg in args[called[0].call.first_input :][:num_outputs])
 
 
-def _chosen(calls: CalledShapes, node: Node, args: Sequence[Arg]) -> Shapes | None:
-    branches = node.attrs.get("branches") or (
-        node.attrs["then_branch"],
-        node.attrs["else_branch"],
-    )
+def _chosen(
+    calls: CalledShapes, called: Sequence[CalledFunction], args: Sequence[Arg], _: int
+) -> Shapes | None:
     found: Shapes | None = None
-    for branch in branches:
+    for branch in called:
         try:
-            shapes = calls.returned(branch, args[1:])
+            shapes = calls.returned(branch.function, args[branch.call.first_input :])
         except InvalidArgumentError:
             return None  # it may be the one that is never taken
         if shapes is None or len(shapes) != len(found or shapes):
@@ -158,17 +168,21 @@ def _chosen(calls: CalledShapes, node: Node, args: Sequence[Arg]) -> Shapes | No
     return found
 
 
-def _looped(calls: CalledShapes, node: Node, args: Sequence[Arg]) -> Shapes | None:
-    first: Sequence[Arg] = ()
-    if node.op == "For":  # start, limit and delta; the body is given the number
-        first, args = (Arg(TensorShape(())),), args[3:]
+def _looped(
+    calls: CalledShapes, called: Sequence[CalledFunction], args: Sequence[Arg], _: int
+) -> Shapes | None:
+    if len(called) != 1:
+        return None
+    (body,) = called
+    first = [Arg(TensorShape(()))] if body.call.counted else []  # the number of the iteration
+    args = args[body.call.first_input :]
     state = tuple(arg.shape for arg in args)
     for _ in range(_PASSES):
         given = [Arg(shape, a.variable) for shape, a in zip(state, args, strict=True)]
         try:
-            after = calls.returned(node.attrs["body"], [*first, *given])
+            after = calls.returned(body.function, [*first, *given])
         except InvalidArgumentError:
-            return None  # it may have no turn
+            return None  # there may be no iteration
         if after is None or len(after) != len(state):
             return None
         relaxed = _relaxed(state, after)
@@ -182,10 +196,11 @@ def _relaxed(one: Shapes, other: Shapes) -> Shapes:
     return tuple(map(TensorShape.relaxed_with, one, other))
 
 
-_CALLS: Final[dict[str, Callable[[CalledShapes, Node, Sequence[Arg]], Shapes | None]]] = {
-    **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall"), _called),
-    "RemoteCall": _called_elsewhere,
-    "SymbolicGradient": _gradient,
-    **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), _chosen),
-    **dict.fromkeys(("While", "StatelessWhile", "For"), _looped),
+_Rule = Callable[[CalledShapes, Sequence[CalledFunction], Sequence[Arg], int], "Shapes | None"]
+_RULES: Final[dict[CallKind, _Rule]] = {
+    CallKind.LOOP_BODY: _looped,
+    CallKind.BRANCH: _chosen,
+    CallKind.GRADIENT: _gradient,
+    CallKind.ONCE: _called,
 }
+"""How the outputs of an op follow from the results of the functions that it calls."""

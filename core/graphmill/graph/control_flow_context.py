@@ -16,6 +16,8 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from graphmill.ops.op_traits import CallKind
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -109,7 +111,8 @@ class ControlFlowContext(ABC):
 
         When its body is inlined, constants in it have no input that tells when to run.
         """
-        return op_def.name == "SymbolicGradient" or op_def.name in self.graph.library
+        is_gradient = op_def.traits.calls_as(CallKind.GRADIENT)
+        return is_gradient or op_def.name in self.graph.library
 
     @contextmanager
     def outside_of_all(self) -> Iterator[None]:

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.frames import EXIT_OPS
 from graphmill.graph.node import Node
+from graphmill.graph.node_roles import is_exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ class ControlFlowScopes:
         It is the node's own, but for an `Exit` the one around.
         """
         context = self._contexts.get(node)
-        return context.outer if context is not None and node.op in EXIT_OPS else context
+        return context.outer if context is not None and is_exit(node) else context
 
     def put(self, node: Node, context: ControlFlowContext | None) -> None:
         """Note which context a node is in."""

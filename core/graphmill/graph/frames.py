@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.algorithms import NEXT_ITERATION_OPS, is_back_edge
+from graphmill.graph.algorithms import is_back_edge
+from graphmill.graph.node_roles import is_enter, is_exit, is_next_iteration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 ENTER_OPS: Final = frozenset({"Enter", "RefEnter"})
 EXIT_OPS: Final = frozenset({"Exit", "RefExit"})
-_OPS_OF_LOOPS: Final = EXIT_OPS | NEXT_ITERATION_OPS
 
 FramePath = tuple[str, ...]
 """The names of the frames that a node is in, from the outside in; empty for the root frame."""
@@ -65,7 +65,7 @@ def analyse_frames(graph: Graph) -> tuple[dict[Node, FramePath], dict[FramePath,
         path = _frame_of(node, frames)
         frames[node] = path
         infos[path].nodes.append(node)
-        if node.op in ENTER_OPS:
+        if is_enter(node):
             _note_enter(node, path, infos)
     _check_back_edges(graph.nodes, frames)
     return frames, infos
@@ -108,7 +108,7 @@ def _frame_of(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
                 node=node.name,
                 op=node.op,
             )
-    if node.op in _OPS_OF_LOOPS and not path:
+    if not path and (is_exit(node) or is_next_iteration(node)):
         article = "an" if node.op[0] in "AEIOU" else "a"
         raise InvalidArgumentError(
             f"is {article} {node.op} outside of any frame; a loop begins with Enter",
@@ -121,9 +121,9 @@ def _frame_of(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
 def output_frame(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
     """Return the frame of what a node gives: not its own for Enter and Exit."""
     path = frames[node]
-    if node.op in ENTER_OPS:
+    if is_enter(node):
         return (*path, frame_name(node))
-    return path[:-1] if node.op in EXIT_OPS else path
+    return path[:-1] if is_exit(node) else path
 
 
 def loop_of_output(node: Node) -> str | None:
@@ -134,9 +134,9 @@ def loop_of_output(node: Node) -> str | None:
     left = 0  # frames that the path has gone into, through their exits
     current: Node | None = node
     while current is not None:
-        if current.op in EXIT_OPS:
+        if is_exit(current):
             left += 1
-        elif current.op in ENTER_OPS:
+        elif is_enter(current):
             if not left:
                 return frame_name(current)
             left -= 1

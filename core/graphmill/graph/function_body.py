@@ -18,6 +18,7 @@ from graphmill.graph.import_export import (
     node_attrs,
     resolve_op,
 )
+from graphmill.graph.node_roles import is_argument
 from graphmill.ops.attr_types import AttrPlaceholder, FuncAttr
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ class _Builder:
     def _prune(self, roots: set[Node]) -> None:
         """Drop nodes that no result and no effect needs; arguments stay, they are numbered."""
         keep = ancestors(
-            roots.union(n for n in self.graph if n.op_def.is_stateful or n.op == "_Arg")
+            roots.union(n for n in self.graph if n.op_def.is_stateful or is_argument(n))
         )
         self.graph.withdraw(node for node in self.graph.nodes if node not in keep)
         self.graph.edit_count = 0

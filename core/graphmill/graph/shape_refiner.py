@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.graph.algorithms import is_back_edge
 from graphmill.graph.called_shapes import Arg, CalledShapes
+from graphmill.graph.node_roles import is_enter, is_merge, is_switch, without_forwarding
 from graphmill.graph.partial_values import partial_value
+from graphmill.ops.op_traits import Source
 from graphmill.ops.shape_inference import ShapeContext, infer_shapes, shape_function
 from graphmill.ops.tensor_shape import UNKNOWN_SHAPE, TensorShape
 
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
     Shapes = tuple[TensorShape, ...]
 
-_MERGE_OPS: Final = frozenset({"Merge", "RefMerge"})
-_HANDLE_OPS: Final = frozenset({"VarHandleOp", "VariableV2", "Variable"})
-_PASSED_ON: Final = frozenset({"Identity", "Enter", "RefEnter", "Switch", "RefSwitch"})
 _PASSES: Final = 6
 """After how many rounds a loop whose shapes still change is given up: all its sizes unknown."""
 
@@ -127,7 +126,7 @@ class _Round:
         return UNKNOWN_SHAPE if found is None else found[output]
 
     def _shapes(self, node: Node) -> Shapes:
-        if node.op in _MERGE_OPS:
+        if is_merge(node):
             return self._merged(node)
         inputs = [self.shape(edge.src, edge.src_output) for edge in node.in_edges]
         sources = _NodeSources(node, self)
@@ -166,14 +165,21 @@ class _NodeSources:
         return partial_value(edge.src, edge.src_output, self._round.shape)
 
     def variable_shape(self, index: int) -> TensorShape:
-        edge: Edge = self._node.in_edges[index]
-        while edge.src.op in _PASSED_ON:
-            edge = edge.src.in_edges[0]
-        if edge.src in self._round.args:
-            return self._round.args[edge.src].variable
-        if edge.src.op not in _HANDLE_OPS:
+        node = _maker(self._node.in_edges[index])
+        if node in self._round.args:
+            return self._round.args[node].variable
+        if node.op_def.traits.source is not Source.VARIABLE:
             return UNKNOWN_SHAPE
-        return TensorShape(edge.src.attrs["shape"])
+        return TensorShape(node.attrs["shape"])
+
+
+def _maker(edge: Edge) -> Node:
+    """Return the node that made a handle which other nodes only pass on."""
+    while True:
+        node = without_forwarding(edge.src, edge.src_output)[0]
+        if not (is_enter(node) or is_switch(node)):
+            return node
+        edge = node.in_edges[0]
 
 
 def _before(wanted: Node, known: dict[Node, Shapes]) -> tuple[list[Node], bool]:

@@ -1,4 +1,4 @@
-"""The ops that carry tensors between partitions, and what partitioning says of them."""
+"""The ops that partitioning adds to carry tensors between partitions."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group
 from graphmill.graph.graph_of import graph_of
+from graphmill.graph.node_roles import is_constant
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
 
@@ -155,7 +156,7 @@ def global_variables_initializer(graph: Graph | None = None) -> Node:
 
 
 def _known_shape(initial: Tensor, shape: ShapeLike) -> tuple[int, ...] | None:
-    if initial.op.op == "Const":
+    if is_constant(initial.op):
         found: tuple[int, ...] = initial.op.attrs["value"].numpy().shape
         return found
     if shape is None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from graphmill.errors import InternalError
 from graphmill.graph.control_flow_context import ControlFlowContext
-from graphmill.graph.frames import ENTER_OPS
+from graphmill.graph.node_roles import is_constant_enter
 from graphmill.ops import array, control_flow
+from graphmill.ops.op_traits import CallKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.graph.tensor import Tensor
     from graphmill.ops.op_def import OpDef
-
-_CALL_OPS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 class WhileContext(ControlFlowContext):
@@ -74,7 +73,7 @@ class WhileContext(ControlFlowContext):
         waits = self.reachable(control_inputs)
         captured = [self.capture(tensor) for tensor in inputs]
         is_free = not waits and (self.is_call(op_def) or all(map(is_invariant, captured)))
-        if is_free or op_def.name in _CALL_OPS:
+        if is_free or op_def.traits.calls_as(CallKind.ONCE):
             waits.append(self.pivot.op)
         return captured, waits
 
@@ -144,4 +143,4 @@ class WhileContext(ControlFlowContext):
 
 def is_invariant(tensor: Tensor) -> bool:
     """Return whether a tensor is brought into a loop as it is, for all iterations."""
-    return tensor.op.op in ENTER_OPS and bool(tensor.op.attrs["is_constant"])
+    return is_constant_enter(tensor.op)

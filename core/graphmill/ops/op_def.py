@@ -13,7 +13,7 @@ from graphmill.dtypes import DType
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops import attr_check, attr_inference
 from graphmill.ops.attr_types import NO_DEFAULT, AttrPlaceholder, FuncAttr
-from graphmill.ops.op_traits import DEFAULT_TRAITS, CallKind, FunctionCall, OpTraits
+from graphmill.ops.op_traits import DEFAULT_TRAITS, CallKind, FunctionCall, OpTraits, Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -244,7 +244,7 @@ class OpDef:
                 canonical[name] = attr_check.canonical_undeclared(name, value, self.name)
             else:
                 canonical[name] = self.attr(name).canonical(value, self.name)
-        if self.name in ("Const", "HostConst") and "value" in attrs and "dtype" in attrs:
+        if self.traits.source is Source.CONSTANT and "value" in attrs and "dtype" in attrs:
             given = self.attr("value"), attrs["value"], canonical["dtype"]
             canonical["value"] = attr_check.typed_tensor(*given, self.name)
         return canonical

@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING
 from graphmill.errors import InvalidArgumentError, suggest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphmill.ops.op_def import OpDef
 
 EFFECTS = frozenset(
@@ -36,25 +38,57 @@ EFFECTS = frozenset(
 
 
 class ControlFlow(Enum):
-    """The role of an op in control flow v1 (tensorflow/core/ops/control_flow_ops.cc)."""
+    """The role of an op in control flow v1 (tensorflow/core/ops/control_flow_ops.cc).
+
+    An executor decides by the role where the outputs of the op go; the op's kernel only computes
+    them. `check_traits` refuses an op without the inputs, outputs and attrs that its role has.
+    """
 
     NONE = "none"
     SWITCH = "switch"
-    """Sends its first input to one of two outputs; the other one is dead."""
+    """Sends input 0 to output 1 if input 1, a bool scalar, is true, else to output 0.
+
+    Its kernel gives `DEAD` for the other output.
+    """
     SWITCH_N = "switch_n"
-    """Sends its first input to one of many outputs; the others are dead."""
+    """Sends input 0 to the output whose index is input 1, an int32 scalar; the others are `DEAD`.
+
+    An index out of range means the last output.
+    """
     MERGE = "merge"
-    """Gives the one input that is alive, and its index."""
+    """Gives the first input that arrives alive as output 0, and its index (int32) as output 1.
+
+    Its inputs are one list in most cases. Its kernel finds None for those that have not arrived.
+    """
     ENTER = "enter"
-    """Brings a value into the frame that its attr `frame_name` names."""
+    """Brings input 0 into the frame that the attr `frame_name` (string) names.
+
+    With the attr `is_constant` (bool) the value is there in all iterations, else in the first one.
+    The attr `parallel_iterations` (int, at least 1) is the same in all that lead into a frame: so
+    many iterations may run at once.
+    """
     EXIT = "exit"
-    """Gives a value to the frame around its own."""
+    """Gives input 0 to the frame around its own."""
     NEXT_ITERATION = "next_iteration"
-    """Gives a value to the next iteration of its frame."""
+    """Gives input 0 to the next iteration of its frame; its edge to a `MERGE` closes the loop."""
     LOOP_COND = "loop_cond"
-    """Marks the value that decides whether a loop goes on."""
+    """Gives input 0, the bool scalar that decides whether a loop goes on."""
     TRIGGER = "trigger"
     """Runs even if what it waits for is dead (`ControlTrigger`)."""
+
+
+class Boundary(Enum):
+    """How a value comes into the graph of an executor, or leaves it, through an op."""
+
+    NONE = "none"
+    ARGUMENT = "argument"
+    """Gives the argument whose number is its attr `index`; the executor stands for its kernel."""
+    RESULT = "result"
+    """Takes input 0 as the result whose number is its attr `index`, as an argument does."""
+    SEND = "send"
+    """Hands input 0 to a receiver elsewhere; it runs for a dead input too, and is given `DEAD`."""
+    RECEIVE = "receive"
+    """Gives what a sender elsewhere hands over, `DEAD` if that is dead."""
 
 
 class CallKind(Enum):
@@ -114,15 +148,17 @@ class ResourceUse:
 
 
 class Source(Enum):
-    """What an op that takes no inputs stands for."""
+    """What the value of an op stands for that does not come from its inputs (alone)."""
 
     NONE = "none"
     CONSTANT = "constant"
     """The value of its attr `value`, the same in every step."""
     VARIABLE = "variable"
-    """A handle of, or reference to, the same variable in every step."""
+    """A handle of, or reference to, the same variable in every step; its attr `shape` is known."""
     PLACEHOLDER = "placeholder"
-    """A value that the caller must feed."""
+    """A value that the caller must feed; its attr `shape`, if it has one, says which shapes fit."""
+    PLACEHOLDER_WITH_DEFAULT = "placeholder with a default"
+    """Input 0, unless the caller feeds another value; the attr `shape` is that of a placeholder."""
 
 
 class Randomness(Enum):
@@ -132,7 +168,9 @@ class Randomness(Enum):
     SEEDED = "seeded"
     """A generator that belongs to the node, started by its attrs `seed` and `seed2`."""
     STATEFUL = "stateful"
-    """A generator that is a resource, or one without a seed."""
+    """A generator that is a resource."""
+    UNSEEDED = "unseeded"
+    """Nothing that can be given again: the numbers are others in each run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +181,18 @@ class OpTraits:
         effects: what it touches beyond inputs and outputs, a subset of `EFFECTS`; None: `state` if
             the op is stateful or takes references or resources, nothing otherwise.
         control_flow: its role in control flow v1.
+        boundary: whether a value comes into the graph, or leaves it, through the op.
+        gives_dead: whether its kernel may give `DEAD` for some outputs although no input is dead;
+            the roles in control flow imply it where it is so.
         calls: the functions that it calls. An attr of type "func" that is not named here counts as
             `CallKind.DEFERRED`.
         resources: the variables that it reads or writes; None where that is not known.
-        source: what it stands for if it takes no inputs.
+        per_step_state: whether the state that it touches is made anew in each step by the graph
+            itself (`TensorArray`), so that to run that part of the graph again repeats no effect.
+        source: what its value stands for.
         randomness: where its random numbers come from.
         forwards: whether output i is input i, unchanged.
+        reshapes: whether its only output has the elements of input 0 under another shape.
         elementwise: whether each element of the output depends on the elements of the inputs at
             the same place only (inputs broadcast).
         shape_only: whether its outputs depend on the shapes of its inputs only.
@@ -159,11 +203,15 @@ class OpTraits:
 
     effects: frozenset[str] | None = None
     control_flow: ControlFlow = ControlFlow.NONE
+    boundary: Boundary = Boundary.NONE
+    gives_dead: bool = False
     calls: tuple[FunctionCall, ...] = ()
     resources: tuple[ResourceUse, ...] | None = None
+    per_step_state: bool = False
     source: Source = Source.NONE
     randomness: Randomness = Randomness.NONE
     forwards: bool = False
+    reshapes: bool = False
     elementwise: bool = False
     shape_only: bool = False
     asserts: bool = False
@@ -182,22 +230,62 @@ class OpTraits:
         return self.control_flow not in (ControlFlow.NONE, ControlFlow.TRIGGER)
 
     @property
+    def may_be_dead(self) -> bool:
+        """Whether its outputs may be dead, or run more than once, though no input is dead."""
+        return self.gives_dead or self.is_control_flow
+
+    def calls_as(self, kind: CallKind) -> bool:
+        """Return whether the op is declared to call a function in that way."""
+        return any(call.kind is kind for call in self.calls)
+
+    @property
     def is_loop(self) -> bool:
         """Whether the op runs a function as the body of a loop."""
-        return any(call.kind is CallKind.LOOP_BODY for call in self.calls)
+        return self.calls_as(CallKind.LOOP_BODY)
 
     @property
     def is_conditional(self) -> bool:
         """Whether the op chooses among functions by its first input."""
-        return any(call.kind is CallKind.BRANCH for call in self.calls)
+        return self.calls_as(CallKind.BRANCH)
 
     @property
     def writes(self) -> bool:
         """Whether the op is known to write a variable that it is given."""
         return any(use.writes for use in self.resources or ())
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether the op is known to leave the variables that it is given as they are."""
+        return self.resources is not None and not self.writes
+
 
 DEFAULT_TRAITS = OpTraits()
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What an op of a role has: how many inputs and outputs, None for any number, and attrs."""
+
+    inputs: int | None
+    outputs: int | None
+    attrs: tuple[str, ...] = ()
+
+
+_ONE_TO_ONE = _Form(1, 1)
+_FORMS: Mapping[ControlFlow | Boundary, _Form] = {
+    ControlFlow.SWITCH: _Form(2, 2),
+    ControlFlow.SWITCH_N: _Form(2, 1),  # one list of outputs
+    ControlFlow.MERGE: _Form(None, 2),
+    ControlFlow.ENTER: _Form(1, 1, ("frame_name", "is_constant", "parallel_iterations")),
+    ControlFlow.EXIT: _ONE_TO_ONE,
+    ControlFlow.NEXT_ITERATION: _ONE_TO_ONE,
+    ControlFlow.LOOP_COND: _ONE_TO_ONE,
+    ControlFlow.TRIGGER: _Form(0, 0),
+    Boundary.ARGUMENT: _Form(0, 1, ("index",)),
+    Boundary.RESULT: _Form(1, 0, ("index",)),
+    Boundary.SEND: _Form(1, 0),
+    Boundary.RECEIVE: _Form(0, 1),
+}
 
 
 def check_traits(op_def: OpDef) -> None:
@@ -219,12 +307,39 @@ def check_traits(op_def: OpDef) -> None:
             raise _misfit(op_def, f"calls name the function attr {call.attr!r}", functions)
     if traits.forwards and len(op_def.input_args) < len(op_def.output_args):
         raise _misfit(op_def, "it forwards inputs to outputs, of which it has more", inputs)
-    if traits.source is not Source.NONE and op_def.input_args:
+    takes_none = traits.source not in (Source.NONE, Source.PLACEHOLDER_WITH_DEFAULT)
+    if takes_none and op_def.input_args:
         raise _misfit(op_def, f"it is a {traits.source.value} and takes inputs", ())
+    if traits.randomness is Randomness.SEEDED:
+        _check_attrs(op_def, "its generator is seeded", ("seed", "seed2"))
+    if traits.source is Source.CONSTANT:
+        _check_attrs(op_def, "it is a constant", ("value",))
+    _check_role(op_def, traits.control_flow.value, _FORMS.get(traits.control_flow))
+    _check_role(op_def, traits.boundary.value, _FORMS.get(traits.boundary))
+
+
+def _check_role(op_def: OpDef, role: str, form: _Form | None) -> None:
+    if form is None:
+        return
+    for what, args, count in (
+        ("inputs", op_def.input_args, form.inputs),
+        ("outputs", op_def.output_args, form.outputs),
+    ):
+        if count is not None and len(args) != count:
+            given = f"its role is {role!r}, which has {count} {what}, not {len(args)}"
+            raise _misfit(op_def, given, {arg.name for arg in args})
+    _check_attrs(op_def, f"its role is {role!r}", form.attrs)
+
+
+def _check_attrs(op_def: OpDef, why: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        if not op_def.has_attr(name):
+            missing = f"{why}, for which it needs the attr {name!r}"
+            raise _misfit(op_def, missing, set(op_def.attr_types))
 
 
 def _misfit(op_def: OpDef, what: str, there_are: object) -> InvalidArgumentError:
-    names = ", ".join(sorted(there_are)) if isinstance(there_are, set) else ""  # type: ignore[type-var]
+    names = ", ".join(sorted(there_are)) if isinstance(there_are, set) else ""
     return InvalidArgumentError(
         f"the traits of op {op_def.name!r} do not fit it: {what}"
         + (f"; it has {names}" if names else ""),

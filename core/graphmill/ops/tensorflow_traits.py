@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill.ops.effects import listed_effects
 from graphmill.ops.op_traits import (
     DEFAULT_TRAITS,
+    Boundary,
     CallKind,
     ControlFlow,
     FunctionCall,
@@ -30,12 +31,19 @@ if TYPE_CHECKING:
 _CONTROL_FLOW: Final[Mapping[ControlFlow, str]] = {
     ControlFlow.SWITCH: "Switch RefSwitch",
     ControlFlow.SWITCH_N: "_SwitchN",
-    ControlFlow.MERGE: "Merge RefMerge _XlaMerge",
+    ControlFlow.MERGE: "Merge RefMerge",
     ControlFlow.ENTER: "Enter RefEnter",
     ControlFlow.EXIT: "Exit RefExit",
     ControlFlow.NEXT_ITERATION: "NextIteration RefNextIteration",
     ControlFlow.LOOP_COND: "LoopCond",
     ControlFlow.TRIGGER: "ControlTrigger",
+}
+
+_BOUNDARIES: Final[Mapping[Boundary, str]] = {
+    Boundary.ARGUMENT: "_Arg _DeviceArg",
+    Boundary.RESULT: "_Retval _DeviceRetval",
+    Boundary.SEND: "_Send _HostSend Send",
+    Boundary.RECEIVE: "_Recv _HostRecv Recv",
 }
 
 _WHILE: Final = (
@@ -62,27 +70,46 @@ _SOURCES: Final[Mapping[Source, str]] = {
     Source.CONSTANT: "Const HostConst",
     Source.VARIABLE: "VarHandleOp Variable VariableV2",
     Source.PLACEHOLDER: "Placeholder PlaceholderV2",
+    Source.PLACEHOLDER_WITH_DEFAULT: "PlaceholderWithDefault",
 }
 
 _RANDOMNESS: Final[Mapping[Randomness, str]] = {
     Randomness.SEEDED: """
-        AllCandidateSampler FixedUnigramCandidateSampler LearnedUnigramCandidateSampler
-        LogUniformCandidateSampler Multinomial ParameterizedTruncatedNormal RandomCrop RandomGamma
-        RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform
+        FixedUnigramCandidateSampler FractionalAvgPool FractionalMaxPool
+        LearnedUnigramCandidateSampler LogUniformCandidateSampler Multinomial
+        ParameterizedTruncatedNormal RandomCrop RandomGamma RandomPoisson RandomPoissonV2
+        RandomShuffle RandomShuffleQueue RandomShuffleQueueV2 RandomStandardNormal RandomUniform
         RandomUniformInt SampleDistortedBoundingBox SampleDistortedBoundingBoxV2
+        SkipGramGenerateCandidates SnapshotDataset
         ThreadUnsafeUnigramCandidateSampler TruncatedNormal UniformCandidateSampler
     """,
     Randomness.STATEFUL: """
-        NonDeterministicInts RngReadAndSkip RngSkip StatefulRandomBinomial StatefulStandardNormal
+        RngReadAndSkip RngSkip StatefulRandomBinomial StatefulStandardNormal
         StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt
         StatefulUniformInt
     """,
+    Randomness.UNSEEDED: "NonDeterministicInts",
 }
 
 _FLAGS: Final[Mapping[str, str]] = {
     "forwards": """
         GuaranteeConst Identity IdentityN PreventGradient RefIdentity Snapshot StopGradient
     """,
+    # Outputs for all components of an element, values for those that are asked for.
+    "gives_dead": """
+        MapPeek MapUnstage MapUnstageNoKey OrderedMapPeek OrderedMapUnstage OrderedMapUnstageNoKey
+    """,
+    "per_step_state": """
+        Stack StackClose StackCloseV2 StackPop StackPopV2 StackPush StackPushV2 StackV2 TensorArray
+        TensorArrayClose TensorArrayCloseV2 TensorArrayCloseV3 TensorArrayConcat TensorArrayConcatV2
+        TensorArrayConcatV3 TensorArrayGather TensorArrayGatherV2 TensorArrayGatherV3
+        TensorArrayGrad TensorArrayGradV2 TensorArrayGradV3 TensorArrayGradWithShape
+        TensorArrayPack TensorArrayRead TensorArrayReadV2 TensorArrayReadV3 TensorArrayScatter
+        TensorArrayScatterV2 TensorArrayScatterV3 TensorArraySize TensorArraySizeV2
+        TensorArraySizeV3 TensorArraySplit TensorArraySplitV2 TensorArraySplitV3 TensorArrayUnpack
+        TensorArrayV2 TensorArrayV3 TensorArrayWrite TensorArrayWriteV2 TensorArrayWriteV3
+    """,
+    "reshapes": "ExpandDims Reshape Squeeze",
     "elementwise": """
         Abs Acos Acosh Add AddV2 Asin Asinh Atan Atan2 Atanh Cast Ceil ClipByValue Cos Cosh
         Digamma Div DivNoNan Elu Equal Erf Erfc Exp Expm1 Floor FloorDiv FloorMod Greater
@@ -108,6 +135,16 @@ _ONE_VARIABLE: Final[tuple[tuple[str, str, tuple[bool, bool], str], ...]] = (
     ("VariableShape", "input", _READ, ""),
     ("IsVariableInitialized", "ref", _READ, ""),
     ("ResourceGather ResourceGatherNd", "resource", _READ, "indices"),
+    (
+        """
+        LookupTableExport LookupTableExportV2 LookupTableFind LookupTableFindV2 LookupTableSize
+        LookupTableSizeV2
+        """,
+        "table_handle",
+        _READ,
+        "",
+    ),
+    ("_ReadVariablesOp", "resources", _READ, ""),
     ("AssignVariableOp AssignVariableXlaConcatND", "resource", _WRITE, ""),
     ("DestroyResourceOp", "resource", _WRITE, ""),
     ("AssignAddVariableOp AssignSubVariableOp ResourceCountUpTo", "resource", _UPDATE, ""),
@@ -184,6 +221,7 @@ def _rows() -> Iterator[tuple[str, str, Any]]:
         yield name, "effects", effects
     for field, table in (
         ("control_flow", _CONTROL_FLOW),
+        ("boundary", _BOUNDARIES),
         ("source", _SOURCES),
         ("randomness", _RANDOMNESS),
     ):

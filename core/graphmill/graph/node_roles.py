@@ -1,0 +1,131 @@
+"""The roles that nodes play in a graph, as the traits of their ops declare them.
+
+    if is_merge(node): ...
+
+Whatever reasons about graphs asks these and not for names of ops, so that an op of a plugin counts
+as one of TensorFlow's with the same role. `graphmill.ops.op_traits` says what each role means.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill.ops.op_traits import Boundary, ControlFlow, Source
+
+if TYPE_CHECKING:
+    from graphmill.graph.node import Node
+
+# Bound once: to look a member up in its enum costs more than the test.
+_SWITCH: Final = ControlFlow.SWITCH
+_MERGE: Final = ControlFlow.MERGE
+_ENTER: Final = ControlFlow.ENTER
+_EXIT: Final = ControlFlow.EXIT
+_NEXT_ITERATION: Final = ControlFlow.NEXT_ITERATION
+_LOOP_COND: Final = ControlFlow.LOOP_COND
+_TRIGGER: Final = ControlFlow.TRIGGER
+_ARGUMENT: Final = Boundary.ARGUMENT
+_RESULT: Final = Boundary.RESULT
+_SEND: Final = Boundary.SEND
+_RECEIVE: Final = Boundary.RECEIVE
+_CONSTANT: Final = Source.CONSTANT
+_PLACEHOLDER: Final = Source.PLACEHOLDER
+
+
+def is_switch(node: Node) -> bool:
+    """Return whether a node sends its input to one of two outputs."""
+    return node.op_def.traits.control_flow is _SWITCH
+
+
+def is_merge(node: Node) -> bool:
+    """Return whether a node gives the one of its inputs that is alive."""
+    return node.op_def.traits.control_flow is _MERGE
+
+
+def is_enter(node: Node) -> bool:
+    """Return whether a node brings a value into a frame."""
+    return node.op_def.traits.control_flow is _ENTER
+
+
+def is_constant_enter(node: Node) -> bool:
+    """Return whether a node brings a value into a frame for all iterations."""
+    return node.op_def.traits.control_flow is _ENTER and bool(node.attrs["is_constant"])
+
+
+def is_exit(node: Node) -> bool:
+    """Return whether a node gives a value to the frame around."""
+    return node.op_def.traits.control_flow is _EXIT
+
+
+def is_next_iteration(node: Node) -> bool:
+    """Return whether a node gives a value to the next iteration."""
+    return node.op_def.traits.control_flow is _NEXT_ITERATION
+
+
+def is_loop_cond(node: Node) -> bool:
+    """Return whether a node decides whether a loop goes on."""
+    return node.op_def.traits.control_flow is _LOOP_COND
+
+
+def is_control_trigger(node: Node) -> bool:
+    """Return whether a node runs even if what it waits for is dead."""
+    return node.op_def.traits.control_flow is _TRIGGER
+
+
+def is_argument(node: Node) -> bool:
+    """Return whether a node stands for an argument of its graph."""
+    return node.op_def.traits.boundary is _ARGUMENT
+
+
+def is_result(node: Node) -> bool:
+    """Return whether a node stands for a result of its graph."""
+    return node.op_def.traits.boundary is _RESULT
+
+
+def is_argument_or_result(node: Node) -> bool:
+    """Return whether an executor stands for a node, so that it needs no kernel."""
+    boundary = node.op_def.traits.boundary
+    return boundary is _ARGUMENT or boundary is _RESULT
+
+
+def is_send(node: Node) -> bool:
+    """Return whether a node hands a value to a receiver elsewhere."""
+    return node.op_def.traits.boundary is _SEND
+
+
+def is_receive(node: Node) -> bool:
+    """Return whether a node gives what a sender elsewhere hands over."""
+    return node.op_def.traits.boundary is _RECEIVE
+
+
+def is_transfer(node: Node) -> bool:
+    """Return whether a node sends or receives."""
+    boundary = node.op_def.traits.boundary
+    return boundary is _SEND or boundary is _RECEIVE
+
+
+def is_constant(node: Node) -> bool:
+    """Return whether a node gives the value of its attr `value`."""
+    return node.op_def.traits.source is _CONSTANT
+
+
+def is_placeholder(node: Node) -> bool:
+    """Return whether a node's value must be fed."""
+    return node.op_def.traits.source is _PLACEHOLDER
+
+
+def forwarded(node: Node, output: int) -> tuple[Node, int] | None:
+    """Return the input that an output is, unchanged; None if the node computes it.
+
+    Control flow that may make it dead or bring it to another frame does not count.
+    """
+    if not node.op_def.traits.forwards:
+        return None
+    edge = node.in_edges[output]
+    return edge.src, edge.src_output
+
+
+def without_forwarding(node: Node, output: int) -> tuple[Node, int]:
+    """Return where a value is computed, before nodes that only forward it."""
+    while (before := forwarded(node, output)) is not None:
+        node, output = before
+    return node, output
