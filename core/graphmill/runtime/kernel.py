@@ -12,6 +12,12 @@ strings as `str`, shapes as tuples (-1 unknown; None where the rank is unknown),
 arrays, lists as tuples, functions as `FuncAttr`. It returns the output, a tuple of several, or None
 for none; a list output is one list. All of this is resolved when a node is bound: a call is only
 the call.
+
+A host kernel always computes with NumPy, and a kernel for one backend with that backend. Such a
+kernel is given the namespace only if its first parameter is called `xp`:
+
+    @kernel("StringLower", host=True)
+    def string_lower(input_, *, encoding): ...
 """
 
 from __future__ import annotations
@@ -26,7 +32,7 @@ from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.ops.attr_width import check_attr_widths
 from graphmill.ops.op_traits import EFFECTS
-from graphmill.runtime.kernel_signature import parameters_of
+from graphmill.runtime.kernel_signature import parameters_of, takes_namespace
 from graphmill.runtime.lowering import as_checks, as_lowering
 
 if TYPE_CHECKING:
@@ -134,12 +140,14 @@ def kernel(
     Args:
         op_types: the ops it computes.
         backend: the array namespace it is for (`"numpy"`, `"jax"`, `"torch"` …); None for any.
-            On its backend a special kernel wins over a general one.
+            On its backend a special kernel wins over a general one. It is given the namespace only
+            if its first parameter is called `xp`.
         device: device types it is for; empty for every device that accepts the backend.
         types: for type attrs the element types that it takes; an attr left out may have any.
         label: value of a node's `_kernel` attr that asks for it; empty for the ordinary one.
         priority: the highest wins among kernels that fit; two that fit equally are an error.
-        host: it needs concrete NumPy values always (strings, files, data-dependent Python).
+        host: it needs concrete NumPy values always (strings, files, data-dependent Python). It is
+            given the namespace only if its first parameter is called `xp`.
         static: inputs (OpDef names) that are concrete NumPy arrays even while a compiler traces.
         stateful: it is given an `OpKernelContext` instead of the namespace. A class is made once
             for each session and node, with an `OpKernelConstruction`, and called with context and
@@ -364,12 +372,11 @@ def bind(
             variable = getattr(made, definition.variable)
     else:
         wanted = _wanted_attrs(definition, construction)
+        leading = (construction.xp,) if takes_namespace(definition, op_def) else ()
         if definition.make:
-            compute = definition.function(construction.xp, **wanted)
-        elif definition.stateful:
-            compute = partial(definition.function, **wanted) if wanted else definition.function
+            compute = definition.function(*leading, **wanted)
         else:
-            compute = partial(definition.function, construction.xp, **wanted)
+            compute = partial(function, *leading, **wanted) if leading or wanted else function
     flatten = output_flattener(op_def, attrs)
     if flatten is not None:
         wrap = _flatten_done if definition.async_ else _flatten_result

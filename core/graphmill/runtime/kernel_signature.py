@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import warnings
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.errors import InvalidArgumentError, suggest
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.ops.op_def import OpDef
     from graphmill.runtime.kernel import KernelDef
 
-_LEADING: Final = 1  # the namespace or context
+_NAMESPACE: Final = frozenset({"xp", "_xp"})
 _DONE: Final = "done"
 
 
@@ -31,12 +32,14 @@ class Parameters(NamedTuple):
         keyword_only: names of those that may not.
         takes_any_position: whether there is `*args`.
         takes_any_keyword: whether there is `**keywords`.
+        num_required: how many of `positional` have no default.
     """
 
     positional: tuple[str, ...]
     keyword_only: tuple[str, ...]
     takes_any_position: bool
     takes_any_keyword: bool
+    num_required: int
 
 
 def parameters_of(function: Callable[..., object]) -> Parameters:
@@ -49,14 +52,62 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
             names[count : count + code.co_kwonlyargcount],
             bool(code.co_flags & inspect.CO_VARARGS),
             bool(code.co_flags & inspect.CO_VARKEYWORDS),
+            count - len(getattr(function, "__defaults__", None) or ()),
         )
     parameters = inspect.signature(function).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return Parameters(
-        tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)),
+        tuple(p.name for p in positional),
         tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
         any(p.kind is p.VAR_POSITIONAL for p in parameters),
         any(p.kind is p.VAR_KEYWORD for p in parameters),
+        sum(p.default is p.empty for p in positional),
     )
+
+
+def takes_namespace(definition: KernelDef, op_def: OpDef) -> bool:
+    """Return whether a kernel function is given the array namespace before the inputs.
+
+    A kernel that always computes with the same one, a host kernel or one for a single backend, is
+    given it only if its first parameter is called `xp`. (It is given it as well where `*args` takes
+    everything, or under another name, which is deprecated.)
+    """
+    if definition.stateful:
+        return False
+    if not (definition.host or definition.backend):
+        return True
+    given = parameters_of(definition.function)
+    if not given.positional:
+        return given.takes_any_position
+    return given.positional[0] in _NAMESPACE or _renames_namespace(definition, op_def, given)
+
+
+def _renames_namespace(definition: KernelDef, op_def: OpDef, given: Parameters) -> bool:
+    """Return whether one parameter more than the inputs and attrs must be given."""
+    inputs = {arg.name for arg in op_def.input_args}
+    attrs = {*_attr_names(op_def)} - inputs
+    required = given.positional[: given.num_required]
+    needed = sum(name not in attrs for name in required)
+    return needed > _num_inputs(definition, op_def) and required[0] not in inputs
+
+
+def _num_leading(definition: KernelDef, op_def: OpDef) -> int:
+    """Return how many arguments come before the inputs: the namespace or context, or none."""
+    return int(definition.stateful or takes_namespace(definition, op_def))
+
+
+def _check_namespace_name(definition: KernelDef, op_def: OpDef, given: Parameters) -> None:
+    """Warn where a kernel that could leave the namespace out takes it under another name."""
+    if definition.stateful or not (definition.host or definition.backend) or not given.positional:
+        return
+    name = given.positional[0]
+    if name not in _NAMESPACE and _renames_namespace(definition, op_def, given):
+        warnings.warn(
+            f"the kernel {definition.source} takes the array namespace as {name!r}; call that "
+            "parameter 'xp', or leave it out if the kernel does not use it",
+            DeprecationWarning,
+            stacklevel=2,
+        )
 
 
 def check_signature(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
@@ -72,6 +123,7 @@ def check_signature(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
     if is_class:
         given = given._replace(positional=given.positional[1:])
     for op_def in op_defs:
+        _check_namespace_name(definition, op_def, given)
         _check_inputs(definition, op_def, given)
     _check_others(definition, op_defs, given)
 
@@ -82,7 +134,8 @@ def _num_inputs(definition: KernelDef, op_def: OpDef) -> int:
 
 
 def _check_inputs(definition: KernelDef, op_def: OpDef, given: Parameters) -> None:
-    wanted, found = _num_inputs(definition, op_def), len(given.positional) - _LEADING
+    wanted = _num_inputs(definition, op_def)
+    found = len(given.positional) - _num_leading(definition, op_def)
     if found < wanted and not given.takes_any_position:
         raise InvalidArgumentError(
             f"the kernel {definition.source} takes {max(found, 0)} inputs, op {op_def.name!r} has "
@@ -97,7 +150,7 @@ def _check_others(definition: KernelDef, op_defs: Sequence[OpDef], given: Parame
     if not op_defs:
         return
     longest = max(op_defs, key=lambda op_def: _num_inputs(definition, op_def))
-    behind = _LEADING + _num_inputs(definition, longest)
+    behind = _num_leading(definition, longest) + _num_inputs(definition, longest)
     attrs = {name for op_def in op_defs for name in _attr_names(op_def)}
     for name in (*given.positional[behind:], *given.keyword_only):
         if name in attrs or (name == _DONE and definition.async_):

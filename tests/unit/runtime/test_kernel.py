@@ -83,6 +83,57 @@ def test_e11_an_input_hides_an_attr_of_its_name() -> None:
     assert bound(function, op_def, x=5)("input") == "input"
 
 
+@pytest.mark.parametrize("options", [{"host": True}, {"backend": "numpy"}])
+def test_kernel_of_one_namespace_may_leave_it_out(options: dict[str, Any]) -> None:
+    @kernel("Add", **options)
+    def plain(x: Any, y: Any) -> Any:
+        return x, y
+
+    @kernel("Add", **options)
+    def with_attrs(x: Any, y: Any, lambda_: float, scale: float = 2.0) -> Any:
+        return x, y, lambda_, scale
+
+    @kernel("Add", make=True, **options)
+    def made(lambda_: float) -> Any:
+        return lambda x, y: (x, y, lambda_)
+
+    assert bound(plain, ADD, **FLOAT) is plain
+    assert bound(with_attrs, ADD, **FLOAT)(1, 2) == (1, 2, 0.5, 2.0)
+    assert bound(made, ADD, **FLOAT)(1, 2) == (1, 2, 0.5)
+
+
+@pytest.mark.parametrize("options", [{"host": True}, {"backend": "numpy"}])
+def test_kernel_of_one_namespace_gets_it_as_xp(options: dict[str, Any]) -> None:
+    @kernel("Add", **options)
+    def add(xp: Any, x: Any, y: Any) -> Any:
+        return xp, x, y
+
+    @kernel("Add", make=True, **options)
+    def made(xp: Any) -> Any:
+        return lambda x, y: (xp, x, y)
+
+    assert bound(add, ADD, **FLOAT)(1, 2) == (np, 1, 2)
+    assert bound(made, ADD, **FLOAT)(1, 2) == (np, 1, 2)
+
+
+def test_host_kernel_with_list_input_may_leave_the_namespace_out() -> None:
+    @kernel("Split", host=True)
+    def split(axis: Any, values: Any) -> Any:
+        return axis, values
+
+    assert bound(split, SPLIT, T=dtypes.float32, N=2)(0, 1, 2) == [0, 1, 2]
+
+
+def test_host_kernel_without_code_of_its_own_is_looked_into() -> None:
+    class Callable:
+        def __call__(self, x: Any, y: Any, *, T: Any) -> Any:
+            return x, y, T
+
+    definition = KernelDef(("Add",), Callable(), host=True)
+    construction = OpKernelConstruction("n", ADD, FLOAT, None, np)
+    assert bind(definition, construction).compute(1, 2) == (1, 2, np.dtype("float32"))
+
+
 def test_e11_a_ufunc_may_be_a_kernel() -> None:
     definition = KernelDef(("Neg",), lambda xp: xp.negative, make=True)
     op_def = OpDef("Neg", (ArgDef("x", dtypes.float32),), (ArgDef("y", dtypes.float32),))

@@ -13,7 +13,7 @@ from graphmill.plugin.markers import hookimpl
 from graphmill.registry import PluginWarning
 from graphmill.runtime.kernel import kernel, kernels_of
 from graphmill.runtime.kernel_registry import KernelRegistry
-from graphmill.runtime.kernel_signature import check_signature, parameters_of
+from graphmill.runtime.kernel_signature import check_signature, parameters_of, takes_namespace
 
 
 def checked(function: Any) -> None:
@@ -75,6 +75,37 @@ def test_kernels_of_every_sound_form_pass() -> None:
 
     for function in (named, any_keyword, later, made):
         checked(function)
+
+
+@pytest.mark.parametrize("options", [{"host": True}, {"backend": "jax"}])
+def test_kernel_of_one_namespace_may_leave_it_out(options: dict[str, Any]) -> None:
+    @kernel("MatMul", **options)
+    def plain(a: Any, b: Any, transpose_a: bool) -> Any:
+        return a
+
+    @kernel("MatMul", make=True, **options)
+    def made(transpose_a: bool) -> Any:
+        return lambda a, b: a
+
+    @kernel("MatMul", **options)
+    def wrong(a: Any, b: Any, transpose_x: bool = False) -> Any:
+        return a
+
+    checked(plain)
+    checked(made)
+    with pytest.raises(InvalidArgumentError, match="parameter 'transpose_x'"):
+        checked(wrong)
+
+
+def test_kernel_that_renames_the_namespace_still_gets_it_and_is_warned_about() -> None:
+    @kernel("MatMul", host=True)
+    def mm(numpy: Any, x: Any, y: Any) -> Any:
+        return x
+
+    with pytest.warns(DeprecationWarning, match=r"mm takes the array namespace as 'numpy'"):
+        checked(mm)
+    (definition,) = kernels_of(mm)
+    assert takes_namespace(definition, OpRegistry().get("MatMul"))
 
 
 def test_parameter_named_like_a_python_keyword_takes_an_underscore() -> None:

@@ -10,11 +10,11 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 @kernel("CheckNumerics", host=True)
-def check_numerics(_xp: ArrayNamespace, tensor: Value, *, message: str) -> Value:
+def check_numerics(tensor: Value, *, message: str) -> Value:
     """Return the input.
 
     Raises:
@@ -31,7 +31,7 @@ def check_numerics(_xp: ArrayNamespace, tensor: Value, *, message: str) -> Value
 
 
 @kernel("CheckNumericsV2", host=True)
-def check_numerics_v2(_xp: ArrayNamespace, tensor: Value, *, message: str) -> Value:
+def check_numerics_v2(tensor: Value, *, message: str) -> Value:
     """Return the input; like CheckNumerics, but the error tells the sign of infinities.
 
     Raises:

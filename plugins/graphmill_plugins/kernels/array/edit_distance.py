@@ -14,14 +14,13 @@ from graphmill_plugins.kernels._support import check_size, checked_shape, shape_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _MANY: Final = 2048  # pairs of elements for which calls of NumPy take less than steps of Python
 
 
 @kernel("EditDistance", host=True)
 def edit_distance(
-    _xp: ArrayNamespace,
     hypothesis_indices: Value,
     hypothesis_values: Value,
     hypothesis_shape: Value,

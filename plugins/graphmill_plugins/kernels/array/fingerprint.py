@@ -15,13 +15,13 @@ from graphmill_plugins.kernels.string.hash import fingerprint64
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _BYTES = 8
 
 
 @kernel("Fingerprint", host=True)
-def fingerprint(_xp: ArrayNamespace, data: Value, method: Value) -> Value:
+def fingerprint(data: Value, method: Value) -> Value:
     """Hash each row to eight bytes; rows of several strings by the hashes of the strings.
 
     Raises:

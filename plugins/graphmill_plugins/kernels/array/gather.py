@@ -55,7 +55,7 @@ def _raise_bad_index(indices: Value, size: int) -> None:
 
 
 @kernel("Gather", backend="numpy", make=True)
-def gather(_xp: ArrayNamespace, Tparams: np.dtype[Any]) -> Callable[[Value, Value], Value]:
+def gather(Tparams: np.dtype[Any]) -> Callable[[Value, Value], Value]:
     """Take rows of `params`.
 
     Raises:
@@ -76,9 +76,7 @@ def gather(_xp: ArrayNamespace, Tparams: np.dtype[Any]) -> Callable[[Value, Valu
 
 
 @kernel("GatherV2", backend="numpy", static=("axis",), make=True)
-def gather_v2(
-    _xp: ArrayNamespace, Tparams: np.dtype[Any], batch_dims: int
-) -> Callable[[Value, Value, Value], Value]:
+def gather_v2(Tparams: np.dtype[Any], batch_dims: int) -> Callable[[Value, Value, Value], Value]:
     """Take slices of `params` along an axis, for each entry of the batch dimensions.
 
     Raises:
@@ -161,9 +159,7 @@ def take_batches(
 
 
 @kernel("GatherNd", backend="numpy", make=True)
-def gather_nd(
-    _xp: ArrayNamespace, Tparams: np.dtype[Any], bad_indices_policy: str
-) -> Callable[[Value, Value], Value]:
+def gather_nd(Tparams: np.dtype[Any], bad_indices_policy: str) -> Callable[[Value, Value], Value]:
     """Take the slices that the vectors in the last dimension of `indices` point to.
 
     Raises:

@@ -212,17 +212,13 @@ def _mark_numpy(
 
 
 @kernel("LowerBound", backend="numpy")
-def lower_bound(
-    _xp: ArrayNamespace, sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]
-) -> Value:
+def lower_bound(sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]) -> Value:
     """Return for each value of a row the number of sorted elements below it."""
     return _bounds(sorted_inputs, values, "left", out_type)
 
 
 @kernel("UpperBound", backend="numpy")
-def upper_bound(
-    _xp: ArrayNamespace, sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]
-) -> Value:
+def upper_bound(sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]) -> Value:
     """Return for each value of a row the number of sorted elements not above it."""
     return _bounds(sorted_inputs, values, "right", out_type)
 
@@ -255,7 +251,7 @@ def check_not_empty(indices: Value) -> None:
 
 
 @kernel("UnravelIndex", backend="numpy", static=("dims",))
-def unravel_index(_xp: ArrayNamespace, indices: Value, dims: Value) -> Value:
+def unravel_index(indices: Value, dims: Value) -> Value:
     """Convert flat indices into one coordinate for each of `dims`.
 
     Raises:

@@ -108,9 +108,7 @@ def _combine_into(ufunc: np.ufunc, target: Value, places: Value, rows: Value) ->
 
 
 @kernel("ScatterNd", backend="numpy", static=("shape",), make=True)
-def scatter_nd(
-    _xp: ArrayNamespace, T: np.dtype[Any], bad_indices_policy: str
-) -> Callable[[Value, Value, Value], Value]:
+def scatter_nd(T: np.dtype[Any], bad_indices_policy: str) -> Callable[[Value, Value, Value], Value]:
     """Add updates into zeros of `shape`; strings are joined, truth values combined by or."""
     ignore = ignores_bad_indices(bad_indices_policy)
 

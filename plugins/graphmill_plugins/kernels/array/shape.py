@@ -321,7 +321,6 @@ def ones_like(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
 
 @kernel("Bitcast", backend="numpy", make=True)
 def bitcast(
-    _xp: ArrayNamespace,
     T: np.dtype[Any],
     type: np.dtype[Any],  # noqa: A002 - the attr's name
 ) -> Callable[[Value], Value]:

@@ -141,7 +141,6 @@ def strided_slice(
 
 @kernel("StridedSliceGrad", backend="numpy", static=("shape", "begin", "end", "strides"), make=True)
 def strided_slice_grad(
-    _xp: ArrayNamespace,
     T: np.dtype[Any],
     begin_mask: int,
     end_mask: int,
@@ -179,7 +178,6 @@ def assign_slice(target: Value, index: Index, value: Value, *, exact: bool) -> N
 
 @kernel("TensorStridedSliceUpdate", backend="numpy", static=("begin", "end", "strides"), make=True)
 def tensor_strided_slice_update(
-    _xp: ArrayNamespace,
     begin_mask: int,
     end_mask: int,
     ellipsis_mask: int,

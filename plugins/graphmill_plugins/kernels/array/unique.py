@@ -14,7 +14,7 @@ from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import checked_axis, is_narrow, shape_text, to_ints
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _FEW = 64  # elements for which an index is found sooner axis by axis
 _MANY = 2048  # integers for which a table of hashes is quicker than to sort
@@ -130,39 +130,33 @@ def _unique_along(x: Value, axis: Value, out_idx: np.dtype[Any]) -> tuple[Value,
 
 
 @kernel("Unique", host=True, dynamic_shape=True)
-def unique(_xp: ArrayNamespace, x: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value]:
+def unique(x: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value]:
     """Return the distinct elements of a vector in order of occurrence, and each one's number."""
     return _unique_vector(x, out_idx)[:2]
 
 
 @kernel("UniqueWithCounts", host=True, dynamic_shape=True)
-def unique_with_counts(
-    _xp: ArrayNamespace, x: Value, *, out_idx: np.dtype[Any]
-) -> tuple[Value, Value, Value]:
+def unique_with_counts(x: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value, Value]:
     """Like Unique, and how often each occurs."""
     return _unique_vector(x, out_idx)
 
 
 @kernel("UniqueV2", host=True, dynamic_shape=True)
-def unique_v2(
-    _xp: ArrayNamespace, x: Value, axis: Value, *, out_idx: np.dtype[Any]
-) -> tuple[Value, Value]:
+def unique_v2(x: Value, axis: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value]:
     """Return the distinct slices along an axis in order of occurrence, and each one's number."""
     return _unique_along(x, axis, out_idx)[:2]
 
 
 @kernel("UniqueWithCountsV2", host=True, dynamic_shape=True)
 def unique_with_counts_v2(
-    _xp: ArrayNamespace, x: Value, axis: Value, *, out_idx: np.dtype[Any]
+    x: Value, axis: Value, *, out_idx: np.dtype[Any]
 ) -> tuple[Value, Value, Value]:
     """Like UniqueV2, and how often each occurs."""
     return _unique_along(x, axis, out_idx)
 
 
 @kernel("ListDiff", host=True, dynamic_shape=True)
-def list_diff(
-    _xp: ArrayNamespace, x: Value, y: Value, *, out_idx: np.dtype[Any]
-) -> tuple[Value, Value]:
+def list_diff(x: Value, y: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value]:
     """Return the elements of a vector that another one lacks, and their places."""
     for name, value in (("x", x), ("y", y)):
         if value.ndim != 1:
@@ -179,7 +173,7 @@ def list_diff(
 
 
 @kernel("Where", host=True, dynamic_shape=True)
-def where(_xp: ArrayNamespace, condition: Value) -> Value:
+def where(condition: Value) -> Value:
     """Return the indices of true (nonzero) elements in row-major order, one to a row, as int64."""
     if condition.ndim == 0:
         raise InvalidArgumentError("WhereOp: a scalar has no indices, expected rank 1 or more")

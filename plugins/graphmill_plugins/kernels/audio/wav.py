@@ -18,7 +18,7 @@ from graphmill_plugins.kernels._support import check_size, scalar_int, shape_tex
 from graphmill_plugins.kernels._wav import wav_file
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _PCM = 1
 _BYTES = 2  # of a sample
@@ -94,9 +94,7 @@ def _read(contents: bytes) -> tuple[_Format, Any]:
 
 
 @kernel("DecodeWav", host=True, dynamic_shape=True, expensive=True)
-def decode_wav(
-    _xp: ArrayNamespace, contents: Value, desired_channels: int, desired_samples: int
-) -> tuple[Value, Value]:
+def decode_wav(contents: Value, desired_channels: int, desired_samples: int) -> tuple[Value, Value]:
     """Return samples (samples, channels) from -1 to 1, and the sample rate.
 
     More channels than there are repeat the last one; more samples are zeros.
@@ -114,7 +112,7 @@ def decode_wav(
 
 
 @kernel("EncodeWav", host=True, expensive=True)
-def encode_wav(_xp: ArrayNamespace, audio: Value, sample_rate: Value) -> Value:
+def encode_wav(audio: Value, sample_rate: Value) -> Value:
     """Return samples (samples, channels) from -1 to 1 as a WAV file."""
     if audio.ndim != 2:
         raise InvalidArgumentError(

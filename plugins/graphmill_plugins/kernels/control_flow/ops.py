@@ -102,9 +102,8 @@ def merge(xp: ArrayNamespace, N: int) -> Any:
 
 
 @kernel("RefSelect", host=True)
-def ref_select(xp: ArrayNamespace, index: Value, inputs: list[Any]) -> Any:
+def ref_select(index: Value, inputs: list[Any]) -> Any:
     """Give the reference at `index`."""
-    del xp
     if not 0 <= index < len(inputs):
         raise errors.InvalidArgumentError(
             f"Index must be in the range [0, {len(inputs)}) but got {index}"
@@ -113,12 +112,11 @@ def ref_select(xp: ArrayNamespace, index: Value, inputs: list[Any]) -> Any:
 
 
 @kernel("Abort", host=True)
-def abort(xp: ArrayNamespace, error_msg: str, exit_without_error: bool) -> None:
+def abort(error_msg: str, exit_without_error: bool) -> None:
     """Raise AbortedError: TensorFlow ends the whole process, graphmill only the step.
 
     With `exit_without_error` TensorFlow's process ends in success; here the step is still aborted,
     since what comes after the node must not run.
     """
-    del xp
     kind = "asked to exit without error" if exit_without_error else "intentional failure"
     raise errors.AbortedError(f"Abort_op {kind}; {error_msg}")

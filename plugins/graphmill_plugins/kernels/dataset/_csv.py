@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from graphmill.errors import InvalidArgumentError
 from graphmill.files.stream import check_compression, open_stream
 from graphmill_plugins.kernels._strings import decode, string_array
@@ -162,7 +160,7 @@ class CsvRecords(Dataset):
         self._paths, self.options = list(paths), options
         self._defaults = [default.ravel()[:1] for default in defaults]
         self._parsers = [
-            None if dtype.kind == "s" else string_to_number(np, dtype.as_numpy_dtype)
+            None if dtype.kind == "s" else string_to_number(dtype.as_numpy_dtype)
             for dtype in dtypes
         ]
 

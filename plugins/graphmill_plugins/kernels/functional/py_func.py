@@ -26,7 +26,7 @@ from graphmill.runtime.kernel import kernel
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _CLASSES: Final[tuple[tuple[Any, type[OpError]], ...]] = (
     ((ValueError, TypeError), InvalidArgumentError),
@@ -37,20 +37,14 @@ _CLASSES: Final[tuple[tuple[Any, type[OpError]], ...]] = (
 
 
 @kernel("PyFunc", "PyFuncStateless", make=True, host=True, effects={"python"})
-def py_func(
-    xp: ArrayNamespace, token: str, Tout: Sequence[Any]
-) -> Callable[[list[Value]], tuple[Value, ...]]:
+def py_func(token: str, Tout: Sequence[Any]) -> Callable[[list[Value]], tuple[Value, ...]]:
     """Call the function that is published as `token` with read-only NumPy arrays."""
-    del xp
     return _caller(token, Tout, converts=False)
 
 
 @kernel("EagerPyFunc", make=True, host=True, effects={"python"})
-def eager_py_func(
-    xp: ArrayNamespace, token: str, Tout: Sequence[Any]
-) -> Callable[[list[Value]], tuple[Value, ...]]:
+def eager_py_func(token: str, Tout: Sequence[Any]) -> Callable[[list[Value]], tuple[Value, ...]]:
     """Call it likewise; numbers, and arrays of a lesser kind, become what the graph says."""
-    del xp
     return _caller(token, Tout, converts=True)
 
 

@@ -16,7 +16,7 @@ from graphmill.runtime.kernel import kernel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
     Similarity = Callable[[Any, Any], Any]
 
@@ -188,27 +188,24 @@ def _indices(boxes: Value, scores: Value, limits: Limits) -> tuple[Value, Value]
 
 @kernel("NonMaxSuppression", host=True, dynamic_shape=True)
 def non_max_suppression(
-    xp: ArrayNamespace, boxes: Value, scores: Value, max_output_size: Value, iou_threshold: float
+    boxes: Value, scores: Value, max_output_size: Value, iou_threshold: float
 ) -> Value:
     """Return the picked boxes' numbers."""
-    del xp
     count = scalar("max_output_size", max_output_size)
     return _indices(boxes, scores, Limits(count, iou_threshold))[0]
 
 
 @kernel("NonMaxSuppressionV2", host=True, dynamic_shape=True)
 def non_max_suppression_v2(
-    xp: ArrayNamespace, boxes: Value, scores: Value, max_output_size: Value, iou_threshold: Value
+    boxes: Value, scores: Value, max_output_size: Value, iou_threshold: Value
 ) -> Value:
     """Return the picked boxes' numbers; the overlap is an input."""
-    del xp
     limits = Limits(scalar("max_output_size", max_output_size), scalar("iou", iou_threshold))
     return _indices(boxes, scores, limits)[0]
 
 
 @kernel("NonMaxSuppressionV3", host=True, dynamic_shape=True)
 def non_max_suppression_v3(
-    xp: ArrayNamespace,
     boxes: Value,
     scores: Value,
     max_output_size: Value,
@@ -216,7 +213,6 @@ def non_max_suppression_v3(
     score_threshold: Value,
 ) -> Value:
     """Return the picked boxes' numbers; low scores are dropped."""
-    del xp
     limits = Limits(
         scalar("max_output_size", max_output_size),
         scalar("iou_threshold", iou_threshold),
@@ -235,7 +231,6 @@ def _padded(picked: Value, count: int, wanted: bool) -> Value:
 
 @kernel("NonMaxSuppressionV4", host=True, dynamic_shape=True)
 def non_max_suppression_v4(
-    xp: ArrayNamespace,
     boxes: Value,
     scores: Value,
     max_output_size: Value,
@@ -244,7 +239,6 @@ def non_max_suppression_v4(
     pad_to_max_output_size: bool,
 ) -> tuple[Value, Value]:
     """Return the picked boxes' numbers, padded with zeros if asked, and how many there are."""
-    del xp
     limits = Limits(
         scalar("max_output_size", max_output_size),
         scalar("iou_threshold", iou_threshold),
@@ -256,7 +250,6 @@ def non_max_suppression_v4(
 
 @kernel("NonMaxSuppressionV5", host=True, dynamic_shape=True)
 def non_max_suppression_v5(
-    xp: ArrayNamespace,
     boxes: Value,
     scores: Value,
     max_output_size: Value,
@@ -266,7 +259,6 @@ def non_max_suppression_v5(
     pad_to_max_output_size: bool,
 ) -> tuple[Value, Value, Value]:
     """Return numbers and scores of the picked boxes, and how many there are."""
-    del xp
     limits = Limits(
         scalar("max_output_size", max_output_size),
         scalar("iou_threshold", iou_threshold),
@@ -284,7 +276,6 @@ def non_max_suppression_v5(
 
 @kernel("NonMaxSuppressionWithOverlaps", host=True, dynamic_shape=True)
 def non_max_suppression_with_overlaps(
-    xp: ArrayNamespace,
     overlaps: Value,
     scores: Value,
     max_output_size: Value,
@@ -292,7 +283,6 @@ def non_max_suppression_with_overlaps(
     score_threshold: Value,
 ) -> Value:
     """Return the picked boxes' numbers, given the overlap of every pair of boxes."""
-    del xp
     if overlaps.ndim != 2 or overlaps.shape != (scores.size, scores.size) or scores.ndim != 1:
         raise errors.InvalidArgumentError(
             f"overlaps must be square, one row for each score, got {list(overlaps.shape)} and "

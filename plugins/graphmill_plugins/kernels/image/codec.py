@@ -21,7 +21,7 @@ from graphmill_plugins.kernels.image import _png16
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _MOST_PIXELS = 1 << 29  # TensorFlow refuses larger images too.
@@ -213,9 +213,8 @@ def _frames(image: Any, channels: int, length: int) -> Any:
 
 
 @kernel("DecodePng", make=True, host=True, dynamic_shape=True, expensive=True)
-def decode_png(xp: ArrayNamespace, channels: int, dtype: np.dtype[Any]) -> Callable[[Value], Value]:
+def decode_png(channels: int, dtype: np.dtype[Any]) -> Callable[[Value], Value]:
     """Return the pixels of a PNG (a JPEG or one frame of a GIF will do too)."""
-    del xp
     _check_channels(channels, (0, 1, 3, 4))
 
     def run(contents: Value) -> Value:
@@ -229,11 +228,8 @@ def decode_png(xp: ArrayNamespace, channels: int, dtype: np.dtype[Any]) -> Calla
 
 
 @kernel("DecodeJpeg", make=True, host=True, dynamic_shape=True, expensive=True)
-def decode_jpeg(
-    xp: ArrayNamespace, channels: int, ratio: int, dct_method: str
-) -> Callable[[Value], Value]:
+def decode_jpeg(channels: int, ratio: int, dct_method: str) -> Callable[[Value], Value]:
     """Return the pixels of a JPEG (or a PNG), at 1 / `ratio` of its size."""
-    del xp
     _check_channels(channels, (0, 1, 3))
     if ratio not in (1, 2, 4, 8):
         raise errors.InvalidArgumentError(f"ratio must be 1, 2, 4, or 8, got {ratio}")
@@ -254,10 +250,10 @@ def decode_jpeg(
 
 @kernel("DecodeAndCropJpeg", make=True, host=True, dynamic_shape=True, expensive=True)
 def decode_and_crop_jpeg(
-    xp: ArrayNamespace, channels: int, ratio: int, dct_method: str
+    channels: int, ratio: int, dct_method: str
 ) -> Callable[[Value, Value], Value]:
     """Return a window (top, left, height, width) of the pixels of a JPEG."""
-    decode = decode_jpeg(xp, channels, ratio, dct_method)
+    decode = decode_jpeg(channels, ratio, dct_method)
 
     def run(contents: Value, crop_window: Value) -> Value:
         if crop_window.shape != (4,):
@@ -279,9 +275,8 @@ def decode_and_crop_jpeg(
 
 
 @kernel("DecodeBmp", make=True, host=True, dynamic_shape=True, expensive=True)
-def decode_bmp(xp: ArrayNamespace, channels: int) -> Callable[[Value], Value]:
+def decode_bmp(channels: int) -> Callable[[Value], Value]:
     """Return the pixels of a BMP."""
-    del xp
     _check_channels(channels, (0, 1, 3, 4))
 
     def run(contents: Value) -> Value:
@@ -293,19 +288,17 @@ def decode_bmp(xp: ArrayNamespace, channels: int) -> Callable[[Value], Value]:
 
 
 @kernel("DecodeGif", host=True, dynamic_shape=True, expensive=True)
-def decode_gif(xp: ArrayNamespace, contents: Value) -> Value:
+def decode_gif(contents: Value) -> Value:
     """Return all frames of a GIF as RGB: (frames, height, width, 3)."""
-    del xp
     data = _scalar_contents(contents)
     return _frames(_open(data, ("GIF", "PNG", "JPEG")), 3, len(data))
 
 
 @kernel("DecodeImage", make=True, host=True, dynamic_shape=True, expensive=True)
 def decode_image(
-    xp: ArrayNamespace, channels: int, dtype: np.dtype[Any], expand_animations: bool
+    channels: int, dtype: np.dtype[Any], expand_animations: bool
 ) -> Callable[[Value], Value]:
     """Return the pixels of a BMP, GIF, JPEG or PNG; of a GIF all frames if asked."""
-    del xp
     _check_channels(channels, (0, 1, 3, 4))
 
     def run(contents: Value) -> Value:
@@ -335,9 +328,8 @@ def _check_format(image: Any, channels: int) -> None:
 
 
 @kernel("ExtractJpegShape", make=True, host=True, expensive=True)
-def extract_jpeg_shape(xp: ArrayNamespace, output_type: np.dtype[Any]) -> Callable[[Value], Value]:
+def extract_jpeg_shape(output_type: np.dtype[Any]) -> Callable[[Value], Value]:
     """Return (height, width, channels) of a JPEG without decoding it."""
-    del xp
 
     def run(contents: Value) -> Value:
         image = _open(_scalar_contents(contents), ("JPEG",))

@@ -15,7 +15,7 @@ from graphmill_plugins.kernels._support import INT32_MAX, check_size, shape_text
 from graphmill_plugins.kernels.image.boxes import Limits, check_limits, iou_of, scalar, suppress
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _MANY_CLASSES: Final = 4  # that share boxes
 _MOST_SHARED: Final = 1 << 13  # boxes, of which each pair is looked at
@@ -149,7 +149,6 @@ def _corners(boxes: Value) -> tuple[Any, ...]:
 
 @kernel("CombinedNonMaxSuppression", host=True, dynamic_shape=True, expensive=True)
 def combined_non_max_suppression(
-    xp: ArrayNamespace,
     boxes: Value,
     scores: Value,
     max_output_size_per_class: Value,
@@ -164,7 +163,6 @@ def combined_non_max_suppression(
     `boxes` is (batch, boxes, 1 or classes, 4), `scores` (batch, boxes, classes). Of equal scores
     of two classes the lower class comes first.
     """
-    del xp
     per_class = _positive("max_size_per_class", max_output_size_per_class)
     total = _positive("max_total_size", max_total_size)
     limits = Limits(

@@ -15,7 +15,7 @@ from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _TYPES = {"T": (dtypes.float16, dtypes.float32)}
 _COLORS = np.array(
@@ -86,15 +86,13 @@ def _default_colors(images: Value) -> Any:
 
 
 @kernel("DrawBoundingBoxes", types=_TYPES, host=True, expensive=True)
-def draw_bounding_boxes(_xp: ArrayNamespace, images: Value, boxes: Value) -> Value:
+def draw_bounding_boxes(images: Value, boxes: Value) -> Value:
     """Return the images with boxes (top, left, bottom, right) drawn in ten colours in turn."""
     return _drawn(images, boxes, _default_colors(images))
 
 
 @kernel("DrawBoundingBoxesV2", types=_TYPES, host=True, expensive=True)
-def draw_bounding_boxes_v2(
-    _xp: ArrayNamespace, images: Value, boxes: Value, colors: Value
-) -> Value:
+def draw_bounding_boxes_v2(images: Value, boxes: Value, colors: Value) -> Value:
     """Return the images with boxes drawn in given colours in turn, or in ten if there are none."""
     depth = images.shape[3] if images.ndim == 4 else 0
     if not colors.size and colors.ndim == 2:
@@ -188,7 +186,6 @@ def _kind(uniform_noise: bool, noise: str) -> str:
 
 @kernel("ExtractGlimpse", host=True, expensive=True, effects=("rng",))
 def extract_glimpse(
-    _xp: ArrayNamespace,
     x: Value,
     size: Value,
     offsets: Value,
@@ -207,7 +204,6 @@ def extract_glimpse(
 
 @kernel("ExtractGlimpseV2", host=True, expensive=True, effects=("rng",))
 def extract_glimpse_v2(
-    _xp: ArrayNamespace,
     x: Value,
     size: Value,
     offsets: Value,

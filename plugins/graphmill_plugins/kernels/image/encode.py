@@ -93,7 +93,6 @@ def encode_png(xp: ArrayNamespace, image: Value, compression: int) -> Value:
 
 @kernel("EncodeJpeg", make=True, host=True, expensive=True)
 def encode_jpeg(
-    xp: ArrayNamespace,
     format: str,  # noqa: A002 - the attr's own name
     quality: int,
     progressive: bool,
@@ -105,7 +104,6 @@ def encode_jpeg(
     xmp_metadata: str,
 ) -> Callable[[Value], Value]:
     """Return the image as JPEG."""
-    del xp
     allowed = {"": (1, 3), "grayscale": (1,), "rgb": (3,)}
     if format not in allowed:
         raise errors.InvalidArgumentError(f"format must be '', grayscale or rgb, got {format!r}")
@@ -130,7 +128,7 @@ def encode_jpeg(
 
 
 @kernel("EncodeJpegVariableQuality", host=True, expensive=True)
-def encode_jpeg_variable_quality(_xp: ArrayNamespace, image: Value, quality: Value) -> Value:
+def encode_jpeg_variable_quality(image: Value, quality: Value) -> Value:
     """Return the image as JPEG; the quality is an input."""
     if image.ndim != 3:
         raise errors.InvalidArgumentError(

@@ -26,7 +26,7 @@ from graphmill_plugins.kernels._paths import path_scalar, sole_text, texts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 class _Add(Protocol):
@@ -44,7 +44,6 @@ class _Add(Protocol):
 
 @kernel("SaveV2", host=True, expensive=True, effects=("fs.write",))
 def save_v2(
-    xp: ArrayNamespace,
     prefix: Value,
     tensor_names: Value,
     shape_and_slices: Value,
@@ -52,7 +51,6 @@ def save_v2(
     dtypes: tuple[np.dtype[Any], ...],
 ) -> None:
     """Write a checkpoint of the second format."""
-    del xp
     names, slices = _names_and_slices(tensor_names, shape_and_slices)
     if len(names) != len(tensors):
         raise errors.InvalidArgumentError(
@@ -77,14 +75,12 @@ def save_v2(
 
 @kernel("RestoreV2", host=True, expensive=True, effects=("fs.read",))
 def restore_v2(
-    xp: ArrayNamespace,
     prefix: Value,
     tensor_names: Value,
     shape_and_slices: Value,
     dtypes: tuple[np.dtype[Any], ...],
 ) -> list[Value]:
     """Read tensors or slices of a checkpoint of either format."""
-    del xp
     path = files.as_path(sole_text(prefix, "Input prefix"))
     names, slices = _names_and_slices(tensor_names, shape_and_slices)
     if len(names) != len(dtypes):
@@ -101,14 +97,12 @@ def restore_v2(
 
 @kernel("MergeV2Checkpoints", host=True, expensive=True, effects=("fs.read", "fs.write"))
 def merge_v2_checkpoints(
-    xp: ArrayNamespace,
     checkpoint_prefixes: Value,
     destination_prefix: Value,
     delete_old_dirs: bool,
     allow_missing_files: bool,
 ) -> None:
     """Make one checkpoint of several; delete the folders that they leave empty, if asked."""
-    del xp
     if np.ndim(checkpoint_prefixes) != 1 or np.ndim(destination_prefix):
         shapes = f"{list(np.shape(checkpoint_prefixes))} and {list(np.shape(destination_prefix))}"
         raise errors.InvalidArgumentError(
@@ -126,19 +120,17 @@ def merge_v2_checkpoints(
 
 @kernel("Save", host=True, expensive=True, effects=("fs.write",))
 def save(
-    xp: ArrayNamespace,
     filename: Value,
     tensor_names: Value,
     data: list[Value],
     T: tuple[np.dtype[Any], ...],
 ) -> None:
     """Write a checkpoint of the first format."""
-    save_slices(xp, filename, tensor_names, [b""] * np.size(tensor_names), data, T)
+    save_slices(filename, tensor_names, [b""] * np.size(tensor_names), data, T)
 
 
 @kernel("SaveSlices", host=True, expensive=True, effects=("fs.write",))
 def save_slices(
-    xp: ArrayNamespace,
     filename: Value,
     tensor_names: Value,
     shapes_and_slices: Value,
@@ -146,7 +138,6 @@ def save_slices(
     T: tuple[np.dtype[Any], ...],
 ) -> None:
     """Write a checkpoint of the first format, of tensors or slices."""
-    del xp
     names, slices = texts(tensor_names), texts(shapes_and_slices)
     if not len(names) == len(slices) == len(data):
         raise errors.InvalidArgumentError(
@@ -172,19 +163,17 @@ def save_slices(
 
 @kernel("Restore", host=True, expensive=True, effects=("fs.read",))
 def restore(
-    xp: ArrayNamespace,
     file_pattern: Value,
     tensor_name: Value,
     dt: np.dtype[Any],
     preferred_shard: int,
 ) -> Value:
     """Read one tensor of a checkpoint of the first format."""
-    return restore_slice(xp, file_pattern, tensor_name, [b""], dt, preferred_shard)
+    return restore_slice(file_pattern, tensor_name, [b""], dt, preferred_shard)
 
 
 @kernel("RestoreSlice", host=True, expensive=True, effects=("fs.read",))
 def restore_slice(
-    xp: ArrayNamespace,
     file_pattern: Value,
     tensor_name: Value,
     shape_and_slice: Value,
@@ -192,7 +181,6 @@ def restore_slice(
     preferred_shard: int,
 ) -> Value:
     """Read one tensor or slice of a checkpoint of the first format."""
-    del xp
     pattern = files.as_path(sole_text(file_pattern, "Input 0 (file_pattern)"))
     name = sole_text(tensor_name, "Input 1 (tensor_name)")
     spec = sole_text(shape_and_slice, "Input 2 (shape_and_slice)")
@@ -201,16 +189,14 @@ def restore_slice(
 
 
 @kernel("ShardedFilename", host=True)
-def sharded_filename(xp: ArrayNamespace, basename: Value, shard: Value, num_shards: Value) -> Value:
+def sharded_filename(basename: Value, shard: Value, num_shards: Value) -> Value:
     """Return the name of one of several files: `base-00001-of-00003`."""
-    del xp
     return path_scalar(f"{_base(basename)}-{_number(shard):05d}-of-{_number(num_shards):05d}")
 
 
 @kernel("ShardedFilespec", host=True)
-def sharded_filespec(xp: ArrayNamespace, basename: Value, num_shards: Value) -> Value:
+def sharded_filespec(basename: Value, num_shards: Value) -> Value:
     """Return the pattern that the names of several files match: `base-?????-of-00003`."""
-    del xp
     return path_scalar(f"{_base(basename)}-?????-of-{_number(num_shards):05d}")
 
 

@@ -16,22 +16,20 @@ from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._paths import scalar_path, texts
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 @kernel("ReadFile", host=True, expensive=True, effects=("fs.read",))
-def read_file(xp: ArrayNamespace, filename: Value) -> Value:
+def read_file(filename: Value) -> Value:
     """Return the whole content of a file."""
-    del xp
     out = np.empty((), object)
     out[()] = files.read_bytes(scalar_path(filename, "filename"))
     return out
 
 
 @kernel("WriteFile", host=True, expensive=True, effects=("fs.write",))
-def write_file(xp: ArrayNamespace, filename: Value, contents: Value) -> None:
+def write_file(filename: Value, contents: Value) -> None:
     """Write a file, and the folder it lies in if that is missing."""
-    del xp
     content = np.asarray(contents, object)
     if content.ndim:
         raise errors.InvalidArgumentError(
@@ -53,13 +51,12 @@ def _in_folder(pattern: str) -> str:
 
 
 @kernel("MatchingFiles", host=True, expensive=True, dynamic_shape=True, effects=("fs.read",))
-def matching_files(xp: ArrayNamespace, pattern: Value) -> Value:
+def matching_files(pattern: Value) -> Value:
     """Return the paths that match the patterns, sorted; one that matches two comes twice.
 
     Semantics: tensorflow/core/platform/file_system_helper.cc: what is found in the working folder
     itself by a pattern without a folder begins with `./`.
     """
-    del xp
     if np.ndim(pattern) > 1:
         raise errors.InvalidArgumentError(
             f"Input patterns tensor must be scalar or vector, but had shape: "

@@ -36,7 +36,7 @@ def _take_rows(rows: Value, indices: Value) -> Value:
 
 
 @kernel("Gather", backend="jax")
-def gather(_xp: ArrayNamespace, params: Value, indices: Value) -> Value:
+def gather(params: Value, indices: Value) -> Value:
     """Take rows of `params`."""
     if params.ndim == 0:
         raise InvalidArgumentError("params must be at least 1 dimensional")
@@ -50,9 +50,7 @@ def _check_not_empty(size: int, indices: Value) -> None:
 
 
 @kernel("GatherV2", backend="jax", static=("axis",))
-def gather_v2(
-    _xp: ArrayNamespace, params: Value, indices: Value, axis: Value, *, batch_dims: int
-) -> Value:
+def gather_v2(params: Value, indices: Value, axis: Value, *, batch_dims: int) -> Value:
     """Take slices of `params` along an axis, for each entry of the batch dimensions."""
     along = gather_axis(axis, params.ndim)
     _check_not_empty(params.shape[along], indices)
@@ -71,7 +69,7 @@ def _coordinates(indices: Value, sizes: tuple[int, ...]) -> list[Value]:
 
 
 @kernel("GatherNd", backend="jax", make=True)
-def gather_nd(_xp: ArrayNamespace, bad_indices_policy: str) -> Callable[[Value, Value], Value]:
+def gather_nd(bad_indices_policy: str) -> Callable[[Value, Value], Value]:
     """Take the slices that index vectors point to; zeros outside with the policy "IGNORE"."""
     ignore = ignores_bad_indices(bad_indices_policy)
 
@@ -110,7 +108,7 @@ def _scatter_whole(how: str, target: Value, updates: Value) -> Value:
 
 
 @kernel("ScatterNd", backend="jax", static=("shape",), make=True)
-def scatter_nd(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value, Value], Value]:
+def scatter_nd(T: np.dtype[Any]) -> Callable[[Value, Value, Value], Value]:
     """Add updates into zeros of `shape`."""
 
     def spread(indices: Value, updates: Value, shape: Value) -> Value:
@@ -159,7 +157,6 @@ INPLACE = KernelTable(
 
 @kernel("StridedSliceGrad", backend="jax", static=("shape", "begin", "end", "strides"), make=True)
 def strided_slice_grad(
-    _xp: ArrayNamespace,
     T: np.dtype[Any],
     begin_mask: int,
     end_mask: int,
@@ -185,7 +182,6 @@ def strided_slice_grad(
 
 @kernel("TensorStridedSliceUpdate", backend="jax", static=("begin", "end", "strides"), make=True)
 def tensor_strided_slice_update(
-    _xp: ArrayNamespace,
     begin_mask: int,
     end_mask: int,
     ellipsis_mask: int,

@@ -16,12 +16,11 @@ from graphmill_plugins.kernels.array.order import check_bounds, check_not_empty
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 @kernel("Bitcast", backend="jax", make=True)
 def bitcast(
-    _xp: ArrayNamespace,
     T: np.dtype[Any],
     type: np.dtype[Any],  # noqa: A002 - the attr's name
 ) -> Callable[[Value], Value]:
@@ -60,23 +59,19 @@ def _bounds(side: str, sorted_inputs: Value, values: Value, out_type: np.dtype[A
 
 
 @kernel("LowerBound", backend="jax")
-def lower_bound(
-    _xp: ArrayNamespace, sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]
-) -> Value:
+def lower_bound(sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]) -> Value:
     """Return for each value of a row the number of sorted elements below it."""
     return _bounds("left", sorted_inputs, values, out_type)
 
 
 @kernel("UpperBound", backend="jax")
-def upper_bound(
-    _xp: ArrayNamespace, sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]
-) -> Value:
+def upper_bound(sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]) -> Value:
     """Return for each value of a row the number of sorted elements not above it."""
     return _bounds("right", sorted_inputs, values, out_type)
 
 
 @kernel("UnravelIndex", backend="jax", static=("dims",))
-def unravel_index(_xp: ArrayNamespace, indices: Value, dims: Value) -> Value:
+def unravel_index(indices: Value, dims: Value) -> Value:
     """Convert flat indices into one coordinate for each of `dims`."""
     check_not_empty(indices)
     places = jnp.unravel_index(indices, to_ints(dims))

@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.linalg.solve import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _TYPES = {"T": BLAS_TYPES}
 
@@ -30,9 +30,7 @@ _TYPES = {"T": BLAS_TYPES}
     types=_TYPES,
     expensive=True,
 )
-def matrix_triangular_solve(
-    _xp: ArrayNamespace, matrix: Value, rhs: Value, *, lower: bool, adjoint: bool
-) -> Value:
+def matrix_triangular_solve(matrix: Value, rhs: Value, *, lower: bool, adjoint: bool) -> Value:
     """Solve with the lower or upper triangles of matrices; batch dimensions broadcast."""
     check_square(matrix)
     check_rhs(matrix, rhs, broadcast=True)
@@ -46,7 +44,7 @@ def matrix_triangular_solve(
 
 
 @kernel("Lu", backend="jax", types=_TYPES, expensive=True)
-def lu(_xp: ArrayNamespace, x: Value, *, output_idx_type: np.dtype[Any]) -> tuple[Value, Value]:
+def lu(x: Value, *, output_idx_type: np.dtype[Any]) -> tuple[Value, Value]:
     """Factor matrices into P L U: both triangles in one matrix, and the permutation of the rows."""
     check_square(x)
     factors, _, order = lax.linalg.lu(x)
@@ -54,7 +52,7 @@ def lu(_xp: ArrayNamespace, x: Value, *, output_idx_type: np.dtype[Any]) -> tupl
 
 
 @kernel("MatrixExponential", backend="jax", types=_TYPES, expensive=True)
-def matrix_exponential(_xp: ArrayNamespace, x: Value, *, T: np.dtype[Any]) -> Value:
+def matrix_exponential(x: Value, *, T: np.dtype[Any]) -> Value:
     """Compute exponentials of matrices."""
     check_square(x)
     return jsl.expm(x).astype(T) if x.size else x
@@ -62,7 +60,6 @@ def matrix_exponential(_xp: ArrayNamespace, x: Value, *, T: np.dtype[Any]) -> Va
 
 @kernel("TridiagonalSolve", backend="jax", types=_TYPES, expensive=True)
 def tridiagonal_solve_compiled(
-    _xp: ArrayNamespace,
     diagonals: Value,
     rhs: Value,
     partial_pivoting: bool,
@@ -74,7 +71,7 @@ def tridiagonal_solve_compiled(
 
 @kernel("BandedTriangularSolve", backend="jax", types=_TYPES, expensive=True)
 def banded_triangular_solve_compiled(
-    _xp: ArrayNamespace, bands: Value, rhs: Value, *, lower: bool, adjoint: bool
+    bands: Value, rhs: Value, *, lower: bool, adjoint: bool
 ) -> Value:
     """Solve banded triangular systems in one compiled loop over the rows."""
     return banded_triangular_solve(jnp, bands, rhs, lower=lower, adjoint=adjoint, scan=lax.scan)

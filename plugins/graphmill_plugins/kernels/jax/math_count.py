@@ -13,7 +13,7 @@ from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.math.count import bins_of
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 def _count_into(
@@ -34,15 +34,13 @@ def _count_into(
 
 
 @kernel("Bincount", backend="jax", static=("size",))
-def bincount(_xp: ArrayNamespace, arr: Value, size: Value, weights: Value) -> Value:
+def bincount(arr: Value, size: Value, weights: Value) -> Value:
     """Count (or add the weights of) the values 0 … size-1."""
     return _count_into((bins_of(size),), (arr,), weights, binary=False)
 
 
 @kernel("DenseBincount", backend="jax", static=("size",))
-def dense_bincount(
-    _xp: ArrayNamespace, x: Value, size: Value, weights: Value, *, binary_output: bool
-) -> Value:
+def dense_bincount(x: Value, size: Value, weights: Value, *, binary_output: bool) -> Value:
     """Count values of a vector, or of each row of a matrix."""
     if x.ndim > 2:
         raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {x.ndim}")
@@ -55,7 +53,7 @@ def dense_bincount(
 
 @kernel("HistogramFixedWidth", backend="jax", static=("nbins",))
 def histogram_fixed_width(
-    _xp: ArrayNamespace, values: Value, value_range: Value, nbins: Value, *, dtype: np.dtype[Any]
+    values: Value, value_range: Value, nbins: Value, *, dtype: np.dtype[Any]
 ) -> Value:
     """Count values in bins of one width; what lies outside of the range goes to the end bins."""
     count = scalar_int("nbins", nbins)

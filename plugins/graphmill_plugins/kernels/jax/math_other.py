@@ -29,7 +29,7 @@ HALF_FUNCTIONS = functions_in_float32(
 
 
 @kernel("Complex", backend="jax")
-def complex_(_xp: ArrayNamespace, real: Value, imag: Value) -> Value:
+def complex_(real: Value, imag: Value) -> Value:
     """Make complex numbers of real and imaginary parts, with broadcasting."""
     return lax.complex(*jnp.broadcast_arrays(real, imag))
 

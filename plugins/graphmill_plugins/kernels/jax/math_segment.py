@@ -99,7 +99,7 @@ def _rows_of_gradient(grad: Value, ids: Value, scale: str) -> Value:
 
 
 @kernel("_SegmentRows", backend="jax")
-def segment_rows(_xp: ArrayNamespace, grad: Value, ids: Value, scale: str) -> Value:
+def segment_rows(grad: Value, ids: Value, scale: str) -> Value:
     """Return for each segment id the row of `grad` that it names, divided as `scale` says."""
     return _rows_of_gradient(grad, ids, scale).astype(grad.dtype)
 

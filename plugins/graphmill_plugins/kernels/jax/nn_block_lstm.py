@@ -21,7 +21,7 @@ from graphmill_plugins.kernels.nn._cells import (
 from graphmill_plugins.kernels.nn.block_lstm import BackwardInputs, check_steps, gradients
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _TYPES = {"T": ("float16", "float32")}
 
@@ -65,7 +65,6 @@ def _backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[V
 
 @kernel("BlockLSTM", backend="jax", types=_TYPES, expensive=True)
 def block_lstm(
-    _xp: ArrayNamespace,
     seq_len_max: Value,
     *inputs: Value,
     forget_bias: float,
@@ -78,7 +77,6 @@ def block_lstm(
 
 @kernel("BlockLSTMV2", backend="jax", types=_TYPES, expensive=True)
 def block_lstm_v2(
-    _xp: ArrayNamespace,
     seq_len_max: Value,
     *inputs: Value,
     cell_clip: float,
@@ -89,18 +87,14 @@ def block_lstm_v2(
 
 
 @kernel("BlockLSTMGrad", backend="jax", types=_TYPES, expensive=True)
-def block_lstm_grad(
-    _xp: ArrayNamespace, seq_len_max: Value, *inputs: Value, use_peephole: bool
-) -> tuple[Value, ...]:
+def block_lstm_grad(seq_len_max: Value, *inputs: Value, use_peephole: bool) -> tuple[Value, ...]:
     """Return the gradients of input, state and weights."""
     cell = Cell("icfo", peephole=use_peephole)
     return _backward(cell, seq_len_max, BackwardInputs.of(inputs))
 
 
 @kernel("BlockLSTMGradV2", backend="jax", types=_TYPES, expensive=True)
-def block_lstm_grad_v2(
-    _xp: ArrayNamespace, seq_len_max: Value, *inputs: Value, use_peephole: bool
-) -> tuple[Value, ...]:
+def block_lstm_grad_v2(seq_len_max: Value, *inputs: Value, use_peephole: bool) -> tuple[Value, ...]:
     """Return the gradients of input, state and weights."""
     cell = Cell("ifco", peephole=use_peephole)
     return _backward(cell, seq_len_max, BackwardInputs.of(inputs))

@@ -32,7 +32,7 @@ from graphmill_plugins.kernels.nn.window import Axis, Windows, make_axis, make_w
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _FEW_WINDOWS = 64
@@ -206,7 +206,6 @@ def _bind(windows: Windows) -> Callable[[Value, Value], Value]:
 
 @kernel("Conv2D", backend="jax", make=True, types={"T": CONV_TYPES}, expensive=True)
 def conv2d(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -214,7 +213,6 @@ def conv2d(
     dilations: tuple[int, ...],
 ) -> Callable[[Value, Value], Value]:
     """Convolve images (N, H, W, C) with (KH, KW, C / groups, O); NCHW likewise."""
-    del xp
     return _bind(
         make_windows(
             "Conv2D",
@@ -229,14 +227,12 @@ def conv2d(
 
 @kernel("Conv3D", backend="jax", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def conv3d(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
     dilations: tuple[int, ...],
 ) -> Callable[[Value, Value], Value]:
     """Convolve volumes (N, D, H, W, C) with (KD, KH, KW, C / groups, O); NCDHW likewise."""
-    del xp
     return _bind(
         make_windows(
             "Conv3D",
@@ -251,7 +247,6 @@ def conv3d(
 
 @kernel("Conv", backend="jax", make=True, types={"T": CONV_TYPES}, expensive=True)
 def conv(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -261,7 +256,6 @@ def conv(
     groups: int,
 ) -> Callable[[Value, Value], Value]:
     """Convolve in two or three dimensions, as many as `strides` names."""
-    del xp
     return _bind(
         general_windows(
             strides, padding, explicit_paddings, data_format, dilations, batch_dims, groups
@@ -309,7 +303,6 @@ def depthwise(x: Value, kernel: Value, rows: Axis, cols: Axis) -> Value:
     expensive=True,
 )
 def depthwise_conv2d(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -317,7 +310,6 @@ def depthwise_conv2d(
     dilations: tuple[int, ...],
 ) -> Callable[[Value, Value], Value]:
     """Convolve each channel with its own (KH, KW, C, M) filters → (N, OH, OW, C * M)."""
-    del xp
     windows = depthwise_windows(
         "DepthwiseConv2dNative", strides, padding, explicit_paddings, data_format, dilations
     )

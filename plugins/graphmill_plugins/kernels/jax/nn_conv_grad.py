@@ -36,7 +36,7 @@ from graphmill_plugins.kernels.nn.window import Windows, make_windows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
     Run = Callable[[Value, Value, Value], Value]
 
@@ -157,7 +157,6 @@ def _is_product(plan: Any, gradient: Value) -> bool:
     expensive=True,
 )
 def conv2d_backprop_input(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -165,7 +164,6 @@ def conv2d_backprop_input(
     dilations: tuple[int, ...],
 ) -> Run:
     """Return the gradient of a Conv2D's input, or the transposed convolution of images."""
-    del xp
     return _input_gradient(
         make_windows(
             "Conv2DBackpropInput",
@@ -187,7 +185,6 @@ def conv2d_backprop_input(
     expensive=True,
 )
 def conv2d_backprop_filter(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -195,7 +192,6 @@ def conv2d_backprop_filter(
     dilations: tuple[int, ...],
 ) -> Run:
     """Return the gradient of a Conv2D's kernel."""
-    del xp
     return _kernel_gradient(
         make_windows(
             "Conv2DBackpropFilter",
@@ -217,14 +213,12 @@ def conv2d_backprop_filter(
     expensive=True,
 )
 def conv3d_backprop_input(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
     dilations: tuple[int, ...],
 ) -> Run:
     """Return the gradient of a Conv3D's input, or the transposed convolution of volumes."""
-    del xp
     return _input_gradient(
         windows_3d("Conv3DBackpropInputV2", strides, padding, data_format, dilations)
     )
@@ -238,10 +232,9 @@ def conv3d_backprop_input(
     expensive=True,
 )
 def conv3d_backprop_input_of(
-    xp: ArrayNamespace, strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
+    strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
 ) -> Run:
     """Return the gradient of a Conv3D's input, which is given to tell its shape."""
-    del xp
     run = _input_gradient(windows_3d("Conv3DBackpropInput", strides, padding, "NDHWC", dilations))
     return lambda x, filters, gradient: run(np.array(x.shape), filters, gradient)
 
@@ -255,14 +248,12 @@ def conv3d_backprop_input_of(
     expensive=True,
 )
 def conv3d_backprop_filter(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
     dilations: tuple[int, ...],
 ) -> Run:
     """Return the gradient of a Conv3D's kernel."""
-    del xp
     return _kernel_gradient(
         windows_3d("Conv3DBackpropFilterV2", strides, padding, data_format, dilations)
     )
@@ -276,10 +267,9 @@ def conv3d_backprop_filter(
     expensive=True,
 )
 def conv3d_backprop_filter_of(
-    xp: ArrayNamespace, strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
+    strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
 ) -> Run:
     """Return the gradient of a Conv3D's kernel, which is given to tell its shape."""
-    del xp
     run = _kernel_gradient(windows_3d("Conv3DBackpropFilter", strides, padding, "NDHWC", dilations))
     return lambda x, filters, gradient: run(x, np.array(filters.shape), gradient)
 
@@ -322,7 +312,6 @@ def _depthwise_windows(
     expensive=True,
 )
 def depthwise_backprop_input(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -330,7 +319,6 @@ def depthwise_backprop_input(
     dilations: tuple[int, ...],
 ) -> Run:
     """Return the gradient of a depthwise convolution's input."""
-    del xp
     windows = _depthwise_windows(
         "DepthwiseConv2dNativeBackpropInput",
         strides,
@@ -367,7 +355,6 @@ def depthwise_backprop_input(
     expensive=True,
 )
 def depthwise_backprop_filter(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -375,7 +362,6 @@ def depthwise_backprop_filter(
     dilations: tuple[int, ...],
 ) -> Run:
     """Return the gradient of a depthwise convolution's kernel."""
-    del xp
     windows = _depthwise_windows(
         "DepthwiseConv2dNativeBackpropFilter",
         strides,

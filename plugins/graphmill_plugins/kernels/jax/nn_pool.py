@@ -101,11 +101,8 @@ def max_pool_2d(
     static=("ksize", "strides"),
     expensive=True,
 )
-def max_pool_2d_v2(
-    xp: ArrayNamespace, x: Value, ksize: Value, strides: Value, padding: str, data_format: str
-) -> Value:
+def max_pool_2d_v2(x: Value, ksize: Value, strides: Value, padding: str, data_format: str) -> Value:
     """Take the maximum of each window; sizes and strides are inputs."""
-    del xp
     windows, size = pool_windows(
         "MaxPoolV2",
         check_vector("ksize", ksize),
@@ -118,42 +115,36 @@ def max_pool_2d_v2(
 
 @kernel("AvgPool", backend="jax", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def avg_pool_2d(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value], Value]:
     """Take the mean of each window over the inputs it covers."""
-    del xp
     windows, size = pool_windows("AvgPool", ksize, strides, padding, data_format)
     return partial(_run, windows, size, avg_pool)
 
 
 @kernel("MaxPool3D", backend="jax", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def max_pool_3d(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value], Value]:
     """Take the maximum of each window of volumes."""
-    del xp
     windows, size = pool_windows("MaxPool3D", ksize, strides, padding, data_format, rank=5)
     return partial(_run, windows, size, max_pool)
 
 
 @kernel("AvgPool3D", backend="jax", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def avg_pool_3d(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value], Value]:
     """Take the mean of each window of volumes over the inputs it covers."""
-    del xp
     windows, size = pool_windows("AvgPool3D", ksize, strides, padding, data_format, rank=5)
     return partial(_run, windows, size, avg_pool)
 
@@ -165,18 +156,14 @@ def _top_k(values: Value, k: int, index_type: np.dtype[Any]) -> tuple[Value, Val
 
 
 @kernel("TopKV2", backend="jax", static=("k",))
-def top_k_v2(
-    xp: ArrayNamespace, values: Value, k: Value, index_type: np.dtype[Any]
-) -> tuple[Value, Value]:
+def top_k_v2(values: Value, k: Value, index_type: np.dtype[Any]) -> tuple[Value, Value]:
     """Return values and indices of the `k` largest along the last axis."""
-    del xp
     if np.ndim(k) != 0:
         raise errors.InvalidArgumentError(f"k must be scalar, got shape {list(np.shape(k))}")
     return _top_k(values, int(k), index_type)
 
 
 @kernel("TopK", backend="jax")
-def top_k_v1(xp: ArrayNamespace, values: Value, k: int) -> tuple[Value, Value]:
+def top_k_v1(values: Value, k: int) -> tuple[Value, Value]:
     """Return values and int32 indices of the `k` largest along the last axis."""
-    del xp
     return _top_k(values, k, np.dtype(np.int32))

@@ -25,7 +25,7 @@ from graphmill_plugins.kernels.nn.pool_grad import check_shapes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
     from graphmill_plugins.kernels.nn.window import Axis, Windows
 
 _MANY_TAPS: Final = 49
@@ -151,7 +151,6 @@ def _run_avg(windows: Windows, ksize: Sequence[int]) -> Callable[[Value, Value],
 
 @kernel("MaxPoolGrad", backend="jax", make=True, types={"T": dtypes.REAL}, expensive=True)
 def max_pool_grad(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
@@ -159,7 +158,6 @@ def max_pool_grad(
     data_format: str,
 ) -> Callable[[Value, Value, Value], Value]:
     """Return the gradient of MaxPool's input."""
-    del xp
     return _run_max(
         *pool_windows("MaxPoolGrad", ksize, strides, padding, data_format, explicit_paddings)
     )
@@ -173,7 +171,6 @@ def max_pool_grad(
     expensive=True,
 )
 def max_pool_grad_v2(
-    xp: ArrayNamespace,
     x: Value,
     out: Value,
     gradient: Value,
@@ -183,7 +180,6 @@ def max_pool_grad_v2(
     data_format: str,
 ) -> Value:
     """Return the gradient of MaxPoolV2's input."""
-    del xp
     sizes = check_vector("ksize", ksize), check_vector("strides", strides)
     return _run_max(*pool_windows("MaxPoolGradV2", *sizes, padding, data_format))(x, out, gradient)
 
@@ -197,27 +193,23 @@ def max_pool_grad_v2(
     expensive=True,
 )
 def avg_pool_grad(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value, Value], Value]:
     """Return the gradient of AvgPool's input."""
-    del xp
     return _run_avg(*pool_windows("AvgPoolGrad", ksize, strides, padding, data_format))
 
 
 @kernel("MaxPool3DGrad", backend="jax", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def max_pool_3d_grad(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value, Value, Value], Value]:
     """Return the gradient of MaxPool3D's input."""
-    del xp
     return _run_max(*pool_windows("MaxPool3DGrad", ksize, strides, padding, data_format, rank=5))
 
 
@@ -230,12 +222,10 @@ def max_pool_3d_grad(
     expensive=True,
 )
 def avg_pool_3d_grad(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value, Value], Value]:
     """Return the gradient of AvgPool3D's input."""
-    del xp
     return _run_avg(*pool_windows("AvgPool3DGrad", ksize, strides, padding, data_format, rank=5))

@@ -8,11 +8,11 @@ from graphmill.runtime.kernel import kernel
 from graphmill_plugins._lazy_jax import jnp, lax
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 @kernel("RandomGammaGrad", backend="jax", types={"T": ["float32", "float64"]})
-def random_gamma_grad(_xp: ArrayNamespace, alpha: Value, sample: Value) -> Value:
+def random_gamma_grad(alpha: Value, sample: Value) -> Value:
     """Return the derivative of samples by alpha, all else of how they were drawn being equal."""
     result: Value = lax.random_gamma_grad(*jnp.broadcast_arrays(alpha, sample))
     return result

@@ -142,9 +142,7 @@ def _eigvalsh(xp: ArrayNamespace, x: Value) -> Value:
 
 
 @kernel("Eig", backend="numpy", expensive=True)
-def eig(
-    _xp: ArrayNamespace, x: Value, *, compute_v: bool, Tout: np.dtype[Any]
-) -> tuple[Value, Value]:
+def eig(x: Value, *, compute_v: bool, Tout: np.dtype[Any]) -> tuple[Value, Value]:
     """Return eigenvalues and eigenvectors of any square matrices.
 
     Those of complex matrices are in ascending order of their size, those of real ones in none.
@@ -163,7 +161,7 @@ def eig(
 
 
 @kernel("Lu", backend="numpy", types=_TYPES, expensive=True)
-def lu(_xp: ArrayNamespace, x: Value, *, output_idx_type: np.dtype[Any]) -> tuple[Value, Value]:
+def lu(x: Value, *, output_idx_type: np.dtype[Any]) -> tuple[Value, Value]:
     """Factor matrices into P L U: both triangles in one matrix, and the permutation of the rows.
 
     Raises:
@@ -209,19 +207,19 @@ def _each_matrix(name: str, x: Value, dtype: np.dtype[Any]) -> Value:
 
 
 @kernel("MatrixExponential", backend="numpy", types=_TYPES, expensive=True)
-def matrix_exponential(_xp: ArrayNamespace, x: Value, *, T: np.dtype[Any]) -> Value:
+def matrix_exponential(x: Value, *, T: np.dtype[Any]) -> Value:
     """Compute exponentials of matrices."""
     return _each_matrix("expm", x, T)
 
 
 @kernel("MatrixLogarithm", backend="numpy", types=_TYPES, expensive=True)
-def matrix_logarithm(_xp: ArrayNamespace, x: Value, *, T: np.dtype[Any]) -> Value:
+def matrix_logarithm(x: Value, *, T: np.dtype[Any]) -> Value:
     """Compute principal logarithms of complex matrices."""
     return _each_matrix("logm", x, T)
 
 
 @kernel("MatrixSquareRoot", backend="numpy", types=_TYPES, expensive=True)
-def matrix_square_root(_xp: ArrayNamespace, x: Value, *, T: np.dtype[Any]) -> Value:
+def matrix_square_root(x: Value, *, T: np.dtype[Any]) -> Value:
     """Compute principal square roots of matrices.
 
     As Eigen, nan for real matrices with a negative eigenvalue, as their roots are not real, and

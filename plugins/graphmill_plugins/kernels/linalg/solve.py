@@ -127,9 +127,7 @@ def matrix_solve(xp: ArrayNamespace, matrix: Value, rhs: Value, *, adjoint: bool
     types=_TYPES,
     expensive=True,
 )
-def matrix_triangular_solve(
-    _xp: ArrayNamespace, matrix: Value, rhs: Value, *, lower: bool, adjoint: bool
-) -> Value:
+def matrix_triangular_solve(matrix: Value, rhs: Value, *, lower: bool, adjoint: bool) -> Value:
     """Solve with the lower or upper triangles of matrices; batch dimensions broadcast.
 
     Where a diagonal holds a zero the result is infinite or nan, as in TensorFlow.

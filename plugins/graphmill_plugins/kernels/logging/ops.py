@@ -20,7 +20,7 @@ from graphmill_plugins.kernels._summary import summarize as summary_of
 if TYPE_CHECKING:
     from graphmill.runtime.kernel import OpKernelConstruction
     from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _LOGGER = logging.getLogger("graphmill.print")
 _LEVELS = {
@@ -31,9 +31,8 @@ _LEVELS = {
 
 
 @kernel("Assert", host=True)
-def assert_(xp: ArrayNamespace, condition: Value, data: list[Value], summarize: int) -> None:
+def assert_(condition: Value, data: list[Value], summarize: int) -> None:
     """Raise InvalidArgumentError with `data` unless `condition` holds."""
-    del xp
     if condition.ndim != 0:
         raise errors.InvalidArgumentError(f"In[0] should be a scalar: {list(condition.shape)}")
     if not condition:

@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.random._philox import seeded
 from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _F = np.float32
 
@@ -75,7 +75,6 @@ class _Sampling:
 
 @kernel("KmeansPlusPlusInitialization", host=True, dynamic_shape=True, expensive=True)
 def kmeans_plus_plus(
-    _xp: ArrayNamespace,
     points: Value,
     num_to_sample: Value,
     seed: Value,
@@ -99,7 +98,7 @@ def kmeans_plus_plus(
 
 
 @kernel("KMC2ChainInitialization", host=True)
-def kmc2_chain(_xp: ArrayNamespace, distances: Value, seed: Value) -> Value:
+def kmc2_chain(distances: Value, seed: Value) -> Value:
     """Return where a chain of random steps over the distances ends."""
     if distances.ndim != 1 or not len(distances):
         raise InvalidArgumentError(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @kernel("Complex", backend="numpy")
-def complex_(_xp: ArrayNamespace, real: Value, imag: Value, *, Tout: np.dtype[Any]) -> Value:
+def complex_(real: Value, imag: Value, *, Tout: np.dtype[Any]) -> Value:
     """Make complex numbers of real and imaginary parts, with broadcasting."""
     # Not real + 1j * imag: that makes nan of infinite parts.
     result = np.empty(np.broadcast_shapes(real.shape, imag.shape), Tout)

@@ -81,7 +81,7 @@ def _count_into(
 
 
 @kernel("Bincount", backend="numpy")
-def bincount(_xp: ArrayNamespace, arr: Value, size: Value, weights: Value) -> Value:
+def bincount(arr: Value, size: Value, weights: Value) -> Value:
     """Count (or add the weights of) the values 0 … size-1; larger ones are ignored."""
     count = _check_bins(arr, size, weights, like=arr.shape)
     bins = np.zeros(count, weights.dtype)
@@ -89,9 +89,7 @@ def bincount(_xp: ArrayNamespace, arr: Value, size: Value, weights: Value) -> Va
 
 
 @kernel("DenseBincount", backend="numpy")
-def dense_bincount(
-    _xp: ArrayNamespace, x: Value, size: Value, weights: Value, *, binary_output: bool
-) -> Value:
+def dense_bincount(x: Value, size: Value, weights: Value, *, binary_output: bool) -> Value:
     """Count values of a vector, or of each row of a matrix."""
     if x.ndim > 2:
         raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {x.ndim}")
@@ -105,7 +103,6 @@ def dense_bincount(
 
 @kernel("SparseBincount", backend="numpy")
 def sparse_bincount(
-    _xp: ArrayNamespace,
     indices: Value,
     values: Value,
     dense_shape: Value,
@@ -127,7 +124,6 @@ def sparse_bincount(
 
 @kernel("RaggedBincount", backend="numpy")
 def ragged_bincount(
-    _xp: ArrayNamespace,
     splits: Value,
     values: Value,
     size: Value,
@@ -185,7 +181,7 @@ def _check_sparse(indices: Value, values: Value, dense_shape: Value) -> None:
 
 @kernel("HistogramFixedWidth", backend="numpy")
 def histogram_fixed_width(
-    _xp: ArrayNamespace, values: Value, value_range: Value, nbins: Value, *, dtype: np.dtype[Any]
+    values: Value, value_range: Value, nbins: Value, *, dtype: np.dtype[Any]
 ) -> Value:
     """Count values in bins of one width; what lies outside of the range goes to the end bins."""
     count = scalar_int("nbins", nbins)
@@ -238,7 +234,7 @@ def _counts_by_row(
 
 @kernel("DenseCountSparseOutput", backend="numpy", dynamic_shape=True)
 def dense_count_sparse_output(
-    _xp: ArrayNamespace, values: Value, weights: Value, **options: Any
+    values: Value, weights: Value, **options: Any
 ) -> tuple[Value, Value, Value]:
     """Count the values of a vector or of each row of a matrix; a sparse result."""
     if values.ndim not in (1, 2):
@@ -254,7 +250,6 @@ def dense_count_sparse_output(
 
 @kernel("SparseCountSparseOutput", backend="numpy", dynamic_shape=True)
 def sparse_count_sparse_output(
-    _xp: ArrayNamespace,
     indices: Value,
     values: Value,
     dense_shape: Value,
@@ -273,7 +268,7 @@ def sparse_count_sparse_output(
 
 @kernel("RaggedCountSparseOutput", backend="numpy", dynamic_shape=True)
 def ragged_count_sparse_output(
-    _xp: ArrayNamespace, splits: Value, values: Value, weights: Value, **options: Any
+    splits: Value, values: Value, weights: Value, **options: Any
 ) -> tuple[Value, Value, Value]:
     """Count the values of each row of a ragged matrix; a sparse result."""
     if weights.size and weights.shape != values.shape:

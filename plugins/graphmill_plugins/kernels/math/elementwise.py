@@ -123,7 +123,7 @@ def population_count(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], 
 
 
 @kernel("Add", types={"T": [dtypes.string]}, host=True)
-def add_strings(_xp: ArrayNamespace, x: Value, y: Value) -> Value:
+def add_strings(x: Value, y: Value) -> Value:
     """Concatenate strings element by element, with broadcasting."""
     return object_array(np.add(x, y))
 

@@ -14,7 +14,7 @@ import numpy as np
 from graphmill.runtime.kernel import kernel
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _EPS = float(np.finfo(np.float64).eps)
 _TERMS = 2000
@@ -22,7 +22,7 @@ _BIG = 1 / _EPS
 
 
 @kernel("IgammaGradA", backend="numpy", types={"T": ["float32", "float64"]})
-def igamma_grad_a(_xp: ArrayNamespace, a: Value, x: Value, *, T: np.dtype[Any]) -> Value:
+def igamma_grad_a(a: Value, x: Value, *, T: np.dtype[Any]) -> Value:
     """Compute the derivative of igamma(a, x) by `a`; nan outside of a > 0, x >= 0, but at x = 0."""
     a64, x64 = (np.array(value) for value in np.broadcast_arrays(a.astype(float), x.astype(float)))
     most = float(np.finfo(T).max)

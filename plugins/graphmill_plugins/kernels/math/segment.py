@@ -210,7 +210,7 @@ SEGMENTS = _table()
 
 
 @kernel("SegmentMean", backend="numpy", dynamic_shape=True)
-def segment_mean(_xp: ArrayNamespace, data: Value, ids: Value) -> Value:
+def segment_mean(data: Value, ids: Value) -> Value:
     """Average the rows of each segment; zero where there are none."""
     _check_sorted(data, ids)
     count = int(ids[-1]) + 1 if ids.size else 0
@@ -277,43 +277,37 @@ def _check_indices(indices: Value, size: int) -> None:
 
 
 @kernel("SparseSegmentSum", backend="numpy", dynamic_shape=True)
-def sparse_segment_sum(_xp: ArrayNamespace, data: Value, indices: Value, ids: Value) -> Value:
+def sparse_segment_sum(data: Value, indices: Value, ids: Value) -> Value:
     """Add the chosen rows of each segment."""
     return _sparse_segments(data, indices, ids, None, "sum")
 
 
 @kernel("SparseSegmentMean", backend="numpy", dynamic_shape=True)
-def sparse_segment_mean(_xp: ArrayNamespace, data: Value, indices: Value, ids: Value) -> Value:
+def sparse_segment_mean(data: Value, indices: Value, ids: Value) -> Value:
     """Average the chosen rows of each segment."""
     return _sparse_segments(data, indices, ids, None, "mean")
 
 
 @kernel("SparseSegmentSqrtN", backend="numpy", dynamic_shape=True)
-def sparse_segment_sqrt_n(_xp: ArrayNamespace, data: Value, indices: Value, ids: Value) -> Value:
+def sparse_segment_sqrt_n(data: Value, indices: Value, ids: Value) -> Value:
     """Add the chosen rows of each segment and divide by the root of their number."""
     return _sparse_segments(data, indices, ids, None, "sqrtn")
 
 
 @kernel("SparseSegmentSumWithNumSegments", backend="numpy")
-def sparse_segment_sum_n(
-    _xp: ArrayNamespace, data: Value, indices: Value, ids: Value, num_segments: Value
-) -> Value:
+def sparse_segment_sum_n(data: Value, indices: Value, ids: Value, num_segments: Value) -> Value:
     """Add the chosen rows of each of `num_segments` segments."""
     return _sparse_segments(data, indices, ids, _checked_count(num_segments), "sum")
 
 
 @kernel("SparseSegmentMeanWithNumSegments", backend="numpy")
-def sparse_segment_mean_n(
-    _xp: ArrayNamespace, data: Value, indices: Value, ids: Value, num_segments: Value
-) -> Value:
+def sparse_segment_mean_n(data: Value, indices: Value, ids: Value, num_segments: Value) -> Value:
     """Average the chosen rows of each of `num_segments` segments."""
     return _sparse_segments(data, indices, ids, _checked_count(num_segments), "mean")
 
 
 @kernel("SparseSegmentSqrtNWithNumSegments", backend="numpy")
-def sparse_segment_sqrt_n_n(
-    _xp: ArrayNamespace, data: Value, indices: Value, ids: Value, num_segments: Value
-) -> Value:
+def sparse_segment_sqrt_n_n(data: Value, indices: Value, ids: Value, num_segments: Value) -> Value:
     """Like SparseSegmentSqrtN, for `num_segments` segments."""
     return _sparse_segments(data, indices, ids, _checked_count(num_segments), "sqrtn")
 
@@ -336,7 +330,7 @@ def _check_ids_of_gradient(ids: Value, segments: int) -> None:
 
 
 @kernel("_SegmentRows", backend="numpy")
-def segment_rows(_xp: ArrayNamespace, grad: Value, ids: Value, scale: str) -> Value:
+def segment_rows(grad: Value, ids: Value, scale: str) -> Value:
     """Return for each segment id the row of `grad` that it names, divided as `scale` says."""
     return _rows_of_gradient(grad, ids, scale).astype(grad.dtype)
 

@@ -22,7 +22,7 @@ from graphmill_plugins.kernels._tables import functions_in_float32
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 def _scipy(name: str) -> Callable[[], Callable[..., Value]]:
@@ -103,7 +103,7 @@ def erf_float32(x: Value) -> Value:
 
 
 @kernel("Erf", backend="numpy", types={"T": dtypes.FLOATING}, make=True)
-def erf(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
+def erf(T: np.dtype[Any]) -> Callable[[Value], Value]:
     """Compute the error function; SciPy, which takes long to import, is needed for float64 only."""
     if np.float64 == T:
         return _scipy("erf")()
@@ -136,7 +136,7 @@ def erfc_float32(x: Value) -> Value:
 
 
 @kernel("Erfc", backend="numpy", types={"T": dtypes.FLOATING}, make=True)
-def erfc(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
+def erfc(T: np.dtype[Any]) -> Callable[[Value], Value]:
     """Compute 1 - erf; SciPy, which takes long to import, is needed for float64 only."""
     get = _scipy("erfc") if np.float64 == T else lambda: erfc_float32
     return in_float32(T, _shared_out(get)())

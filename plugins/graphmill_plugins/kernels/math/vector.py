@@ -33,9 +33,7 @@ def cross(xp: ArrayNamespace, a: Value, b: Value) -> Value:
 
 
 @kernel("NearestNeighbors", backend="numpy")
-def nearest_neighbors(
-    _xp: ArrayNamespace, points: Value, centers: Value, k: Value
-) -> tuple[Value, Value]:
+def nearest_neighbors(points: Value, centers: Value, k: Value) -> tuple[Value, Value]:
     """Return the indices of the k nearest centers of each point, and squared distances."""
     if k.ndim:
         raise InvalidArgumentError(f"Input k should be a scalar, got shape {shape_text(k.shape)}")
@@ -49,7 +47,7 @@ def nearest_neighbors(
 
 
 @kernel("CompareAndBitpack", backend="numpy")
-def compare_and_bitpack(_xp: ArrayNamespace, x: Value, threshold: Value) -> Value:
+def compare_and_bitpack(x: Value, threshold: Value) -> Value:
     """Pack `x > threshold`, eight elements of the last dimension to a byte, the first highest."""
     if threshold.ndim:
         raise InvalidArgumentError(

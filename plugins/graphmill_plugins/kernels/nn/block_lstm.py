@@ -133,7 +133,6 @@ def backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[Va
 
 @kernel("BlockLSTM", backend="numpy", types=_TYPES, expensive=True)
 def block_lstm(
-    _xp: ArrayNamespace,
     seq_len_max: Value,
     *inputs: Value,
     forget_bias: float,
@@ -146,7 +145,6 @@ def block_lstm(
 
 @kernel("BlockLSTMV2", backend="numpy", types=_TYPES, expensive=True)
 def block_lstm_v2(
-    _xp: ArrayNamespace,
     seq_len_max: Value,
     *inputs: Value,
     cell_clip: float,
@@ -157,18 +155,14 @@ def block_lstm_v2(
 
 
 @kernel("BlockLSTMGrad", backend="numpy", types=_TYPES, expensive=True)
-def block_lstm_grad(
-    _xp: ArrayNamespace, seq_len_max: Value, *inputs: Value, use_peephole: bool
-) -> tuple[Value, ...]:
+def block_lstm_grad(seq_len_max: Value, *inputs: Value, use_peephole: bool) -> tuple[Value, ...]:
     """Return the gradients of input, state and weights."""
     cell = Cell("icfo", peephole=use_peephole)
     return backward(cell, seq_len_max, BackwardInputs.of(inputs))
 
 
 @kernel("BlockLSTMGradV2", backend="numpy", types=_TYPES, expensive=True)
-def block_lstm_grad_v2(
-    _xp: ArrayNamespace, seq_len_max: Value, *inputs: Value, use_peephole: bool
-) -> tuple[Value, ...]:
+def block_lstm_grad_v2(seq_len_max: Value, *inputs: Value, use_peephole: bool) -> tuple[Value, ...]:
     """Return the gradients of input, state and weights."""
     cell = Cell("ifco", peephole=use_peephole)
     return backward(cell, seq_len_max, BackwardInputs.of(inputs))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from graphmill.runtime.kernel import OpKernelConstruction
     from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _COUNTERS_PER_CANDIDATE = 2048 // 4
 _RNG = ("rng",)
@@ -186,10 +186,9 @@ def check_classes(true_classes: Value, sampled_candidates: Value, num_true: int)
 
 @kernel("ComputeAccidentalHits", host=True, dynamic_shape=True)
 def compute_accidental_hits(
-    xp: ArrayNamespace, true_classes: Value, sampled_candidates: Value, num_true: int
+    true_classes: Value, sampled_candidates: Value, num_true: int
 ) -> tuple[Value, Value, Value]:
     """Return row, place of the candidate, and the lowest float for each true class drawn."""
-    del xp
     check_classes(true_classes, sampled_candidates, num_true)
     places = {number: place for place, number in enumerate(sampled_candidates.tolist())}
     hits = [

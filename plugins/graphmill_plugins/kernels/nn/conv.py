@@ -85,7 +85,6 @@ def run_convolution(windows: Windows, x: Value, kernel: Value) -> Value:
 
 @kernel("Conv2D", backend="numpy", make=True, types={"T": CONV_TYPES}, expensive=True)
 def conv2d(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -93,7 +92,6 @@ def conv2d(
     dilations: tuple[int, ...],
 ) -> Callable[[Value, Value], Value]:
     """Convolve images (N, H, W, C) with (KH, KW, C / groups, O); NCHW likewise."""
-    del xp
     windows = make_windows(
         "Conv2D",
         strides=strides,
@@ -107,14 +105,12 @@ def conv2d(
 
 @kernel("Conv3D", backend="numpy", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def conv3d(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
     dilations: tuple[int, ...],
 ) -> Callable[[Value, Value], Value]:
     """Convolve volumes (N, D, H, W, C) with (KD, KH, KW, C / groups, O); NCDHW likewise."""
-    del xp
     windows = make_windows(
         "Conv3D",
         strides=strides,
@@ -162,7 +158,6 @@ def general_windows(
 
 @kernel("Conv", backend="numpy", make=True, types={"T": CONV_TYPES}, expensive=True)
 def conv(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -172,7 +167,6 @@ def conv(
     groups: int,
 ) -> Callable[[Value, Value], Value]:
     """Convolve in two or three dimensions, as many as `strides` names."""
-    del xp
     windows = general_windows(
         strides, padding, explicit_paddings, data_format, dilations, batch_dims, groups
     )

@@ -128,7 +128,6 @@ def _kernel_gradient(windows: Windows) -> Run:
 
 @kernel("Conv2DBackpropInput", backend="numpy", make=True, types={"T": CONV_TYPES}, expensive=True)
 def conv2d_backprop_input(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -136,7 +135,6 @@ def conv2d_backprop_input(
     dilations: tuple[int, ...],
 ) -> Run:
     """Return the gradient of a Conv2D's input, or the transposed convolution of images."""
-    del xp
     return _input_gradient(
         make_windows(
             "Conv2DBackpropInput",
@@ -151,7 +149,6 @@ def conv2d_backprop_input(
 
 @kernel("Conv2DBackpropFilter", backend="numpy", make=True, types={"T": CONV_TYPES}, expensive=True)
 def conv2d_backprop_filter(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     explicit_paddings: tuple[int, ...],
@@ -159,7 +156,6 @@ def conv2d_backprop_filter(
     dilations: tuple[int, ...],
 ) -> Run:
     """Return the gradient of a Conv2D's kernel."""
-    del xp
     return _kernel_gradient(
         make_windows(
             "Conv2DBackpropFilter",
@@ -194,14 +190,12 @@ def windows_3d(
     expensive=True,
 )
 def conv3d_backprop_input(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
     dilations: tuple[int, ...],
 ) -> Run:
     """Return the gradient of a Conv3D's input, or the transposed convolution of volumes."""
-    del xp
     return _input_gradient(
         windows_3d("Conv3DBackpropInputV2", strides, padding, data_format, dilations)
     )
@@ -215,10 +209,9 @@ def conv3d_backprop_input(
     expensive=True,
 )
 def conv3d_backprop_input_of(
-    xp: ArrayNamespace, strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
+    strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
 ) -> Run:
     """Return the gradient of a Conv3D's input, which is given to tell its shape."""
-    del xp
     run = _input_gradient(windows_3d("Conv3DBackpropInput", strides, padding, "NDHWC", dilations))
     return lambda x, filters, gradient: run(np.array(x.shape), filters, gradient)
 
@@ -231,14 +224,12 @@ def conv3d_backprop_input_of(
     expensive=True,
 )
 def conv3d_backprop_filter(
-    xp: ArrayNamespace,
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
     dilations: tuple[int, ...],
 ) -> Run:
     """Return the gradient of a Conv3D's kernel."""
-    del xp
     return _kernel_gradient(
         windows_3d("Conv3DBackpropFilterV2", strides, padding, data_format, dilations)
     )
@@ -252,10 +243,9 @@ def conv3d_backprop_filter(
     expensive=True,
 )
 def conv3d_backprop_filter_of(
-    xp: ArrayNamespace, strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
+    strides: tuple[int, ...], padding: str, dilations: tuple[int, ...]
 ) -> Run:
     """Return the gradient of a Conv3D's kernel, which is given to tell its shape."""
-    del xp
     run = _kernel_gradient(windows_3d("Conv3DBackpropFilter", strides, padding, "NDHWC", dilations))
     return lambda x, filters, gradient: run(x, np.array(filters.shape), gradient)
 

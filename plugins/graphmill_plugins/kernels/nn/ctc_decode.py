@@ -17,7 +17,7 @@ from graphmill_plugins.kernels.nn._beam_search import beam_search
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 def _check(inputs: Value, lengths: Value) -> None:
@@ -57,7 +57,6 @@ def _sparse(sequences: Sequence[Sequence[int]]) -> tuple[Value, Value, Value]:
 
 @kernel("CTCGreedyDecoder", host=True, dynamic_shape=True, expensive=True)
 def ctc_greedy_decoder(
-    _xp: ArrayNamespace,
     inputs: Value,
     sequence_length: Value,
     merge_repeated: bool,
@@ -100,7 +99,6 @@ def _likeliest(inputs: Value) -> tuple[Value, Value]:
 
 @kernel("CTCBeamSearchDecoder", host=True, dynamic_shape=True, expensive=True)
 def ctc_beam_search_decoder(
-    _xp: ArrayNamespace,
     inputs: Value,
     sequence_length: Value,
     beam_width: int,

@@ -17,7 +17,7 @@ from graphmill_plugins.kernels._support import shape_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 def _check(inputs: Value, indices: Value, values: Value, lengths: Value) -> None:
@@ -184,7 +184,6 @@ def _loss_and_gradient(inputs: Value, paths: _Paths, lengths: Any) -> tuple[Any,
 
 @kernel("CTCLoss", host=True, expensive=True)
 def ctc_loss(
-    _xp: ArrayNamespace,
     inputs: Value,
     labels_indices: Value,
     labels_values: Value,
@@ -224,7 +223,7 @@ def ctc_loss(
 
 @kernel("CTCLossV2", host=True, expensive=True)
 def ctc_loss_v2(
-    xp: ArrayNamespace, inputs: Value, indices: Value, values: Value, lengths: Value, **options: Any
+    inputs: Value, indices: Value, values: Value, lengths: Value, **options: Any
 ) -> tuple[Value, Value]:
     """Return loss and gradient as `CTCLoss`; the first class is the blank one.
 
@@ -232,5 +231,5 @@ def ctc_loss_v2(
     """
     _check(inputs, indices, values, lengths)
     turned = np.roll(inputs, -1, axis=2)
-    loss, gradient = ctc_loss(xp, turned, indices, values - 1, lengths, **options)
+    loss, gradient = ctc_loss(turned, indices, values - 1, lengths, **options)
     return loss, np.roll(gradient, 1, axis=2)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from graphmill.runtime.kernel import OpKernelConstruction
     from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _TYPES = {"T": (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)}
 
@@ -204,7 +204,6 @@ def _check_sequences(shape: Sequence[int], gradient: Value, rows: Value, columns
 
 @kernel("FractionalAvgPoolGrad", host=True, types=_TYPES)
 def fractional_avg_pool_grad(
-    _xp: ArrayNamespace,
     input_shape: Value,
     gradient: Value,
     rows: Value,
@@ -236,7 +235,6 @@ def fractional_avg_pool_grad(
 
 @kernel("FractionalMaxPoolGrad", host=True, types=_TYPES)
 def fractional_max_pool_grad(
-    _xp: ArrayNamespace,
     value: Value,
     out: Value,
     gradient: Value,

@@ -198,11 +198,8 @@ def max_pool_2d(
     static=("ksize", "strides"),
     expensive=True,
 )
-def max_pool_2d_v2(
-    xp: ArrayNamespace, x: Value, ksize: Value, strides: Value, padding: str, data_format: str
-) -> Value:
+def max_pool_2d_v2(x: Value, ksize: Value, strides: Value, padding: str, data_format: str) -> Value:
     """Take the maximum of each window; sizes and strides are inputs."""
-    del xp
     windows, size = pool_windows(
         "MaxPoolV2",
         check_vector("ksize", ksize),
@@ -229,41 +226,35 @@ def check_vector(name: str, value: Value) -> list[int]:
 
 @kernel("AvgPool", backend="numpy", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def avg_pool_2d(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value], Value]:
     """Take the mean of each window over the inputs it covers."""
-    del xp
     windows, size = pool_windows("AvgPool", ksize, strides, padding, data_format)
     return partial(_run, windows, size, avg_pool)
 
 
 @kernel("MaxPool3D", backend="numpy", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def max_pool_3d(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value], Value]:
     """Take the maximum of each window of volumes."""
-    del xp
     windows, size = pool_windows("MaxPool3D", ksize, strides, padding, data_format, rank=5)
     return partial(_run, windows, size, max_pool)
 
 
 @kernel("AvgPool3D", backend="numpy", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def avg_pool_3d(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value], Value]:
     """Take the mean of each window of volumes over the inputs it covers."""
-    del xp
     windows, size = pool_windows("AvgPool3D", ksize, strides, padding, data_format, rank=5)
     return partial(_run, windows, size, avg_pool)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
     from graphmill_plugins.kernels.nn.window import Axis, Windows
 
     Array = NDArray[Any]
@@ -100,7 +100,6 @@ def _run_avg(windows: Windows, ksize: Sequence[int]) -> Callable[[Value, Value],
 
 @kernel("MaxPoolGrad", backend="numpy", make=True, types={"T": dtypes.REAL}, expensive=True)
 def max_pool_grad(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
@@ -108,7 +107,6 @@ def max_pool_grad(
     data_format: str,
 ) -> Callable[[Value, Value, Value], Value]:
     """Return the gradient of MaxPool's input."""
-    del xp
     return _run_max(
         *pool_windows("MaxPoolGrad", ksize, strides, padding, data_format, explicit_paddings)
     )
@@ -122,7 +120,6 @@ def max_pool_grad(
     expensive=True,
 )
 def max_pool_grad_v2(
-    xp: ArrayNamespace,
     x: Value,
     out: Value,
     gradient: Value,
@@ -132,45 +129,38 @@ def max_pool_grad_v2(
     data_format: str,
 ) -> Value:
     """Return the gradient of MaxPoolV2's input."""
-    del xp
     sizes = check_vector("ksize", ksize), check_vector("strides", strides)
     return _run_max(*pool_windows("MaxPoolGradV2", *sizes, padding, data_format))(x, out, gradient)
 
 
 @kernel("AvgPoolGrad", backend="numpy", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def avg_pool_grad(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value, Value], Value]:
     """Return the gradient of AvgPool's input."""
-    del xp
     return _run_avg(*pool_windows("AvgPoolGrad", ksize, strides, padding, data_format))
 
 
 @kernel("MaxPool3DGrad", backend="numpy", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def max_pool_3d_grad(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value, Value, Value], Value]:
     """Return the gradient of MaxPool3D's input."""
-    del xp
     return _run_max(*pool_windows("MaxPool3DGrad", ksize, strides, padding, data_format, rank=5))
 
 
 @kernel("AvgPool3DGrad", backend="numpy", make=True, types={"T": dtypes.FLOATING}, expensive=True)
 def avg_pool_3d_grad(
-    xp: ArrayNamespace,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
     padding: str,
     data_format: str,
 ) -> Callable[[Value, Value], Value]:
     """Return the gradient of AvgPool3D's input."""
-    del xp
     return _run_avg(*pool_windows("AvgPool3DGrad", ksize, strides, padding, data_format, rank=5))

@@ -21,14 +21,13 @@ from graphmill_plugins.kernels.parsing.number import numbers_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _LINE_ENDS = b"\n\r"
 
 
 @kernel("DecodeCSV", make=True, host=True)
 def decode_csv(
-    xp: ArrayNamespace,
     OUT_TYPE: Sequence[np.dtype[Any]],
     field_delim: str,
     use_quote_delim: bool,
@@ -36,7 +35,6 @@ def decode_csv(
     select_cols: Sequence[int],
 ) -> Callable[..., list[Value]]:
     """Make one tensor of each column; a field that is missing has the column's default value."""
-    del xp
     delimiter = encode(field_delim)
     if len(delimiter) != 1:
         raise InvalidArgumentError(f"field_delim should be only 1 char, got {field_delim!r}")

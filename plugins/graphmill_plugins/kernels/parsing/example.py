@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.dtypes import DType
-    from graphmill.typing import ArrayNamespace, Shape, Value
+    from graphmill.typing import Shape, Value
     from graphmill_plugins.kernels.parsing._columns import DenseColumn
 
 _OPTIONS: dict[str, Any] = {
@@ -153,13 +153,11 @@ def _columns(
 
 @kernel("ParseExample", **_OPTIONS)
 def parse_example_v1(
-    xp: ArrayNamespace,
     sparse_types: Sequence[Any],
     Tdense: Sequence[Any],
     dense_shapes: Sequence[Shape],
 ) -> Callable[..., tuple[Any, ...]]:
     """Parse a vector of examples into sparse and dense columns."""
-    del xp
     remembered = HeadersOfNode()
 
     def parse(
@@ -182,7 +180,6 @@ def parse_example_v1(
 
 @kernel("ParseExampleV2", **_OPTIONS)
 def parse_example_v2(
-    xp: ArrayNamespace,
     Tdense: Sequence[Any],
     num_sparse: int,
     sparse_types: Sequence[Any],
@@ -191,7 +188,6 @@ def parse_example_v2(
     dense_shapes: Sequence[Shape],
 ) -> Callable[..., tuple[Any, ...]]:
     """Parse one example, or a vector of them, into sparse, dense and ragged columns."""
-    del xp
     remembered = HeadersOfNode()
 
     def parse(
@@ -239,7 +235,6 @@ def key_vector(keys: Value, count: int, what: str) -> list[bytes]:
 
 @kernel("ParseSingleExample", **_OPTIONS)
 def parse_single_example(
-    xp: ArrayNamespace,
     num_sparse: int,
     sparse_keys: Sequence[str],
     dense_keys: Sequence[str],
@@ -248,7 +243,6 @@ def parse_single_example(
     dense_shapes: Sequence[Shape],
 ) -> Callable[..., tuple[Any, ...]]:
     """Parse one example into sparse and dense columns."""
-    del xp
     if not num_sparse == len(sparse_keys) == len(sparse_types):
         raise InvalidArgumentError(
             f"num_sparse ({num_sparse}) must match the size of sparse_keys ({len(sparse_keys)}) "

@@ -15,13 +15,12 @@ from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import decode, map_strings
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 @kernel("DecodeJSONExample", host=True)
-def decode_json_example(xp: ArrayNamespace, json_examples: Value) -> Value:
+def decode_json_example(json_examples: Value) -> Value:
     """Return the serialised `Example` of each JSON text."""
-    del xp
     return map_strings(_encoded, json_examples)
 
 

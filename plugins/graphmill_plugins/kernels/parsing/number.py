@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.parsing._decimals import FEW, read_decimals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _FLOAT = re.compile(
     rb"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)\s*", re.IGNORECASE
@@ -98,7 +98,6 @@ def numbers_in(items: list[bytes], dtype: np.dtype[Any]) -> Any:
 
 
 @kernel("StringToNumber", make=True, host=True)
-def string_to_number(xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Value]:
+def string_to_number(out_type: np.dtype[Any]) -> Callable[[Value], Value]:
     """Read a number from each string, which may have white space around it."""
-    del xp
     return lambda value: numbers_in(value.ravel().tolist(), out_type).reshape(value.shape)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import ArrayNamespace, Shape, Value
+    from graphmill.typing import Shape, Value
     from graphmill_plugins.kernels.parsing._sequence import DenseList
 
 _OPTIONS: dict[str, Any] = {"host": True, "dynamic_shape": True, "expensive": True}
@@ -63,7 +63,6 @@ def _dense_lists(
 
 @kernel("ParseSequenceExample", **_OPTIONS)
 def parse_sequence_example_v1(
-    xp: ArrayNamespace,
     serialized: Value,
     debug_name: Value,
     context_dense_defaults: list[Value],
@@ -83,7 +82,6 @@ def parse_sequence_example_v1(
     Nfeature_list_dense: int,
 ) -> tuple[Any, ...]:
     """Parse sequence examples into sparse and dense columns."""
-    del xp
     _check_count("context_sparse", Ncontext_sparse, context_sparse_types)
     _check_count("feature_list_sparse", Nfeature_list_sparse, feature_list_sparse_types)
     _check_count("feature_list_dense", Nfeature_list_dense, feature_list_dense_types)
@@ -123,7 +121,6 @@ def _check_count(what: str, count: int, types: Sequence[Any]) -> None:
 
 @kernel("ParseSequenceExampleV2", **_OPTIONS)
 def parse_sequence_example_v2(
-    xp: ArrayNamespace,
     serialized: Value,
     debug_name: Value,
     context_sparse_keys: Value,
@@ -149,7 +146,6 @@ def parse_sequence_example_v2(
     Nfeature_list_dense: int,
 ) -> tuple[Any, ...]:
     """Parse sequence examples into sparse, dense and ragged columns."""
-    del xp
     _check_count("context_sparse", Ncontext_sparse, context_sparse_types)
     _check_count("feature_list_sparse", Nfeature_list_sparse, feature_list_sparse_types)
     _check_count("feature_list_dense", Nfeature_list_dense, feature_list_dense_types)
@@ -203,7 +199,6 @@ def parse_sequence_example_v2(
 
 @kernel("ParseSingleSequenceExample", **_OPTIONS)
 def parse_single_sequence_example(
-    xp: ArrayNamespace,
     serialized: Value,
     feature_list_dense_missing_assumed_empty: Value,
     context_sparse_keys: list[Value],
@@ -220,7 +215,6 @@ def parse_single_sequence_example(
     feature_list_dense_shapes: Sequence[Shape],
 ) -> tuple[Any, ...]:
     """Parse one sequence example into sparse and dense columns."""
-    del xp
     _checked_rank(serialized, 0)
     missing = set(feature_list_dense_missing_assumed_empty.ravel().tolist())
 

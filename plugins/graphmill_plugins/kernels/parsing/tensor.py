@@ -29,16 +29,15 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from graphmill.dtypes import DType
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _LARGEST = 1 << 31
 _PIECE = 1 << 18
 
 
 @kernel("ParseTensor", host=True, dynamic_shape=True)
-def parse_tensor(xp: ArrayNamespace, serialized: Value, out_type: np.dtype[Any]) -> Value:
+def parse_tensor(serialized: Value, out_type: np.dtype[Any]) -> Value:
     """Return the tensor of a serialised `TensorProto`."""
-    del xp
     if serialized.ndim:
         raise InvalidArgumentError(
             f"Expected `serialized` to be a scalar, got shape: {shape_text(serialized.shape)}"
@@ -65,9 +64,8 @@ def parse_tensor(xp: ArrayNamespace, serialized: Value, out_type: np.dtype[Any])
 
 
 @kernel("SerializeTensor", host=True)
-def serialize_tensor(xp: ArrayNamespace, tensor: Value, T: np.dtype[Any]) -> Value:
+def serialize_tensor(tensor: Value, T: np.dtype[Any]) -> Value:
     """Return the serialised `TensorProto` of a tensor."""
-    del xp
     return string_scalar(tensor_message(tensor, as_dtype(T)).SerializeToString(deterministic=True))
 
 
@@ -88,11 +86,8 @@ def tensor_message(tensor: Value, dtype: DType) -> TensorProto:
 
 
 @kernel("DecodeRaw", host=True, dynamic_shape=True)
-def decode_raw(
-    xp: ArrayNamespace, content: Value, out_type: np.dtype[Any], little_endian: bool
-) -> Value:
+def decode_raw(content: Value, out_type: np.dtype[Any], little_endian: bool) -> Value:
     """Return the numbers whose bytes each string is; all strings are of one length."""
-    del xp
     items: list[bytes] = content.ravel().tolist()
     if not items:
         return np.zeros((*content.shape, 0), out_type)
@@ -124,14 +119,12 @@ def _numbers(data: bytes, dtype: np.dtype[Any], little_endian: bool) -> Value:
 
 @kernel("DecodePaddedRaw", host=True, dynamic_shape=True)
 def decode_padded_raw(
-    xp: ArrayNamespace,
     content: Value,
     fixed_length: Value,
     out_type: np.dtype[Any],
     little_endian: bool,
 ) -> Value:
     """Return the numbers whose bytes each string is, cut or padded with zeros to one length."""
-    del xp
     if fixed_length.ndim:
         raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(fixed_length.shape)}")
     length = int(fixed_length)
@@ -154,14 +147,13 @@ def decode_padded_raw(
 
 
 @kernel("DecodeCompressed", host=True, expensive=True)
-def decode_compressed(xp: ArrayNamespace, content: Value, compression_type: str) -> Value:
+def decode_compressed(content: Value, compression_type: str) -> Value:
     """Return the content of each compressed string; of one that is cut short what is there.
 
     Raises:
         DataLossError: a string is not compressed in this way.
         InvalidArgumentError: the type of compression is unknown, or too much comes out.
     """
-    del xp
     check_compression(compression_type)
     if not compression_type:
         return content

@@ -23,7 +23,7 @@ from graphmill_plugins.kernels.sparse.cross import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 def _ragged_column(values: Value, splits: Value) -> Column:
@@ -36,7 +36,6 @@ def _ragged_column(values: Value, splits: Value) -> Column:
 
 @kernel("RaggedCross", host=True)
 def ragged_cross(
-    _xp: ArrayNamespace,
     ragged_values: list[Value],
     ragged_row_splits: list[Value],
     sparse_indices: list[Value],

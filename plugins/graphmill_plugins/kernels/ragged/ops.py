@@ -19,7 +19,7 @@ from graphmill_plugins.kernels.ragged._ragged import check_nested, spans, splits
 from graphmill_plugins.kernels.sparse.layout import fill_empty_rows_grad, places_with_empty_rows
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _RANGE_TYPES = {"T": (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)}
 _MOST = 2**40
@@ -54,7 +54,7 @@ def _lengths(starts: Any, limits: Any, deltas: Any) -> Any:
 
 @kernel("RaggedRange", types=_RANGE_TYPES, host=True)
 def ragged_range(
-    _xp: ArrayNamespace, starts: Value, limits: Value, deltas: Value, Tsplits: np.dtype[Any]
+    starts: Value, limits: Value, deltas: Value, Tsplits: np.dtype[Any]
 ) -> tuple[Value, Value]:
     """Return the rows start, start + delta, … below limit, with their splits.
 
@@ -106,7 +106,6 @@ def _filled(first: Any, step: Any, lengths: Any) -> Any:
 
 @kernel("RaggedGather", host=True)
 def ragged_gather(
-    _xp: ArrayNamespace,
     params_nested_splits: list[Value],
     params_dense_values: Value,
     indices: Value,
@@ -134,7 +133,7 @@ def ragged_gather(
 
 @kernel("RaggedTensorToSparse", host=True)
 def ragged_tensor_to_sparse(
-    _xp: ArrayNamespace, rt_nested_splits: list[Value], rt_dense_values: Value
+    rt_nested_splits: list[Value], rt_dense_values: Value
 ) -> tuple[Value, Value, Value]:
     """Return a ragged tensor as a sparse one with every value an element."""
     check_nested(rt_nested_splits, rt_dense_values)
@@ -164,7 +163,7 @@ def ragged_tensor_to_sparse(
 
 @kernel("RaggedFillEmptyRows", host=True)
 def ragged_fill_empty_rows(
-    _xp: ArrayNamespace, value_rowids: Value, values: Value, nrows: Value, default_value: Value
+    value_rowids: Value, values: Value, nrows: Value, default_value: Value
 ) -> tuple[Value, Value, Value, Value]:
     """Give each row without values one, the default.
 
@@ -204,7 +203,7 @@ def ragged_fill_empty_rows(
 
 @kernel("RaggedFillEmptyRowsGrad", host=True)
 def ragged_fill_empty_rows_grad(
-    xp: ArrayNamespace, reverse_index_map: Value, grad_values: Value
+    reverse_index_map: Value, grad_values: Value
 ) -> tuple[Value, Value]:
     """Return the gradients of the values and of the default."""
-    return fill_empty_rows_grad(xp, reverse_index_map, grad_values)
+    return fill_empty_rows_grad(reverse_index_map, grad_values)

@@ -16,7 +16,7 @@ from graphmill_plugins.kernels._support import check_size, object_array, shape_t
 from graphmill_plugins.kernels.ragged._ragged import check_splits
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 def _row_ids(kind: str, tensor: Value) -> Any:
@@ -101,7 +101,6 @@ def _output_shape(
 
 @kernel("RaggedTensorToTensor", host=True)
 def ragged_tensor_to_tensor(
-    _xp: ArrayNamespace,
     shape: Value,
     values: Value,
     default_value: Value,

@@ -18,7 +18,7 @@ from graphmill_plugins.kernels._elements import rows as rows_of
 from graphmill_plugins.kernels.ragged._ragged import RaggedVariant, check_nested, splits_of
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 def _row(nested: list[Value], values: Value, number: int) -> RaggedVariant:
@@ -34,7 +34,7 @@ def _row(nested: list[Value], values: Value, number: int) -> RaggedVariant:
 
 @kernel("RaggedTensorToVariant", host=True)
 def ragged_tensor_to_variant(
-    _xp: ArrayNamespace, rt_nested_splits: list[Value], rt_dense_values: Value, batched_input: bool
+    rt_nested_splits: list[Value], rt_dense_values: Value, batched_input: bool
 ) -> Value:
     """Return a ragged tensor in a variant, or each of its rows in one."""
     check_nested(rt_nested_splits, rt_dense_values)
@@ -86,7 +86,6 @@ def _components(
 
 @kernel("RaggedTensorFromVariant", host=True)
 def ragged_tensor_from_variant(
-    _xp: ArrayNamespace,
     encoded_ragged: Value,
     input_ragged_rank: int,
     output_ragged_rank: int,
@@ -144,7 +143,6 @@ def _first_size(values: Value) -> int:
 
 @kernel("RaggedTensorToVariantGradient", host=True)
 def ragged_tensor_to_variant_gradient(
-    _xp: ArrayNamespace,
     encoded_ragged_grad: Value,
     row_splits: Value,
     dense_values_shape: Value,

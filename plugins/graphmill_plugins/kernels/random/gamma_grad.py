@@ -17,13 +17,13 @@ from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.math.igamma_grad import igamma_grad_a
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _DOUBLE = np.dtype(np.float64)
 
 
 @kernel("RandomGammaGrad", backend="numpy", types={"T": ["float32", "float64"]}, expensive=True)
-def random_gamma_grad(xp: ArrayNamespace, alpha: Value, sample: Value) -> Value:
+def random_gamma_grad(alpha: Value, sample: Value) -> Value:
     """Return the derivative of samples by alpha, all else of how they were drawn being equal."""
     special: Any = importlib.import_module("scipy.special")
     try:
@@ -32,7 +32,7 @@ def random_gamma_grad(xp: ArrayNamespace, alpha: Value, sample: Value) -> Value:
         raise InvalidArgumentError(
             f"Incompatible shapes: {shape_text(alpha.shape)} vs. {shape_text(sample.shape)}"
         ) from None
-    slope = igamma_grad_a(xp, a, x, T=_DOUBLE)
+    slope = igamma_grad_a(a, x, T=_DOUBLE)
     log_density = (a - 1) * np.log(x) - x - special.gammaln(a)
     found = np.where(x == 0, 0.0, -slope * np.exp(-log_density))
     return found.astype(alpha.dtype)

@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.random import _philox
 
 if TYPE_CHECKING:
     from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _EFFECTS = ("rng", "state")
 _PHILOX, _THREEFRY, _AUTO = 1, 2, 3
@@ -160,7 +160,7 @@ def stateful_uniform_full_int(
 
 
 @kernel("NonDeterministicInts", host=True, effects=("rng",))
-def non_deterministic_ints(_xp: ArrayNamespace, shape: Value, dtype: np.dtype[Any]) -> Value:
+def non_deterministic_ints(shape: Value, dtype: np.dtype[Any]) -> Value:
     """Return integers that no seed determines, over the whole range of the type."""
     if shape.dtype not in (np.int32, np.int64):
         raise InvalidArgumentError(

@@ -30,7 +30,7 @@ from graphmill_plugins.kernels.sparse._sparse import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _REAL = {"T": dtypes.REAL}
 _NUMBERS = {"T": dtypes.NUMERIC}
@@ -59,7 +59,6 @@ def _both(
 
 @kernel("SparseAdd", types=_SUMMED, host=True)
 def sparse_add(
-    _xp: ArrayNamespace,
     a_indices: Value,
     a_values: Value,
     a_shape: Value,
@@ -96,7 +95,7 @@ def _merged_sums(a: tuple[Any, Value], b: tuple[Any, Value], least: Any) -> tupl
 
 @kernel("SparseAddGrad", types=_SUMMED, host=True)
 def sparse_add_grad(
-    _xp: ArrayNamespace, grad: Value, a_indices: Value, b_indices: Value, sum_indices: Value
+    grad: Value, a_indices: Value, b_indices: Value, sum_indices: Value
 ) -> tuple[Value, Value]:
     """Return the gradients of both operands' values: that of the sum where it has the element."""
     if grad.ndim != 1 or any(part.ndim != 2 for part in (a_indices, b_indices, sum_indices)):
@@ -121,9 +120,7 @@ def sparse_add_grad(
 
 
 @kernel("SparseTensorDenseAdd", types=_NUMBERS, host=True)
-def sparse_tensor_dense_add(
-    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, dense: Value
-) -> Value:
+def sparse_tensor_dense_add(indices: Value, values: Value, shape: Value, dense: Value) -> Value:
     """Add a sparse tensor to a dense one of the same shape."""
     sizes = check_parts(indices, values, shape)
     if dense.shape != sizes:
@@ -138,10 +135,7 @@ def sparse_tensor_dense_add(
 
 
 def _with_dense(ufunc: Any) -> Callable[..., Value]:
-    def apply(
-        xp: ArrayNamespace, indices: Value, values: Value, shape: Value, dense: Value
-    ) -> Value:
-        del xp
+    def apply(indices: Value, values: Value, shape: Value, dense: Value) -> Value:
         sizes = check_parts(indices, values, shape)
         _check_broadcast(dense.shape, sizes)
         check_bounds(indices, sizes)
@@ -197,7 +191,6 @@ WITH_DENSE = KernelTable(
 
 def _extreme(ufunc: Any) -> Callable[..., tuple[Value, Value]]:
     def apply(
-        xp: ArrayNamespace,
         a_indices: Value,
         a_values: Value,
         a_shape: Value,
@@ -205,7 +198,6 @@ def _extreme(ufunc: Any) -> Callable[..., tuple[Value, Value]]:
         b_values: Value,
         b_shape: Value,
     ) -> tuple[Value, Value]:
-        del xp
         sizes, first, second = _both((a_indices, a_values, a_shape), (b_indices, b_values, b_shape))
         positions = np.union1d(first, second)
         sides = []
@@ -262,14 +254,12 @@ def _reduced(
 
 def _reduce(ufunc: Any) -> Callable[..., Value]:
     def reduce(
-        xp: ArrayNamespace,
         indices: Value,
         values: Value,
         shape: Value,
         axes: Value,
         keep_dims: bool,
     ) -> Value:
-        del xp
         places, combined, out_shape = _reduced(ufunc, indices, values, shape, axes, keep_dims)
         out = np.zeros(math.prod(out_shape), values.dtype)
         out[places] = combined
@@ -280,14 +270,12 @@ def _reduce(ufunc: Any) -> Callable[..., Value]:
 
 def _reduce_sparse(ufunc: Any) -> Callable[..., tuple[Value, Value, Value]]:
     def reduce(
-        xp: ArrayNamespace,
         indices: Value,
         values: Value,
         shape: Value,
         axes: Value,
         keep_dims: bool,
     ) -> tuple[Value, Value, Value]:
-        del xp
         places, combined, out_shape = _reduced(ufunc, indices, values, shape, axes, keep_dims)
         return from_positions(places, out_shape), combined, np.array(out_shape, np.int64)
 
@@ -306,7 +294,7 @@ REDUCTIONS = KernelTable(
 
 
 @kernel("SparseSoftmax", types={"T": (dtypes.float16, dtypes.float32, dtypes.float64)}, host=True)
-def sparse_softmax(_xp: ArrayNamespace, indices: Value, values: Value, shape: Value) -> Value:
+def sparse_softmax(indices: Value, values: Value, shape: Value) -> Value:
     """Return the softmax along the last axis, over the elements that are there."""
     sizes = check_parts(indices, values, shape)
     if len(sizes) < 2:

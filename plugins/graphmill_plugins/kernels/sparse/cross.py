@@ -23,7 +23,7 @@ from graphmill_plugins.kernels.string.hash import fingerprint64
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _MASK = (1 << 64) - 1
 _MULTIPLIER, _SHIFT = np.uint64(0xC6A4A7935BD1E995), np.uint64(47)
@@ -206,7 +206,6 @@ def _crossed(
 
 @kernel("SparseCross", host=True)
 def sparse_cross(
-    _xp: ArrayNamespace,
     indices: list[Value],
     values: list[Value],
     shapes: list[Value],
@@ -236,7 +235,6 @@ def sparse_cross(
 
 @kernel("SparseCrossV2", host=True)
 def sparse_cross_v2(
-    _xp: ArrayNamespace,
     indices: list[Value],
     values: list[Value],
     shapes: list[Value],

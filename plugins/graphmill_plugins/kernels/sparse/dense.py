@@ -15,7 +15,7 @@ from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.sparse._sparse import lie_inside
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 def _as_matrix(indices: Any) -> Any:
@@ -80,7 +80,6 @@ def _check(indices: Any, sizes: Any, values: Any, default: Any) -> tuple[int, ..
 
 @kernel("SparseToDense", host=True)
 def sparse_to_dense(
-    xp: ArrayNamespace,
     sparse_indices: Value,
     output_shape: Value,
     sparse_values: Value,
@@ -88,7 +87,6 @@ def sparse_to_dense(
     validate_indices: bool,
 ) -> Value:
     """Return a tensor of the default with the values at their indices; a scalar goes to all."""
-    del xp
     indices = _as_matrix(np.asarray(sparse_indices))
     shape = _check(indices, output_shape, sparse_values, default_value)
     if validate_indices:

@@ -26,13 +26,11 @@ from graphmill_plugins.kernels.sparse._sparse import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 @kernel("SparseReorder", host=True)
-def sparse_reorder(
-    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value
-) -> tuple[Value, Value]:
+def sparse_reorder(indices: Value, values: Value, shape: Value) -> tuple[Value, Value]:
     """Put the elements in the order of their indices; of equal ones the order is kept."""
     check_bounds(indices, check_parts(indices, values, shape))
     if are_in_order(indices):
@@ -79,9 +77,7 @@ def _reshaped_sizes(old: tuple[int, ...], wanted: list[int]) -> tuple[int, ...]:
 
 
 @kernel("SparseReshape", host=True)
-def sparse_reshape(
-    _xp: ArrayNamespace, indices: Value, shape: Value, new_shape: Value
-) -> tuple[Value, Value]:
+def sparse_reshape(indices: Value, shape: Value, new_shape: Value) -> tuple[Value, Value]:
     """Give each element the index that it has in a tensor of another shape."""
     if indices.ndim != 2 or shape.ndim != 1 or new_shape.ndim != 1:
         raise InvalidArgumentError(
@@ -106,7 +102,6 @@ def sparse_reshape(
 
 @kernel("SparseConcat", host=True)
 def sparse_concat(
-    _xp: ArrayNamespace,
     indices: list[Value],
     values: list[Value],
     shapes: list[Value],
@@ -145,7 +140,6 @@ def sparse_concat(
 
 @kernel("SparseSplit", host=True)
 def sparse_split(
-    _xp: ArrayNamespace,
     split_dim: Value,
     indices: Value,
     values: Value,
@@ -183,7 +177,7 @@ def sparse_split(
 
 @kernel("SparseSlice", host=True)
 def sparse_slice(
-    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, start: Value, size: Value
+    indices: Value, values: Value, shape: Value, start: Value, size: Value
 ) -> tuple[Value, Value, Value]:
     """Return the elements within a window, with indices counted from its corner."""
     sizes = check_parts(indices, values, shape)
@@ -210,9 +204,7 @@ def sparse_slice(
 
 
 @kernel("SparseSliceGrad", host=True)
-def sparse_slice_grad(
-    _xp: ArrayNamespace, grad: Value, indices: Value, start: Value, output_indices: Value
-) -> Value:
+def sparse_slice_grad(grad: Value, indices: Value, start: Value, output_indices: Value) -> Value:
     """Return the gradient of the values of a slice's input: zero for what was outside."""
     if grad.ndim != 1 or indices.ndim != 2 or output_indices.ndim != 2 or start.ndim != 1:
         raise InvalidArgumentError(
@@ -248,7 +240,7 @@ def sparse_slice_grad(
 
 @kernel("SparseFillEmptyRows", host=True)
 def sparse_fill_empty_rows(
-    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, default_value: Value
+    indices: Value, values: Value, shape: Value, default_value: Value
 ) -> tuple[Value, Value, Value, Value]:
     """Give each row without elements one, the default at its first column.
 
@@ -315,9 +307,7 @@ def places_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
 
 
 @kernel("SparseFillEmptyRowsGrad", host=True)
-def fill_empty_rows_grad(
-    _xp: ArrayNamespace, reverse_index_map: Value, grad_values: Value
-) -> tuple[Value, Value]:
+def fill_empty_rows_grad(reverse_index_map: Value, grad_values: Value) -> tuple[Value, Value]:
     """Return the gradients of the values and of the default."""
     if reverse_index_map.ndim != 1 or grad_values.ndim != 1:
         raise InvalidArgumentError(

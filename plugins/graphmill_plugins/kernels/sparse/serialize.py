@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from graphmill.runtime.kernel import OpKernelConstruction
     from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 Parts = tuple[Any, Any, Any]
 """Indices, values, shape."""
@@ -108,9 +108,7 @@ def _rows(indices: Value, values: Value, shape: Value) -> list[Parts]:
 
 
 @kernel("SerializeSparse", host=True)
-def serialize_sparse(
-    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, out_type: np.dtype[Any]
-) -> Value:
+def serialize_sparse(indices: Value, values: Value, shape: Value, out_type: np.dtype[Any]) -> Value:
     """Return the three parts of a sparse tensor as messages, or as variants."""
     check_parts(indices, values, shape)
     out = np.empty(3, out_type)
@@ -120,7 +118,7 @@ def serialize_sparse(
 
 @kernel("SerializeManySparse", host=True)
 def serialize_many_sparse(
-    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, out_type: np.dtype[Any]
+    indices: Value, values: Value, shape: Value, out_type: np.dtype[Any]
 ) -> Value:
     """Return each row of a sparse tensor as the messages of one of a rank less."""
     rows = _rows(indices, values, shape)
@@ -171,9 +169,7 @@ def _stacked(elements: Sequence[Parts], outer: tuple[int, ...], dtype: np.dtype[
 
 
 @kernel("DeserializeSparse", host=True)
-def deserialize_sparse(
-    _xp: ArrayNamespace, serialized_sparse: Value, dtype: np.dtype[Any]
-) -> Parts:
+def deserialize_sparse(serialized_sparse: Value, dtype: np.dtype[Any]) -> Parts:
     """Read sparse tensors; those of a batch are put together along new first axes."""
     if np.ndim(serialized_sparse) < 1 or serialized_sparse.shape[-1] != 3:
         raise InvalidArgumentError(
@@ -189,9 +185,7 @@ def _triples(serialized: Value) -> list[Parts]:
 
 
 @kernel("DeserializeManySparse", host=True)
-def deserialize_many_sparse(
-    _xp: ArrayNamespace, serialized_sparse: Value, dtype: np.dtype[Any]
-) -> Parts:
+def deserialize_many_sparse(serialized_sparse: Value, dtype: np.dtype[Any]) -> Parts:
     """Read a batch of sparse tensors as one with a new first axis."""
     if serialized_sparse.ndim != 2 or serialized_sparse.shape[1] != 3:
         raise InvalidArgumentError(

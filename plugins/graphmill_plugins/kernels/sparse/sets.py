@@ -26,7 +26,7 @@ from graphmill_plugins.kernels.sparse._sparse import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _TYPES = {
     "T": (
@@ -175,7 +175,7 @@ def _operate(first: _Sets, second: _Sets, operation: str) -> tuple[Value, Value,
 
 @kernel("DenseToDenseSetOperation", types=_TYPES, host=True)
 def dense_to_dense_set_operation(
-    _xp: ArrayNamespace, set1: Value, set2: Value, set_operation: str
+    set1: Value, set2: Value, set_operation: str
 ) -> tuple[Value, Value, Value]:
     """Combine the sets in the last axes of two tensors; gives a sparse tensor."""
     return _operate(_dense_sets(set1), _dense_sets(set2), set_operation)
@@ -183,7 +183,6 @@ def dense_to_dense_set_operation(
 
 @kernel("DenseToSparseSetOperation", types=_TYPES, host=True)
 def dense_to_sparse_set_operation(
-    _xp: ArrayNamespace,
     set1: Value,
     set2_indices: Value,
     set2_values: Value,
@@ -198,7 +197,6 @@ def dense_to_sparse_set_operation(
 
 @kernel("SparseToSparseSetOperation", types=_TYPES, host=True)
 def sparse_to_sparse_set_operation(
-    _xp: ArrayNamespace,
     set1_indices: Value,
     set1_values: Value,
     set1_shape: Value,
@@ -215,9 +213,7 @@ def sparse_to_sparse_set_operation(
 
 
 @kernel("SetSize", types=_TYPES, host=True)
-def set_size(
-    _xp: ArrayNamespace, indices: Value, values: Value, shape: Value, validate_indices: bool
-) -> Value:
+def set_size(indices: Value, values: Value, shape: Value, validate_indices: bool) -> Value:
     """Return the number of different elements in each set of a sparse tensor."""
     sets = _sparse_sets(indices, values, shape, validate_indices)
     check_size(sets.outer, itemsize=4)

@@ -26,13 +26,12 @@ from graphmill_plugins.kernels._strings import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 @kernel("StringJoin", host=True)
-def string_join(xp: ArrayNamespace, inputs: list[Value], separator: str) -> Value:
+def string_join(inputs: list[Value], separator: str) -> Value:
     """Join the inputs element by element; scalars go with every element."""
-    del xp
     shape: tuple[int, ...] = ()
     for value in inputs:
         if value.ndim and shape and value.shape != shape:
@@ -64,23 +63,20 @@ def _by_encoding(
 
 
 @kernel("StringLower", host=True)
-def string_lower(xp: ArrayNamespace, value: Value, encoding: str) -> Value:
+def string_lower(value: Value, encoding: str) -> Value:
     """Return lower case: of ASCII letters, or of all with `encoding` "utf-8"."""
-    del xp
     return map_strings(_by_encoding(encoding, bytes.lower, str.lower), value)
 
 
 @kernel("StringUpper", host=True)
-def string_upper(xp: ArrayNamespace, value: Value, encoding: str) -> Value:
+def string_upper(value: Value, encoding: str) -> Value:
     """Return upper case: of ASCII letters, or of all with `encoding` "utf-8"."""
-    del xp
     return map_strings(_by_encoding(encoding, bytes.upper, str.upper), value)
 
 
 @kernel("StringStrip", host=True)
-def string_strip(xp: ArrayNamespace, value: Value) -> Value:
+def string_strip(value: Value) -> Value:
     """Remove ASCII white space at both ends."""
-    del xp
     return map_strings(bytes.strip, value)
 
 
@@ -93,9 +89,8 @@ def character_count(item: bytes) -> int:
 
 
 @kernel("StringLength", host=True)
-def string_length(xp: ArrayNamespace, value: Value, unit: str) -> Value:
+def string_length(value: Value, unit: str) -> Value:
     """Return lengths in bytes or UTF-8 characters."""
-    del xp
     return map_numbers(character_count if unit == "UTF8_CHAR" else len, value, np.int32)
 
 
@@ -133,14 +128,12 @@ def _character_part(item: bytes, position: int, length: int) -> bytes:
 
 @kernel("Substr", host=True)
 def substr(
-    xp: ArrayNamespace,
     value: Value,
     pos: Value,
     len: Value,  # noqa: A002 - the input's own name
     unit: str,
 ) -> Value:
     """Return from each string `len` units from `pos` on; a negative `pos` counts from the end."""
-    del xp
     if pos.shape != len.shape:
         raise errors.InvalidArgumentError(
             f"pos and len should have the same shape, got: {list(pos.shape)} vs. {list(len.shape)}"
@@ -160,9 +153,8 @@ def substr(
 
 
 @kernel("EncodeBase64", make=True, host=True)
-def encode_base64(xp: ArrayNamespace, pad: bool) -> Callable[[Value], Value]:
+def encode_base64(pad: bool) -> Callable[[Value], Value]:
     """Encode in web-safe base64, with `=` at the end if `pad`."""
-    del xp
 
     def encode_all(value: Value) -> Value:
         # Each line ends with a line feed.
@@ -193,9 +185,8 @@ def _decode_base64_one(item: bytes) -> bytes:
 
 
 @kernel("DecodeBase64", host=True)
-def decode_base64(xp: ArrayNamespace, value: Any) -> Value:
+def decode_base64(value: Any) -> Value:
     """Decode web-safe base64, padded or not."""
-    del xp
     items = value.ravel().tolist()
     bodies = [item.rstrip(b"=") for item in items] if b"=" in b"".join(items) else items
     sizes = np.fromiter(map(len, bodies), np.int64, len(items))

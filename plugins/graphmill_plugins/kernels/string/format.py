@@ -17,12 +17,11 @@ from graphmill_plugins.kernels._summary import format_tensor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 @kernel("AsString", make=True, host=True)
 def as_string(
-    xp: ArrayNamespace,
     T: np.dtype[Any],
     precision: int,
     scientific: bool,
@@ -31,7 +30,6 @@ def as_string(
     fill: str,
 ) -> Callable[[Value], Value]:
     """Print every element as C's printf would."""
-    del xp
     kind = dtypes.as_dtype(T)
     _check_as_string(kind, precision, scientific, shortest, fill)
     flags = fill + str(width) if width > -1 else ""
@@ -93,11 +91,8 @@ def _float_printer(flags: str, conversion: str, is_complex: bool) -> Callable[[A
 
 
 @kernel("StringFormat", host=True)
-def string_format(
-    xp: ArrayNamespace, inputs: list[Value], template: str, placeholder: str, summarize: int
-) -> Value:
+def string_format(inputs: list[Value], template: str, placeholder: str, summarize: int) -> Value:
     """Put the printed inputs in the places that `placeholder` marks in `template`."""
-    del xp
     pieces = template.split(placeholder) if placeholder else [template]
     if len(pieces) - 1 != len(inputs):
         raise errors.InvalidArgumentError(

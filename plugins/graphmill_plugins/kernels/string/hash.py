@@ -22,7 +22,7 @@ from graphmill_plugins.kernels.string._sip_hash import sip_hashes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _K0 = 0xC3A5C85C97CB3127
@@ -187,9 +187,8 @@ def _modulo(hashes: Any, count: int, value: Value) -> Value:
 
 
 @kernel("StringToHashBucketFast", host=True)
-def string_to_hash_bucket_fast(xp: ArrayNamespace, value: Value, num_buckets: int) -> Value:
+def string_to_hash_bucket_fast(value: Value, num_buckets: int) -> Value:
     """Return Fingerprint64 modulo `num_buckets`."""
-    del xp
     if value.size <= FEW:
         return _buckets(fingerprint64, value, num_buckets)
     hashes = fingerprints(value.ravel().tolist(), fingerprint64)
@@ -197,9 +196,8 @@ def string_to_hash_bucket_fast(xp: ArrayNamespace, value: Value, num_buckets: in
 
 
 @kernel("StringToHashBucket", host=True)
-def string_to_hash_bucket(xp: ArrayNamespace, value: Value, num_buckets: int) -> Value:
+def string_to_hash_bucket(value: Value, num_buckets: int) -> Value:
     """Return TensorFlow's older hash modulo `num_buckets`."""
-    del xp
     if value.size <= FEW:
         return _buckets(hash64, value, num_buckets)
     hashes = murmur_hashes(value.ravel().tolist(), _SEED, hash64)
@@ -207,11 +205,8 @@ def string_to_hash_bucket(xp: ArrayNamespace, value: Value, num_buckets: int) ->
 
 
 @kernel("StringToHashBucketStrong", host=True)
-def string_to_hash_bucket_strong(
-    xp: ArrayNamespace, value: Value, num_buckets: int, key: tuple[int, ...]
-) -> Value:
+def string_to_hash_bucket_strong(value: Value, num_buckets: int, key: tuple[int, ...]) -> Value:
     """Return the keyed hash modulo `num_buckets`."""
-    del xp
     if len(key) != 2:
         raise errors.InvalidArgumentError(f"Key must have 2 elements, got {len(key)}")
     hashes = sip_hashes(value.ravel().tolist(), key[0] & _MASK, key[1] & _MASK)

@@ -17,7 +17,7 @@ from graphmill_plugins.kernels._strings import encode, string_array
 from graphmill_plugins.kernels._support import check_size, scalar_int
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 def _reduction_axes(indices: Any, rank: int) -> list[int]:
@@ -34,11 +34,8 @@ def _reduction_axes(indices: Any, rank: int) -> list[int]:
 
 
 @kernel("ReduceJoin", host=True)
-def reduce_join(
-    xp: ArrayNamespace, inputs: Value, reduction_indices: Value, keep_dims: bool, separator: str
-) -> Value:
+def reduce_join(inputs: Value, reduction_indices: Value, keep_dims: bool, separator: str) -> Value:
     """Join along the given axes; the axis named first varies fastest."""
-    del xp
     axes = _reduction_axes(reduction_indices, inputs.ndim)
     if not axes:
         return inputs
@@ -57,10 +54,9 @@ def reduce_join(
 
 @kernel("UnsortedSegmentJoin", host=True)
 def unsorted_segment_join(
-    xp: ArrayNamespace, inputs: Value, segment_ids: Value, num_segments: Value, separator: str
+    inputs: Value, segment_ids: Value, num_segments: Value, separator: str
 ) -> Value:
     """Join what belongs to the same segment, in input order; an empty segment gives ""."""
-    del xp
     segments = scalar_int("num_segments", num_segments)
     ids = np.asarray(segment_ids)
     if segments < 0:

@@ -19,7 +19,7 @@ from graphmill_plugins.kernels.string._re2 import compile_re2, for_ascii
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _Replace: TypeAlias = "Callable[[bytes], bytes]"
 
@@ -48,16 +48,14 @@ def _matcher(pattern: re.Pattern[str]) -> Callable[[Value], Value]:
 
 
 @kernel("StaticRegexFullMatch", make=True, host=True)
-def static_regex_full_match(xp: ArrayNamespace, pattern: str) -> Callable[[Value], Value]:
+def static_regex_full_match(pattern: str) -> Callable[[Value], Value]:
     """Return whether each whole string matches."""
-    del xp
     return _matcher(compile_re2(pattern))
 
 
 @kernel("RegexFullMatch", host=True)
-def regex_full_match(xp: ArrayNamespace, value: Value, pattern: Value) -> Value:
+def regex_full_match(value: Value, pattern: Value) -> Value:
     """Return whether each whole string matches the pattern, an input."""
-    del xp
     return _matcher(compile_re2(_scalar_text("Pattern", pattern)))(value)
 
 
@@ -172,20 +170,16 @@ def _replaced(value: Value, replace: _Replace) -> Value:
 
 @kernel("StaticRegexReplace", make=True, host=True)
 def static_regex_replace(
-    xp: ArrayNamespace, pattern: str, rewrite: str, replace_global: bool
+    pattern: str, rewrite: str, replace_global: bool
 ) -> Callable[[Value], Value]:
     """Replace all matches, or the first."""
-    del xp
     replace = _replacer(pattern, rewrite, replace_global)
     return lambda value: _replaced(value, replace)
 
 
 @kernel("RegexReplace", host=True)
-def regex_replace(
-    xp: ArrayNamespace, value: Value, pattern: Value, rewrite: Value, replace_global: bool
-) -> Value:
+def regex_replace(value: Value, pattern: Value, rewrite: Value, replace_global: bool) -> Value:
     """Replace all matches, or the first; pattern and replacement are inputs."""
-    del xp
     replace = _replacer(
         _scalar_text("Pattern", pattern), _scalar_text("Rewrite", rewrite), replace_global
     )

@@ -18,7 +18,7 @@ from graphmill_plugins.kernels._strings import encode, scalar_bytes, string_arra
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _FEW = 128  # strings that are split sooner one by one
 _SPACE = b" \t\n\v\f\r"
@@ -85,11 +85,8 @@ def _split_all(items: list[bytes], delimiters: bytes) -> list[list[bytes]]:
 
 
 @kernel("StringSplit", host=True, dynamic_shape=True)
-def string_split(
-    xp: ArrayNamespace, value: Value, delimiter: Value, skip_empty: bool
-) -> tuple[Value, Value, Value]:
+def string_split(value: Value, delimiter: Value, skip_empty: bool) -> tuple[Value, Value, Value]:
     """Split each string at any byte of `delimiter`; without one into single bytes."""
-    del xp
     delimiters = _check(value, delimiter, "delimiter")
     items = value.tolist()
     if delimiters and skip_empty and len(items) > _FEW:
@@ -117,11 +114,8 @@ def _split_space(item: bytes, maxsplit: int) -> list[bytes]:
 
 
 @kernel("StringSplitV2", host=True, dynamic_shape=True)
-def string_split_v2(
-    xp: ArrayNamespace, value: Value, sep: Value, maxsplit: int
-) -> tuple[Value, Value, Value]:
+def string_split_v2(value: Value, sep: Value, maxsplit: int) -> tuple[Value, Value, Value]:
     """Split each string at `sep`, or at runs of white space if it is empty."""
-    del xp
     separator = _check(value, sep, "sep")
     if len(separator) == 1 and maxsplit < 0:
         return _split_at_byte(value.tolist(), separator)
@@ -164,7 +158,6 @@ def _check_splits(splits: Any, size: int) -> None:
 
 @kernel("StringNGrams", host=True, dynamic_shape=True)
 def string_ngrams(
-    xp: ArrayNamespace,
     data: Value,
     data_splits: Value,
     separator: str,
@@ -175,7 +168,6 @@ def string_ngrams(
     preserve_short_sequences: bool,
 ) -> tuple[Value, Value]:
     """Return the n-grams of each ragged row, for each of the widths in turn."""
-    del xp
     splits = np.asarray(data_splits)
     _check_splits(splits, data.size)
     if min(ngram_widths, default=1) <= 0:

@@ -20,7 +20,7 @@ from graphmill_plugins.kernels._strings import map_strings, string_array
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 class _Policy(NamedTuple):
@@ -131,7 +131,6 @@ def _decode_all(
 
 @kernel("UnicodeDecode", host=True, dynamic_shape=True)
 def unicode_decode(
-    xp: ArrayNamespace,
     value: Value,
     input_encoding: str,
     errors: str,
@@ -140,14 +139,12 @@ def unicode_decode(
     Tsplits: np.dtype[Any],
 ) -> tuple[Value, Value]:
     """Return row splits and code points."""
-    del xp
     policy = _policy(errors, replacement_char, replace_control_characters)
     return _decode_all(value, input_encoding, policy, Tsplits)[:2]
 
 
 @kernel("UnicodeDecodeWithOffsets", host=True, dynamic_shape=True)
 def unicode_decode_with_offsets(
-    xp: ArrayNamespace,
     value: Value,
     input_encoding: str,
     errors: str,
@@ -156,7 +153,6 @@ def unicode_decode_with_offsets(
     Tsplits: np.dtype[Any],
 ) -> tuple[Value, Value, Value]:
     """Return row splits, code points and the byte at which each begins."""
-    del xp
     policy = _policy(errors, replacement_char, replace_control_characters)
     return _decode_all(value, input_encoding, policy, Tsplits)
 
@@ -185,7 +181,6 @@ def _check_vectors(values: Value, splits: Value) -> None:
 
 @kernel("UnicodeEncode", host=True)
 def unicode_encode(
-    xp: ArrayNamespace,
     input_values: Value,
     input_splits: Value,
     errors: str,
@@ -193,7 +188,6 @@ def unicode_encode(
     replacement_char: int,
 ) -> Value:
     """Return one string for each row of code points."""
-    del xp
     policy = _policy(errors, replacement_char, False)
     _check_vectors(input_values, input_splits)
     splits = input_splits.tolist()
@@ -223,7 +217,6 @@ def _check_rows(splits: list[int], size: int) -> None:
 
 @kernel("UnicodeTranscode", make=True, host=True)
 def unicode_transcode(
-    xp: ArrayNamespace,
     input_encoding: str,
     output_encoding: str,
     errors: str,
@@ -231,7 +224,6 @@ def unicode_transcode(
     replace_control_characters: bool,
 ) -> Callable[[Value], Value]:
     """Return the strings in another encoding."""
-    del xp
     policy = _policy(errors, replacement_char, replace_control_characters)
     source, target = _codec(input_encoding, "input"), _codec(output_encoding, "output")
 

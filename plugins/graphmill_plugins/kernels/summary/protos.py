@@ -22,7 +22,7 @@ from graphmill_plugins.kernels.summary._contents import add_images, add_sounds, 
 if TYPE_CHECKING:
     from graphmill.proto.tensor_pb2 import TensorProto
     from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 
 def tag_of(tag: Value, what: str = "tag") -> str:
@@ -51,9 +51,8 @@ def serialized(summary: Summary) -> Value:
 
 
 @kernel("ScalarSummary", host=True)
-def scalar_summary(xp: ArrayNamespace, tags: Value, values: Value) -> Value:
+def scalar_summary(tags: Value, values: Value) -> Value:
     """Return a summary of one number for each tag."""
-    del xp
     if tags.shape != values.shape:
         raise InvalidArgumentError(
             f"tags and values are not the same shape: {shape_text(tags.shape)} != "
@@ -68,9 +67,8 @@ def scalar_summary(xp: ArrayNamespace, tags: Value, values: Value) -> Value:
 
 
 @kernel("HistogramSummary", host=True)
-def histogram_summary(xp: ArrayNamespace, tag: Value, values: Value) -> Value:
+def histogram_summary(tag: Value, values: Value) -> Value:
     """Return a summary of how values are distributed."""
-    del xp
     name = tag_of(tag, "tags")
     summary = Summary()
     summary.value.add(tag=name, histo=histogram(values, name))
@@ -78,42 +76,32 @@ def histogram_summary(xp: ArrayNamespace, tag: Value, values: Value) -> Value:
 
 
 @kernel("ImageSummary", host=True, expensive=True)
-def image_summary(
-    xp: ArrayNamespace, tag: Value, tensor: Value, max_images: int, bad_color: Value
-) -> Value:
+def image_summary(tag: Value, tensor: Value, max_images: int, bad_color: Value) -> Value:
     """Return a summary of pictures."""
-    del xp
     summary = Summary()
     add_images(summary, tag_of(tag, "Tags"), tensor, max_images, bad_color)
     return serialized(summary)
 
 
 @kernel("AudioSummary", host=True)
-def audio_summary(
-    xp: ArrayNamespace, tag: Value, tensor: Value, sample_rate: float, max_outputs: int
-) -> Value:
+def audio_summary(tag: Value, tensor: Value, sample_rate: float, max_outputs: int) -> Value:
     """Return a summary of sounds."""
-    del xp
     summary = Summary()
     add_sounds(summary, tag_of(tag, "Tag"), tensor, sample_rate, max_outputs)
     return serialized(summary)
 
 
 @kernel("AudioSummaryV2", host=True)
-def audio_summary_v2(
-    xp: ArrayNamespace, tag: Value, tensor: Value, sample_rate: Value, max_outputs: int
-) -> Value:
+def audio_summary_v2(tag: Value, tensor: Value, sample_rate: Value, max_outputs: int) -> Value:
     """Return a summary of sounds."""
-    del xp
     summary = Summary()
     add_sounds(summary, tag_of(tag, "Tag"), tensor, sample_rate.item(), max_outputs)
     return serialized(summary)
 
 
 @kernel("MergeSummary", host=True)
-def merge_summary(xp: ArrayNamespace, inputs: list[Value]) -> Value:
+def merge_summary(inputs: list[Value]) -> Value:
     """Return one summary of several, which must not share a tag."""
-    del xp
     merged = Summary()
     seen: set[str] = set()
     for item in (item for value in inputs for item in value.ravel().tolist()):
@@ -150,11 +138,8 @@ def tensor_summary(ctx: OpKernelContext, tensor: Value, T: np.dtype[Any]) -> Val
 
 
 @kernel("TensorSummaryV2", host=True)
-def tensor_summary_v2(
-    xp: ArrayNamespace, tag: Value, tensor: Value, metadata: Value, T: np.dtype[Any]
-) -> Value:
+def tensor_summary_v2(tag: Value, tensor: Value, metadata: Value, T: np.dtype[Any]) -> Value:
     """Return a summary of a tensor."""
-    del xp
     summary = Summary()
     add_tensor(summary, tag, tensor_message(tensor, as_dtype(T)), metadata)
     summary.value[0].metadata.SetInParent()  # TensorFlow sets it also where it is empty

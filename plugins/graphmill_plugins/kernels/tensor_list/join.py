@@ -96,7 +96,6 @@ def tensor_list_gather(
 
 @kernel("TensorListScatter", "TensorListScatterV2", host=True)
 def tensor_list_scatter(
-    _xp: ArrayNamespace,
     tensor: Value,
     indices: Value,
     element_shape: Value,
@@ -143,7 +142,6 @@ def _positions(tensor: Value, indices: Value) -> list[int]:
 
 @kernel("TensorListScatterIntoExistingList", host=True)
 def tensor_list_scatter_into_existing(
-    _xp: ArrayNamespace,
     input_handle: Value,
     tensor: Value,
     indices: Value,
@@ -160,7 +158,6 @@ def tensor_list_scatter_into_existing(
 
 @kernel("TensorListSplit", host=True)
 def tensor_list_split(
-    _xp: ArrayNamespace,
     tensor: Value,
     element_shape: Value,
     lengths: Value,

@@ -92,7 +92,6 @@ def _with_elements(shape: Shape, elements: Any) -> Shape:
 
 @kernel("EmptyTensorList", host=True)
 def empty_tensor_list(
-    _xp: ArrayNamespace,
     element_shape: Value,
     max_num_elements: Value,
     element_dtype: np.dtype[Any],
@@ -105,7 +104,7 @@ def empty_tensor_list(
 
 @kernel("TensorListReserve", host=True)
 def tensor_list_reserve(
-    _xp: ArrayNamespace, element_shape: Value, num_elements: Value, element_dtype: np.dtype[Any]
+    element_shape: Value, num_elements: Value, element_dtype: np.dtype[Any]
 ) -> Value:
     """Make a list of elements that are not set."""
     length = _scalar(num_elements, "num_elements")
@@ -118,22 +117,20 @@ def tensor_list_reserve(
 
 
 @kernel("TensorListLength", host=True)
-def tensor_list_length(_xp: ArrayNamespace, input_handle: Value) -> Value:
+def tensor_list_length(input_handle: Value) -> Value:
     """Return the number of elements."""
     return np.int32(list_of(input_handle).length)
 
 
 @kernel("TensorListElementShape", host=True)
-def tensor_list_element_shape(
-    _xp: ArrayNamespace, input_handle: Value, shape_type: np.dtype[Any]
-) -> Value:
+def tensor_list_element_shape(input_handle: Value, shape_type: np.dtype[Any]) -> Value:
     """Return what is known of the elements' shape; -1 for an unknown rank."""
     shape = list_of(input_handle).element_shape
     return np.array(-1 if shape is None else shape, shape_type)
 
 
 @kernel("TensorListResize", host=True)
-def tensor_list_resize(_xp: ArrayNamespace, input_handle: Value, size: Value) -> Value:
+def tensor_list_resize(input_handle: Value, size: Value) -> Value:
     """Return the list cut off, or with elements at its end that are not set."""
     source = list_of(input_handle)
     length = _scalar(size, "size")
@@ -176,7 +173,6 @@ def tensor_list_get_item(
 
 @kernel("TensorListSetItem", host=True)
 def tensor_list_set_item(
-    _xp: ArrayNamespace,
     input_handle: Value,
     index: Value,
     item: Value,
@@ -215,7 +211,7 @@ def _check_appendable(source: TensorList, shape: tuple[int, ...]) -> None:
 
 @kernel("TensorListPushBack", host=True)
 def tensor_list_push_back(
-    _xp: ArrayNamespace, input_handle: Value, tensor: Value, element_dtype: np.dtype[Any]
+    input_handle: Value, tensor: Value, element_dtype: np.dtype[Any]
 ) -> Value:
     """Return the list with one more element."""
     source = typed_list(input_handle, element_dtype)
@@ -225,7 +221,7 @@ def tensor_list_push_back(
 
 @kernel("TensorListPushBackBatch", host=True)
 def tensor_list_push_back_batch(
-    _xp: ArrayNamespace, input_handles: Value, tensor: Value, element_dtype: np.dtype[Any]
+    input_handles: Value, tensor: Value, element_dtype: np.dtype[Any]
 ) -> Value:
     """Append to each of several lists its row of a tensor."""
     shape = input_handles.shape
@@ -260,9 +256,7 @@ def tensor_list_pop_back(
 
 
 @kernel("TensorListConcatLists", host=True)
-def tensor_list_concat_lists(
-    _xp: ArrayNamespace, input_a: Value, input_b: Value, element_dtype: np.dtype[Any]
-) -> Value:
+def tensor_list_concat_lists(input_a: Value, input_b: Value, element_dtype: np.dtype[Any]) -> Value:
     """Return each list of one tensor with the elements of its partner in another at its end."""
     if input_a.shape != input_b.shape:
         raise InvalidArgumentError(
@@ -296,7 +290,7 @@ def _identical(a: Shape, b: Shape) -> Shape:
 
 @kernel("TensorListFromTensor", host=True)
 def tensor_list_from_tensor(
-    _xp: ArrayNamespace, tensor: Value, element_shape: Value, element_dtype: np.dtype[Any]
+    tensor: Value, element_shape: Value, element_dtype: np.dtype[Any]
 ) -> Value:
     """Make a list of the rows of a tensor; they are views of it."""
     dtype: DType = dtypes.as_dtype(element_dtype)

@@ -17,7 +17,7 @@ from graphmill_plugins.kernels._support import check_size, scalar_int, shape_tex
 from graphmill_plugins.kernels.random._philox import Philox, full_integers, output_shape
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.typing import Value
 
 _PHILOX, _THREEFRY, _ANY = 1, 2, 3
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -27,7 +27,6 @@ _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
 
 @kernel("XlaRngBitGenerator", host=True)
 def rng_bit_generator(
-    _xp: ArrayNamespace,
     algorithm: Value,
     initial_state: Value,
     shape: Value,

@@ -26,5 +26,5 @@ def test_long_sequences_are_told_as_short_ones_are() -> None:
     places = np.stack([np.zeros(60, np.int64), np.arange(60)], axis=1)
     values, shape = np.arange(60, dtype=np.float32), np.array([2, 60])
     wrong = np.where(np.arange(60) % 3 == 0, np.float32(np.nan), values)
-    distances = edit_distance(np, places, values, shape, places, wrong, shape, normalize=True)
+    distances = edit_distance(places, values, shape, places, wrong, shape, normalize=True)
     np.testing.assert_allclose(distances, [1 / 3, 0])

@@ -96,7 +96,7 @@ def test_the_gradient_puts_the_slice_back(index):
     from graphmill_plugins.kernels.array.slice import strided_slice_grad
 
     dy = np.asarray(X[index]) + 1
-    result = strided_slice_grad(np, X.dtype, **masks)(np.array(X.shape), *bounds, dy)
+    result = strided_slice_grad(X.dtype, **masks)(np.array(X.shape), *bounds, dy)
     expected = np.zeros_like(X)
     expected[index] = dy
     np.testing.assert_array_equal(result, expected)

@@ -24,6 +24,6 @@ def test_far_integers_are_numbered_as_they_occur(value_of):
     x = np.array([value_of(number) for number in numbers.tolist()], np.int64)
     seen: dict[int, int] = {}
     wanted = [seen.setdefault(value, len(seen)) for value in x.tolist()]
-    distinct, found = unique(np, x, out_idx=np.dtype(np.int32))
+    distinct, found = unique(x, out_idx=np.dtype(np.int32))
     assert distinct.tolist() == list(seen)
     assert found.tolist() == wanted

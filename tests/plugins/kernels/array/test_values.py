@@ -20,7 +20,7 @@ INT32 = np.dtype(np.int32)
 def test_distinct_strings_stand_in_order_of_occurrence(words):
     x = np.empty(len(words), object)
     x[:] = words
-    values, numbers = array_unique.unique(np, x, out_idx=INT32)
+    values, numbers = array_unique.unique(x, out_idx=INT32)
     assert values.tolist() == list(dict.fromkeys(words))
     assert [values[number] for number in numbers] == words
 
@@ -28,7 +28,7 @@ def test_distinct_strings_stand_in_order_of_occurrence(words):
 @given(st.lists(st.integers(-3, 3)))
 def test_distinct_numbers_stand_in_order_of_occurrence(numbers):
     x = np.array(numbers, np.int64)
-    values, places, counts = array_unique.unique_with_counts(np, x, out_idx=INT32)
+    values, places, counts = array_unique.unique_with_counts(x, out_idx=INT32)
     assert values.tolist() == list(dict.fromkeys(numbers))
     np.testing.assert_array_equal(values[places], x)
     assert counts.sum() == len(numbers)

@@ -13,6 +13,6 @@ from graphmill_plugins.kernels.array.unique import where
 )
 def test_indices_are_numpy_s(shape):
     mask = np.random.default_rng(0).random(shape) < 0.4
-    found = where(np, mask)
+    found = where(mask)
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, np.argwhere(mask))

@@ -11,12 +11,12 @@ from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels.audio.wav import decode_wav, encode_wav
 
 SAMPLES = np.linspace(-1, 1, 12, dtype=np.float32).reshape(6, 2)
-ENCODED = encode_wav(np, SAMPLES, np.int32(8000)).item()
+ENCODED = encode_wav(SAMPLES, np.int32(8000)).item()
 
 
 def decoded(contents, **options):
     wanted = {"desired_channels": -1, "desired_samples": -1, **options}
-    return decode_wav(np, string_scalar(contents), **wanted)
+    return decode_wav(string_scalar(contents), **wanted)
 
 
 def test_what_was_written_is_read():

@@ -36,7 +36,7 @@ def sparse(elements: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.
 @given(first=ROWS, second=ROWS)
 def test_sets_far_apart(operation: str, first, second) -> None:
     indices, values, shape = sparse_to_sparse_set_operation(
-        np, *sparse(first), *sparse(second), operation, True
+        *sparse(first), *sparse(second), operation, True
     )
     wanted = []
     for row in range(6):
@@ -52,7 +52,7 @@ def test_sets_far_apart(operation: str, first, second) -> None:
 @given(st.lists(st.lists(st.binary(max_size=2), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_sets_of_strings(rows: list[list[bytes]]) -> None:
     tensor = np.array(rows, object)
-    _, values, shape = dense_to_dense_set_operation(np, tensor, tensor[:, ::-1], "union")
+    _, values, shape = dense_to_dense_set_operation(tensor, tensor[:, ::-1], "union")
     assert values.tolist() == [value for row in rows for value in sorted(set(row))]
     assert shape.tolist() == [len(rows), max(len(set(row)) for row in rows)]
 
@@ -60,4 +60,4 @@ def test_sets_of_strings(rows: list[list[bytes]]) -> None:
 def test_size_counts_what_differs() -> None:
     indices = np.array([[0, 0], [0, 1], [2, 0]], np.int64)
     values, shape = np.array([7, 7, 1]), np.array([3, 2])
-    assert set_size(np, indices, values, shape, True).tolist() == [1, 0, 1]
+    assert set_size(indices, values, shape, True).tolist() == [1, 0, 1]

@@ -25,7 +25,7 @@ def test_a_loop_that_sets_items_copies_nothing():
     shared = made._elements.items
     for index in range(1000):
         made = tensor_list_ops.tensor_list_set_item(
-            np, made, np.int32(index), np.float32(index), FLOAT, resize_if_index_out_of_bounds=False
+            made, np.int32(index), np.float32(index), FLOAT, resize_if_index_out_of_bounds=False
         )
     assert made._elements.items is shared
     stacked = tensor_list_join.tensor_list_stack(np, made, UNKNOWN, FLOAT, -1)
@@ -42,7 +42,7 @@ def test_what_is_got_is_what_was_set():
 @pytest.mark.parametrize("handle", [np.array([1.0]), np.array(None, object), np.float32(1)])
 def test_a_handle_of_something_else_is_told(handle):
     with pytest.raises(errors.InvalidArgumentError, match="list"):
-        tensor_list_ops.tensor_list_length(np, handle)
+        tensor_list_ops.tensor_list_length(handle)
 
 
 @pytest.mark.parametrize("index", [-1, -5])
@@ -50,26 +50,26 @@ def test_a_negative_index_is_told(index):
     made = reserved(2)
     with pytest.raises(errors.InvalidArgumentError, match=f"element {index} in a list with 2"):
         tensor_list_ops.tensor_list_set_item(
-            np, made, np.int32(index), np.float32(1), FLOAT, resize_if_index_out_of_bounds=True
+            made, np.int32(index), np.float32(1), FLOAT, resize_if_index_out_of_bounds=True
         )
     with pytest.raises(errors.InvalidArgumentError, match="non-negative"):
         tensor_list_join.tensor_list_scatter_into_existing(
-            np, made, np.zeros(1, np.float32), np.array([index], np.int32), FLOAT
+            made, np.zeros(1, np.float32), np.array([index], np.int32), FLOAT
         )
 
 
 def test_scattering_past_the_end_leaves_gaps_unset():
     made = tensor_list_join.tensor_list_scatter_into_existing(
-        np, reserved(1), np.ones(2, np.float32), np.array([3, 0], np.int32), FLOAT
+        reserved(1), np.ones(2, np.float32), np.array([3, 0], np.int32), FLOAT
     )
     assert [element is None for element in made.elements()] == [False, True, True, False]
 
 
 def test_a_limit_is_handed_on():
     made = TensorList(dtypes.float32, (), [], 1)
-    full = tensor_list_ops.tensor_list_push_back(np, made, np.float32(1), FLOAT)
+    full = tensor_list_ops.tensor_list_push_back(made, np.float32(1), FLOAT)
     with pytest.raises(errors.InvalidArgumentError, match="max_num_elements: 1"):
-        tensor_list_ops.tensor_list_push_back(np, full, np.float32(1), FLOAT)
+        tensor_list_ops.tensor_list_push_back(full, np.float32(1), FLOAT)
 
 
 def test_lists_of_lists_have_zeros_and_sums():
