@@ -18,7 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _thread = threading.local()
 

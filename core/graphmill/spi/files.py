@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from graphmill.files import as_path as as_path
+    from graphmill.files import exists as exists
+    from graphmill.files import is_dir as is_dir
     from graphmill.files import join as join
+    from graphmill.files import matching as matching
+    from graphmill.files import open_reader as open_reader
+    from graphmill.files import parent as parent
     from graphmill.files import read_bytes as read_bytes
+    from graphmill.files import remove_empty_dir as remove_empty_dir
+    from graphmill.files import write as write
     from graphmill.files.append import Appender as Appender
     from graphmill.files.stream import bytes_stream as bytes_stream
     from graphmill.files.stream import check_compression as check_compression
@@ -27,7 +34,10 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "graphmill.files": "as_path join read_bytes",
+            "graphmill.files": (
+                "as_path exists is_dir join matching open_reader parent read_bytes "
+                "remove_empty_dir write"
+            ),
             "graphmill.files.append": "Appender",
             "graphmill.files.stream": "bytes_stream check_compression open_stream read_exactly",
             "graphmill.tf_record": "TFRecordWriter frame read_record",

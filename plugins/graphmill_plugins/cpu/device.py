@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.runtime.process.malloc import keep_freed_memory
+from graphmill.spi import Device, DeviceAttributes, DeviceFactory
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _MEMORY_LIMIT = 256 << 20  # what TensorFlow says of its CPU devices; nothing enforces it
 

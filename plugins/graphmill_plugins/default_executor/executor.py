@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.runtime.executor import Executor, ExecutorFactory
-from graphmill.runtime.validation import is_validation_on
+from graphmill.spi import Executor, ExecutorFactory
+from graphmill.spi.executors import is_validation_on
 from graphmill_plugins.default_executor.executor_state import ExecutorState, error_at
 from graphmill_plugins.default_executor.graph_view import GraphView
 from graphmill_plugins.default_executor.one_kernel import one_kernel
@@ -18,8 +18,8 @@ from graphmill_plugins.default_executor.validating import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.graph.graph import Graph
-    from graphmill.runtime.executor import DoneCallback, ExecutorArgs, LocalExecutorParams
+    from graphmill.spi import ExecutorArgs, Graph, LocalExecutorParams
+    from graphmill.spi.executors import DoneCallback
     from graphmill_plugins.default_executor.propagator import Ready
 
 

@@ -11,15 +11,22 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InternalError, OpError
-from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled, with_reason
-from graphmill.runtime.kernel_io import check_output, check_outputs, read_refs
-from graphmill.runtime.op_kernel_context import OpKernelContext
-from graphmill.runtime.step_stats import NodeStats, describe_outputs, now, thread_id
+from graphmill.spi import (
+    DEAD,
+    OpKernelContext,
+    as_status,
+    at_node,
+    check_output,
+    check_outputs,
+    read_refs,
+    step_cancelled,
+    with_reason,
+)
+from graphmill.spi.executors import NodeStats, describe_outputs, now, thread_id
 
 if TYPE_CHECKING:
-    from graphmill.runtime.executor import DoneCallback, ExecutorArgs
-    from graphmill.runtime.step_stats import StepStatsCollector
+    from graphmill.spi import ExecutorArgs
+    from graphmill.spi.executors import DoneCallback, StepStatsCollector
     from graphmill_plugins.default_executor.executor import DefaultExecutor
     from graphmill_plugins.default_executor.graph_view import NodeItem
     from graphmill_plugins.default_executor.propagator import Propagator, Ready, SimplePropagator

@@ -10,24 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import OpError
 from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS
-from graphmill.graph.frames import (
-    ENTER_OPS,
-    EXIT_OPS,
-    FrameInfo,
-    FramePath,
-    analyse_frames,
-    frame_name,
-)
+from graphmill.graph.frames import ENTER_OPS, EXIT_OPS
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR, RECV_OPS, TRANSFER_OPS
-from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernel_io import checked_dtypes, refs_to_read
+from graphmill.spi import DEAD, checked_dtypes, refs_to_read
+from graphmill.spi.graphs import FrameInfo, FramePath, analyse_frames, frame_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.spi import Graph, Node, OpKernel
 
 ARG_OPS: Final = frozenset({"_Arg", "_DeviceArg"})
 RETVAL_OPS: Final = frozenset({"_Retval", "_DeviceRetval"})

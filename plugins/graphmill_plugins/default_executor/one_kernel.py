@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.runtime.kernel_errors import step_cancelled
-from graphmill.runtime.kernel_io import check_output, check_outputs
-from graphmill.runtime.op_kernel_context import OpKernelContext
+from graphmill.spi import OpKernelContext, check_output, check_outputs, step_cancelled
 
 if TYPE_CHECKING:
     from graphmill.errors import OpError
-    from graphmill.runtime.executor import ExecutorArgs
+    from graphmill.spi import ExecutorArgs
     from graphmill_plugins.default_executor.graph_view import GraphView, NodeItem
 
 

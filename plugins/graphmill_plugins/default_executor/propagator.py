@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.runtime.dead import DEAD
+from graphmill.spi import DEAD
 from graphmill_plugins.default_executor.graph_view import ENTER, EXIT, PLAIN
 from graphmill_plugins.default_executor.state import FrameState, IterationState
 

@@ -11,12 +11,11 @@ import itertools
 import random
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from graphmill.runtime.executor import Executor, ExecutorFactory
+from graphmill.spi import Executor, ExecutorFactory
 from graphmill_plugins.default_executor.executor import DefaultExecutor
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.runtime.executor import LocalExecutorParams
+    from graphmill.spi import Graph, LocalExecutorParams
 
 
 class RandomQueue(list[Any]):

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.device import DeviceAttributes, DeviceFactory
 from graphmill.runtime.process import effects
 from graphmill.runtime.process.environment import variables_set
+from graphmill.spi import DeviceAttributes, DeviceFactory
 from graphmill_plugins._jax import JaxDevice, platform_devices
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.plugin.markers import hookimpl
+from graphmill.spi import hookimpl
 
 if TYPE_CHECKING:
-    from graphmill.plugin.registrars import GradientRegistrar
+    from graphmill.spi import GradientRegistrar
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "array": ("array_index", "array_shape", "constants"),

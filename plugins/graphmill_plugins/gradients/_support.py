@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.backprop.indexed_slices import IndexedSlices, dense
 from graphmill.ops import array, math
+from graphmill.spi.gradients import IndexedSlices, dense
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.backprop.indexed_slices import Gradient
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp, Gradient
+    from graphmill.spi.graphs import Tensor
 
 
 def conj(tensor: Tensor) -> Tensor:

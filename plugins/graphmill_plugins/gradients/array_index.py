@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.ops import array, math
-from graphmill.plugin.gradient_declaration import gradient
+from graphmill.spi import gradient
+from graphmill.spi.gradients import IndexedSlices
 from graphmill_plugins.gradients._support import as_dense, scattered
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.backprop.indexed_slices import Gradient
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp, Gradient
+    from graphmill.spi.graphs import Tensor
 
 
 @gradient("Gather")

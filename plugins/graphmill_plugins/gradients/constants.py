@@ -6,7 +6,7 @@ trainable type need no entry.
 
 from __future__ import annotations
 
-from graphmill.plugin.gradient_declaration import not_differentiable
+from graphmill.spi.gradients import not_differentiable
 
 none = not_differentiable(
     # array

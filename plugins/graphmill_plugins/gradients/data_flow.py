@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.ops import array, data_flow, math
-from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill.spi import gradient
+from graphmill.spi.gradients import not_differentiable
 from graphmill_plugins.gradients._support import as_dense
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.backprop.indexed_slices import Gradient
+    from graphmill.spi.gradients import ForwardOp, Gradient
 
 none = not_differentiable(
     "FIFOQueue", "FIFOQueueV2", "PaddingFIFOQueue", "PaddingFIFOQueueV2", "RandomShuffleQueue",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.ops import array, image, linalg, math
-from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill.spi import gradient
+from graphmill.spi.gradients import not_differentiable
 from graphmill_plugins.gradients._support import const
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp
+    from graphmill.spi.graphs import Tensor
 
 none = not_differentiable(
     "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4",

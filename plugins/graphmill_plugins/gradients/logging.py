@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.plugin.gradient_declaration import gradient
+from graphmill.spi import gradient
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.backprop.indexed_slices import Gradient
+    from graphmill.spi.gradients import ForwardOp, Gradient
 
 
 @gradient("Print", slices=True)

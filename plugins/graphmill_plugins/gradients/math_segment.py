@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.ops import array, math
-from graphmill.plugin.gradient_declaration import gradient
+from graphmill.spi import gradient
 from graphmill_plugins.gradients._support import const
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp
+    from graphmill.spi.graphs import Tensor
 
 
 def _rows(params: Tensor, ids: Tensor) -> Tensor:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from graphmill.dtypes import as_dtype
 from graphmill.ops import array, math
-from graphmill.plugin.gradient_declaration import GradientTable, gradient
+from graphmill.spi import gradient
+from graphmill.spi.gradients import GradientTable
 from graphmill_plugins.gradients._support import as_dense, conj, const, shaped_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.backprop.indexed_slices import Gradient
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp, Gradient
+    from graphmill.spi.graphs import Tensor
 
     Factor = Callable[[Tensor], Tensor]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.ops import nn
-from graphmill.plugin.gradient_declaration import gradient
+from graphmill.spi import gradient
 from graphmill_plugins.gradients._support import as_dense
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp
+    from graphmill.spi.graphs import Tensor
 
 _NAMES = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
 

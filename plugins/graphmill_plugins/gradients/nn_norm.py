@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.ops import array, math, nn
-from graphmill.plugin.gradient_declaration import gradient
+from graphmill.spi import gradient
 from graphmill_plugins.gradients._support import as_dense, const
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp
+    from graphmill.spi.graphs import Tensor
 
 
 def _normalised(op: ForwardOp, dys: tuple[Any, ...], build: Callable[..., Any]) -> list[Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.ops import math, nn
-from graphmill.plugin.gradient_declaration import gradient
+from graphmill.spi import gradient
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp
+    from graphmill.spi.graphs import Tensor
 
 
 def _options(op: ForwardOp, *names: str) -> dict[str, Any]:

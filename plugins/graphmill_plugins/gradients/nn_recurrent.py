@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.ops import nn
-from graphmill.plugin.gradient_declaration import gradient
+from graphmill.spi import gradient
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
+    from graphmill.spi.gradients import ForwardOp
 
 _STATES, _OUTPUTS = 1, 6  # the outputs cs and h: only their gradients count
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.ops import array, math, random
-from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill.spi import gradient
+from graphmill.spi.gradients import not_differentiable
 from graphmill_plugins.gradients._support import const, shaped_as
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp
+    from graphmill.spi.graphs import Tensor
 
 none = not_differentiable(
     "RandomStandardNormal", "ParameterizedTruncatedNormal", "TruncatedNormal", "RandomUniform",

@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.ops import math, signal
-from graphmill.plugin.gradient_declaration import GradientTable
+from graphmill.spi.gradients import GradientTable
 from graphmill_plugins.gradients._support import as_dense
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.backprop.indexed_slices import Gradient
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp, Gradient
+    from graphmill.spi.graphs import Tensor
 
     Transform = Callable[[Tensor], Tensor]
 

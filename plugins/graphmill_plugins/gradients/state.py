@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.ops import array
-from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill.spi import gradient
+from graphmill.spi.gradients import IndexedSlices, not_differentiable
 from graphmill_plugins.gradients._support import as_dense, scattered
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.backprop.indexed_slices import Gradient
+    from graphmill.spi.gradients import ForwardOp, Gradient
 
 none = not_differentiable(
     "VarHandleOp", "Variable", "VariableV2", "Assign", "AssignAdd", "AssignSub", "ScatterAdd",

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.ops import tensor_array
-from graphmill.plugin.gradient_declaration import gradient, not_differentiable
+from graphmill.spi import gradient
+from graphmill.spi.gradients import not_differentiable
 from graphmill_plugins.gradients._support import as_dense
 
 if TYPE_CHECKING:
-    from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.graph.tensor import Tensor
+    from graphmill.spi.gradients import ForwardOp
+    from graphmill.spi.graphs import Tensor
 
 none = not_differentiable(
     "TensorArray", "TensorArrayV2", "TensorArrayV3", "TensorArrayGrad", "TensorArrayGradV2",

@@ -8,29 +8,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InternalError, OpError, UnimplementedError
-from graphmill.graph.algorithms import topological_order
-from graphmill.runtime.dead import DEAD
-from graphmill.runtime.executor import Executor, ExecutorFactory
-from graphmill.runtime.kernel_errors import as_status, at_node, step_cancelled, with_reason
-from graphmill.runtime.kernel_io import (
+from graphmill.runtime.overdue import Overdue
+from graphmill.spi import (
+    DEAD,
+    Executor,
+    ExecutorFactory,
+    OpKernelContext,
+    as_status,
+    at_node,
     check_output,
     check_outputs,
     checked_dtypes,
     read_refs,
     refs_to_read,
+    step_cancelled,
+    topological_order,
+    with_reason,
 )
-from graphmill.runtime.op_kernel_context import OpKernelContext
-from graphmill.runtime.overdue import Overdue
-from graphmill.runtime.step_stats import NodeStats, describe_outputs, now, thread_id
+from graphmill.spi.executors import NodeStats, describe_outputs, now, thread_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.runtime.executor import DoneCallback, ExecutorArgs, LocalExecutorParams
-    from graphmill.runtime.kernel import OpKernel
-    from graphmill.runtime.step_stats import StepStatsCollector
+    from graphmill.spi import ExecutorArgs, Graph, LocalExecutorParams, Node, OpKernel
+    from graphmill.spi.executors import DoneCallback, StepStatsCollector
 
 _ARG: Final = "_Arg"
 _RETVAL: Final = "_Retval"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.plugin.markers import hookimpl
+from graphmill.spi import hookimpl
 from graphmill_plugins.kernels._ops import OPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.plugin.registrars import KernelRegistrar
+    from graphmill.spi import KernelRegistrar
 
 MODULES: dict[str, tuple[str, ...]] = {
     "array": (

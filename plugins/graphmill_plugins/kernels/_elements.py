@@ -15,7 +15,7 @@ from graphmill import dtypes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _BLOCK: Final = 4_096  # bytes of elements that have their memory together
 

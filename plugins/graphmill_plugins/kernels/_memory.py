@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from graphmill.runtime.device import Device
-    from graphmill.typing import Value
+    from graphmill.spi import Device, Value
 
 _OBJECT = np.dtype(object)
 

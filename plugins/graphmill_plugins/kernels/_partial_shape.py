@@ -13,7 +13,7 @@ from graphmill_plugins.kernels._support import shape_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import Shape, Value
 
 
 def is_fully_defined(shape: Shape) -> bool:

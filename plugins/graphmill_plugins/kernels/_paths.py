@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill import errors, files
+from graphmill import errors
+from graphmill.spi import files
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 def texts(value: Value) -> list[str]:

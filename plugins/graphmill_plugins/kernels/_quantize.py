@@ -14,7 +14,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _F, _D = np.float32, np.float64
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _MOST_TURNS = 8
 _WIDE = 96  # elements of a row

@@ -16,7 +16,7 @@ from graphmill_plugins.kernels._support import is_numpy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _WORTH_BITS = 20_000  # elements: below, the branches cost less than more calls
 _INTEGERS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}

@@ -12,7 +12,7 @@ from graphmill.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 T = TypeVar("T")
 STRING = dtypes.string.as_numpy_dtype

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _ESCAPES = {
     ord("\n"): "\\n",

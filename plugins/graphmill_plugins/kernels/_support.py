@@ -15,7 +15,7 @@ from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _MOST_COUNTED = 2**63 - 1
 INT32_MAX = int(np.iinfo(np.int32).max)

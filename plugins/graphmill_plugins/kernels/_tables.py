@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.runtime.kernel import KernelDef, KernelTable
+from graphmill.spi import KernelDef, KernelTable
 from graphmill_plugins.kernels._support import in_float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 def _named(function: Callable[..., Any], op: str, module: str) -> Callable[..., Any]:

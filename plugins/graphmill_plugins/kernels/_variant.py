@@ -14,7 +14,7 @@ from graphmill.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 @runtime_checkable

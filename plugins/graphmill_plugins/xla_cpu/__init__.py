@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.plugin.markers import hookimpl
+from graphmill.spi import hookimpl
 
 if TYPE_CHECKING:
-    from graphmill.plugin.registrars import Registrar
-    from graphmill.runtime.device import DeviceFactory
+    from graphmill.spi import DeviceFactory, Registrar
 
 
 @hookimpl

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.device import DeviceAttributes, DeviceFactory
+from graphmill.spi import DeviceAttributes, DeviceFactory
 from graphmill_plugins._jax import JaxDevice, platform_devices
 
 _MEMORY_LIMIT = 16 << 30  # what TensorFlow says of its XLA_CPU devices; nothing enforces it

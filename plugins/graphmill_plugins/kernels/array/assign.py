@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.runtime.exclusive_update import writable
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels.array.slice import assign_slice, index_maker
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.value import initialized
 
 if TYPE_CHECKING:
-    from graphmill.runtime.variables import Ref, ResourceHandle, Variable
-    from graphmill.typing import Value
+    from graphmill.spi import Ref, ResourceHandle, Value, Variable
 
 
 def _assign(

@@ -10,14 +10,14 @@ import math
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text, to_ints
 from graphmill_plugins.kernels.array.pad import checked_paddings, pad_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 def _checked_block(x: Value, block_shape: Value) -> tuple[int, ...]:

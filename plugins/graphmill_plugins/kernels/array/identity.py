@@ -8,15 +8,14 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.proto.resource_handle_pb2 import ResourceHandleProto
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi import ResourceHandle, kernel
+from graphmill.spi.protos import ResourceHandleProto
 from graphmill_plugins.kernels._support import check_size, checked_shape, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Shape, Value
+    from graphmill.spi import ArrayNamespace, Shape, Value
 
 
 def _handle(value: Value) -> ResourceHandle:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.array.pad import pad_constant
 from graphmill_plugins.kernels.nn.window import make_axis
@@ -16,7 +16,7 @@ from graphmill_plugins.kernels.nn.window import make_axis
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 def _patches(

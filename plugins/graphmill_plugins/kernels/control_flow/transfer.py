@@ -9,16 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill import errors
-from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.rendezvous import ROOT_FRAME_ITERATION, RendezvousKey, TransferArgs
+from graphmill.spi import DEAD, RendezvousKey, TransferArgs, kernel
+from graphmill.spi.kernels import ROOT_FRAME_ITERATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _HOST_OPS = frozenset({"_HostSend", "_HostRecv"})
 

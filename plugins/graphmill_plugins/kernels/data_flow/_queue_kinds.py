@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Shape
+    from graphmill.spi import Shape
     from graphmill_plugins.kernels.data_flow._queue import Element
 
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import Ref, ResourceHandle
+from graphmill.spi import Ref, ResourceHandle, kernel
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.data_flow._accumulator import (
@@ -27,9 +26,7 @@ from graphmill_plugins.kernels.state.value import resource_key
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
     Done = Callable[..., None]
 

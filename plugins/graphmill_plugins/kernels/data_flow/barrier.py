@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._elements import rows, stacked
 from graphmill_plugins.kernels._partial_shape import is_fully_defined
 from graphmill_plugins.kernels._strings import string_array
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.dtypes import DType
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Shape, Value
 
     Done = Callable[..., None]
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import Ref, ResourceHandle
+from graphmill.spi import Ref, ResourceHandle, kernel
 from graphmill_plugins.kernels._partial_shape import is_fully_defined
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import shape_text
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.dtypes import DType
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Shape, Value
 
     Done = Callable[..., None]
 

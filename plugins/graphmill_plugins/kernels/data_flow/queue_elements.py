@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._elements import copied_rows, stacked, zeros
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined
 from graphmill_plugins.kernels._support import shape_text
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Shape, Value
     from graphmill_plugins.kernels.data_flow._queue import Element, Queue
 
     Done = Callable[..., None]

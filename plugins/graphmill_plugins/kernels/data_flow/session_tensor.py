@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi import ResourceHandle, kernel
 from graphmill_plugins.kernels.state.value import keepable
 
 if TYPE_CHECKING:
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelContext, Value
 
 
 def _state(ctx: OpKernelContext) -> Any:

@@ -11,14 +11,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes, errors
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import Ref, ResourceHandle
+from graphmill.spi import Ref, ResourceHandle, kernel
 from graphmill_plugins.kernels._strings import string_array
 
 if TYPE_CHECKING:
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _STATE = ("state",)
 _CONTAINER = "_stacks"

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
-from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import DEAD, kernel
 from graphmill_plugins.kernels._support import scalar_int
 from graphmill_plugins.kernels.data_flow._staging import Store
 from graphmill_plugins.kernels.state.value import keepable, resource_key
@@ -20,9 +19,7 @@ from graphmill_plugins.kernels.state.value import keepable, resource_key
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
     Done = Callable[..., None]
 

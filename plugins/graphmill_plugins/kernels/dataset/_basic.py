@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import Shape, Value
     from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
 
 

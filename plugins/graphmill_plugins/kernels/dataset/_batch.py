@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Value
+    from graphmill.spi import Value
     from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
 
 

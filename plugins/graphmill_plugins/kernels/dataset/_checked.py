@@ -16,7 +16,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
     from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING, ClassVar
 
-from graphmill import dtypes, files
+from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.files.stream import check_compression, open_stream, read_exactly
-from graphmill.tf_record import read_record
+from graphmill.spi import files
+from graphmill.spi.files import check_compression, open_stream, read_exactly, read_record
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels.dataset._dataset import Dataset, ElementIterator
 

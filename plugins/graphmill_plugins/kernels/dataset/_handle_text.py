@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.proto.resource_handle_pb2 import ResourceHandleProto
+from graphmill.spi.protos import ResourceHandleProto
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels.dataset._dataset import scalar
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 def handle_text(handle: Any) -> Value:

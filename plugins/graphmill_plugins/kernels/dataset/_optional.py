@@ -14,7 +14,7 @@ from graphmill_plugins.kernels._variant import addable
 if TYPE_CHECKING:
     import numpy as np
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 class Optional:

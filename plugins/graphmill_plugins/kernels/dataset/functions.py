@@ -19,8 +19,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import OpKernelContext, Shape, Value
     from graphmill_plugins.kernels.dataset._dataset import Dataset
 
     Types = Sequence[Any]

@@ -9,14 +9,13 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi import ResourceHandle
 from graphmill_plugins.kernels.dataset._dataset import dataset_kernel, scalar
 from graphmill_plugins.kernels.dataset._random import SeedGenerator
 from graphmill_plugins.kernels.dataset._stored import MemoryCache
 
 if TYPE_CHECKING:
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelContext, Value
 
 _STATE = ("state",)
 _numbers = itertools.count()

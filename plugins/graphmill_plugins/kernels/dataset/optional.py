@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.dataset._optional import Optional, optional_of
@@ -19,8 +19,7 @@ from graphmill_plugins.kernels.dataset._optional import Optional, optional_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import OpKernelContext, Shape, Value
 
 
 @kernel("OptionalFromValue", stateful=True)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill import files
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi import ResourceHandle, files
 from graphmill_plugins.kernels._elements import rows
 from graphmill_plugins.kernels._paths import texts
 from graphmill_plugins.kernels._strings import decode
@@ -28,8 +27,7 @@ from graphmill_plugins.kernels.dataset._stored import Generator
 from graphmill_plugins.kernels.dataset.iterators import check_structure
 
 if TYPE_CHECKING:
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import OpKernelContext, Shape, Value
     from graphmill_plugins.kernels.dataset._dataset import Dataset
 
 _FILES = ("fs.read",)

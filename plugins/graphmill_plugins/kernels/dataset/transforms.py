@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.files import as_path
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi import ResourceHandle
+from graphmill.spi.files import as_path
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels._support import to_ints
 from graphmill_plugins.kernels.dataset import _basic, _batch, _checked
@@ -24,8 +24,7 @@ from graphmill_plugins.kernels.dataset.sources import seed_generator_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import OpKernelContext, Shape, Value
     from graphmill_plugins.kernels.dataset._dataset import Dataset
 
 

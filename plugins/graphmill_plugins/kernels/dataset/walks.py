@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
-from graphmill.tf_record import TFRecordWriter
+from graphmill.spi.files import TFRecordWriter
 from graphmill_plugins.kernels._elements import stacked
 from graphmill_plugins.kernels._paths import scalar_path
 from graphmill_plugins.kernels._strings import decode
@@ -29,9 +29,7 @@ from graphmill_plugins.kernels.lookup.ops import initializable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
     from graphmill_plugins.kernels.dataset._dataset import Element
 
     Done = Callable[..., None]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.graph.algorithms import topological_order
+from graphmill.spi import topological_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
+    from graphmill.spi.graphs import FunctionBody
 
 
 def evaluator(

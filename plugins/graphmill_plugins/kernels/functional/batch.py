@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError, OpError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.functional._batcher import Batch, Batcher, Rows
 from graphmill_plugins.kernels.state.value import node_key
@@ -21,9 +21,7 @@ from graphmill_plugins.kernels.state.value import node_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
     Done = Callable[..., None]
 

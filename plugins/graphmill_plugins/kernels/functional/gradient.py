@@ -14,18 +14,15 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.lowering.bind_node import bind_node
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.kernels.functional._body import evaluator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.graph.node import Node
-    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import FuncAttr, Node, OpKernelContext, Value
+    from graphmill.spi.compilers import FunctionLibraryRuntime
 
 
 _CALLS_BEFORE_COMPILATION = 3

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes, errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._memory import moved, to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Shape, Value
+    from graphmill.spi import ArrayNamespace, OpKernelContext, Shape, Value
 
     Done = Callable[..., None]
     Calls = Generator[tuple[Any, Sequence[Value]], Any, list[Value]]

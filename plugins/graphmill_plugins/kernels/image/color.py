@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill import dtypes, errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels.nn.conv import widen
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _FLOATS = (dtypes.float16, dtypes.float32)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
 from graphmill_plugins.kernels.random.stateful import GuardedPhilox
@@ -21,9 +21,7 @@ from graphmill_plugins.kernels.random.stateless import concrete, scrambled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, OpKernelConstruction, OpKernelContext, Value
 
 _TYPES = {"T": dtypes.INTEGER}
 _F = np.float32

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.image import _sampling_kernels
 from graphmill_plugins.kernels.image.resize import (
@@ -29,7 +29,7 @@ from graphmill_plugins.kernels.image.resize import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _F = np.float32
 _TABLE = 1024  # steps between two pixels at which cubic weights are known

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, OutOfRangeError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import is_narrow, shape_text
 from graphmill_plugins.kernels.image.resample import resampled
 from graphmill_plugins.kernels.image.resize import (
@@ -25,7 +25,7 @@ from graphmill_plugins.kernels.image.resize import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _F = np.float32
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _TYPES = {
     "dtype": (*dtypes.FLOATING, dtypes.uint8, dtypes.int32, dtypes.int64),

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.files.stream import check_compression
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import Ref, ResourceHandle
+from graphmill.spi import Ref, ResourceHandle, kernel
+from graphmill.spi.files import check_compression
 from graphmill_plugins.kernels._strings import string_array, string_scalar
 from graphmill_plugins.kernels.data_flow.queue import queue_of, reference
 from graphmill_plugins.kernels.io._reader import (
@@ -32,9 +31,7 @@ from graphmill_plugins.kernels.state.value import resource_key
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
     from graphmill_plugins.kernels.io._reader import Record
 
     Done = Callable[..., None]

@@ -16,7 +16,7 @@ from graphmill_plugins.kernels.nn.conv_grad_numpy import turned
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
     from graphmill_plugins.kernels.nn.window import Axis
 
 

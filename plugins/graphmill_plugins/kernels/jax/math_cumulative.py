@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels.math.cumulative import scan
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
     Scan = Callable[[Value, Value], Value]
 

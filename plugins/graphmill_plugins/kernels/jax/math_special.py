@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.math.special import check_betainc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 _LIMIT = 1e4  # of both arguments

@@ -25,7 +25,7 @@ from graphmill_plugins._lazy_jax import jnp, lax
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
     from graphmill_plugins.kernels.nn.window import Axis
 
 

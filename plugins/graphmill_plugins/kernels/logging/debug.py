@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.dtypes import as_dtype
-from graphmill.runtime.debug_sinks import WatchedTensor, publish
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
+from graphmill.spi.kernels import WatchedTensor, publish
 
 if TYPE_CHECKING:
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, OpKernelContext, Value
 
 
 @kernel("Copy", "CopyHost", make=True)

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _FEW: Final = 64  # keys for which a dictionary is quicker
 _WIDEST: Final = 8  # places for each entry

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes, errors
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import Ref, ResourceHandle
+from graphmill.spi import Ref, ResourceHandle, kernel
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels.lookup._lookup_table import (
     Buckets,
@@ -23,9 +22,7 @@ from graphmill_plugins.kernels.lookup._lookup_table import (
 from graphmill_plugins.kernels.state.value import resource_key
 
 if TYPE_CHECKING:
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _STATE = ("state",)
 

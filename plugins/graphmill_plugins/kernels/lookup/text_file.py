@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill import dtypes, errors, files
-from graphmill.runtime.kernel import kernel
+from graphmill import dtypes, errors
+from graphmill.spi import files, kernel
 from graphmill_plugins.kernels._paths import scalar_path
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.lookup.ops import initializable
 
 if TYPE_CHECKING:
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelContext, Value
 
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._select import where_of
 from graphmill_plugins.kernels._support import is_numpy, shape_text
 from graphmill_plugins.kernels._tables import namespace_functions
@@ -17,7 +17,7 @@ from graphmill_plugins.kernels._tables import namespace_functions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
     Binary = Callable[[Value, Value], Value]
 

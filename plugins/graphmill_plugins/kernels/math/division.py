@@ -13,14 +13,14 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import in_float32, is_narrow, is_numpy
 from graphmill_plugins.kernels._tables import namespace_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
     Binary = Callable[[Value, Value], Value]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._product import product as matrix_product
 from graphmill_plugins.kernels._product import stacked_product
 from graphmill_plugins.kernels._support import is_narrow, is_numpy, shape_text
@@ -15,7 +15,7 @@ from graphmill_plugins.kernels._support import is_narrow, is_numpy, shape_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
     Product = Callable[[Value, Value], Value]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._short_rows import are_short, reduced
 from graphmill_plugins.kernels._support import (
     checked_axis,
@@ -26,7 +26,7 @@ from graphmill_plugins.kernels._support import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
     Reduction = Callable[[Value, Value], Value]
     OfNothing = Callable[[np.dtype[Any]], Any]

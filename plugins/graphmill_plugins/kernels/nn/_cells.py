@@ -17,7 +17,7 @@ from graphmill_plugins.kernels._support import is_narrow, shape_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 class Weights(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes, errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._select import passed, where_of
 from graphmill_plugins.kernels.nn.activation import SELU_SCALE, SELU_SCALE_ALPHA
 from graphmill_plugins.kernels.nn.conv import widen
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 def _check(gradients: Value, other: Value) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.nn._taps import places_on, taps_of
 from graphmill_plugins.kernels.nn.pool import check_vector, pool_windows
@@ -21,7 +21,7 @@ from graphmill_plugins.kernels.nn.pool_grad import check_shapes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
     from graphmill_plugins.kernels.nn.window import Axis, Windows
 
 _TYPES = {"T": dtypes.REAL}

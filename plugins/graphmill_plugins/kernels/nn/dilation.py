@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.nn._taps import spread, taps_of
 from graphmill_plugins.kernels.nn.pool import lowest
@@ -20,7 +20,7 @@ from graphmill_plugins.kernels.nn.window import Axis, make_axis
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _TYPES = {"T": dtypes.REAL}
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _TYPES = {"T": (dtypes.float16, dtypes.float32, dtypes.float64)}
 

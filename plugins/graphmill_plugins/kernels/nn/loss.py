@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes, errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._short_rows import are_short, log_softmax
 from graphmill_plugins.kernels._support import is_numpy, scalar_int
 from graphmill_plugins.kernels.nn.conv import widen
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 @kernel("L2Loss", types={"T": dtypes.FLOATING})

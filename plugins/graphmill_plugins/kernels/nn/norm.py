@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill import dtypes, errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels.nn.conv import widen
 from graphmill_plugins.kernels.nn.window import is_channels_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _BATCH_NORM_TYPES = {"T": (dtypes.float16, dtypes.bfloat16, dtypes.float32)}
 _LONG_LOOP = 1024  # elements

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill import dtypes, errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels.nn.conv import widen
 from graphmill_plugins.kernels.nn.norm import BatchNormSpec, Columns, channel_window_sum
 from graphmill_plugins.kernels.nn.window import is_channels_first
@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.nn.window import is_channels_first
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _TYPES = {"T": (dtypes.float16, dtypes.bfloat16, dtypes.float32)}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels.nn._cells import (
     Cell,
     Step,
@@ -22,7 +22,7 @@ from graphmill_plugins.kernels.nn._cells import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _TYPES = {"T": ("float16", "float32")}
 

@@ -14,7 +14,7 @@ from graphmill import errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _CHANNELS_FIRST = frozenset({"NCHW", "NCDHW", "CHANNELS_FIRST"})
 _CHANNELS_LAST = frozenset({"NHWC", "NDHWC", "CHANNELS_LAST"})

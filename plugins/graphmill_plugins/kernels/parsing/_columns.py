@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import Shape, Value
     from graphmill_plugins.kernels.parsing._scan import Rows
 
 PARSED_TYPES = (dtypes.float32, dtypes.int64, dtypes.string)

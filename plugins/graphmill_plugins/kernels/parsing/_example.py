@@ -12,14 +12,14 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
-from graphmill.proto.wire import FIXED32, LENGTH, VARINT, iterate_fields, read_varint
+from graphmill.spi.protos import FIXED32, LENGTH, VARINT, iterate_fields, read_varint
 from graphmill_plugins.kernels._strings import string_array
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _BYTES, _FLOATS, _INTS = 1, 2, 3
 NUMBERS: Final[dict[int, DType]] = {

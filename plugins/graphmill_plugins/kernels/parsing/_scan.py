@@ -16,7 +16,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
-from graphmill.proto.wire import LENGTH, iterate_fields, read_varint
+from graphmill.spi.protos import LENGTH, iterate_fields, read_varint
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels.parsing._example import (
     NUMBERS,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Value
+    from graphmill.spi import Value
     from graphmill_plugins.kernels.parsing._headers import Headers
 
     Cell = bytes | Feature | None

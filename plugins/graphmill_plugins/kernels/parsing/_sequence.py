@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import DataLossError, InvalidArgumentError
-from graphmill.proto.wire import iterate_fields
+from graphmill.spi.protos import iterate_fields
 from graphmill_plugins.kernels._runs import within_runs
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.parsing._columns import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import Shape, Value
     from graphmill_plugins.kernels.parsing._columns import DenseColumn
     from graphmill_plugins.kernels.parsing._steps import Steps
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from graphmill.errors import DataLossError
-from graphmill.proto.wire import iterate_fields
+from graphmill.spi.protos import iterate_fields
 from graphmill_plugins.kernels.parsing._example import (
     check_message,
     parse_entry,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Value
+    from graphmill.spi import Value
     from graphmill_plugins.kernels.parsing._scan import Cell, Rows
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._quantize import (
     Limits,
     from_floats,
@@ -23,7 +23,7 @@ from graphmill_plugins.kernels._quantize import (
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _F, _D = np.float32, np.float64
 _FARTHEST = np.finfo(np.float32).max

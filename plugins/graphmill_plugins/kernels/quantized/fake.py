@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._select import passed
 from graphmill_plugins.kernels._support import shape_text, unfused
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _HALF = np.float32(0.5)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._quantize import (
     first_of,
     from_float,
@@ -35,7 +35,7 @@ from graphmill_plugins.kernels.nn.window import make_windows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
     Ranged = tuple[Value, Value, Value]
 

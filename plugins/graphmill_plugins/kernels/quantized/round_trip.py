@@ -11,12 +11,12 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._select import passed
 from graphmill_plugins.kernels._support import scalar_int, shape_text, unfused
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _TYPES = {"T": (dtypes.float32, dtypes.float64)}
 _MOST_BITS = 62

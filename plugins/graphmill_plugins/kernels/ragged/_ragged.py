@@ -17,7 +17,7 @@ from graphmill_plugins.kernels._support import shape_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 def check_splits(splits: Value, count: int, what: str = "splits") -> None:

@@ -17,7 +17,7 @@ from graphmill_plugins.kernels.random import _philox
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _INSIDE = 1.3  # deviations within the bounds from which on normal values are tried
 _MOST_TURNS = 1000

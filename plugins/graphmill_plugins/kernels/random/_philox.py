@@ -23,7 +23,7 @@ from graphmill_plugins.kernels.random._float32_math import log, sine_and_cosine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _INT_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _MULTIPLIERS = tuple(map(np.uint64, _INT_MULTIPLIERS))

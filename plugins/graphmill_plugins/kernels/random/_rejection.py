@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.random import _philox
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 _DOUBLE = np.dtype(np.float64)

@@ -14,7 +14,7 @@ import numpy as np
 from graphmill_plugins.kernels.random import _philox
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _FEW: Final = 1 << 14  # places that are left when one exchange after the other is quicker
 _SHARE: Final = 128  # what is left, to a run

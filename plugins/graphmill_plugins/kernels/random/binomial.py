@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.random import _philox
 from graphmill_plugins.kernels.random._rejection import Buffer, Lanes
@@ -20,8 +20,7 @@ from graphmill_plugins.kernels.random.generator import advanced, check_algorithm
 from graphmill_plugins.kernels.random.stateless import concrete, scrambled
 
 if TYPE_CHECKING:
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, OpKernelContext, Value
 
 _STRIDES = {"inversion": 42, "rejection": 256}  # counters between outputs
 _RESERVED = 2 * 100

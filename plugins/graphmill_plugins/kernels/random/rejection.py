@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.random import _philox
 from graphmill_plugins.kernels.random._bounded import bounded_normal
@@ -21,9 +21,7 @@ from graphmill_plugins.kernels.random.stateful import GuardedPhilox
 from graphmill_plugins.kernels.random.stateless import concrete, from_key, scrambled
 
 if TYPE_CHECKING:
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, OpKernelConstruction, OpKernelContext, Value
 
 _RNG = ("rng",)
 

@@ -16,17 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from graphmill import dtypes, errors
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import Variable
+from graphmill.spi import Variable, kernel
 from graphmill_plugins.kernels.random import _philox
 from graphmill_plugins.kernels.random._shuffle import shuffled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, OpKernelConstruction, OpKernelContext, Value
 
 _Class = TypeVar("_Class", bound="type[Any]")
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels.random import _philox
 from graphmill_plugins.kernels.random._shuffle import shuffled
 from graphmill_plugins.kernels.random.stateful import multinomial, sample_count
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _KEY = 0x02461E293EC8F720  # With it the seed is scrambled.
 _PHILOX, _AUTO = 1, 3

@@ -11,13 +11,13 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import KernelDef, KernelTable
+from graphmill.spi import KernelDef, KernelTable
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _COMPLEX = {"Tcomplex": dtypes.COMPLEX}
 

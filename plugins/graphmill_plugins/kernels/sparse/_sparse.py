@@ -14,7 +14,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _MOST = 2**63 - 1
 _SMALL: Final = 600  # elements that NumPy compares with a short row as quickly as with a number

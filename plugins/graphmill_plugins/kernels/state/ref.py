@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import Ref
+from graphmill.spi import Ref, kernel
 from graphmill_plugins.kernels.state.value import (
     check_same_shape,
     count_up_to,
@@ -24,9 +23,7 @@ from graphmill_plugins.kernels.state.value import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 
 @kernel("Variable", "VariableV2", stateful=True, effects=("state",))

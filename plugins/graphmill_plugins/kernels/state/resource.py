@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes, errors
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import ResourceHandle, Variable
+from graphmill.spi import ResourceHandle, Variable, kernel
 from graphmill_plugins.kernels.state.value import (
     check_same_shape,
     count_up_to,
@@ -24,9 +23,7 @@ from graphmill_plugins.kernels.state.value import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Shape, Value
 
 # The name by which TensorFlow's eager variables ask for a resource of their own.
 _ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"

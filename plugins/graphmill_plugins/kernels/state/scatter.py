@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.runtime.exclusive_update import writable
-from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._runs import are_short, combine_in_turns, run_starts, without_nan
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.value import initialized, shape_text
@@ -22,9 +22,7 @@ from graphmill_plugins.kernels.state.value import initialized, shape_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.runtime.variables import Ref, Variable
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelContext, Ref, Value, Variable
 
 _FEW = 8  # updates, for which sorting them takes longer than it saves
 _UFUNCS: dict[str, np.ufunc] = {

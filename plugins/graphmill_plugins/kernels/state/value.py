@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill import errors
-from graphmill.memory import is_frozen
+from graphmill.spi.kernels import is_frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.variables import Variable
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import OpKernelConstruction, Shape, Value, Variable
 
 
 _CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9./-]*")

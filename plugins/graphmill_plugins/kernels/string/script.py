@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _LAST = 0x10FFFF
 _NO_CHARACTER = -1

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.proto.histogram_pb2 import HistogramProto
+from graphmill.spi.protos import HistogramProto
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels._wav import wav_file
 from graphmill_plugins.kernels.image.encode import encode_png
 
 if TYPE_CHECKING:
-    from graphmill.proto.summary_pb2 import Summary
-    from graphmill.typing import Value
+    from graphmill.spi import Value
+    from graphmill.spi.protos import Summary
 
 _SMALLEST, _LARGEST, _GROWTH = 1e-12, 1e20, 1.1
 _INT16 = 1 << 15

@@ -13,12 +13,9 @@ from google.protobuf.message import DecodeError
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import DataLossError, InvalidArgumentError
-from graphmill.files import as_path
-from graphmill.proto.event_pb2 import Event
-from graphmill.proto.graph_pb2 import GraphDef
-from graphmill.proto.summary_pb2 import Summary
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi import ResourceHandle, kernel
+from graphmill.spi.files import as_path
+from graphmill.spi.protos import Event, GraphDef, Summary
 from graphmill_plugins.kernels._paths import sole_text
 from graphmill_plugins.kernels.parsing.tensor import tensor_message
 from graphmill_plugins.kernels.state.value import node_key
@@ -27,9 +24,7 @@ from graphmill_plugins.kernels.summary._event_file import EventFile, SummaryWrit
 from graphmill_plugins.kernels.summary.protos import add_tensor, parsed_summary, tag_of
 
 if TYPE_CHECKING:
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _FILE: dict[str, Any] = {"stateful": True, "host": True, "effects": ("fs.write", "state")}
 _WRITE: dict[str, Any] = {

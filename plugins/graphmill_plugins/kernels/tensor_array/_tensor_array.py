@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import ArrayNamespace, Shape, Value
+    from graphmill.spi import ArrayNamespace, Shape, Value
 
 
 class _Zeros:

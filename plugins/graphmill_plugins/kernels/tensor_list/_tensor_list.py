@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from graphmill.dtypes import DType
-    from graphmill.typing import ArrayNamespace, Shape, Value
+    from graphmill.spi import ArrayNamespace, Shape, Value
 
 
 class TensorList:

@@ -13,17 +13,15 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.runtime.exclusive_update import writable
-from graphmill.runtime.kernel import DISTINCT_ROWS, KernelDef, KernelTable
-from graphmill.runtime.variables import ResourceHandle, Variable
+from graphmill.runtime.kernel import DISTINCT_ROWS
+from graphmill.spi import KernelDef, KernelTable, ResourceHandle, Variable
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.scatter import check_indices
 from graphmill_plugins.kernels.state.value import initialized, shape_text
 from graphmill_plugins.kernels.training._training_rules import RULES, Rule
 
 if TYPE_CHECKING:
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _GRADIENTS = ("grad", "delta")
 _PENALTIES = ("l1", "l2", "l2_shrinkage")

@@ -13,11 +13,8 @@ from graphmill_plugins.kernels.functional._body import evaluator
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.graph.node import Node
-    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import FuncAttr, Node, OpKernelContext, Value
+    from graphmill.spi.compilers import FunctionLibraryRuntime
 
 _ELEMENTWISE: Final = frozenset(
     [

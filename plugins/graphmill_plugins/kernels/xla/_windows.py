@@ -13,7 +13,7 @@ from graphmill_plugins.kernels._support import check_size, shape_text, to_ints
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 class Windows(NamedTuple):

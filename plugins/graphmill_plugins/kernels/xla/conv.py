@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import is_narrow, scalar_int, shape_text, to_ints
 from graphmill_plugins.kernels.xla._message import read_numbers
@@ -23,7 +23,7 @@ from graphmill_plugins.kernels.xla.ops import xla_pad
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _FIELDS = {"lhs": (7, 8, 11), "rhs": (4, 3, 6), "output": (9, 10, 12)}
 """For each tensor the fields of batch (or output feature), feature and spatial dimensions."""

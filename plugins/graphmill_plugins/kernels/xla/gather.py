@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import check_size, shape_text, to_ints
 from graphmill_plugins.kernels.xla._index_vectors import index_vectors, vector_size
@@ -20,7 +20,7 @@ from graphmill_plugins.kernels.xla._message import read_numbers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 class _Dimensions(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import check_size, is_narrow, shape_text, to_ints
 from graphmill_plugins.kernels.linalg.einsum import einsum
@@ -21,7 +21,7 @@ from graphmill_plugins.kernels.xla._dimensions import DotDimensions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 @kernel("XlaOptimizationBarrier")

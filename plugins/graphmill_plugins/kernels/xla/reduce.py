@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.xla._computation import function_of
 from graphmill_plugins.kernels.xla._windows import Windows
@@ -21,9 +21,7 @@ from graphmill_plugins.kernels.xla._windows import Windows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import FuncAttr, OpKernelContext, Value
     from graphmill_plugins.kernels.xla._computation import Computation
 
 

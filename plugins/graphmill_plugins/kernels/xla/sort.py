@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.xla._computation import function_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import FuncAttr, OpKernelContext, Value
 
 
 @kernel("XlaVariadicSort", stateful=True, effects=())
