@@ -92,8 +92,9 @@ def test_kernels_run_in_the_callers_thread(graphmill_host: Host) -> None:
     }
     with graphmill.Session("", graph, config, graphmill_host) as session:
         session.run(y, {x: np.ones((300, 300))})
-        new = set(threading.enumerate()) - before
-    assert not [thread for thread in new if "helper" not in thread.name]
+        new = {thread.name for thread in set(threading.enumerate()) - before}
+    mine = {name for name in new if name.startswith("graphmill")}
+    assert mine <= {"graphmill-helper"}  # a product shares its work
 
 
 def test_a_random_op_without_a_seed_is_refused(graphmill_host: Host) -> None:

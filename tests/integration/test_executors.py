@@ -186,7 +186,8 @@ def test_e1_inline_starts_no_thread(plugin, host) -> None:
         for _ in range(3):
             session.run("sum:0", {"x:0": x})
         started = {thread.name for thread in set(threading.enumerate()) - before}
-        assert not started - {"graphmill-helper"}  # a product shares its work
+        mine = {name for name in started if name.startswith("graphmill")}
+        assert mine <= {"graphmill-helper"}  # a product shares its work
     assert plugin.threads == {threading.get_ident()}
 
 
