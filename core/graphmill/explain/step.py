@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.explain.compilation import INTERPRETED
 from graphmill.explain.plain import as_plain
 from graphmill.explain.tiers import Tiers
-from graphmill.lowering.kernel_factory import BOUNDARY_OPS
+from graphmill.graph.node_roles import is_argument_or_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,7 +180,7 @@ def _record(
     if reason is None:
         reason = "added by graphmill" if reasons else "the session has one device"
     choice: KernelChoice | None = None
-    if node.op not in BOUNDARY_OPS and node.op not in item.graph.library:
+    if not is_argument_or_result(node) and node.op not in item.graph.library:
         device = item.device
         choice = kernels.find(node.op_def, node.attrs, device.device_type, device.backends)
     tier, why, cluster = tiers.of(node.name)
@@ -202,7 +202,7 @@ def _record(
 
 def _kernel_reason(node: Node, choice: KernelChoice | None) -> str:
     if choice is None:
-        if node.op in BOUNDARY_OPS:
+        if is_argument_or_result(node):
             return "the executor itself stands for it"
         return "it calls a function, whose nodes have kernels"
     if not choice.rejected:

@@ -12,19 +12,21 @@ from loop invariants is computed in every iteration.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill.dtypes import int32
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS, topological_order
-from graphmill.graph.frames import (
-    EXIT_OPS,
-    FrameInfo,
-    FramePath,
-    analyse_frames,
-    output_frame,
+from graphmill.graph.algorithms import topological_order
+from graphmill.graph.frames import FrameInfo, FramePath, analyse_frames, output_frame
+from graphmill.graph.node_roles import (
+    is_enter,
+    is_exit,
+    is_loop_cond,
+    is_merge,
+    is_next_iteration,
+    is_switch,
 )
 from graphmill.ops.attr_types import TensorAttr
 
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
     from graphmill.ops.op_registry import OpRegistry
-
-_SWITCH_OPS: Final = frozenset({"Switch", "RefSwitch"})
 
 
 def colocate_control_flow(graph: Graph) -> None:
@@ -44,13 +44,13 @@ def colocate_control_flow(graph: Graph) -> None:
     """
     order = topological_order(graph)
     for node in reversed(order):
-        if node.op in NEXT_ITERATION_OPS or node.op == "Enter":
+        if is_next_iteration(node) or is_enter(node):
             consumers = [edge.dst for edge in node.out_edges if not edge.is_control]
-            merges = [consumer for consumer in consumers if consumer.op in MERGE_OPS]
+            merges = [consumer for consumer in consumers if is_merge(consumer)]
             if merges or len(consumers) == 1:
                 node.assigned_device = (merges or consumers)[0].assigned_device
     for node in order:
-        if node.op in _SWITCH_OPS or node.op in EXIT_OPS:
+        if is_switch(node) or is_exit(node):
             node.assigned_device = node.in_edges[0].src.assigned_device
 
 
@@ -67,9 +67,7 @@ class ControlLoops:
         self.frames: dict[Node, FramePath]
         self._infos: dict[FramePath, FrameInfo]
         self.frames, self._infos = analyse_frames(graph)
-        self._conditions = {
-            self.frames[node]: node for node in graph.nodes if node.op == "LoopCond"
-        }
+        self._conditions = {self.frames[node]: node for node in graph.nodes if is_loop_cond(node)}
         self._merges: dict[tuple[FramePath, str], Node] = {}
 
     def add(self) -> None:

@@ -10,6 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.graph.node_roles import is_argument_or_result, is_transfer
+from graphmill.ops.op_traits import ControlFlow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
 _SPEC: Final = re.compile(r"(?P<op>\w+)(?:\((?P<attrs>[^)]*)\))?")
 _ANY_NODE: Final = "*"
 _ANY_SLOT: Final = -1
-_UNWATCHED: Final = frozenset({"_Arg", "_Retval", "_Send", "_Recv", "Copy", "CopyHost"})
+_LOOP_ROLES: Final = (
+    *(ControlFlow.MERGE, ControlFlow.NEXT_ITERATION),
+    *(ControlFlow.ENTER, ControlFlow.EXIT),
+)
+_SPEC_ATTR: Final = "debug_ops_spec"  # which the ops have that a debugger inserts
 
 
 def insert_debug_nodes(graph: Graph, watches: Iterable[Any], ops: OpRegistry) -> None:
@@ -70,7 +76,7 @@ def parse_debug_op(spec: str) -> tuple[str, dict[str, str]]:
 
 def _tensors(graph: Graph, watch: Any) -> list[tuple[Node, int]]:
     if watch.node_name == _ANY_NODE:
-        nodes = [n for n in graph.nodes if n.op not in _UNWATCHED and n.output_types]
+        nodes = [n for n in graph.nodes if _is_of_graph(n) and n.output_types]
     elif graph.has_node(watch.node_name):
         nodes = [graph.node(watch.node_name)]
     else:
@@ -90,6 +96,12 @@ def _tensors(graph: Graph, watch: Any) -> list[tuple[Node, int]]:
                     f"{node.num_outputs}"
                 )
     return [tensor for tensor in found if _is_watchable(*tensor)]
+
+
+def _is_of_graph(node: Node) -> bool:
+    """Return whether a node is the user's, and not an end of the graph or a debugger's."""
+    is_end = is_argument_or_result(node) or is_transfer(node)
+    return not (is_end or node.op_def.has_attr(_SPEC_ATTR))
 
 
 def _is_watchable(node: Node, slot: int) -> bool:
@@ -130,7 +142,7 @@ def _read_copy(graph: Graph, node: Node, output: int, copy: Node) -> None:
 
 def _is_loop_edge(consumer: Node) -> bool:
     # A control edge into a Merge would hold up the branch that is taken.
-    return consumer.op in ("Merge", "RefMerge", "NextIteration", "Exit", "Enter")
+    return consumer.op_def.traits.control_flow in _LOOP_ROLES
 
 
 def _add_debug_node(

@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.graph.function_calls import called_functions
+from graphmill.ops.op_traits import Randomness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
     from graphmill import proto
     from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
+    from graphmill.ops.op_def import OpDef
     from graphmill.ops.op_registry import OpRegistry
 
-_ALWAYS_RANDOM: Final = frozenset({"NonDeterministicInts"})
-# They have the attrs and draw nothing by them, or nothing unless they are asked for dropout.
-_NOT_RANDOM: Final = frozenset({"AllCandidateSampler", "ComputeAccidentalHits"})
 _SEEDS: Final = ("seed", "seed2")
 
 
@@ -38,10 +36,10 @@ def check_seeds(graph: Graph, ops: OpRegistry) -> None:
     library = graph.library
     pending: list[str] = []
     for node in graph.nodes:
-        if _needs_seed(node.op) and _is_unseeded(node.op, node.attrs, node.attrs):
+        if _is_unseeded(node.op_def, node.attrs):
             raise _refused(node.name, node.op)
         if len(library):
-            pending.extend(_called_by(node))
+            pending.extend(called.name for called in called_functions(node, library))
     seen = set()
     while pending:
         name = pending.pop()
@@ -55,29 +53,17 @@ def check_seeds(graph: Graph, ops: OpRegistry) -> None:
 
 
 def _is_unseeded_def(node: proto.NodeDef, ops: OpRegistry) -> bool:
-    if not _needs_seed(node.op) or node.op not in ops:
-        return False
-    declared = {attr.name for attr in ops.get(node.op).attrs}
-    values = {key: node.attr[key].i if key in node.attr else 0 for key in _SEEDS}
-    return _is_unseeded(node.op, declared, values)
+    op_def = ops.find(node.op)
+    if op_def is None:
+        return False  # a function of the library
+    return _is_unseeded(op_def, {key: node.attr[key].i for key in _SEEDS if key in node.attr})
 
 
-def _needs_seed(op: str) -> bool:
-    return op not in _NOT_RANDOM and not op.startswith("Cudnn")
-
-
-def _is_unseeded(op: str, declared: Iterable[str], values: Any) -> bool:
-    if op in _ALWAYS_RANDOM:
-        return True
-    return all(key in declared for key in _SEEDS) and not any(values[key] for key in _SEEDS)
-
-
-def _called_by(node: Node) -> Iterator[str]:
-    yield node.op
-    for value in node.attrs.values():
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, FuncAttr):
-                yield item.name
+def _is_unseeded(op_def: OpDef, attrs: Mapping[str, Any]) -> bool:
+    randomness = op_def.traits.randomness
+    if randomness is Randomness.SEEDED:
+        return not any(attrs.get(key) for key in _SEEDS)
+    return randomness is Randomness.UNSEEDED
 
 
 def _called_by_def(node: proto.NodeDef) -> Iterator[str]:

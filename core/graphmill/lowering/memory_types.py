@@ -9,12 +9,11 @@ meets an input of the other, a copy is inserted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graphmill.dtypes import resource, string, variant
 from graphmill.graph.algorithms import is_back_edge
-from graphmill.graph.transfer_ops import RECV_OPS, SEND_OPS
-from graphmill.lowering.kernel_factory import BOUNDARY_OPS
+from graphmill.graph.node_roles import is_argument_or_result
 from graphmill.ops.system_ops import COPY_TO_DEVICE, COPY_TO_HOST
 
 if TYPE_CHECKING:
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     from graphmill.ops.op_def import OpDef
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel_registry import KernelRegistry
-
-_HOST_INPUT_OPS: Final = frozenset({"_HostSend", COPY_TO_DEVICE.name})
-_HOST_OUTPUT_OPS: Final = frozenset({"_HostRecv", "HostConst", COPY_TO_HOST.name})
-_PLAIN_OPS: Final = SEND_OPS | RECV_OPS | BOUNDARY_OPS | {COPY_TO_HOST.name, COPY_TO_DEVICE.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +59,10 @@ class MemoryTypeFinder:
         return not device.is_host_memory and self.of(edge.src, device).outputs[edge.src_output]
 
     def _look_up(self, node: Node, device: Device) -> MemoryTypes:
-        inputs = [node.op in _HOST_INPUT_OPS or is_always_host(t) for t in node.input_types]
-        outputs = [node.op in _HOST_OUTPUT_OPS or is_always_host(t) for t in node.output_types]
+        inputs = [is_always_host(dtype) for dtype in node.input_types]
+        outputs = [is_always_host(dtype) for dtype in node.output_types]
         choice = None
-        if node.op not in _PLAIN_OPS and node.op not in node.graph.library:
+        if not is_argument_or_result(node) and node.op not in node.graph.library:
             choice = self._kernels.try_find(
                 node.op_def, node.attrs, device.device_type, device.backends
             )

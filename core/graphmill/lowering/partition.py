@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from graphmill.runtime.device import Device
     from graphmill.runtime.device_mgr import DeviceMgr
 
-_CONTROL_FLOW_OPS = frozenset(
-    {"Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter", "RefEnter"}
-)
-
 
 def partition(
     graph: Graph, devices: DeviceMgr, ops: OpRegistry, memory: MemoryTypeFinder
@@ -45,7 +41,7 @@ def partition(
     used = [device for device in devices if device.name in assigned]
     if len(used) <= 1:
         return [(used[0] if used else devices.host, graph)]
-    never_dead = not any(node.op in _CONTROL_FLOW_OPS for node in graph.nodes)
+    never_dead = not any(node.op_def.traits.may_be_dead for node in graph.nodes)
     loops = None
     if not never_dead:
         colocate_control_flow(graph)

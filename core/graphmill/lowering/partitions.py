@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphmill.errors import NotFoundError
+from graphmill.graph.node_roles import is_argument_or_result
 from graphmill.lowering.determinism import check_seeds
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
@@ -110,7 +111,7 @@ class PartitionMaker:
             OpError: as `for_client_graph`.
         """
         for node in graph.nodes:
-            if node.op in ("_Arg", "_Retval") and node.attrs["T"].name != "resource":
+            if is_argument_or_result(node) and node.attrs["T"].name != "resource":
                 node.assigned_device = device.name
         place(graph, self._placement(device))
         run_passes("POST_REWRITE_FOR_EXEC", graph, self._options)

@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Final
 from graphmill.dtypes import string
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.device_name import DeviceName, parse_device_name
-from graphmill.graph.transfer_ops import TRANSFER_OPS
+from graphmill.graph.node_roles import (
+    is_argument,
+    is_argument_or_result,
+    is_result,
+    is_transfer,
+)
 from graphmill.lowering.colocation import (
     ColocationGroups,
     merge_requests,
     takes_what_lives_elsewhere,
 )
-from graphmill.lowering.kernel_factory import BOUNDARY_OPS
 
 if TYPE_CHECKING:
     import logging
@@ -32,7 +36,6 @@ if TYPE_CHECKING:
     from graphmill.runtime.device_mgr import DeviceMgr
     from graphmill.runtime.kernel_registry import KernelRegistry
 
-_METADATA_OPS: Final = frozenset({"Shape", "ShapeN", "Size", "Rank", "_Retval"})
 _NONE, _THROUGH_HOST, _NATIVE = 0, 1, 2  # how well a device runs a node
 _ANY: Final = DeviceName()
 
@@ -218,7 +221,7 @@ class _Placer:
                 device, reason = preferred
             group.chosen, group.reason = device, reason
         node.assigned_device = group.chosen.name
-        if node.op_def.is_stateful and node.op not in BOUNDARY_OPS | TRANSFER_OPS:
+        if node.op_def.is_stateful and not (is_argument_or_result(node) or is_transfer(node)):
             self.pinned[node.name] = node.assigned_device
 
     def _is_as_good(self, device: Device, group: _Group) -> bool:
@@ -274,7 +277,7 @@ class _Placer:
         return found
 
     def _look_up_support(self, node: Node, device: Device) -> int:
-        if node.op in BOUNDARY_OPS or node.op in self.graph.library:
+        if is_argument_or_result(node) or node.op in self.graph.library:
             return _NATIVE
         choice = self.options.kernels.try_find(
             node.op_def, node.attrs, device.device_type, device.backends
@@ -289,8 +292,8 @@ class _Placer:
         return _NATIVE
 
     def _device_of_input(self, node: Node) -> tuple[Device, str] | None:
-        """Return the device of what a metadata node looks at."""
-        if node.op in _METADATA_OPS and node.in_edges:
+        """Return the device of what a node looks at the shape of, or hands to the client."""
+        if node.in_edges and (node.op_def.traits.shape_only or is_result(node)):
             src = node.in_edges[0].src
             return self._following(src.assigned_device, f"follows its input {src.name}")
         return None
@@ -301,7 +304,7 @@ class _Placer:
         devices = {consumer.assigned_device for consumer in consumers}
         if len(devices) == 1:
             return self._following(devices.pop(), f"follows its consumer {consumers[0].name}")
-        if node.op in BOUNDARY_OPS:
+        if is_argument(node):
             return self.options.devices.host, "an argument of several devices comes to the host"
         return None
 

@@ -11,13 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
-from graphmill.graph.algorithms import NEXT_ITERATION_OPS, ancestors
+from graphmill.graph.algorithms import ancestors
 from graphmill.graph.frames import loop_of_output
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
+from graphmill.graph.node_roles import (
+    is_argument_or_result,
+    is_next_iteration,
+    is_placeholder,
+    is_receive,
+    is_send,
+)
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
 from graphmill.lowering.callable_form import joined_tensors
-from graphmill.lowering.kernel_factory import BOUNDARY_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +32,6 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.lowering.callable_form import CallableForm
     from graphmill.ops.op_registry import OpRegistry
-
-_PLACEHOLDER_OPS = frozenset({"Placeholder", "PlaceholderV2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,12 @@ class ClientGraph:
         """Return for each fetch of a partial run the feeds that it needs, by tensor name."""
         return {
             _client_tensor(node): {
-                _client_tensor(above) for above in ancestors([node]) if _is_client(above, "_Recv")
+                _client_tensor(above)
+                for above in ancestors([node])
+                if is_receive(above) and _is_client(above)
             }
             for node in self.graph.nodes
-            if _is_client(node, "_Send")
+            if is_send(node) and _is_client(node)
         }
 
 
@@ -133,7 +139,7 @@ class _Rewriter:
         self.fed = fed
         self.feed_index = {tensor: index for index, tensor in enumerate(fed)}
         self.fed_placeholders = {
-            node: index for index, (node, _) in enumerate(fed) if node.op in _PLACEHOLDER_OPS
+            node: index for index, (node, _) in enumerate(fed) if is_placeholder(node)
         }
         self.joined: Mapping[tuple[Node, int], tuple[Node, int]] = {}
         self.arg_devices: Mapping[str, str] = {}
@@ -146,7 +152,7 @@ class _Rewriter:
         needed = self._needed(fetched, wanted)
         _refuse_boundaries(needed)
         _refuse_feeds_in_loops(self.fed)
-        if any(node.op in NEXT_ITERATION_OPS for node in needed):
+        if any(map(is_next_iteration, needed)):
             _refuse_fetches_in_loops(tensor for tensor in fetched if tensor not in self.feed_index)
         self.copies = self.graph.copy_nodes(needed)
         self.args = [self._add_arg(index) for index in range(len(self.fed))]
@@ -257,7 +263,7 @@ class _Rewriter:
 def _refuse_boundaries(needed: Iterable[Node]) -> None:
     """Raise if a node would be taken for one of the client graph's own ends."""
     for node in needed:
-        if node.op in BOUNDARY_OPS:
+        if is_argument_or_result(node):
             raise InvalidArgumentError(
                 f"node {node.name!r} (op {node.op}) is an end of a function's graph, which a "
                 "session's graph cannot have: feed an _Arg's tensor, fetch what a _Retval reads",
@@ -317,8 +323,9 @@ def _find_node(graph: Graph, name: str, what: str) -> Node:
     return found
 
 
-def _is_client(node: Node, op: str) -> bool:
-    return node.op == op and bool(node.attrs["client_terminated"])
+def _is_client(node: Node) -> bool:
+    """Return whether the client is one end of a transfer."""
+    return bool(node.attrs.get("client_terminated"))
 
 
 def _client_tensor(node: Node) -> str:

@@ -14,6 +14,7 @@ from graphmill.graph.algorithms import topological_order
 from graphmill.graph.frames import analyse_frames
 from graphmill.graph.graph import check_inputs, output_type
 from graphmill.graph.node import CONTROL_SLOT
+from graphmill.graph.node_roles import is_argument_or_result, is_transfer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
 
-_ENDS = frozenset({"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"})
 _END_ATTRS = ("index", "T", "tensor_type", "tensor_name", "send_device", "recv_device")
 
 
@@ -91,7 +91,7 @@ def _ends(graph: Graph) -> Counter[tuple[Any, ...]]:
     return Counter(
         (node.op, *(node.attrs.get(name) for name in _END_ATTRS))
         for node in graph.nodes
-        if node.op in _ENDS
+        if is_argument_or_result(node) or is_transfer(node)
     )
 
 

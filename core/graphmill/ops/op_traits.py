@@ -232,7 +232,9 @@ class OpTraits:
     @property
     def may_be_dead(self) -> bool:
         """Whether its outputs may be dead, or run more than once, though no input is dead."""
-        return self.gives_dead or self.is_control_flow
+        return self.gives_dead or (
+            self.is_control_flow and self.control_flow is not ControlFlow.LOOP_COND
+        )
 
     def calls_as(self, kind: CallKind) -> bool:
         """Return whether the op is declared to call a function in that way."""

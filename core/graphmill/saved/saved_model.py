@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from graphmill import errors, files
 from graphmill.graph.model_file import open_model
 from graphmill.graph.model_format import Kind
+from graphmill.ops.op_traits import Source
 from graphmill.saved.assets import asset_feeds
 from graphmill.saved.signature import Signatures
 from graphmill.session.session import Session
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping
 
+    from graphmill.graph.graph import Graph
     from graphmill.graph.model_file import LoadedMetaGraph, ModelFile
     from graphmill.plugin.host import Host
     from graphmill.proto.meta_graph_pb2 import MetaGraphDef
@@ -26,7 +28,6 @@ _SERVE = frozenset({"serve"})
 _VARIABLES = ("variables", "variables")
 _INIT_SIGNATURE = "__saved_model_init_op"
 _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
-_VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 
 
 class SavedModel:
@@ -145,7 +146,7 @@ def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None
         if saver.restore_op_name:
             feeds = {**assets, saver.filename_tensor_name: prefix}
             _run_once(session, feeds, saver.restore_op_name)
-    elif saver.restore_op_name and not init_op and _has_variables(meta_graph):
+    elif saver.restore_op_name and not init_op and _has_variables(session.graph):
         raise errors.NotFoundError(
             f"{prefix}.index is missing: the model has variables, and nothing else gives them "
             "values; copy the whole folder of the model"
@@ -183,8 +184,8 @@ def _init_op(folder: str, meta_graph: MetaGraphDef) -> str:
     return ""
 
 
-def _has_variables(meta_graph: MetaGraphDef) -> bool:
-    return any(node.op in _VARIABLE_OPS for node in meta_graph.graph_def.node)
+def _has_variables(graph: Graph) -> bool:
+    return any(node.op_def.traits.source is Source.VARIABLE for node in graph.nodes)
 
 
 def _show_tags(tags: Iterable[str]) -> str:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.graph.node_roles import is_argument, is_result
 from graphmill.lowering.memory_types import is_always_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.dtypes import DType
+    from graphmill.graph.node import Node
     from graphmill.lowering.partitions import PerPartition
     from graphmill.runtime.device import Device
     from graphmill.typing import Value
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 def copies_in(items: Sequence[PerPartition], types: Sequence[DType]) -> list[Copy | None]:
     """Return for each feed the copy to the device of its `_Arg`; None where nothing is copied."""
-    devices = _devices_of(items, "_Arg")
+    devices = _devices_of(items, is_argument)
     return [
         None
         if device is None or device.is_host_memory or is_always_host(dtype)
@@ -41,7 +43,7 @@ def copies_out(
         types: element types of the fetches.
         stays: which fetches stay on their devices; the client waits until they are there.
     """
-    devices = _devices_of(items, "_Retval")
+    devices = _devices_of(items, is_result)
     staying = {i for i, does_stay in enumerate(stays) if does_stay}
     return tuple(
         as_it_is
@@ -84,12 +86,14 @@ def then(convert: Copy, copy: Copy | None) -> Copy:
     return convert if copy is None else lambda value: copy(convert(value))
 
 
-def _devices_of(items: Sequence[PerPartition], op: str) -> dict[int, Device]:
+def _devices_of(
+    items: Sequence[PerPartition], is_wanted: Callable[[Node], bool]
+) -> dict[int, Device]:
     return {
         node.attrs["index"]: item.device
         for item in items
         for node in item.graph.nodes
-        if node.op == op
+        if is_wanted(node)
     }
 
 

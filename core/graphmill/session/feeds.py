@@ -13,6 +13,7 @@ import numpy as np
 from graphmill.dtypes import as_dtype, resource, string
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops.attr_types import ShapeAttr
+from graphmill.ops.op_traits import Source
 from graphmill.runtime.variables import ResourceHandle
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.typing import Shape, Value
 
-_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
+_PLACEHOLDERS = (Source.PLACEHOLDER, Source.PLACEHOLDER_WITH_DEFAULT)
 # By the kind of the tensor's type (see `DType.kind`), the kinds of what may be fed for it.
 _FROM_KINDS = {
     **dict.fromkeys("iub", frozenset("iub")),
@@ -35,7 +36,7 @@ _SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote a shape of rank 0 for
 
 def static_shape(node: Node, output: int, producer: int) -> Shape:
     """Return what the graph says of the shape of a tensor; None where it says nothing."""
-    if node.op in _PLACEHOLDERS:
+    if node.op_def.traits.source in _PLACEHOLDERS:
         shape = node.attrs.get("shape")
         if shape == () and 0 < producer < _SCALAR_MEANS_UNKNOWN_BEFORE:
             return None

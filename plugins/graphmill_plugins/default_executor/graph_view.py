@@ -9,25 +9,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import OpError
-from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS
-from graphmill.graph.frames import ENTER_OPS, EXIT_OPS
-from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR, RECV_OPS, TRANSFER_OPS
-from graphmill.spi import DEAD, checked_dtypes, refs_to_read
-from graphmill.spi.graphs import FrameInfo, FramePath, analyse_frames, frame_name
+from graphmill.spi import DEAD, Boundary, ControlFlow, checked_dtypes, refs_to_read
+from graphmill.spi.graphs import (
+    NEVER_DEAD_ATTR,
+    FrameInfo,
+    FramePath,
+    analyse_frames,
+    frame_name,
+    is_constant,
+    is_control_trigger,
+    is_receive,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphmill.spi import Graph, Node, OpKernel
 
-ARG_OPS: Final = frozenset({"_Arg", "_DeviceArg"})
-RETVAL_OPS: Final = frozenset({"_Retval", "_DeviceRetval"})
-
 # How the outputs of a node travel: within its iteration, into a frame, out of it, to the next one.
 PLAIN: Final = 0
 ENTER: Final = 1
 EXIT: Final = 2
 NEXT_ITERATION: Final = 3
+_KINDS: Final = {
+    ControlFlow.ENTER: ENTER,
+    ControlFlow.EXIT: EXIT,
+    ControlFlow.NEXT_ITERATION: NEXT_ITERATION,
+}
+# Whose kernels, if they are built in, hand on what was checked where it was made.
+_FORWARDING: Final = (ControlFlow.SWITCH, ControlFlow.MERGE)
 
 
 class NodeItem:
@@ -113,14 +123,16 @@ class NodeItem:
         self.dead_outputs = (DEAD,) * node.num_outputs
         self.output_dtypes = checked_dtypes(node)
         self.output_dtype = self.output_dtypes[0] if self.num_outputs == 1 else None
-        self.is_arg = node.op in ARG_OPS
-        self.is_retval = node.op in RETVAL_OPS
+        boundary = node.op_def.traits.boundary
+        self.is_arg = boundary is Boundary.ARGUMENT
+        self.is_retval = boundary is Boundary.RESULT
         self.index: int = node.attrs["index"] if self.is_arg or self.is_retval else -1
         self.ref_inputs = refs_to_read(node)
-        self.kind = _kind(node)
-        self.is_merge = node.op in MERGE_OPS
-        self.is_control_trigger = node.op == "ControlTrigger"
-        self.is_transfer = node.op in TRANSFER_OPS
+        role = node.op_def.traits.control_flow
+        self.kind = _KINDS.get(role, PLAIN)
+        self.is_merge = role is ControlFlow.MERGE
+        self.is_control_trigger = role is ControlFlow.TRIGGER
+        self.is_transfer = boundary is Boundary.SEND or boundary is Boundary.RECEIVE
         self.is_constant_enter = self.kind == ENTER and bool(node.attrs["is_constant"])
         self.is_simple = self.is_constant = False
         self.pending = _initial_pending(node, is_merge=self.is_merge)
@@ -151,7 +163,7 @@ class NodeItem:
         self.is_plain = not (self.takes_context or self.ref_inputs or self.is_expensive)
         owner = kernel.owner
         is_builtin = owner is None or getattr(owner, "is_builtin", False)
-        self.forwards = is_builtin and self.node.op in _FORWARDING_OPS
+        self.forwards = is_builtin and self.node.op_def.traits.control_flow in _FORWARDING
 
     def __repr__(self) -> str:
         return f"<NodeItem {self.id} {self.node.name!r}>"
@@ -242,7 +254,9 @@ class GraphView:
         """
         root = self.root_frame
         for item in self.items:
-            if item.node.op != "Const" or item.pending or not item.is_simple:
+            if item.pending or not item.is_simple or not is_constant(item.node):
+                continue
+            if item.is_async or not item.is_plain:
                 continue
             value = item.compute()  # type: ignore[misc]
             for entry, consumer in item.first_edges:
@@ -265,32 +279,11 @@ class GraphView:
         return views[()]
 
 
-def _kind(node: Node) -> int:
-    if node.op in ENTER_OPS:
-        return ENTER
-    if node.op in EXIT_OPS:
-        return EXIT
-    return NEXT_ITERATION if node.op in NEXT_ITERATION_OPS else PLAIN
-
-
 def _is_control_flow(node: Node) -> bool:
-    if node.op in RECV_OPS:
+    """Return whether a node makes outputs dead, or cares whether an input is."""
+    if is_receive(node):
         return NEVER_DEAD_ATTR not in node.attrs
-    return _kind(node) != PLAIN or node.op in _DEADNESS_OPS
-
-
-# Ops of several outputs whose own kernels hand on what was checked where it was made.
-_FORWARDING_OPS: Final = MERGE_OPS | {"Switch", "RefSwitch"}
-
-# What takes from a staging area has outputs for all components, and a value for those asked for.
-_MAP_TAKES: Final = ("Peek", "Unstage", "UnstageNoKey")
-
-# Ops that make outputs dead, or care whether an input is.
-_DEADNESS_OPS: Final = (
-    MERGE_OPS
-    | {"Switch", "RefSwitch", "_SwitchN", "ControlTrigger"}
-    | {f"{kind}Map{what}" for kind in ("", "Ordered") for what in _MAP_TAKES}
-)
+    return node.op_def.traits.may_be_dead or is_control_trigger(node)
 
 
 def _initial_pending(node: Node, *, is_merge: bool) -> int:

@@ -5,7 +5,7 @@ Semantics: `tensorflow/core/common_runtime/single_threaded_executor.cc`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InternalError, OpError, UnimplementedError
 from graphmill.runtime.overdue import Overdue
@@ -26,19 +26,19 @@ from graphmill.spi import (
     with_reason,
 )
 from graphmill.spi.executors import NodeStats, describe_outputs, now, thread_id
+from graphmill.spi.graphs import (
+    is_argument,
+    is_argument_or_result,
+    is_loop_cond,
+    is_receive,
+    is_result,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import ExecutorArgs, Graph, LocalExecutorParams, Node, OpKernel
     from graphmill.spi.executors import DoneCallback, StepStatsCollector
-
-_ARG: Final = "_Arg"
-_RETVAL: Final = "_Retval"
-_CONTROL_FLOW: Final = frozenset(
-    {"Switch", "Merge", "Enter", "Exit", "NextIteration", "_SwitchN"}
-    | {"RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"}
-)
 
 
 class Instruction:
@@ -76,7 +76,7 @@ class Instruction:
         self.inputs = inputs
         self.num_outputs = node.num_outputs
         self.dies: tuple[int, ...] = ()
-        self.index: int = node.attrs["index"] if node.op in (_ARG, _RETVAL) else -1
+        self.index: int = node.attrs["index"] if is_argument_or_result(node) else -1
         self.ref_inputs = refs_to_read(node)
         self.output_dtypes = checked_dtypes(node)
         self.kernel: OpKernel | None = None
@@ -110,10 +110,10 @@ class SingleThreadedExecutor(Executor):
             for output in range(node.num_outputs):
                 slots[node, output] = self.num_slots + output
             self.num_slots += node.num_outputs
-            if node.op == _ARG:
+            if is_argument(node):
                 self.args.append(instruction)
                 continue
-            if node.op != _RETVAL:
+            if not is_result(node):
                 instruction.set_kernel(params.create_kernel(node))
             self.body.append(instruction)
         _note_last_uses(self.body)
@@ -222,7 +222,7 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
         Raises:
             UnimplementedError: the graph has control flow of version 1, or sends and receives.
         """
-        found = [node for node in graph.nodes if node.op in _CONTROL_FLOW]
+        found = [node for node in graph.nodes if _needs_frames(node)]
         if found:
             raise UnimplementedError(
                 "SINGLE_THREADED_EXECUTOR runs no control flow of version 1; "
@@ -230,7 +230,7 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
                 node=found[0].name,
                 op=found[0].op,
             )
-        transfer = [node for node in graph.nodes if node.op in ("_Recv", "_HostRecv", "Recv")]
+        transfer = [node for node in graph.nodes if is_receive(node)]
         if transfer:
             raise UnimplementedError(
                 "SINGLE_THREADED_EXECUTOR waits for nothing, so it cannot receive from another "
@@ -239,6 +239,11 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
                 op=transfer[0].op,
             )
         return SingleThreadedExecutor(params, graph)
+
+
+def _needs_frames(node: Node) -> bool:
+    """Return whether a node makes others dead, or leads into frames or out of them."""
+    return node.op_def.traits.is_control_flow and not is_loop_cond(node)
 
 
 def _note_last_uses(body: list[Instruction]) -> None:

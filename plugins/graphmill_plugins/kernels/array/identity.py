@@ -28,7 +28,8 @@ def _handle(value: Value) -> ResourceHandle:
     return ResourceHandle(found.device, found.container, found.name, found.maybe_type_name)
 
 
-@kernel("Const", "HostConst", make=True)
+@kernel("Const", make=True)
+@kernel("HostConst", make=True, host_memory=("output",))
 def const(_xp: ArrayNamespace, value: Value, dtype: np.dtype[Any]) -> Callable[[], Value]:
     """Return the value of the attr, without a copy; a scalar as a NumPy scalar.
 

@@ -49,7 +49,8 @@ def _rendezvous(ctx: OpKernelContext) -> Any:
     return rendezvous
 
 
-@kernel("_Send", "_HostSend", "Send", stateful=True)
+@kernel("_Send", "Send", stateful=True)
+@kernel("_HostSend", stateful=True, host_memory=("tensor",))
 class Send(_Transfer):
     """Send a value, or that it is dead."""
 
@@ -59,19 +60,20 @@ class Send(_Transfer):
         _rendezvous(ctx).send(self.key(ctx), self.args, None if is_dead else value, is_dead)
 
 
-@kernel("_CopyToHost", stateful=True)
+@kernel("_CopyToHost", stateful=True, host_memory=("output",))
 def copy_to_host(ctx: OpKernelContext, value: Value) -> Value:
     """Copy a value of the node's device to host memory."""
     return ctx.device.to_host(value)
 
 
-@kernel("_CopyToDevice", stateful=True)
+@kernel("_CopyToDevice", stateful=True, host_memory=("input",))
 def copy_to_device(ctx: OpKernelContext, value: Value) -> Value:
     """Copy a value in host memory to the node's device."""
     return ctx.device.to_device(value)
 
 
-@kernel("_Recv", "_HostRecv", "Recv", async_=True)
+@kernel("_Recv", "Recv", async_=True)
+@kernel("_HostRecv", async_=True, host_memory=("tensor",))
 class Recv(_Transfer):
     """Receive a value, or `DEAD`."""
 
