@@ -1,0 +1,144 @@
+"""`StateMachine`: one thing's state, the table that says what changes it, and what changed it.
+
+The table is data: each row names a state, an event, the state that follows and what is to be done
+then. So it can be read, drawn (docs/explanation/tier-states.md) and tested as it is. An event that
+the table does not list is a mistake of whoever sends it: `GRAPHMILL_VALIDATE=1` has it raised;
+otherwise it changes nothing, and the story says so.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+from graphmill.errors import InternalError
+from graphmill.runtime.validation import is_validation_on
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from enum import Enum
+
+State = TypeVar("State", bound="Enum")
+Event = TypeVar("Event", bound="Enum")
+Action = TypeVar("Action", bound="Enum")
+
+STORY_LENGTH: Final = 48
+"""How many transitions a story keeps unless it is told otherwise."""
+
+
+class Transition(NamedTuple):
+    """One change of state.
+
+    Attributes:
+        subject: what changed: a signature, a graph.
+        before, after: the names of the states.
+        event: what happened.
+        cause: why, in words; empty where the event says it all.
+    """
+
+    subject: str
+    before: str
+    event: str
+    after: str
+    cause: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.subject}: {self.before} -> {self.after} ({self.event})"
+        return f"{text}: {self.cause}" if self.cause else text
+
+
+class Story:
+    """The last transitions of some machines, oldest first; of equal ones in a row only the first.
+
+    Threads: any may add and read.
+
+    Args:
+        length: how many are kept.
+    """
+
+    __slots__ = ("_transitions",)
+
+    def __init__(self, length: int = STORY_LENGTH) -> None:
+        self._transitions: deque[Transition] = deque(maxlen=length)
+
+    def add(self, transition: Transition) -> None:
+        """Keep a transition; the oldest goes if there are too many."""
+        kept = self._transitions
+        if not kept or kept[-1] != transition:
+            kept.append(transition)
+
+    def transitions(self) -> list[Transition]:
+        """Return the transitions that are kept, oldest first."""
+        return list(self._transitions)
+
+    def lines(self) -> list[str]:
+        """Return a line for each transition, oldest first."""
+        return [str(transition) for transition in self.transitions()]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+class StateMachine(Generic[State, Event, Action]):
+    """The state of one thing.
+
+    Threads: none of its own; whoever sends events holds the lock that guards the state.
+
+    Args:
+        table: for each state and event that may meet the state that follows, and what is to be
+            done.
+        state: the first state.
+        story: where the transitions are kept.
+
+    Attributes:
+        state: the state.
+        subject: what the story calls the thing.
+    """
+
+    __slots__ = ("_story", "_table", "state", "subject")
+
+    def __init__(
+        self,
+        table: Mapping[tuple[State, Event], tuple[State, Action]],
+        state: State,
+        story: Story,
+        subject: str = "",
+    ) -> None:
+        self._table = table
+        self._story = story
+        self.state = state
+        self.subject = subject
+
+    def send(self, event: Event, cause: str = "") -> Action | None:
+        """Change the state; return what is to be done, or None if the table has no such row.
+
+        Args:
+            event: what happened.
+            cause: why, for the story.
+
+        Raises:
+            InternalError: the table has no such row, and graphmill checks itself.
+        """
+        row = self._table.get((self.state, event))
+        if row is None:
+            self._note(event, self.state, f"ignored, as it is not expected here. {cause}".rstrip())
+            if is_validation_on():
+                raise InternalError(self._complaint(event))
+            return None
+        after, action = row
+        self._note(event, after, cause)
+        self.state = after
+        return action
+
+    def _note(self, event: Event, after: State, cause: str) -> None:
+        before = self.state.value
+        self._story.add(Transition(self.subject, before, event.value, after.value, cause))
+
+    def _complaint(self, event: Event) -> str:
+        expected = [have.value for state, have in self._table if state is self.state]
+        return (
+            f"{self.subject or 'a state machine'} is {self.state.value!r}, where the event "
+            f"{event.value!r} cannot happen; expected one of: "
+            f"{', '.join(map(repr, expected)) or 'none, as the state is final'}. What happened "
+            f"before:\n{self._story}"
+        )

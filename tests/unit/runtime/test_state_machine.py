@@ -1,0 +1,84 @@
+"""State machines: transitions by a table, events that it does not list, bounded stories."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import pytest
+
+from graphmill.errors import InternalError
+from graphmill.runtime.state_machine import StateMachine, Story, Transition
+from graphmill.runtime.validation import VALIDATE_VARIABLE
+
+
+class Door(Enum):
+    OPEN = "open"
+    SHUT = "shut"
+
+
+class Push(Enum):
+    PULL = "pull"
+    PUSH = "push"
+
+
+class Sound(Enum):
+    NONE = "none"
+    BANG = "bang"
+
+
+TABLE = {
+    (Door.OPEN, Push.PUSH): (Door.SHUT, Sound.BANG),
+    (Door.SHUT, Push.PULL): (Door.OPEN, Sound.NONE),
+}
+
+
+def door(story: Story) -> StateMachine[Door, Push, Sound]:
+    return StateMachine(TABLE, Door.OPEN, story, "the door")
+
+
+def test_an_event_changes_the_state_and_returns_the_action() -> None:
+    made = door(Story())
+    assert made.send(Push.PUSH, "the wind") is Sound.BANG
+    assert made.state is Door.SHUT
+
+
+def test_the_story_tells_transitions_with_their_causes() -> None:
+    story = Story()
+    made = door(story)
+    made.send(Push.PUSH, "the wind")
+    made.send(Push.PULL)
+    assert story.lines() == [
+        "the door: open -> shut (push): the wind",
+        "the door: shut -> open (pull)",
+    ]
+
+
+def test_an_unexpected_event_is_an_error_in_validation_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VALIDATE_VARIABLE, "1")
+    made = door(Story())
+    made.send(Push.PUSH)
+    with pytest.raises(
+        InternalError, match="'push' cannot happen; expected one of: 'pull'"
+    ) as told:
+        made.send(Push.PUSH)
+    assert "the door: open -> shut (push)" in told.value.message
+    assert made.state is Door.SHUT
+
+
+def test_an_unexpected_event_changes_nothing_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VALIDATE_VARIABLE, raising=False)
+    story = Story()
+    made = door(story)
+    assert made.send(Push.PULL) is None
+    assert made.state is Door.OPEN
+    assert "ignored" in str(story)
+
+
+def test_a_story_is_bounded_and_leaves_out_repetitions() -> None:
+    story = Story(length=3)
+    for number in range(10):
+        story.add(Transition(f"door {number}", "open", "push", "shut"))
+        story.add(Transition(f"door {number}", "open", "push", "shut"))
+    assert [one.subject for one in story.transitions()] == ["door 7", "door 8", "door 9"]
