@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphmill import errors
 from graphmill.ops.op_registry import OpRegistry
+from graphmill.plugin.fault_warnings import FaultWarnings
 from graphmill.plugin.gradient_registry import GradientRegistry
 from graphmill.plugin.live_sessions import LiveSessions
 from graphmill.plugin.manager import PluginManager, call_with
@@ -61,6 +62,7 @@ class Host:
         sessions: the open sessions over this host.
         thread_pools: the pools that its sessions share.
         background: what is done behind their steps.
+        fault_warnings: tells of plugins whose code fails behind a step that goes on.
         debug_callbacks: functions of a `WatchedTensor`, by the name in `callback://name`.
 
     Threads: assembled by one thread; then its registries may be read by any.
@@ -78,6 +80,7 @@ class Host:
         self.sessions = LiveSessions()
         self.thread_pools = SharedThreadPools()
         self.background = BackgroundWork()
+        self.fault_warnings = FaultWarnings()
         self.debug_callbacks: dict[str, Callable[[WatchedTensor], object]] = {}
         self.ops = OpRegistry(failures=failures)
         self.kernels = KernelRegistry(self.ops.find)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from graphmill.runtime.lowering import NotTraceable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from graphmill.graph.node import Node
 
-__all__ = ["NeedsKnown", "NotTraceable", "ShapesChange"]
+__all__ = ["KernelFault", "NeedsKnown", "NotTraceable", "ShapesChange"]
 
 
 class NeedsKnown(NotTraceable):
@@ -28,3 +28,15 @@ class NeedsKnown(NotTraceable):
 
 class ShapesChange(NotTraceable):
     """The values of a loop change their shapes from turn to turn."""
+
+
+class KernelFault(NotTraceable):
+    """The kernel of another distribution raised what is no error of a step, while it was traced.
+
+    Attributes:
+        culprit: the plugin and the kernel.
+    """
+
+    def __init__(self, text: str, culprit: Hashable) -> None:
+        super().__init__(text)
+        self.culprit = culprit

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from jax.extend import core
 
-from graphmill.errors import OpError
+from graphmill.errors import InternalError, OpError
+from graphmill.runtime.validation import is_validation_on
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
+from graphmill_plugins.jit.errors import KernelFault, NeedsKnown, NotTraceable
 from graphmill_plugins.jit.programs.compiled_cluster import (
     CheckFailedError,
     CompiledCluster,
@@ -37,6 +38,7 @@ from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
 __all__ = [
     "CheckFailedError",
     "CompiledCluster",
+    "KernelFault",
     "NeedsKnown",
     "NotTraceable",
     "ProgramCache",
@@ -202,6 +204,8 @@ def _traced(function: Callable[..., Any], flat: Sequence[Any]) -> Any:
     except NotTraceable:
         raise
     except _TRACE_ERRORS as error:  # of JAX, and of functions that are not there
+        if isinstance(error, InternalError) and is_validation_on():
+            raise
         raise NotTraceable(first_line(error)) from error
 
 

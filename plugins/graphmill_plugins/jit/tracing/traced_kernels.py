@@ -8,9 +8,10 @@ import numpy as np
 
 from graphmill.errors import OpError
 from graphmill.lowering.bind_node import bind_node
+from graphmill.registry import Provenance
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.errors import KernelFault, NotTraceable
 from graphmill_plugins.jit.tracing.elements import is_known
 
 if TYPE_CHECKING:
@@ -67,7 +68,19 @@ def called(kernel: OpKernel, inputs: list[Any]) -> Any:
     except errors.JAXTypeError as error:  # it asked for the value of what is traced
         raise NotTraceable(f"its kernel needs values: {_first_line(error)}") from error
     except Exception as error:  # the interpreter tells what is wrong with the values, if anything
-        raise NotTraceable(f"{type(error).__name__}: {_first_line(error)}") from error
+        raise _failure(kernel, error) from error
+
+
+def _failure(kernel: OpKernel, error: Exception) -> NotTraceable:
+    """Return what a kernel's exception means: the values are wrong, or a plugin's code is."""
+    text = f"{type(error).__name__}: {_first_line(error)}"
+    owner = kernel.owner
+    if isinstance(error, OpError) or not isinstance(owner, Provenance) or owner.is_builtin:
+        return NotTraceable(text)
+    source = kernel.definition.source
+    return KernelFault(
+        f"the kernel {source} of {owner} failed while it was traced: {text}", (owner, source)
+    )
 
 
 def called_with(kernel: OpKernel, inputs: list[Any], kept: Any) -> tuple[Any, Any]:
