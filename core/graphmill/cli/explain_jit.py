@@ -87,6 +87,7 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
     if clusters:
         blocks.append(_clusters(clusters))
         blocks.extend(_reasons(clusters))
+        blocks.extend(_stories(clusters))
     blocks.extend(_regions(found))
     blocks.extend(_outside(found))
     if with_source:
@@ -165,6 +166,13 @@ def _reasons(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
             told = _reason(signature)
             if told:
                 yield f"{cluster.name}, {signature.signature}: {told}"
+
+
+def _stories(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
+    for cluster in clusters:
+        lines = cluster.story.lines()
+        if lines:
+            yield "\n  ".join([f"{cluster.name}, what happened to its signatures:", *lines])
 
 
 def _reason(signature: SignatureRecord) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.explain.compilation import (
+    CallCounts,
     ClusterRecord,
     Compilation,
     CompileRecord,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from graphmill.explain.step import NodeRecord, StepRecord, explain, explain_all
 
 __all__ = [
+    "CallCounts",
     "ClusterRecord",
     "Compilation",
     "CompileRecord",

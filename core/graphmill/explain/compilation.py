@@ -1,8 +1,8 @@
 """What a compiler made of a graph, in words that any compiler plugin can fill in.
 
 A pass that groups nodes notes it with the graph (`compilation_of`); what it notes lives as long as
-the graph does. Counts are statistics, kept without a lock: two threads that count at the same
-moment may lose one.
+the graph does. Records only observe: a compiler writes them and never reads them to decide. Counts
+are statistics, kept without a lock: two threads that count at the same moment may lose one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from graphmill.explain.plain import as_plain
+from graphmill.explain.plain import INLINE, as_plain
+from graphmill.runtime.state_machine import Story
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
@@ -44,6 +45,21 @@ class CompileRecord(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
+class CallCounts:
+    """How many calls each tier has served; counted by who serves them, observed by a record.
+
+    Attributes:
+        num_straight, num_compiled: how many calls each tier has served.
+        num_checks_failed: how many calls of the compiled program were done again by the
+            interpreter, which then says what is wrong with the values.
+    """
+
+    num_straight: int = 0
+    num_compiled: int = 0
+    num_checks_failed: int = 0
+
+
+@dataclass(slots=True, eq=False)
 class SignatureRecord:
     """One signature of a cluster, or all those that are not told apart.
 
@@ -56,9 +72,9 @@ class SignatureRecord:
         compiles: each attempt to compile it.
         straight_ns, compiled_ns: the shortest call in each tier, in nanoseconds, as measured when
             the better tier was chosen; 0 before.
-        num_straight, num_compiled: how many calls each tier has served.
-        num_checks_failed: how many calls of the compiled program were done again by the
-            interpreter, which then says what is wrong with the values.
+        state: its state in the compiler's state machine; empty where the compiler has none.
+        counts: how many calls each tier has served; also as `num_straight`, `num_compiled` and
+            `num_checks_failed`.
     """
 
     signature: str
@@ -69,9 +85,35 @@ class SignatureRecord:
     compiles: list[CompileRecord] = field(default_factory=list)
     straight_ns: int = 0
     compiled_ns: int = 0
-    num_straight: int = 0
-    num_compiled: int = 0
-    num_checks_failed: int = 0
+    state: str = ""
+    counts: CallCounts = field(default_factory=CallCounts, metadata={INLINE: True})
+
+    @property
+    def num_straight(self) -> int:
+        """How many calls straight-line code has served."""
+        return self.counts.num_straight
+
+    @num_straight.setter
+    def num_straight(self, number: int) -> None:
+        self.counts.num_straight = number
+
+    @property
+    def num_compiled(self) -> int:
+        """How many calls the compiled program has served."""
+        return self.counts.num_compiled
+
+    @num_compiled.setter
+    def num_compiled(self, number: int) -> None:
+        self.counts.num_compiled = number
+
+    @property
+    def num_checks_failed(self) -> int:
+        """How many calls of the compiled program were done again by the interpreter."""
+        return self.counts.num_checks_failed
+
+    @num_checks_failed.setter
+    def num_checks_failed(self, number: int) -> None:
+        self.counts.num_checks_failed = number
 
 
 @dataclass(slots=True, eq=False)
@@ -83,12 +125,14 @@ class ClusterRecord:
         nodes: names of the nodes in it.
         source: its straight-line code.
         signatures: what it was called with; a bounded number.
+        story: the last changes of state of its signatures, with their causes.
     """
 
     name: str
     nodes: tuple[str, ...]
     source: str = ""
     signatures: list[SignatureRecord] = field(default_factory=list)
+    story: Story = field(default_factory=Story)
 
     @property
     def tier(self) -> str:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Final
+
+from graphmill.runtime.state_machine import Story
+
+INLINE: Final = "inline"
+"""Metadata of a field whose own fields stand in its place, as if they were the record's."""
 
 
 def as_plain(value: Any) -> Any:
@@ -11,9 +16,19 @@ def as_plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         return {name: as_plain(item) for name, item in value._asdict().items()}
     if is_dataclass(value):
-        return {part.name: as_plain(getattr(value, part.name)) for part in fields(value)}
+        return _fields(value)
+    if isinstance(value, Story):
+        return as_plain(value.transitions())
     if isinstance(value, dict):
         return {key: as_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [as_plain(item) for item in value]
     return value
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for part in fields(record):
+        value = as_plain(getattr(record, part.name))
+        plain |= value if part.metadata.get(INLINE) else {part.name: value}
+    return plain

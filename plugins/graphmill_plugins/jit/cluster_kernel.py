@@ -1,29 +1,27 @@
-"""`ClusterKernel`: a cluster as a kernel, with its tiers.
+"""`ClusterKernel`: a cluster as a kernel, run in the best tier that there is for its inputs.
 
-A cluster starts as straight-line code. For each signature of its inputs it is compiled in the
-background and swapped over once that is done. If the compiled form turns out slower than the
-straight-line code, or cannot be made, the latter stays, and a record says why.
+It calls straight-line code and compiled programs, times them, and has signatures compiled. What
+follows from that is decided by its `TierMachine` (`tiers`).
 """
 
 from __future__ import annotations
 
-from time import perf_counter, perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final, cast
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.explain.compilation import (
-    COMPILED,
-    ClusterRecord,
-    CompileRecord,
-    SignatureRecord,
-)
+from graphmill.errors import InternalError
+from graphmill.explain.compilation import ClusterRecord
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.jit.records import signature_text
+from graphmill.runtime.validation import is_validation_on
 from graphmill_plugins.jit.regions.eligibility import SOURCES
 from graphmill_plugins.jit.routine import Routines
 from graphmill_plugins.jit.routine_kernels import RoutineKernels
 from graphmill_plugins.jit.signature import Inputs
-from graphmill_plugins.jit.signature_table import EVICTED, MOST_COMPILED, Entry, SignatureTable
 from graphmill_plugins.jit.straight.straight_line import StraightLine
+from graphmill_plugins.jit.tiers.machine import TierMachine, TierRules
+from graphmill_plugins.jit.tiers.program_maker import ProgramMaker, Refusal, compiler_module
+from graphmill_plugins.jit.tiers.signature_records import signature_text
+from graphmill_plugins.jit.tiers.states import Action, Event
 from graphmill_plugins.jit.tracing.traced_ops import FUNCTION_ATTRS
 
 if TYPE_CHECKING:
@@ -32,23 +30,18 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernel import OpKernelConstruction
     from graphmill.runtime.op_kernel_context import OpKernelContext
     from graphmill_plugins.jit.cluster_op import ClusterAttr
-    from graphmill_plugins.jit.errors import NeedsKnown
-    from graphmill_plugins.jit.programs.compiler import CompiledCluster
+    from graphmill_plugins.jit.tiers.signature_state import Signature
 
-_TRIALS: Final = 8  # calls after which the faster of two tiers is kept
-_VARIED_TRIALS: Final = 16  # the same where what is computed depends on the values
 _CHOOSING: Final = frozenset(FUNCTION_ATTRS)  # What they call depends on values, or may.
-_FULL: Final = f"there are {MOST_COMPILED} compiled signatures already"
-_PENDING: Final = "it waits to be compiled, or has come once only"
-_MOST_RECORDS: Final = 64
-_MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more inputs known
+_DETERMINISTIC: Final = "the session is deterministic: nothing is compiled"
+_NO_SIGNATURE: Final = "a variable has no value yet, or a handle is not of a variable"
 
 
 @kernel("_Cluster", stateful=True)
 class ClusterKernel:
     """Run a cluster in the best tier that there is for its inputs.
 
-    Threads: the table's lock guards what is changed; a call whose signature is known takes none.
+    Threads: a call whose signature is compiled takes no lock; see `TierMachine` for the others.
     """
 
     def __init__(self, construction: OpKernelConstruction) -> None:
@@ -59,25 +52,34 @@ class ClusterKernel:
             raise TypeError("a cluster needs its body and a device")
         self._functions = functions
         self._background = host.background
-        self._mode, self._calls = attr.mode, attr.calls
-        self._cache_options = attr.cache_dir, attr.cache_bytes
-        self._device = device
-        self._routines = Routines(attr.body, host, functions.effects, device=device)
+        self._fault_warnings = host.fault_warnings
+        self._is_compiled = attr.mode != "straight-line"
+        routines = Routines(attr.body, host, functions.effects, device=device)
         kernels = RoutineKernels(device, functions, attr.owner)
         to_device = None if device.is_host_memory else device.to_device
-        self._straight = StraightLine(self._routines, kernels.create, device.name, to_device)
-        self._varies = any(node.op in _CHOOSING for node in self._routines.main.nodes)
+        self._straight = StraightLine(routines, kernels.create, device.name, to_device)
         sources = {
             node: made
             for node, made in self._straight.kernels.items()
             if node.op in SOURCES or made.variable is not None
         }
-        self._inputs = Inputs(self._routines.main, sources)
+        self._inputs = inputs = Inputs(routines.main, sources)
         self._sources = list(sources.values())
         self._held: tuple[int, list[Any]] | None = None
-        self._table = SignatureTable()
-        self.record = attr.record or ClusterRecord(construction.node_name, ())
-        self.record.source = self._straight.source
+        self._maker = ProgramMaker(routines, inputs, device, attr.cache_dir, attr.cache_bytes)
+        record = attr.record or ClusterRecord(construction.node_name, ())
+        record.source = self._straight.source
+        is_eager = attr.mode == "eager"
+        rules = TierRules(
+            calls=0 if is_eager else attr.calls,
+            varies=any(node.op in _CHOOSING for node in routines.main.nodes),
+            is_compared=device.is_host_memory,
+            keeps_slower=is_eager,
+        )
+        self._machine = TierMachine(
+            record, rules, host.background, lambda values: signature_text(inputs, values)
+        )
+        self._find = self._machine.find
 
     def __call__(self, ctx: OpKernelContext, inputs: list[Any]) -> list[Any]:
         """Return the outputs.
@@ -89,27 +91,26 @@ class ClusterKernel:
         if self._sources:
             values = [*inputs, *self._handles(ctx)]
         key = self._inputs.key(values)
-        entry = self._table.get(key)
-        if entry is None:
-            entry = self._enter(key, values)
-        compiled = entry.compiled
-        if compiled is None or (entry.waits and not self._tries_again(entry)):
-            if entry.calls_left:
-                self._count_down(entry, values)
-            elif entry.is_refused and self._table.claim(entry):
-                self._begin(entry, values)
-            return self._interpret(ctx, inputs, entry)
-        began = perf_counter_ns()
+        signature = self._find(key)
+        if signature is None:
+            signature = self._enter(key, values)
+        program = signature.program
+        if program is None:
+            if signature.counts_calls:
+                self._follow(self._machine.count_call(signature, values), signature, values)
+                program = signature.program
+            if program is None:
+                return self._interpret(ctx, inputs, signature)
+        is_measured = signature.is_measured
+        began = perf_counter_ns() if is_measured else 0
         try:
-            results = compiled(values, ctx.args)
-        except _compiler().CheckFailedError as failed:
-            entry.note_failed()
-            if failed.args:
-                entry.give_up(f"the compiled form failed: {failed}")
-            return self._interpret(ctx, inputs, entry)
-        entry.record.num_compiled += 1
-        if not entry.is_judged:
-            self._judge(entry, perf_counter_ns() - began)
+            results = program(values, ctx.args)
+        except compiler_module().CheckFailedError as failed:
+            self._note_failed(signature, program, failed)
+            return self._interpret(ctx, inputs, signature)
+        signature.counts.num_compiled += 1
+        if is_measured:
+            self._machine.call_timed(signature, perf_counter_ns() - began)
         return list(results)
 
     def _handles(self, ctx: OpKernelContext) -> list[Any]:
@@ -126,7 +127,9 @@ class ClusterKernel:
             held = self._held = generation, found
         return held[1]
 
-    def _interpret(self, ctx: OpKernelContext, inputs: Sequence[Any], entry: Entry) -> list[Any]:
+    def _interpret(
+        self, ctx: OpKernelContext, inputs: Sequence[Any], signature: Signature
+    ) -> list[Any]:
         began = perf_counter_ns()
         try:
             results = self._straight.call(ctx.args, *inputs)
@@ -135,180 +138,77 @@ class ClusterKernel:
             if status is error:
                 raise
             raise status from error
-        if not entry.is_judged:
-            entry.straight_times.add(perf_counter_ns() - began)
-        entry.record.num_straight += 1
+        if signature.is_measured:
+            signature.straight_times.add(perf_counter_ns() - began)
+        signature.counts.num_straight += 1
         return list(results)
 
-    def _judge(self, entry: Entry, nanoseconds: int) -> None:
-        """Keep the faster tier, once the compiled one was called often enough.
+    def _note_failed(self, signature: Signature, program: Any, failed: Exception) -> None:
+        if failed.args:
+            self._machine.program_failed(signature, program, f"the compiled form failed: {failed}")
+        else:
+            self._machine.checks_failed(signature)
 
-        A thread that compiles slows programs down more than generated code, which seldom gives up
-        Python's lock; and what is compiled already pays for values that go to and from clusters
-        that are not yet. So a form that loses meanwhile is tried again when all is compiled.
+    def _enter(self, key: Hashable, values: list[Any]) -> Signature:
+        """Take up a new signature; return the one that serves `values`."""
+        refusal = ""
+        if not self._is_compiled:
+            refusal = _DETERMINISTIC
+        elif key is None:
+            refusal = _NO_SIGNATURE
+        signature, action = self._machine.enter(key, refusal, values)
+        return self._follow(action, signature, values)
+
+    def _follow(self, action: Action, signature: Signature, values: list[Any]) -> Signature:
+        """Do what the machine asks for; return the signature that serves `values`."""
+        if action is Action.COMPILE:
+            return self._compile(signature, values)
+        if action is Action.SUBMIT:
+            job = lambda: self._compile_later(signature, values)  # noqa: E731 - a job has no name
+            if not self._background.submit(self._functions, job):
+                self._machine.queue_full(signature)
+        return signature
+
+    def _compile_later(self, signature: Signature, values: list[Any]) -> None:
+        if not self._functions.closing.is_cancelled and self._machine.start_compiling(signature):
+            self._compile(signature, values)
+
+    def _compile(self, signature: Signature, values: list[Any]) -> Signature:
+        """Compile a signature, or note why it cannot be; return the one that serves `values`.
+
+        The program's inputs may be fewer than the signature's, where values had to be known.
+        Signatures that tell inputs apart by less than that are never asked for again.
         """
-        times = entry.compiled_times
-        times.add(nanoseconds)
-        if times.count < (_VARIED_TRIALS if self._varies else _TRIALS):
-            return
-        straight = entry.straight_times.typical(varies=self._varies)
-        compiled = times.typical(varies=self._varies)
-        record = entry.record
-        record.straight_ns, record.compiled_ns = straight, compiled
-        loses = self._mode != "eager" and compiled > straight
-        if loses and not self._background.is_idle:
-            entry.waits = True
-            return
-        if loses:
-            entry.lose(
-                f"compiled it takes {compiled / 1000:.1f} µs, interpreted {straight / 1000:.1f} µs"
-            )
-        else:
-            entry.is_judged = True
-
-    def _tries_again(self, entry: Entry) -> bool:
-        """Return whether a compiled form that lost, or failed, is to be tried again by now."""
-        if entry.skips:
-            entry.skips -= 1
-        elif self._background.is_idle:
-            entry.compete()
-        return not entry.waits
-
-    def _enter(self, key: Hashable, values: list[Any]) -> Entry:
-        """Note a new signature, and have it compiled."""
-        table = self._table
-        with table.lock:
-            entry = table.get(key)
-            if entry is not None:
-                return entry
-            reason = self._why_not(key)
-            entry = self._new_entry(self._record_of(reason, values), key)
-            entry.is_refused = reason == _FULL
-            table.add(entry)
-        if not reason:
-            if self._mode == "eager":
-                return self._compile(entry, values)
-            entry.calls_left = self._calls
-        return entry
-
-    def _begin(self, entry: Entry, values: list[Any]) -> None:
-        """Compile a signature that has got the place of another one."""
-        entry.record = self._record_of("", values)
-        entry.calls_left = 1
-        self._count_down(entry, values)
-
-    def _new_entry(self, record: SignatureRecord, key: Hashable) -> Entry:
-        entry = Entry(record, key)
-        # A device that computes later tells by no clock of ours which tier is the faster one.
-        entry.is_judged = not self._device.is_host_memory
-        return entry
-
-    def _count_down(self, entry: Entry, values: list[Any]) -> None:
-        """Have a signature compiled once it has come often enough."""
-        with self._table.lock:
-            if not entry.calls_left:
-                return  # another thread was first
-            entry.calls_left -= 1
-            if entry.calls_left:
-                return
-        if not self._background.submit(self._functions, lambda: self._compile(entry, values)):
-            entry.record.reason = "too much waited to be compiled when it came"
-
-    def _why_not(self, key: Hashable) -> str:
-        """Return why a new signature is not to be compiled; empty if it is. Under the lock."""
-        if self._mode == "straight-line":
-            return "the session is deterministic: nothing is compiled"
-        if key is None:
-            return "a variable has no value yet, or a handle is of something else"
-        return _FULL if self._table.is_full() else ""
-
-    def _record_of(self, reason: str, values: list[Any]) -> SignatureRecord:
-        """Return a new record; signatures that are not compiled share one for each reason."""
-        records = self.record.signatures
-        if not reason:
-            text = signature_text(self._inputs, values)
-            record = SignatureRecord(text, is_wanted=True, reason=_PENDING)
-        else:
-            for record in records:
-                if record.reason == reason and not record.is_wanted:
-                    return record
-            record = SignatureRecord("others" if records else "all", reason=reason)
-        if len(records) >= _MOST_RECORDS:  # of long ago: those that lost their places
-            records[:] = [one for one in records if one.reason != EVICTED]
-        records.append(record)
-        return record
-
-    def _compile(self, entry: Entry, values: list[Any]) -> Entry:
-        """Compile a signature, or note why it cannot be; return the entry that serves `values`."""
-        if self._functions.closing.is_cancelled or entry.compiled is not None:
-            return entry
-        record = entry.record
         try:
-            made = self._attempts(record, values)
+            made = self._maker.make(signature.record, values)
         except BaseException as error:
-            record.reason = f"the compiler failed: {type(error).__name__}: {error}"
-            raise
-        return entry if made is None else self._swap(entry, made)
-
-    def _swap(self, entry: Entry, made: CompiledCluster) -> Entry:
-        """Let the compiled form serve the inputs that it is for, and return their entry.
-
-        These are fewer than the first one's where values had to be known. Entries that tell inputs
-        apart by less than that are never asked for again.
-        """
-        if made.key == entry.key:
-            entry.compiled = made
-            return entry
-        known = self._inputs.known_of(made.key)
+            if not self._note_fault(signature, error):
+                raise
+            return signature
+        if isinstance(made, Refusal):
+            self._machine.not_compiled(signature, made.event, made.reason)
+            if made.culprit is not None:
+                self._fault_warnings.warn(made.culprit, _warning(made.reason))
+            return signature
         known_of = self._inputs.known_of
-        new = self._new_entry(entry.record, made.key)
-        served = self._table.replace(new, lambda key: known_of(key) < known)
-        served.compiled = made
-        return served
+        known = known_of(made.key)
+        return self._machine.program_ready(
+            signature, made, made.key, lambda key: known_of(key) < known
+        )
 
-    def _attempts(self, record: SignatureRecord, values: list[Any]) -> CompiledCluster | None:
-        """Compile a signature; what it needs to know of its inputs is found out by trying."""
-        try:
-            compiler = _compiler()
-        except ImportError as error:
-            record.reason = f"JAX cannot be imported: {error}"
-            return None
-        folder, max_bytes = self._cache_options
-        memory = compiler.memory_of(self._device)
-        cache = compiler.ProgramCache(folder, max_bytes, memory.jax_device) if folder else None
-        cause = "a new signature"
-        for _ in range(_MOST_ATTEMPTS):
-            began = perf_counter()
-            try:
-                made = compiler.compile_cluster(self._routines, self._inputs, values, cache, memory)
-            except (compiler.NotTraceable, MemoryError) as error:
-                record.reason = str(error)
-                took = perf_counter() - began
-                record.compiles.append(CompileRecord(took, "refused", cause, record.reason))
-                is_learnt = isinstance(error, compiler.NeedsKnown) and self._learn(
-                    cast("NeedsKnown", error)
-                )
-                if not is_learnt:
-                    return None
-                cause = f"again, with more inputs known: {record.reason}"
-            else:
-                outcome = "loaded" if made.is_loaded else COMPILED
-                record.compiles.append(CompileRecord(made.seconds, outcome, cause, "", made.cache))
-                record.tier, record.seconds, record.reason = COMPILED, made.seconds, ""
-                record.signature = signature_text(self._inputs, values)  # more may be known
-                return cast("CompiledCluster", made)
-        return None
+    def _note_fault(self, signature: Signature, error: BaseException) -> bool:
+        """Note that the compiler raised; return whether the interpreter goes on nevertheless.
 
-    def _learn(self, needs: NeedsKnown) -> bool:
-        """Take the inputs whose values are needed as known; return whether any is new."""
-        more = _compiler().sources_of(self._routines.main, needs, self._inputs)
-        is_new = not more <= self._inputs.known
-        self._inputs.known |= more
-        return is_new
+        It does not where the user interrupts, or graphmill checks itself.
+        """
+        reason = f"the compiler failed: {type(error).__name__}: {error}"
+        self._machine.not_compiled(signature, Event.COMPILER_RAISED, reason)
+        is_ours = isinstance(error, InternalError) and is_validation_on()
+        if is_ours or not isinstance(error, Exception):
+            return False
+        self._fault_warnings.warn(("jit", type(error)), _warning(reason))
+        return True
 
 
-def _compiler() -> Any:
-    """Return the compiler, which imports JAX, when the first cluster is compiled."""
-    from graphmill_plugins.jit.programs import compiler
-
-    return compiler
+def _warning(reason: str) -> str:
+    return f"{reason}. The nodes are interpreted; `Session.explain` tells which"

@@ -40,10 +40,11 @@ class StraightLineKernel:
         routines = Routines(attr.body, functions.host, functions.effects, attr.functions)
         kernels = RoutineKernels(device, functions, attr.owner)
         self._code = StraightLine(routines, kernels.create, device.name)
-        self._record = SignatureRecord("all", reason=_REASON)
+        signature = SignatureRecord("all", reason=_REASON)
+        self._counts = signature.counts
         record = attr.record or ClusterRecord(construction.node_name, ())
         record.source = self._code.source
-        record.signatures.append(self._record)
+        record.signatures.append(signature)
 
     def __call__(self, ctx: OpKernelContext, inputs: list[Any], done: Done) -> None:
         """Compute the outputs, and give them to `done`; at once, if no kernel must wait.
@@ -52,7 +53,7 @@ class StraightLineKernel:
             OpError: a node failed; names it.
         """
         code = self._code
-        self._record.num_straight += 1
+        self._counts.num_straight += 1
         if code.waits:
             _Run(code, ctx.args, inputs, done).go_on(None, None)
             return

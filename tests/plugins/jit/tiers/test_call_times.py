@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphmill_plugins.jit.call_times import CallTimes
+from graphmill_plugins.jit.tiers.call_times import CallTimes
 
 
 def times(*values: int) -> CallTimes:

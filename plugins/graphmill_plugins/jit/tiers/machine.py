@@ -1,0 +1,368 @@
+"""`TierMachine`: decides which tier serves each signature of one cluster.
+
+It knows no clock and no compiler, and calls no kernel: the cluster's kernel tells it what happened,
+and does what it answers. The states and the table of transitions are in `states`.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from graphmill.runtime.validation import is_validation_on
+from graphmill_plugins.jit.tiers.call_times import CallTimes
+from graphmill_plugins.jit.tiers.signature_records import SignatureRecords
+from graphmill_plugins.jit.tiers.signature_state import Signature
+from graphmill_plugins.jit.tiers.signature_table import (
+    CALLS_FOR_A_PLACE,
+    MOST_COMPILED,
+    SignatureTable,
+)
+from graphmill_plugins.jit.tiers.states import HAS_PROGRAM, Action, Event, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from graphmill.explain.compilation import ClusterRecord, SignatureRecord
+
+TRIAL_CALLS: Final = 8  # after which the faster of two tiers is kept
+VARIED_TRIAL_CALLS: Final = 16  # the same where what is computed depends on the values
+CALLS_TO_NEXT_TRIAL: Final = (256, 4096)
+MOST_FAILED: Final = 32  # calls whose checks fail before the program is suspended …
+CALLS_SUSPENDED: Final = 4096  # … for so many
+FULL: Final = f"there are {MOST_COMPILED} compiled signatures already"
+EVICTED: Final = "it was evicted: another signature has been called more often and has its place"
+_ASYNCHRONOUS: Final = "not compared: wall-clock timing is meaningless on asynchronous devices"
+_BEING_COMPILED: Final = "it is being compiled"
+_WITHOUT_PROGRAM: Final = (State.COUNTING, State.NO_PLACE, State.QUEUED, State.COMPILING)
+_REPLACED: Final = "another signature, with other known values or variable shapes, has its program"
+
+
+class Background(Protocol):
+    """What is known of the background compiler."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being compiled, for any cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierRules:
+    """What differs between clusters.
+
+    Attributes:
+        calls: after how many calls a signature is compiled; 0 for before its first call.
+        varies: whether the time of a call depends on the values.
+        is_compared: whether a program is compared with straight-line code.
+        keeps_slower: whether a program serves although it lost its trial.
+    """
+
+    calls: int = 2
+    varies: bool = False
+    is_compared: bool = True
+    keeps_slower: bool = False
+
+    @property
+    def trial_calls(self) -> int:
+        """How many calls of the program a trial takes."""
+        return VARIED_TRIAL_CALLS if self.varies else TRIAL_CALLS
+
+
+class TierMachine:
+    """The tiers of one cluster.
+
+    Threads: `_lock` guards the table, and the state of each signature; a call of a compiled
+    signature takes none.
+
+    Args:
+        record: of the cluster, for `explain`.
+        rules: what differs between clusters.
+        background: the background compiler.
+        describe: returns the signature of some inputs as text.
+
+    Attributes:
+        find: returns the signature of a key, or None.
+    """
+
+    def __init__(
+        self,
+        record: ClusterRecord,
+        rules: TierRules,
+        background: Background,
+        describe: Callable[[Sequence[Any]], str],
+    ) -> None:
+        self._lock = threading.Lock()
+        self._table = SignatureTable()
+        self._records = SignatureRecords(record)
+        self._story = record.story
+        self._rules = rules
+        self._background = background
+        self._describe = describe
+        self._validates = is_validation_on()
+        self.find = self._table.get
+
+    def story(self) -> str:
+        """Return the last transitions of the cluster's signatures with their causes, a line each.
+
+        Example:
+            float32[3]: queued -> compiling (compilation started)
+        """
+        return str(self._story)
+
+    def validate(self) -> None:
+        """Check what is always true; tests call it after each event.
+
+        Raises:
+            AssertionError: something is not; says what.
+        """
+        self._table.validate()
+
+    def enter(self, key: Hashable, refusal: str, values: Sequence[Any]) -> tuple[Signature, Action]:
+        """Take up a new signature; return it, and what is to be done.
+
+        Args:
+            key: of its inputs.
+            refusal: why nothing is compiled for such inputs; empty if it is.
+            values: the inputs.
+        """
+        with self._lock:
+            found = self.find(key)
+            if found is not None:
+                return found, Action.KEEP
+            event, reason = self._reception(refusal)
+            is_wanted = event in (Event.WANTED, Event.WANTED_AT_ONCE)
+            records = self._records
+            record = records.new(self._describe(values)) if is_wanted else records.shared(reason)
+            signature = self._new(key, record)
+            if event is Event.WANTED:
+                signature.calls_left = self._rules.calls
+            action = self._apply(signature, event, reason)
+            self._table.add(signature)
+            return signature, action
+
+    def count_call(self, signature: Signature, values: Sequence[Any]) -> Action:
+        """Count a call of a signature whose `counts_calls` is set; return what is to be done."""
+        state = signature.state
+        if state is State.COUNTING:
+            return self._count_down(signature)
+        if state is State.NO_PLACE:
+            return self._claim(signature, values)
+        return self._resume(signature)
+
+    def start_compiling(self, signature: Signature) -> bool:
+        """Note that the background compiler turns to a signature; return whether it still may."""
+        with self._lock:
+            if signature.state is not State.QUEUED:
+                return False  # the program of another one serves it
+            self._apply(signature, Event.COMPILATION_STARTED, _BEING_COMPILED)
+            return True
+
+    def queue_full(self, signature: Signature) -> None:
+        """Note that the background compiler did not take a signature."""
+        with self._lock:
+            if signature.state is State.QUEUED:
+                cause = "too many compilations were waiting when it was called often enough"
+                self._apply(signature, Event.QUEUE_FULL, cause)
+
+    def not_compiled(self, signature: Signature, event: Event, cause: str) -> None:
+        """Note that the compiler refused a signature, or failed."""
+        with self._lock:
+            if signature.state is State.COMPILING:
+                self._apply(signature, event, cause)
+
+    def program_ready(
+        self,
+        signature: Signature,
+        program: Any,
+        key: Hashable,
+        is_outdated: Callable[[Hashable], bool],
+    ) -> Signature:
+        """Let a program serve the inputs that it is for; return their signature.
+
+        Args:
+            signature: the one that it was compiled for.
+            program: what was compiled.
+            key: of the inputs that it serves. They are fewer than those of `signature` if more
+                values had to be known.
+            is_outdated: tells of a key whether no inputs have it any more.
+        """
+        with self._lock:
+            if signature.state is not State.COMPILING:
+                return signature  # the program of another one serves it
+            if key == signature.key:
+                self._serve(signature, program)
+                return signature
+            self._apply(signature, Event.REPLACED, _REPLACED)
+            for outdated in self._table.remove_if(is_outdated):
+                if outdated.state is State.COUNTING or outdated.state in HAS_PROGRAM:
+                    self._release(outdated, Event.REPLACED, _REPLACED)
+            return self._serve_others(key, program, signature.record)
+
+    def call_timed(self, signature: Signature, nanoseconds: int) -> None:
+        """Note how long a call of the program took; choose the faster tier after enough of them.
+
+        A thread that compiles slows the program down more than generated code, which seldom gives
+        up the GIL; and what is compiled already pays for values that go to and from clusters that
+        are not yet. So a program that loses meanwhile is tried again when all is compiled.
+        """
+        signature.compiled_times.add(nanoseconds)
+        if signature.compiled_times.count < self._rules.trial_calls:
+            return
+        with self._lock:
+            if signature.state is State.TRIAL:  # else another thread was first
+                self._judge(signature)
+
+    def checks_failed(self, signature: Signature) -> None:
+        """Note that checks failed; where they do so in most calls, the program is suspended."""
+        counts = signature.counts
+        counts.num_checks_failed += 1
+        failed, held = counts.num_checks_failed, counts.num_compiled
+        failed_before, held_before = signature.checks_seen
+        if failed - failed_before < max(MOST_FAILED, held - held_before):
+            return
+        with self._lock:
+            if signature.state not in (State.TRIAL, State.COMPILED):
+                return  # another thread was first
+            signature.checks_seen = failed, held
+            signature.calls_left = CALLS_SUSPENDED
+            cause = (
+                f"its checks failed in {failed} calls and held in {held}: the interpreter, which "
+                f"had to do these calls too, does the next {CALLS_SUSPENDED} alone"
+            )
+            self._apply(signature, Event.CHECKS_FAIL, cause)
+
+    def program_failed(self, signature: Signature, program: Any, cause: str) -> None:
+        """Note that a program cannot be run, whatever the values are."""
+        signature.counts.num_checks_failed += 1
+        with self._lock:
+            if signature.kept_program is program:
+                self._release(signature, Event.PROGRAM_RAISED, cause)
+
+    def _reception(self, refusal: str) -> tuple[Event, str]:
+        if refusal:
+            return Event.NOT_WANTED, refusal
+        if self._table.is_full():
+            return Event.TABLE_FULL, FULL
+        calls = self._rules.calls
+        if not calls:
+            return Event.WANTED_AT_ONCE, _BEING_COMPILED
+        return Event.WANTED, f"it is compiled after {calls} calls with inputs of these shapes"
+
+    def _new(self, key: Hashable, record: SignatureRecord) -> Signature:
+        return Signature(key, record, self._story, is_compared=self._rules.is_compared)
+
+    def _apply(self, signature: Signature, event: Event, cause: str) -> Action:
+        action = signature.apply(event, cause)
+        if self._validates:
+            signature.validate()
+        return action
+
+    def _count_down(self, signature: Signature) -> Action:
+        with self._lock:
+            if signature.state is not State.COUNTING:
+                return Action.KEEP  # another thread was first
+            signature.calls_left -= 1
+            if signature.calls_left:
+                return Action.KEEP
+            return self._apply(signature, Event.CALLED_OFTEN, "it waits for the compiler")
+
+    def _claim(self, signature: Signature, values: Sequence[Any]) -> Action:
+        """Count a call of a signature without a place; give it one once it has come so often."""
+        signature.refused_calls += 1
+        if 1 < signature.refused_calls < CALLS_FOR_A_PLACE:
+            return Action.KEEP
+        with self._lock:
+            if signature.state is not State.NO_PLACE:
+                return Action.KEEP  # another thread was first
+            is_first = signature.refused_calls == 1
+            rival = None if is_first else self._table.rival_of(signature)
+            if rival is None:
+                signature.refused_calls = 1  # counted anew
+                signature.others_calls = {one: one.num_calls for one in self._table.holders()}
+                return Action.KEEP
+            return self._move_place(rival, signature, values)
+
+    def _move_place(self, rival: Signature, signature: Signature, values: Sequence[Any]) -> Action:
+        self._release(rival, Event.PLACE_LOST, EVICTED)
+        self._records.retire(rival.record)
+        self._table.remove(rival.key)
+        signature.others_calls = {}
+        signature.take_record(self._records.new(self._describe(values)))
+        self._table.put(signature)
+        return self._apply(signature, Event.PLACE_WON, "it waits for the compiler")
+
+    def _resume(self, signature: Signature) -> Action:
+        """Count a call during a pause; at its end the program serves, once nothing is compiled."""
+        if signature.calls_left:
+            signature.calls_left -= 1
+        elif self._background.is_idle:
+            with self._lock:
+                if signature.kept_program is not None and signature.program is None:
+                    signature.compiled_times = CallTimes()
+                    self._apply(signature, Event.PAUSE_ENDED, "")
+        return Action.KEEP
+
+    def _serve(self, signature: Signature, program: Any) -> None:
+        signature.calls_left = 0
+        signature.others_calls = {}
+        signature.kept_program = program
+        self._apply(signature, Event.PROGRAM_READY, "")
+        if not self._rules.is_compared:
+            self._apply(signature, Event.WON, _ASYNCHRONOUS)
+
+    def _serve_others(self, key: Hashable, program: Any, record: SignatureRecord) -> Signature:
+        """Let a program serve other inputs than it was asked for; return their signature."""
+        found = self.find(key)
+        if found is not None and found.state not in _WITHOUT_PROGRAM:
+            return found  # it has a program already, or is better off without
+        if found is None or found.state is State.NO_PLACE:
+            if self._table.is_full():  # the one that it was compiled for has lost its own place
+                return found or self._enter_full(key)
+            found = found or self._new(key, record)
+            found.take_record(record)
+            self._table.put(found)
+        self._serve(found, program)
+        return found
+
+    def _enter_full(self, key: Hashable) -> Signature:
+        signature = self._new(key, self._records.shared(FULL))
+        self._apply(signature, Event.TABLE_FULL, FULL)
+        self._table.add(signature)
+        return signature
+
+    def _judge(self, signature: Signature) -> None:
+        """Choose the faster tier of a signature that has had its trial."""
+        varies = self._rules.varies
+        straight = signature.straight_times.typical(varies=varies)
+        compiled = signature.compiled_times.typical(varies=varies)
+        has_straight = signature.straight_times.count > 0
+        record = signature.record
+        record.straight_ns, record.compiled_ns = straight if has_straight else 0, compiled
+        cause = f"compiled it takes {compiled / 1000:.1f} µs"
+        if has_straight:
+            cause += f", interpreted {straight / 1000:.1f} µs"
+        if self._rules.keeps_slower or compiled <= straight:
+            self._apply(signature, Event.WON, cause)
+        elif not self._background.is_idle:
+            self._apply(signature, Event.LOST_WHILE_COMPILING, cause)
+        else:
+            self._lose(signature, cause)
+
+    def _lose(self, signature: Signature, cause: str) -> None:
+        """Go back to straight-line code as the faster form: for a while, and then for good.
+
+        A trial is a few calls, in which something else may have had the processors.
+        """
+        signature.num_losses += 1
+        if signature.num_losses > len(CALLS_TO_NEXT_TRIAL):
+            self._release(signature, Event.LOST_FOR_GOOD, cause)
+            return
+        calls = signature.calls_left = CALLS_TO_NEXT_TRIAL[signature.num_losses - 1]
+        signature.straight_times = CallTimes()
+        self._apply(signature, Event.LOST, f"{cause}; it is tried again after {calls} calls")
+
+    def _release(self, signature: Signature, event: Event, cause: str) -> None:
+        """Send an event by which a signature loses its program."""
+        signature.calls_left = 0
+        self._apply(signature, event, cause)

@@ -1,0 +1,102 @@
+"""What `explain` shows of the signatures of a cluster; written here, never read to decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE, SignatureRecord
+from graphmill_plugins.jit.tiers.states import HOLDS_PLACE, SERVED_COMPILED, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.explain.compilation import ClusterRecord
+    from graphmill_plugins.jit.signature import Inputs
+
+_MOST_SHOWN: Final = 8
+_LONGEST_VALUE: Final = 40
+_MOST_RECORDS: Final = 64
+_SUSPENDED: Final = (State.TRIAL_SUSPENDED, State.SUSPENDED)
+
+
+class SignatureRecords:
+    """The records of one cluster's signatures, bounded in number.
+
+    Threads: whoever calls holds the lock of the cluster's tiers.
+
+    Args:
+        cluster: the record of the cluster.
+    """
+
+    def __init__(self, cluster: ClusterRecord) -> None:
+        self._kept = cluster.signatures
+        self._shared: dict[str, SignatureRecord] = {}
+        self._gone: list[SignatureRecord] = []
+
+    def new(self, text: str) -> SignatureRecord:
+        """Return the record of a signature that is to be compiled."""
+        return self._keep(SignatureRecord(text))
+
+    def shared(self, reason: str) -> SignatureRecord:
+        """Return the record of all signatures that are not compiled for one reason."""
+        found = self._shared.get(reason)
+        if found is None:
+            text = "others" if self._kept else "all"
+            found = self._shared[reason] = self._keep(SignatureRecord(text, reason=reason))
+        return found
+
+    def retire(self, record: SignatureRecord) -> None:
+        """Let go of the record of an evicted signature once there are too many."""
+        self._gone.append(record)
+
+    def _keep(self, record: SignatureRecord) -> SignatureRecord:
+        kept = self._kept
+        if len(kept) >= _MOST_RECORDS:
+            gone = {id(one) for one in self._gone}
+            kept[:] = [one for one in kept if id(one) not in gone]
+            self._gone.clear()
+        kept.append(record)
+        return record
+
+
+def show_state(record: SignatureRecord, state: State, cause: str) -> None:
+    """Write down the state of a signature, and why it is not compiled if it is not."""
+    record.state = state.value
+    record.is_wanted = state in HOLDS_PLACE
+    if state in SERVED_COMPILED:
+        record.tier, record.reason = COMPILED, ""
+    elif state in _SUSPENDED:
+        record.reason = cause
+    elif state is not State.AWAITING_IDLE:  # which is an interruption of some milliseconds
+        record.tier, record.reason = STRAIGHT_LINE, cause
+
+
+def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:
+    """Return the signature of some inputs for people: `float32[2,3], int32[2]=[4 5], 12 variables`.
+
+    Args:
+        inputs: what the inputs of the cluster are.
+        values: one for each input.
+    """
+    parts = [
+        _array(values[index], is_known=index in inputs.known)
+        for index in inputs.arrays[:_MOST_SHOWN]
+    ]
+    more = len(inputs.arrays) - _MOST_SHOWN
+    if more > 0:
+        parts.append(f"{more} more")
+    count = len(inputs.handles)
+    if count:
+        parts.append(f"{count} variable{'s' if count > 1 else ''}")
+    return ", ".join(parts) or "no inputs"
+
+
+def _array(value: Any, *, is_known: bool) -> str:
+    array = np.asarray(value)
+    text = f"{array.dtype}[{','.join(map(str, array.shape))}]"
+    if not is_known:
+        return text
+    shown = np.array2string(array, threshold=8, edgeitems=2).replace("\n", "")
+    return f"{text}={shown[:_LONGEST_VALUE]}"

@@ -1,0 +1,132 @@
+"""`Signature`: the state of one signature of a cluster, its program, and what was measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.runtime.state_machine import StateMachine
+from graphmill_plugins.jit.tiers.call_times import CallTimes
+from graphmill_plugins.jit.tiers.signature_records import show_state
+from graphmill_plugins.jit.tiers.states import (
+    COUNTS_CALLS,
+    HAS_PROGRAM,
+    MEASURED,
+    SERVED_COMPILED,
+    TRANSITIONS,
+    Action,
+    Event,
+    State,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from graphmill.explain.compilation import CallCounts, SignatureRecord
+    from graphmill.runtime.state_machine import Story
+
+    Program = Callable[..., Any]
+
+
+class Signature(StateMachine[State, Event, Action]):
+    """One signature of a cluster.
+
+    A call reads `program`, `is_measured` and `counts_calls` and not the state: they follow from it,
+    and are set with it.
+
+    Threads: the lock of its `ClusterTiers` guards the state; counts and times are statistics.
+
+    Args:
+        key: of its inputs.
+        record: what `explain` shows of it; written, never read.
+        story: where its transitions are kept.
+        is_compared: whether its program is compared with straight-line code at all.
+
+    Attributes:
+        key, record, counts: of the signature; `counts` are those that the record shows.
+        program: what serves its calls; None for straight-line code.
+        kept_program: its program, also while that is paused.
+        is_measured: whether its calls are timed.
+        counts_calls: whether interpreted calls lead to the next event.
+        calls_left: in `COUNTING` the calls until it is compiled, in a paused state those until it
+            may serve again; 0 otherwise.
+        straight_times, compiled_times: of its calls in each tier, for the trial.
+        num_losses: how many trials it has lost.
+        checks_seen: how many calls had failed and held when it was last suspended.
+        refused_calls: in `NO_PLACE`, its calls since those of others were last looked at …
+        others_calls: … and how many calls each one with a program had had by then.
+    """
+
+    __slots__ = (
+        *("calls_left", "checks_seen", "compiled_times", "counts", "counts_calls", "is_compared"),
+        *("is_measured", "kept_program", "key", "num_losses", "others_calls", "program", "record"),
+        *("refused_calls", "straight_times"),
+    )
+
+    def __init__(
+        self, key: Hashable, record: SignatureRecord, story: Story, *, is_compared: bool
+    ) -> None:
+        super().__init__(TRANSITIONS, State.NEW, story)
+        self.key = key
+        self.is_compared = is_compared
+        self.program: Program | None = None
+        self.kept_program: Program | None = None
+        self.is_measured = False
+        self.counts_calls = False
+        self.calls_left = 0
+        self.straight_times, self.compiled_times = CallTimes(), CallTimes()
+        self.num_losses = 0
+        self.checks_seen = (0, 0)
+        self.refused_calls = 0
+        self.others_calls: dict[Signature, int] = {}
+        self.take_record(record)
+
+    def take_record(self, record: SignatureRecord) -> None:
+        """Be observed by another record from now on."""
+        self.record: SignatureRecord = record
+        self.counts: CallCounts = record.counts
+        self.subject = record.signature
+
+    @property
+    def num_calls(self) -> int:
+        """How many calls have come of one that has a record of its own."""
+        return self.counts.num_compiled + self.counts.num_straight
+
+    def apply(self, event: Event, cause: str = "") -> Action:
+        """Change the state, and all that follows from it; return what is to be done besides.
+
+        Raises:
+            InternalError: the event cannot happen in this state, and graphmill checks itself.
+        """
+        action = self.send(event, cause)
+        if action is None:
+            return Action.KEEP
+        if action is Action.DISCARD:
+            self.kept_program = None
+        self.program = self.kept_program if self.state in SERVED_COMPILED else None
+        self.is_measured = self.is_compared and self.state in MEASURED
+        self.counts_calls = self.state in COUNTS_CALLS
+        show_state(self.record, self.state, cause)
+        return action
+
+    def validate(self) -> None:
+        """Check what is always true of one signature.
+
+        Raises:
+            AssertionError: something is not; says what.
+        """
+        state = self.state
+        rules = {
+            "a program is kept": (self.kept_program is not None) == (state in HAS_PROGRAM),
+            "its program serves": (self.program is not None) == (state in SERVED_COMPILED),
+            "the program that serves is the kept one": self.program in (None, self.kept_program),
+            "its calls are timed": self.is_measured == (self.is_compared and state in MEASURED),
+            "its calls are counted": self.counts_calls == (state in COUNTS_CALLS),
+            "calls are left": self.calls_left >= 0
+            and (self.calls_left > 0 or state is not State.COUNTING)
+            and (self.calls_left == 0 or state in COUNTS_CALLS - {State.NO_PLACE}),
+            "it backs off after a loss": state is not State.BACKING_OFF or self.num_losses > 0,
+            "others are watched for a place": not self.others_calls or state is State.NO_PLACE,
+        }
+        broken = [rule for rule, holds in rules.items() if not holds]
+        if broken:
+            raise AssertionError(f"{self.subject} is {state.value!r}; wrong: {', '.join(broken)}")

@@ -1,0 +1,98 @@
+"""`SignatureTable`: the signatures of a cluster, and who has one of the places for programs.
+
+Programs take memory and time to compile, so only so many signatures have one. A signature that
+comes when all places are taken is interpreted; if it is called much more often than one of those
+that have a program, it gets that one's place. Signatures that come once never do, nor do those that
+alternate: each compilation is paid for by as many calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill_plugins.jit.tiers.states import HAS_PROGRAM, HOLDS_PLACE, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from graphmill_plugins.jit.tiers.signature_state import Signature
+
+MOST_COMPILED: Final = 16
+MOST_KEPT: Final = 4 * MOST_COMPILED
+CALLS_FOR_A_PLACE: Final = 64
+
+
+class SignatureTable:
+    """The signatures of one cluster.
+
+    Threads: the lock of the cluster's tiers guards it for writing; `get` takes none.
+    """
+
+    def __init__(self) -> None:
+        self._signatures: dict[Hashable, Signature] = {}
+        self.get = self._signatures.get
+
+    def is_full(self) -> bool:
+        """Return whether all places are taken."""
+        return self._num_places() >= MOST_COMPILED
+
+    def add(self, signature: Signature) -> None:
+        """Keep a new signature; of those without a place the seldom called ones make room."""
+        kept = self._signatures
+        if len(kept) >= MOST_KEPT:
+            refused = [one for one in kept.values() if one.state is State.NO_PLACE]
+            refused.sort(key=lambda one: one.refused_calls)
+            for one in refused[: (len(refused) + 1) // 2]:
+                del kept[one.key]
+        if len(kept) < MOST_KEPT:
+            kept[signature.key] = signature
+
+    def remove(self, key: Hashable) -> None:
+        """Forget a signature."""
+        del self._signatures[key]
+
+    def put(self, signature: Signature) -> None:
+        """Keep a signature that has got a place, however many others there are."""
+        self._signatures[signature.key] = signature
+
+    def remove_if(self, is_outdated: Callable[[Hashable], bool]) -> list[Signature]:
+        """Forget the signatures whose keys are outdated, and return them."""
+        removed = [one for key, one in self._signatures.items() if is_outdated(key)]
+        for one in removed:
+            del self._signatures[one.key]
+        return removed
+
+    def holders(self) -> list[Signature]:
+        """Return the signatures that have a program."""
+        return [one for one in self._signatures.values() if one.state in HAS_PROGRAM]
+
+    def rival_of(self, signature: Signature) -> Signature | None:
+        """Return whose place a signature without one gets by now; None for nobody's.
+
+        It is the one with a program that has been called least since both were first counted, if
+        that is half as often at most.
+        """
+        since = signature.others_calls
+        calls = {one: one.num_calls - since[one] for one in self.holders() if one in since}
+        last = min(calls, key=lambda one: calls[one], default=None)
+        return None if last is None or signature.refused_calls < 2 * calls[last] else last
+
+    def validate(self) -> None:
+        """Check what is always true of the table and of each signature in it.
+
+        Raises:
+            AssertionError: something is not; says what.
+        """
+        for key, signature in self._signatures.items():
+            signature.validate()
+            if signature.key != key:
+                raise AssertionError(f"{signature.subject} is kept under another key")
+            if signature.state in (State.NEW, State.EVICTED):
+                raise AssertionError(f"a {signature.state.value} signature is in the table")
+        if len(self._signatures) > MOST_KEPT + MOST_COMPILED:
+            raise AssertionError(f"{len(self._signatures)} signatures are kept")
+        if self._num_places() > MOST_COMPILED:
+            raise AssertionError(f"{self._num_places()} of {MOST_COMPILED} places are taken")
+
+    def _num_places(self) -> int:
+        return sum(one.state in HOLDS_PLACE for one in self._signatures.values())

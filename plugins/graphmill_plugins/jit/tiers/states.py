@@ -1,0 +1,155 @@
+"""The states of a signature of a cluster, the events that change them, and the table of both.
+
+Every signature starts as `NEW` and ends as `COMPILED` or in a state from which nothing leads away:
+straight-line code serves it then. What each state means for a call is said by the sets below.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, TypeAlias
+
+
+class State(Enum):
+    """Where a signature stands on its way to a compiled program."""
+
+    NEW = "new"
+    """It has come for the first time; nothing is decided."""
+    COUNTING = "counting"
+    """It is compiled once it has been called often enough."""
+    NO_PLACE = "no place"
+    """As many signatures as may be have a program; calls count towards the place of another one."""
+    QUEUED = "queued"
+    """It waits for the background compiler."""
+    COMPILING = "compiling"
+    """It is traced and compiled."""
+    TRIAL = "trial"
+    """Its program serves, and is compared with straight-line code."""
+    COMPILED = "compiled"
+    """Its program serves for good."""
+    AWAITING_IDLE = "awaiting idle"
+    """Its program was slower while others were compiled; the trial is repeated after that."""
+    BACKING_OFF = "backing off"
+    """Its program was slower; after a number of calls there is another trial."""
+    TRIAL_SUSPENDED = "trial suspended"
+    """During its trial the program's checks failed in most calls; it pauses for many calls."""
+    SUSPENDED = "suspended"
+    """The program's checks failed in most calls; it pauses for many calls."""
+    NOT_COMPILABLE = "not compilable"
+    """Nothing is compiled for such inputs, or in such a session."""
+    DROPPED = "dropped"
+    """The queue of the background compiler was full, or no thread could be started."""
+    NOT_TRACEABLE = "not traceable"
+    """The compiler refused it, and said why."""
+    COMPILER_FAILED = "compiler failed"
+    """The compiler, or a plugin's code that it called, raised an exception."""
+    PROGRAM_FAILED = "program failed"
+    """The program was made, but cannot be run."""
+    SLOWER = "slower"
+    """Its program lost all its trials."""
+    SUPERSEDED = "superseded"
+    """Another signature serves its inputs: with more values known, or other shapes of variables."""
+    EVICTED = "evicted"
+    """Another signature was called more often, and has got its place."""
+
+
+class Event(Enum):
+    """What happens to a signature."""
+
+    WANTED = "wanted"
+    WANTED_AT_ONCE = "wanted at once"
+    NOT_WANTED = "not wanted"
+    TABLE_FULL = "table full"
+    CALLED_OFTEN = "called often"
+    PLACE_WON = "place won"
+    PLACE_LOST = "place lost"
+    QUEUE_FULL = "queue full"
+    COMPILATION_STARTED = "compilation started"
+    TRACING_REFUSED = "tracing refused"
+    COMPILER_RAISED = "compiler raised"
+    REPLACED = "replaced"
+    PROGRAM_READY = "program ready"
+    WON = "trial won"
+    LOST_WHILE_COMPILING = "trial lost while compiling"
+    LOST = "trial lost"
+    LOST_FOR_GOOD = "last trial lost"
+    CHECKS_FAIL = "checks fail"
+    PROGRAM_RAISED = "program raised"
+    PAUSE_ENDED = "pause ended"
+
+
+class Action(Enum):
+    """What is to be done when a state has been entered."""
+
+    KEEP = "nothing changes for calls"
+    SUBMIT = "hand the signature to the background compiler"
+    COMPILE = "compile it now, in the thread of the call"
+    SERVE = "calls go to the program"
+    PAUSE = "calls go to straight-line code; the program is kept"
+    DISCARD = "calls go to straight-line code; the program is given up"
+
+
+Table: TypeAlias = "dict[tuple[State, Event], tuple[State, Action]]"
+
+_S, _E, _A = State, Event, Action
+
+PAUSED: Final = frozenset({_S.AWAITING_IDLE, _S.BACKING_OFF, _S.TRIAL_SUSPENDED, _S.SUSPENDED})
+"""Straight-line code serves, while the program is kept for later."""
+SERVED_COMPILED: Final = frozenset({_S.TRIAL, _S.COMPILED})
+"""The program serves."""
+HAS_PROGRAM: Final = (
+    *(_S.TRIAL, _S.COMPILED),
+    *(_S.AWAITING_IDLE, _S.BACKING_OFF, _S.TRIAL_SUSPENDED, _S.SUSPENDED),
+)
+"""There is a program."""
+
+TRANSITIONS: Final[Table] = {
+    (_S.NEW, _E.WANTED): (_S.COUNTING, _A.KEEP),
+    (_S.NEW, _E.WANTED_AT_ONCE): (_S.COMPILING, _A.COMPILE),
+    (_S.NEW, _E.NOT_WANTED): (_S.NOT_COMPILABLE, _A.KEEP),
+    (_S.NEW, _E.TABLE_FULL): (_S.NO_PLACE, _A.KEEP),
+    (_S.NEW, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
+    (_S.COUNTING, _E.CALLED_OFTEN): (_S.QUEUED, _A.SUBMIT),
+    (_S.NO_PLACE, _E.PLACE_WON): (_S.QUEUED, _A.SUBMIT),
+    (_S.QUEUED, _E.QUEUE_FULL): (_S.DROPPED, _A.KEEP),
+    (_S.QUEUED, _E.COMPILATION_STARTED): (_S.COMPILING, _A.KEEP),
+    (_S.COMPILING, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
+    (_S.COMPILING, _E.TRACING_REFUSED): (_S.NOT_TRACEABLE, _A.KEEP),
+    (_S.COMPILING, _E.COMPILER_RAISED): (_S.COMPILER_FAILED, _A.KEEP),
+    (_S.COMPILING, _E.REPLACED): (_S.SUPERSEDED, _A.KEEP),
+    (_S.TRIAL, _E.WON): (_S.COMPILED, _A.KEEP),
+    (_S.TRIAL, _E.LOST_WHILE_COMPILING): (_S.AWAITING_IDLE, _A.PAUSE),
+    (_S.TRIAL, _E.LOST): (_S.BACKING_OFF, _A.PAUSE),
+    (_S.TRIAL, _E.LOST_FOR_GOOD): (_S.SLOWER, _A.DISCARD),
+    (_S.TRIAL, _E.CHECKS_FAIL): (_S.TRIAL_SUSPENDED, _A.PAUSE),
+    (_S.COMPILED, _E.CHECKS_FAIL): (_S.SUSPENDED, _A.PAUSE),
+    (_S.AWAITING_IDLE, _E.PAUSE_ENDED): (_S.TRIAL, _A.SERVE),
+    (_S.BACKING_OFF, _E.PAUSE_ENDED): (_S.TRIAL, _A.SERVE),
+    (_S.TRIAL_SUSPENDED, _E.PAUSE_ENDED): (_S.TRIAL, _A.SERVE),
+    (_S.SUSPENDED, _E.PAUSE_ENDED): (_S.COMPILED, _A.SERVE),
+    # The program of another signature turned out to serve these inputs.
+    (_S.COUNTING, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
+    (_S.NO_PLACE, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
+    (_S.QUEUED, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
+    # More inputs must be known than when it came: it is never asked for again.
+    (_S.COUNTING, _E.REPLACED): (_S.SUPERSEDED, _A.KEEP),
+    **{(state, _E.REPLACED): (_S.SUPERSEDED, _A.DISCARD) for state in HAS_PROGRAM},
+    **{(state, _E.PROGRAM_RAISED): (_S.PROGRAM_FAILED, _A.DISCARD) for state in HAS_PROGRAM},
+    **{(state, _E.PLACE_LOST): (_S.EVICTED, _A.DISCARD) for state in HAS_PROGRAM},
+}
+
+COUNTS_CALLS: Final = frozenset({_S.COUNTING, _S.NO_PLACE}) | PAUSED
+"""A number of interpreted calls leads to the next event."""
+FINAL: Final = frozenset(State) - {state for state, _ in TRANSITIONS}
+"""Nothing leads away from it."""
+HOLDS_PLACE: Final = frozenset(State) - {
+    *(_S.NEW, _S.NO_PLACE, _S.NOT_COMPILABLE, _S.SUPERSEDED, _S.EVICTED),
+}
+"""It counts as one of the signatures that may be compiled, also where that has failed."""
+MEASURED: Final = frozenset(
+    {
+        *(_S.COUNTING, _S.NO_PLACE, _S.QUEUED, _S.COMPILING, _S.TRIAL),
+        *(_S.AWAITING_IDLE, _S.BACKING_OFF, _S.TRIAL_SUSPENDED),
+    }
+)
+"""Its calls are timed, for the trial that goes on or may come."""
