@@ -1,4 +1,4 @@
-"""What a pass that compiles parts of a graph needs: kernels, functions, memory.
+"""What a pass that compiles parts of a graph needs: kernels, functions, memory, state machines.
 
     from graphmill.spi.compilers import FunctionLibraryRuntime
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphmill.explain.compilation import CallCounts as CallCounts
     from graphmill.explain.compilation import RegionNote as RegionNote
     from graphmill.lowering.function_runtime import FunctionLibraryRuntime as FunctionLibraryRuntime
     from graphmill.lowering.kernel_factory import KernelFactory as KernelFactory
@@ -22,18 +23,22 @@ if TYPE_CHECKING:
     from graphmill.ops.system_ops import COPY_TO_DEVICE as COPY_TO_DEVICE
     from graphmill.ops.system_ops import COPY_TO_HOST as COPY_TO_HOST
     from graphmill.plugin.host import default_host as default_host
+    from graphmill.runtime.state_machine import StateMachine as StateMachine
+    from graphmill.runtime.state_machine import Story as Story
+    from graphmill.runtime.state_machine import Transition as Transition
 else:
     from graphmill.spi._lazy import lazy_names
 
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "graphmill.explain.compilation": "RegionNote",
+            "graphmill.explain.compilation": "CallCounts RegionNote",
             "graphmill.lowering.function_runtime": "FunctionLibraryRuntime",
             "graphmill.lowering.kernel_factory": "KernelFactory",
             "graphmill.lowering.memory_types": "MemoryTypeFinder ensure_memory_types",
             "graphmill.memory": "ALIGNMENT LentMemory aligned_empty",
             "graphmill.ops.system_ops": "COPY_TO_DEVICE COPY_TO_HOST",
             "graphmill.plugin.host": "default_host",
+            "graphmill.runtime.state_machine": "StateMachine Story Transition",
         },
     )
