@@ -20,9 +20,10 @@ from graphmill.graph.import_export import (
 )
 from graphmill.graph.node_roles import is_argument
 from graphmill.ops.attr_types import AttrPlaceholder, FuncAttr
+from graphmill.ops.effects import effects_of as effects_of_op
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from graphmill import proto
     from graphmill.dtypes import DType
@@ -70,9 +71,22 @@ class FunctionBody:
 
 
 def instantiate_function(
-    name: str, attrs: Mapping[str, Any], library: FunctionLibrary, ops: OpRegistry
+    name: str,
+    attrs: Mapping[str, Any],
+    library: FunctionLibrary,
+    ops: OpRegistry,
+    effects_of: Callable[[Node], Collection[str]] | None = None,
 ) -> FunctionBody:
     """Return the body of a function of `library` for some attrs, the caller's to change.
+
+    A node that no result needs is left out, unless it is stateful or has effects.
+
+    Args:
+        name: the function's name.
+        attrs: what it is instantiated with.
+        library: the functions.
+        ops: definitions of the ops of its nodes.
+        effects_of: returns the effects of a node; by default those that its op declares.
 
     Raises:
         NotFoundError: there is no such function, or its body has an unknown op.
@@ -81,13 +95,18 @@ def instantiate_function(
     made = library.body(name)
     if made is not None:
         return made.copy(library)
-    builder = _Builder(library.get(name), library.signature(name), dict(attrs), library, ops)
+    function, signature = library.get(name), library.signature(name)
+    builder = _Builder(function, signature, dict(attrs), library, ops, effects_of or _op_effects)
     try:
         return builder.build()
     except OpError as error:
         if f"function '{name}'" not in error.message:
             error.message = f"in function '{name}': {error.message}"
         raise
+
+
+def _op_effects(node: Node) -> frozenset[str]:
+    return effects_of_op(node.op_def)
 
 
 class _Builder:
@@ -100,7 +119,9 @@ class _Builder:
         attrs: dict[str, Any],
         library: FunctionLibrary,
         ops: OpRegistry,
+        effects_of: Callable[[Node], Collection[str]],
     ) -> None:
+        self.effects_of = effects_of
         self.function = function
         self.signature = signature
         self.attrs = {**signature.with_defaults({}), **attrs}
@@ -253,6 +274,8 @@ class _Builder:
         keep = ancestors(
             roots.union(n for n in self.graph if n.op_def.is_stateful or is_argument(n))
         )
+        acting = [n for n in self.graph.nodes if n not in keep and self.effects_of(n)]
+        keep |= ancestors(acting)
         self.graph.withdraw(node for node in self.graph.nodes if node not in keep)
         self.graph.edit_count = 0
 

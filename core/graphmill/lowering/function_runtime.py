@@ -15,8 +15,8 @@ from graphmill.errors import (
     OpError,
     ResourceExhaustedError,
 )
-from graphmill.graph.function_body import FunctionBody, instantiate_function
-from graphmill.ops.effects import listed_effects
+from graphmill.lowering.node_effects import function_with_effects
+from graphmill.ops.effects import effects_of
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorBarrier
@@ -28,6 +28,7 @@ from graphmill.runtime.stuck import StuckWatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.function_library import FunctionLibrary
     from graphmill.graph.graph import Graph
     from graphmill.lowering.effects_policy import EffectsPolicy
@@ -140,7 +141,7 @@ class FunctionLibraryRuntime:
             found = self._handles.get(key)
         if found is not None:
             return found
-        made = FunctionHandle(instantiate_function(name, given, library, self._options.host.ops))
+        made = FunctionHandle(function_with_effects(name, given, library, self._options))
         with self._lock:
             return self._handles.setdefault(key, made)
 
@@ -151,10 +152,9 @@ class FunctionLibraryRuntime:
             NotFoundError: there is no such function.
         """
         library, seen, left = self._full_graph.library, {name}, [name]
-        effects = listed_effects()
         while left:
             for node in library.get(left.pop()).node_def:
-                if "rng" in effects.get(node.op, ()):
+                if self._may_draw(node.op):
                     return True
                 called = {node.op} if node.op in library else set()
                 for value in node.attr.values():
@@ -162,6 +162,15 @@ class FunctionLibraryRuntime:
                 left += called - seen
                 seen |= called
         return False
+
+    def _may_draw(self, op: str) -> bool:
+        if op in self.library or op not in self.host.ops:
+            return False
+        op_def = self.host.ops.get(op)
+        kernels = self.host.kernels.registrations(op_def, self._device.backends)
+        return "rng" in effects_of(op_def) or any(
+            "rng" in entry.definition.effects for entry in kernels
+        )
 
     def fresh(self) -> FunctionLibraryRuntime:
         """Return a runtime of the same functions, in which all their kernels begin anew.

@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphmill.lowering.bind_node import bind_node as bind_node
+    from graphmill.lowering.node_effects import effects_of_node as effects_of_node
+    from graphmill.lowering.node_effects import kernels_of_node as kernels_of_node
     from graphmill.lowering.passes import PassOptions as PassOptions
     from graphmill.lowering.place import PlacementOptions as PlacementOptions
     from graphmill.lowering.place import place as place
@@ -18,6 +21,8 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "graphmill.lowering.bind_node": "bind_node",
+            "graphmill.lowering.node_effects": "effects_of_node kernels_of_node",
             "graphmill.lowering.passes": "PassOptions",
             "graphmill.lowering.place": "PlacementOptions place",
             "graphmill.ops.effects": "effects_of",

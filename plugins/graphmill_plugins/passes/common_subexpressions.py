@@ -1,7 +1,8 @@
 """Compute equal nodes once.
 
 Semantics: `tensorflow/core/graph/optimizer_cse.cc`: two nodes are equal if op, attrs, inputs,
-control inputs and device are. Large constants are not compared.
+control inputs and device are. Large constants are not compared. Nodes are not merged if their op or
+their kernel has effects: two calls may then differ, and each of them counts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from graphmill.errors import OpError
 from graphmill.graph.algorithms import topological_order
 from graphmill.ops.attr_types import TensorAttr
 from graphmill_plugins.passes.options import is_enabled
-from graphmill_plugins.passes.purity import is_pure
+from graphmill_plugins.passes.purity import has_pure_op, is_pure
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -31,10 +32,11 @@ def merge(graph: Graph, options: PassOptions) -> None:
     first: dict[Hashable, Node] = {}
     gone = []
     for node in topological_order(graph):
-        if not (node.output_types and is_pure(node)) or _has_large_tensor(node):
+        if not (node.output_types and has_pure_op(node)) or _has_large_tensor(node):
             continue
         kept = first.setdefault(_key(node), node)
-        if kept is node:
+        # Equal nodes have the same kernel, which is looked up only where it matters.
+        if kept is node or not is_pure(kept, options):
             continue
         for output in range(node.num_outputs):
             graph.redirect(node, output, kept, output)

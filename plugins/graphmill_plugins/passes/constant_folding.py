@@ -2,6 +2,10 @@
 
 Semantics: `tensorflow/core/common_runtime/constant_folding.cc`. A node whose kernel raises is left
 as it is: the step reports the error, if it comes to run the node.
+
+A node is computed on the host with NumPy, whatever its device. This is only done where that gives
+what the node would: its own kernel is the one that computes here, or one of the same supplier, who
+vouches that his kernels of an op agree. A node with a kernel of another plugin is left to it.
 """
 
 from __future__ import annotations
@@ -13,17 +17,22 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.graph.algorithms import topological_order
 from graphmill.lowering.bind_node import bind_node
+from graphmill.lowering.node_effects import effects_of_node, kernels_of_node
 from graphmill.ops.attr_types import TensorAttr
+from graphmill.registry import Provenance
 from graphmill_plugins.passes.options import is_enabled
-from graphmill_plugins.passes.purity import is_pure
+from graphmill_plugins.passes.purity import has_pure_op, is_forwarding
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.lowering.passes import PassOptions
+    from graphmill.runtime.kernel_registry import KernelChoice
 
 _MAX_BYTES: Final = 10 << 20  # TensorFlow's default of max_folded_constant_in_bytes
 _CONST: Final = "Const"
+_HOST_TYPE: Final = "CPU"
+_HOST_BACKENDS: Final = ("numpy",)
 
 
 def fold(graph: Graph, options: PassOptions) -> None:
@@ -45,8 +54,7 @@ class _Folder:
 
     def __init__(self, graph: Graph, options: PassOptions, limit: int) -> None:
         self.graph = graph
-        self.host = options.host
-        self.policy = options.effects
+        self.options = options
         self.limit = limit
         self.values: dict[Node, Any] = {}
         self.folded: set[Node] = set()
@@ -59,22 +67,23 @@ class _Folder:
             and node.output_types
             and all(_is_constant(edge.src) for edge in node.in_edges)
             and all(dtype.is_numpy_compatible for dtype in node.output_types)
-            and is_pure(node)
+            and has_pure_op(node)
         )
 
     def fold(self, node: Node) -> None:
         source = node.in_edges[0].src
-        if node.op == "Identity" and source.assigned_device == node.assigned_device:
+        if is_forwarding(node) and source.assigned_device == node.assigned_device:
             # Half of the nodes of a frozen graph: the constant serves, a second one need not be.
-            self.graph.redirect(node, 0, source, 0)
-            self.folded.add(node)
+            if not effects_of_node(node, self.options):
+                self.graph.redirect(node, 0, source, 0)
+                self.folded.add(node)
             return
-        choice = self.host.kernels.try_find(node.op_def, node.attrs, "CPU", ("numpy",))
-        if choice is None or choice.definition.stateful or choice.definition.effects:
+        choice = self._kernel(node)
+        if choice is None:
             return
         try:
             with np.errstate(all="ignore"):
-                kernel = bind_node(node, choice, self.policy, np)
+                kernel = bind_node(node, choice, self.options.effects, np)
                 result = kernel.compute(*(self._value(edge.src) for edge in node.in_edges))
         except Exception:  # noqa: BLE001 - the step tells what the kernel has to say
             return
@@ -84,6 +93,18 @@ class _Folder:
         for index, output in enumerate(outputs):
             self._replace(node, index, np.asarray(output))
         self.folded.add(node)
+
+    def _kernel(self, node: Node) -> KernelChoice | None:
+        """Return the kernel that may compute a node here, or None if only its own one may."""
+        kernels = self.options.host.kernels
+        choice = kernels.try_find(node.op_def, node.attrs, _HOST_TYPE, _HOST_BACKENDS)
+        if choice is None:
+            return None
+        for own in kernels_of_node(node, self.options):
+            if own is None or own.definition.effects or not _is_of_one_supplier(own, choice):
+                return None
+        definition = choice.definition
+        return None if definition.stateful or definition.effects else choice
 
     def _replace(self, node: Node, index: int, value: np.ndarray[Any, Any]) -> None:
         if not any(edge.src_output == index for edge in node.out_edges):
@@ -103,6 +124,14 @@ class _Folder:
         if value is None:
             value = self.values[node] = node.attrs["value"].numpy()
         return value
+
+
+def _is_of_one_supplier(one: KernelChoice, other: KernelChoice) -> bool:
+    if one.definition is other.definition:
+        return True
+    owners = one.owner, other.owner
+    suppliers = {owner.supplier for owner in owners if isinstance(owner, Provenance)}
+    return len(suppliers) == 1 and all(isinstance(owner, Provenance) for owner in owners)
 
 
 def _is_constant(node: Node) -> bool:

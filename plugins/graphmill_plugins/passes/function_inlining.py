@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.graph.algorithms import MERGE_OPS
-from graphmill.graph.function_body import instantiate_function
+from graphmill.lowering.node_effects import effects_of_node, function_with_effects
 from graphmill.lowering.place import PlacementOptions, place
 from graphmill_plugins.passes.options import is_enabled
 
@@ -46,7 +46,7 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
         if name in chain or len(chain) >= _MAX_DEPTH or len(graph) > _MAX_NODES:
             continue
         try:
-            body = instantiate_function(name, attrs, graph.library, options.host.ops)
+            body = function_with_effects(name, attrs, graph.library, options)
         except OpError:
             continue  # the call itself reports it, if it comes to be run
         if _has_control_flow(body.graph):
@@ -93,6 +93,7 @@ class _Inliner:
         self.graph = graph
         self.call = call
         self.body = body
+        self.options = options
         self.ops = options.host.ops
         self.kernels = options.host.kernels
         self.devices = options.devices
@@ -166,16 +167,19 @@ class _Inliner:
         followers = [edge.dst for edge in self.call.out_edges if edge.is_control]
         for output, (src, src_output) in enumerate(results):
             self.graph.redirect(self.call, output, src, src_output)
-        # What waited for the call waits for all that the body does.
-        effects = [self.copies[node] for node in self.body.control_rets]
-        effects.extend(copy for copy in self.copies.values() if copy.op_def.is_stateful)
-        effects.extend(src for src, _ in results)
         if followers:
+            # What waited for the call waits for all that the body does.
+            effects = [self.copies[node] for node in self.body.control_rets]
+            effects.extend(copy for copy in self.copies.values() if self._has_effects(copy))
+            effects.extend(src for src, _ in results)
             after = self._gather("after", list(dict.fromkeys(effects)))
             for follower in followers:
                 if after is not None and follower is not self.graph.sink:
                     self.graph.add_control_edge(after, follower)
         self.graph.withdraw([self.call])
+
+    def _has_effects(self, node: Node) -> bool:
+        return node.op_def.is_stateful or bool(effects_of_node(node, self.options))
 
     def _gather(self, what: str, sources: list[Node]) -> Node | None:
         """Return a node that runs after all of `sources`; None if there are none."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.graph.algorithms import NEXT_ITERATION_OPS, ancestors
+from graphmill.lowering.node_effects import effects_of_node
 from graphmill_plugins.passes.options import is_enabled
+from graphmill_plugins.passes.purity import is_forwarding
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from graphmill.lowering.passes import PassOptions
 
 _KEPT: Final = NEXT_ITERATION_OPS | {"_Arg"}
-_FORWARDING: Final = frozenset({"Identity", "StopGradient", "Snapshot"})
 
 
 def prune(graph: Graph, options: PassOptions) -> None:
@@ -26,12 +27,15 @@ def prune(graph: Graph, options: PassOptions) -> None:
         return
     # A loop whose results nobody reads may be what the step is run for: it has no last node.
     roots = [node for node in graph.nodes if not node.out_edges or node.op in _KEPT]
+    kept = set(roots)
     for node in graph.nodes:
-        if node.op in _FORWARDING and node not in roots and _can_bypass(node):
+        if not is_forwarding(node) or node in kept or not _can_bypass(node):
+            continue
+        if not effects_of_node(node, options):
             source = node.in_edges[0]
             graph.redirect(node, 0, source.src, source.src_output)
-    keep = ancestors(roots)
-    graph.withdraw(node for node in graph.nodes if node not in keep)
+    needed = ancestors(roots)
+    graph.withdraw(node for node in graph.nodes if node not in needed)
 
 
 def _can_bypass(node: Node) -> bool:

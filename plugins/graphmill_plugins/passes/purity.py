@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from graphmill.lowering.node_effects import effects_of_node
 from graphmill.ops.effects import effects_of
+from graphmill.ops.op_traits import ControlFlow, Source
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
-
-# What these do depends on where they are: in a frame, at the edge of a graph, in a session.
-_BOUND: Final = frozenset(
-    {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "ControlTrigger", "_SwitchN"}
-    | {"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv", "Placeholder", "NoOp"}
-    | {"CheckNumerics", "CheckNumericsV2", "Assert", "PreventGradient"}
-)
+    from graphmill.lowering.passes import PassOptions
 
 
-def is_pure(node: Node) -> bool:
-    """Return whether a node's outputs depend on its inputs and attrs alone, and it does no more."""
+def has_pure_op(node: Node) -> bool:
+    """Return whether the op of a node computes its outputs from inputs and attrs, and no more.
+
+    What its kernel does is not asked for; see `is_pure`.
+    """
+    op_def = node.op_def
+    traits = op_def.traits
     return not (
-        node.op in _BOUND
-        or node.op_def.is_stateful
+        op_def.is_stateful
+        or traits.control_flow is not ControlFlow.NONE
+        or traits.source is Source.PLACEHOLDER
+        or op_def.calls
         or node.op in node.graph.library
-        or effects_of(node.op_def)
+        or effects_of(op_def)
         or any(dtype.is_ref for dtype in (*node.input_types, *node.output_types))
-        or _calls_a_function(node)
     )
 
 
-def _calls_a_function(node: Node) -> bool:
-    return any(attr.type in ("func", "list(func)") for attr in node.op_def.attrs)
+def is_pure(node: Node, options: PassOptions) -> bool:
+    """Return whether a node's outputs depend on its inputs and attrs alone, and it does no more."""
+    return has_pure_op(node) and not effects_of_node(node, options)
+
+
+def is_forwarding(node: Node) -> bool:
+    """Return whether the op of a node gives its only input, and no more."""
+    return node.op_def.traits.forwards and len(node.in_edges) == 1

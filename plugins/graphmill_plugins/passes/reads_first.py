@@ -10,26 +10,15 @@ left where they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graphmill.graph.algorithms import is_back_edge, topological_order
+from graphmill.ops.op_traits import Source
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
+    from graphmill.graph.node import Edge, Node
     from graphmill.lowering.passes import PassOptions
-
-_VARIABLES: Final = frozenset({"VarHandleOp", "VariableV2", "Variable"})
-_READS: Final = frozenset({"ReadVariableOp", "Identity"})
-_WRITES: Final = (
-    "Assign",
-    "Apply",
-    "Scatter",
-    "SparseApply",
-    "ResourceApply",
-    "ResourceScatter",
-    "ResourceSparseApply",
-)
 
 
 def order_reads(graph: Graph, options: PassOptions) -> None:
@@ -41,7 +30,7 @@ def order_reads(graph: Graph, options: PassOptions) -> None:
     pairs = [
         (read, write)
         for variable in graph.nodes
-        if variable.op in _VARIABLES
+        if variable.op_def.traits.source is Source.VARIABLE
         for read, write in _reads_and_writes(variable)
     ]
     if not pairs:
@@ -56,12 +45,36 @@ def order_reads(graph: Graph, options: PassOptions) -> None:
 def _reads_and_writes(variable: Node) -> list[tuple[Node, Node]]:
     if variable.control_in_edges:
         return []
-    users = list(dict.fromkeys(edge.dst for edge in variable.out_edges if not edge.is_control))
-    writes = [node for node in users if node.op.startswith(_WRITES)]
+    users = [edge for edge in variable.out_edges if not edge.is_control]
+    writes = list(dict.fromkeys(edge.dst for edge in users if _writes(edge)))
     if not writes:
         return []
-    reads = [node for node in users if node.op in _READS and not node.control_in_edges]
+    reads = [edge.dst for edge in users if _only_reads(edge.dst)]
     return [(read, write) for read in reads for write in writes]
+
+
+def _writes(edge: Edge) -> bool:
+    """Return whether the end of an edge writes the variable that it is given there."""
+    node = edge.dst
+    if not node.op_def.traits.writes:
+        return False
+    ranges = node.op_def.input_ranges(node.attrs)
+    return any(
+        use.writes and edge.dst_input in range(*ranges[use.input])
+        for use in node.op_def.traits.resources or ()
+    )
+
+
+def _only_reads(node: Node) -> bool:
+    """Return whether a node reads a variable's value, and needs nothing else for it."""
+    if len(node.in_edges) != 1 or node.control_in_edges:
+        return False
+    traits = node.op_def.traits
+    if traits.forwards:  # what takes a reference and gives a value reads the variable
+        edge = node.in_edges[0]
+        return edge.src.output_types[edge.src_output].is_ref and not node.output_types[0].is_ref
+    uses = traits.resources or ()
+    return bool(uses) and all(use.reads and not use.writes for use in uses)
 
 
 def _reads_behind(graph: Graph, bits: dict[Node, int]) -> dict[Node, int]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from graphmill.errors import InvalidArgumentError
 from graphmill.explain.compilation import RegionNote, compilation_of
 from graphmill.graph.algorithms import MERGE_OPS
+from graphmill.lowering.node_effects import effects_of_node
 from graphmill_plugins.jit.functionalize.conditionals import (
     Conditional,
     find_conditionals,
@@ -30,6 +31,7 @@ from graphmill_plugins.jit.functionalize.liveness import (
     SWITCH_OPS,
     Liveness,
     forward_inputs,
+    has_active_op,
 )
 from graphmill_plugins.jit.functionalize.loops import prove_loop
 from graphmill_plugins.jit.functionalize.policy import nodes_that_wait, traceable_regions
@@ -68,6 +70,7 @@ def functionalize(
     keep: Collection[Node] = (),
     *,
     host: Host | None = None,
+    may_act: Callable[[Node], bool] | None = None,
 ) -> list[RegionRecord]:
     """Replace proven loops and conditionals of a graph by functional nodes, innermost first.
 
@@ -77,6 +80,8 @@ def functionalize(
             `traceable_regions(host)`.
         keep: nodes that are to stay.
         host: whose ops and kernels; by default the installed ones.
+        may_act: returns whether a node does more than compute its outputs; by default what its op
+            declares.
 
     Returns:
         What became of each region, in the order in which they were looked at.
@@ -88,7 +93,7 @@ def functionalize(
 
         host = default_host()
     try:
-        liveness = Liveness(graph)
+        liveness = Liveness(graph, may_act)
     except InvalidArgumentError:
         return []  # the executor refuses it, with the reason
     return _Functionalizer(graph, liveness, wanted or traceable_regions(host), keep, host).run()
@@ -99,7 +104,12 @@ def functionalize_hot(graph: Graph, options: PassOptions) -> None:
     from graphmill_plugins.jit.straight.straight_loops import straight_regions
 
     host = options.host
-    records = functionalize(graph, straight_regions(host, traceable_regions(host)), host=host)
+
+    def may_act(node: Node) -> bool:
+        return has_active_op(node) or bool(effects_of_node(node, options))
+
+    wanted = straight_regions(host, traceable_regions(host))
+    records = functionalize(graph, wanted, host=host, may_act=may_act)
     compilation_of(graph).regions.extend(map(_note, records))
 
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS, is_back_edge
 from graphmill.graph.frames import ENTER_OPS, EXIT_OPS, FramePath, analyse_frames, output_frame
+from graphmill.ops.effects import effects_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
@@ -31,6 +32,11 @@ CONTROL_FLOW_OPS: Final = (
     SWITCH_OPS | MERGE_OPS | ENTER_OPS | EXIT_OPS | NEXT_ITERATION_OPS | {LOOP_COND, "_SwitchN"}
 )
 """Ops that mean something by what is dead, or by the frame they lead to."""
+
+
+def has_active_op(node: Node) -> bool:
+    """Return whether the op of a node does more than compute its outputs."""
+    return node.op_def.is_stateful or bool(effects_of(node.op_def))
 
 
 class Branch:
@@ -87,14 +93,20 @@ class Liveness:
         frames: the frame that each node runs in.
         roots: the branch that is the whole of a frame.
         enters, exits: the `Enter` nodes into, the `Exit` nodes out of a frame.
+        may_act: returns whether a node does more than compute its outputs.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, may_act: Callable[[Node], bool] | None = None) -> None:
         """Analyse a graph.
+
+        Args:
+            graph: the graph.
+            may_act: see the attribute; by default what the node's op declares.
 
         Raises:
             InvalidArgumentError: its frames are malformed.
         """
+        self.may_act = may_act or has_active_op
         self.frames, infos = analyse_frames(graph)
         self.roots: dict[FramePath, Branch] = {path: Branch() for path in infos}
         self.enters: dict[FramePath, list[Node]] = defaultdict(list)

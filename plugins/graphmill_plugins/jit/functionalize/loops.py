@@ -198,7 +198,7 @@ class _Prover:
         for node in loop.test:
             for edge in node.out_edges:
                 is_used = not edge.is_control and edge.dst not in test
-                if is_used and edge.dst is not loop.condition and node.op_def.is_stateful:
+                if is_used and edge.dst is not loop.condition and self.liveness.may_act(node):
                     raise NotProvenError(f"{edge.dst.name} reads {node.name}, which has effects")
 
     def _check_following(self, loop: Loop) -> None:
@@ -239,7 +239,7 @@ class _Prover:
                     dead.add(edge.dst)
                     tied.append(edge.dst)
         for node in (*loop.test, *loop.body):
-            if node.op_def.is_stateful and node not in dead:
+            if self.liveness.may_act(node) and node not in dead:
                 raise NotProvenError(f"{node.name} runs when {early[0].name} is alive")
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
+from graphmill.ops.effects import effects_of
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
 from graphmill_plugins.jit.regions.growing_lists import GrowingLists, are_of_shapes
 from graphmill_plugins.jit.regions.refusal import refuses_nothing
@@ -74,8 +75,9 @@ class Eligibility:
         definition = found.definition
         if definition.keeps_variable:
             return self._why_not_kept(node)
-        if definition.effects:
-            return f"its kernel has effects: {', '.join(sorted(definition.effects))}"
+        effects = definition.effects | effects_of(node.op_def)
+        if effects:
+            return f"it has effects: {', '.join(sorted(effects))}"
         return None if definition.is_traceable else "its kernel needs concrete values or a context"
 
     def _why_not_kept(self, node: Node) -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill.dtypes import as_dtype
 from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.effects import effects_of
 from graphmill.ops.system_ops import COPY_TO_DEVICE, COPY_TO_HOST
 from graphmill.runtime.kernel import DISTINCT_ROWS
 from graphmill.runtime.kernel_io import refs_to_read
@@ -216,7 +217,7 @@ class Tracer:
         except NotTraceable:
             return None
         definition = kernel.definition
-        if definition.stateful or definition.effects:
+        if definition.stateful or definition.effects or effects_of(node.op_def):
             return None
         found = outputs_of(node, called(kernel, inputs))
         if sum(np.asarray(value).nbytes for value in found) > _MOST_FOLDED:
