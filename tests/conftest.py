@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import signal
 import sys
@@ -26,6 +27,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("graphmill")
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected, some million objects, out of what the garbage collector looks at."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
