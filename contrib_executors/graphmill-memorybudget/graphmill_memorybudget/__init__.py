@@ -6,7 +6,7 @@ from typing import Any
 
 from graphmill.spi import hookimpl
 
-GRAPHMILL_SPI = ">=1.0,<2"
+GRAPHMILL_SPI = ">=1.4,<2"
 
 
 @hookimpl

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.spi import Executor, ExecutorFactory, OpKernel, errors, plugin_settings
+from graphmill.spi.executors import WrappingExecutor, executor_over, outcome_of
 from graphmill_memorybudget.budget import Budget, Waiter, size_of
 
 if TYPE_CHECKING:
@@ -40,16 +40,14 @@ class MemoryBudgetFactory(ExecutorFactory):
             raise errors.InvalidArgumentError(f"memory_budget: bytes must be above 0, not {limit}")
         budget = budget_of(params.device, limit)
 
-        def create_kernel(node: Node) -> OpKernel:
-            kernel = params.create_kernel(node)
+        def wrap(node: Node, kernel: OpKernel) -> OpKernel:
             declared = kernel.definition
             if node.op in _NO_MEMORY or declared.stateful or not node.num_outputs:
                 return kernel
-            return _asking(kernel, budget, params.device.name)
+            asking = _Asking(kernel, budget, params.device.name)
+            return kernel.with_call(asking, stateful=True, async_=True)
 
-        default = params.find_executor("DEFAULT")
-        inner = default.new_executor(replace(params, create_kernel=create_kernel), graph)
-        return _BudgetExecutor(inner, budget)
+        return _BudgetExecutor(executor_over(params, graph, wrap), budget)
 
 
 def budget_of(device: Any, limit: int) -> Budget:
@@ -61,22 +59,16 @@ def budget_of(device: Any, limit: int) -> Budget:
     return found
 
 
-class _BudgetExecutor(Executor):
+class _BudgetExecutor(WrappingExecutor):
     def __init__(self, inner: Executor, budget: Budget) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._budget = budget
 
-    def run_async(self, args: ExecutorArgs, done: Any) -> None:
+    def begin(self, args: ExecutorArgs) -> None:
         self._budget.begin(args.step_id)
 
-        def ended(error: Any) -> None:
-            self._budget.end(args.step_id)
-            done(error)
-
-        self._inner.run_async(args, ended)
-
-    def close(self) -> None:
-        self._inner.close()
+    def end(self, args: ExecutorArgs) -> None:
+        self._budget.end(args.step_id)
 
 
 class _Asking:
@@ -130,29 +122,10 @@ class _Asking:
             cancelled()
 
     def _compute(self, waiter: Waiter, inputs: Any, done: Any) -> None:
-        results, error = None, None
-        try:
-            results = self._kernel.compute(*inputs)
-        except Exception as raised:  # noqa: BLE001 - handed to the executor, which makes it typed
-            error = raised
+        results, error = outcome_of(self._kernel.compute, *inputs)
         made = self._budget.finish(waiter, results)
         if error is None:
             if len(self._taken) >= _MOST_SIZES:
                 self._taken.clear()
             self._taken[size_of(inputs)] = made
         done(results, error)
-
-
-def _asking(kernel: OpKernel, budget: Budget, device: str) -> OpKernel:
-    declared = replace(kernel.definition, stateful=True, async_=True)
-    made = OpKernel(
-        _Asking(kernel, budget, device),
-        declared,
-        kernel.node_name,
-        kernel.op,
-        kernel.device,
-        kernel.xp,
-        kernel.owner,
-    )
-    made.functions, made.state = kernel.functions, kernel.state
-    return made

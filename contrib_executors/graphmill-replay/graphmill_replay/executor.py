@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from graphmill.spi import Executor, ExecutorFactory, OpKernel, errors, plugin_settings
+from graphmill.spi.executors import WrappingExecutor, executor_over, outcome_of
 from graphmill_replay.races import Race, races
 from graphmill_replay.schedule import Scheduler
 
@@ -128,14 +129,12 @@ class ReplayFactory(ExecutorFactory):
         """
         settings = Settings.of(params.config)
 
-        def create_kernel(node: Node) -> OpKernel:
-            kernel = params.create_kernel(node)
+        def wrap(node: Node, kernel: OpKernel) -> OpKernel:
             if node.op in _LEFT_ALONE or kernel.definition.async_:
                 return kernel
             return self._scheduled(kernel)
 
-        default = params.find_executor("DEFAULT")
-        inner = default.new_executor(replace(params, create_kernel=create_kernel), graph)
+        inner = executor_over(params, graph, wrap)
         return _ReplayExecutor(self, inner, settings, races(graph))
 
     def begin(self, args: ExecutorArgs, settings: Settings, found: list[Race]) -> None:
@@ -165,54 +164,29 @@ class ReplayFactory(ExecutorFactory):
 
         def call(ctx: Any, *inputs: Any, done: Any) -> None:
             def start() -> None:
-                results, error = None, None
-                try:
-                    results = compute(ctx, *inputs) if is_stateful else compute(*inputs)
-                except Exception as raised:  # noqa: BLE001 - handed on: the executor makes it typed
-                    error = raised
-                done(results, error)
+                done(*outcome_of(compute, *((ctx, *inputs) if is_stateful else inputs)))
 
             scheduler = self._steps[ctx.step_id].scheduler
             key = (ctx.node_name, ctx.iteration_name)
             scheduler.announce(key, ctx.args.runner, start, done)
 
-        made = OpKernel(
-            call,
-            replace(kernel.definition, stateful=True, async_=True),
-            kernel.node_name,
-            kernel.op,
-            kernel.device,
-            kernel.xp,
-            kernel.owner,
-        )
-        made.functions, made.state = kernel.functions, kernel.state
-        return made
+        return kernel.with_call(call, stateful=True, async_=True)
 
 
-class _ReplayExecutor(Executor):
+class _ReplayExecutor(WrappingExecutor):
     def __init__(
         self, factory: ReplayFactory, inner: Executor, settings: Settings, found: list[Race]
     ) -> None:
+        super().__init__(inner)
         self._factory = factory
-        self._inner = inner
         self._settings = settings
         self._races = found
 
-    def run_async(self, args: ExecutorArgs, done: Any) -> None:
-        try:
-            self._factory.begin(args, self._settings, self._races)
-        except errors.OpError as error:
-            done(error)
-            return
+    def begin(self, args: ExecutorArgs) -> None:
+        self._factory.begin(args, self._settings, self._races)
 
-        def ended(error: Any) -> None:
-            self._factory.end(args.step_id)
-            done(error)
-
-        self._inner.run_async(args, ended)
-
-    def close(self) -> None:
-        self._inner.close()
+    def end(self, args: ExecutorArgs) -> None:
+        self._factory.end(args.step_id)
 
 
 def read_schedules(path: str) -> list[list[tuple[str, str]]]:

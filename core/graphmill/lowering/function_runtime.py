@@ -18,10 +18,10 @@ from graphmill.errors import (
 from graphmill.lowering.node_effects import function_with_effects
 from graphmill.ops.effects import effects_of
 from graphmill.runtime.call_frame import CallFrame
+from graphmill.runtime.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorBarrier
 from graphmill.runtime.op_segment import OpSegment
-from graphmill.runtime.overdue import Overdue
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.stuck import StuckWatch
 
@@ -242,7 +242,7 @@ class FunctionLibraryRuntime:
         outcome: list[OpError | None] = []
         self._start(partitions, call, outcome.append)
         if not outcome:
-            with Overdue(call, [item.executor for item in partitions]):
+            with CancellationGracePeriod(call, [item.executor for item in partitions]):
                 call.runner.run_until(lambda: bool(outcome))
         error = outcome[0] or _missing_result(handle.body, frame)
         if error is not None:

@@ -12,7 +12,7 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Literal
 
-from graphmill.runtime import overdue
+from graphmill.runtime import cancel_grace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,9 @@ def run_apart(run: Callable[[], None], args: ExecutorArgs, executors: Sequence[E
         if (cancellation is not None and token is None) or news.get() == "cancelled":
             news.get(timeout=PATIENCE)
     except Empty:
-        raise overdue.error_of(args, executors, PATIENCE, "`run_async` has not returned") from None
+        raise cancel_grace.not_ended(
+            args, executors, PATIENCE, "`run_async` has not returned"
+        ) from None
     finally:
         if cancellation is not None:
             cancellation.deregister(token)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from graphmill.errors import NotFoundError
+from graphmill.runtime.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.cancellation import CancellationManager
-from graphmill.runtime.overdue import Overdue
 from graphmill.runtime.step_runner import StepRunner
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Executor(ABC):
         outcome: list[OpError | None] = []
         self.run_async(args, outcome.append)
         if not outcome:
-            with Overdue(args, [self]):
+            with CancellationGracePeriod(args, [self]):
                 args.runner.run_until(lambda: bool(outcome))
         if outcome[0] is not None:
             raise outcome[0]

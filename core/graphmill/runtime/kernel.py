@@ -22,9 +22,10 @@ kernel is given the namespace only if its first parameter is called `xp`:
 
 from __future__ import annotations
 
+import copy
 import inspect
 import keyword
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -350,6 +351,19 @@ class OpKernel:
         self.functions: Any = None
         self.state: dict[Any, Any] = {}
         self.variable: Variable | None = None
+
+    def with_call(self, compute: Callable[..., Any], **changes: Any) -> OpKernel:
+        """Return the same kernel with another call, for executors that wrap what they are given.
+
+        Args:
+            compute: the call; it is given what `definition` with its changes says.
+            changes: of the definition, `stateful=True, async_=True` for a call that takes the
+                context and `done`.
+        """
+        made = copy.copy(self)
+        made.compute = compute
+        made.definition = replace(self.definition, **changes)
+        return made
 
 
 def bind(

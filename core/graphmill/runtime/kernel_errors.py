@@ -1,6 +1,7 @@
 """What kernels raise, as status errors that name node, op, device and plugin (row S12).
 
-Executors call both functions at the border to plugins' code.
+Executors call these functions at the border to plugins' code; `failure_at` does all that a failing
+node needs.
 """
 
 from __future__ import annotations
@@ -76,6 +77,36 @@ def with_reason(error: OpError, reason: OpError | None) -> OpError:
     if reason.message not in error.message:
         error.message += f": {reason.message}"
     return error
+
+
+def failure_at(
+    error: BaseException,
+    node: Node,
+    kernel: OpKernel | None,
+    *,
+    device: str,
+    reason: OpError | None,
+    iteration: str = "",
+) -> OpError:
+    """Return what was raised at a node as a status error with its place.
+
+    Args:
+        error: what was raised.
+        node, kernel: what failed.
+        device: name of the device.
+        reason: what has cancelled the step (`ExecutorArgs.cancel_reason`), or None; returned itself
+            where the node only noticed the cancellation.
+        iteration: frame and iteration, as `while:3`; empty outside of loops.
+    """
+    status = with_reason(as_status(error, kernel), reason)
+    if status is reason:
+        return status  # no node's fault
+    return at_node(status, node, kernel, device, iteration)
+
+
+def done_twice(node_name: str) -> InternalError:
+    """Return the error of an asynchronous kernel that called `done` more than once."""
+    return InternalError(f"the kernel of {node_name!r} called done twice")
 
 
 def at_node(

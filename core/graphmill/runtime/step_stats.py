@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.variables import Variable
+
+if TYPE_CHECKING:
+    from graphmill.graph.node import Node
 
 _NANOS_PER_MICRO = 1000
 
@@ -67,6 +70,23 @@ class StepStatsCollector:
             for stats in recorded:
                 _fill_node(device_stats.node_stats.add(), stats, threads)
         return message
+
+
+def record_node(
+    collector: StepStatsCollector, device: str, node: Node, started: int, result: Any
+) -> None:
+    """Record a run of a node that ends now, in the thread that ran it.
+
+    Args:
+        collector: `ExecutorArgs.stats_collector`.
+        device: name of the device.
+        node: what ran.
+        started: when its kernel was called, as `now` told it.
+        result: what its kernel returned.
+    """
+    times = (thread_id(), started, started, now())
+    outputs = describe_outputs(result, node.num_outputs)
+    collector.record(device, NodeStats(node.name, node.op, *times, outputs))
 
 
 def describe_outputs(result: Any, count: int) -> tuple[OutputStats, ...]:

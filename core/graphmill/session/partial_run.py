@@ -17,9 +17,9 @@ import numpy as np
 from graphmill import proto
 from graphmill.errors import CancelledError, InternalError, InvalidArgumentError, OpError
 from graphmill.runtime.call_frame import CallFrame
+from graphmill.runtime.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
-from graphmill.runtime.overdue import Overdue
 from graphmill.runtime.rendezvous import HOST, RendezvousKey
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
@@ -127,7 +127,7 @@ class RunState:
                 self._rendezvous.send(self._key(name), HOST, value)
             received = self._receive(fetches)
             runner = self._args.runner
-            with self._watch, self._overdue():
+            with self._watch, self._grace_period():
                 runner.run_until(lambda: len(received) == len(fetches) or self.is_done)
                 runner.run_posted()
                 if not (self.pending_feeds or self.pending_fetches) and not self.is_done:
@@ -141,7 +141,7 @@ class RunState:
         self._cancellation.start_cancel(reason)
         self._rendezvous.start_abort(reason)
         if not self.is_done:
-            with suppress(OpError), self._overdue():  # one that never ends is left
+            with suppress(OpError), self._grace_period():  # one that never ends is left
                 self._args.runner.run_until(lambda: self.is_done)
         self.close()
 
@@ -153,8 +153,8 @@ class RunState:
         if container is not None and container.is_used:
             self._session.devices.clear_containers([container.name])
 
-    def _overdue(self) -> Overdue:
-        return Overdue(self._args, [item.executor for item in self.executors.items])
+    def _grace_period(self) -> CancellationGracePeriod:
+        return CancellationGracePeriod(self._args, [item.executor for item in self.executors.items])
 
     def _receive(self, fetches: Sequence[str]) -> dict[str, tuple[Value, bool]]:
         received: dict[str, tuple[Value, bool]] = {}

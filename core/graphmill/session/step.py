@@ -21,9 +21,9 @@ from graphmill.memory import LentMemory
 from graphmill.plugin.step_observers import StepInfo
 from graphmill.runtime.apart import run_apart
 from graphmill.runtime.call_frame import CallFrame
+from graphmill.runtime.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
-from graphmill.runtime.overdue import Overdue
 from graphmill.runtime.process.references import counts_prove_ownership, references_to
 from graphmill.runtime.process.shutdown import SHUTDOWN
 from graphmill.runtime.step_container import StepContainer
@@ -190,7 +190,7 @@ def _run_partitions(
     barrier = ExecutorBarrier(len(items), args)
     for item in items:
         item.executor.run_async(args, barrier.partition_done)
-    with StuckWatch(args), Overdue(args, [item.executor for item in items]):
+    with StuckWatch(args), CancellationGracePeriod(args, [item.executor for item in items]):
         args.runner.run_until(lambda: barrier.is_done)
     if barrier.error is not None:
         raise barrier.error

@@ -14,15 +14,19 @@ from graphmill.errors import InternalError, OpError
 from graphmill.spi import (
     DEAD,
     OpKernelContext,
-    as_status,
-    at_node,
     check_output,
     check_outputs,
     read_refs,
     step_cancelled,
-    with_reason,
 )
-from graphmill.spi.executors import NodeStats, describe_outputs, now, thread_id
+from graphmill.spi.executors import (
+    done_twice,
+    failure_at,
+    now,
+    record_node,
+    sync_device,
+    thread_id,
+)
 
 if TYPE_CHECKING:
     from graphmill.spi import ExecutorArgs
@@ -170,11 +174,8 @@ class ExecutorState:
         return result
 
     def _record(self, item: NodeItem, started: int, result: Any) -> None:
-        times = (thread_id(), started, started, now())
-        outputs = describe_outputs(result, item.num_outputs)
-        stats = NodeStats(item.node.name, item.node.op, *times, outputs)
         collector: StepStatsCollector = self.args.stats_collector  # type: ignore[assignment]
-        collector.record(self._executor.params.device.name, stats)
+        record_node(collector, self._executor.params.device.name, item.node, started, result)
 
     def _call_expensive(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
         """Call a kernel here, or in the pool if it takes long and there is other work meanwhile."""
@@ -219,7 +220,7 @@ class ExecutorState:
         def done(outputs: Any = None, error: BaseException | None = None) -> None:
             nonlocal is_done
             if is_done:
-                raise InternalError(f"the kernel of {item.node.name!r} called done twice")
+                raise done_twice(item.node.name)
             is_done = True
             if started and error is None and outputs is not DEAD:
                 self._record(item, started, outputs)
@@ -308,16 +309,10 @@ class ExecutorState:
 
     def _sync(self) -> OpError | None:
         """Wait for the device; return what went wrong there after the kernels had returned."""
-        device = self._executor.params.device
         try:
-            device.sync()
+            sync_device(self._executor.params.device)
         except OpError as error:
-            return error.locate(device=device.name)
-        except Exception as error:  # noqa: BLE001 - the border to plugins' code
-            text = f"the device failed: {type(error).__name__}: {error}"
-            failure = InternalError(text, device=device.name)
-            failure.__cause__ = error
-            return failure
+            return error
         return None
 
     def _stuck(self) -> OpError:
@@ -345,11 +340,14 @@ def error_at(
         iteration: frame and iteration as text.
         error: what was raised.
     """
-    reason = args.cancel_reason()
-    status = with_reason(as_status(error, item.kernel), reason)
-    if status is reason:
-        return status  # no node's fault
-    return at_node(status, item.node, item.kernel, device, iteration)
+    return failure_at(
+        error,
+        item.node,
+        item.kernel,
+        device=device,
+        reason=args.cancel_reason(),
+        iteration=iteration,
+    )
 
 
 class _NeverCancelled:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import InternalError, OpError, UnimplementedError
-from graphmill.runtime.overdue import Overdue
+from graphmill.errors import OpError, UnimplementedError
 from graphmill.spi import (
     DEAD,
     Executor,
     ExecutorFactory,
     OpKernelContext,
     as_status,
-    at_node,
     check_output,
     check_outputs,
     checked_dtypes,
@@ -23,9 +21,14 @@ from graphmill.spi import (
     refs_to_read,
     step_cancelled,
     topological_order,
-    with_reason,
 )
-from graphmill.spi.executors import NodeStats, describe_outputs, now, thread_id
+from graphmill.spi.executors import (
+    call_and_wait,
+    failure_at,
+    now,
+    record_node,
+    sync_device,
+)
 from graphmill.spi.graphs import (
     is_argument,
     is_argument_or_result,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import ExecutorArgs, Graph, LocalExecutorParams, Node, OpKernel
-    from graphmill.spi.executors import DoneCallback, StepStatsCollector
+    from graphmill.spi.executors import DoneCallback
 
 
 class Instruction:
@@ -160,7 +163,7 @@ class SingleThreadedExecutor(Executor):
                 raise
             raise status from error
         if args.sync_on_finish:
-            self.params.device.sync()
+            sync_device(self.params.device)
 
     def close(self) -> None:
         """Give the kernels back."""
@@ -175,11 +178,13 @@ class SingleThreadedExecutor(Executor):
     ) -> OpError:
         if instruction is None:
             return as_status(error, None)
-        reason = args.cancel_reason()
-        status = with_reason(as_status(error, instruction.kernel), reason)
-        if status is reason:
-            return status  # no node's fault
-        return at_node(status, instruction.node, instruction.kernel, self.params.device.name)
+        return failure_at(
+            error,
+            instruction.node,
+            instruction.kernel,
+            device=self.params.device.name,
+            reason=args.cancel_reason(),
+        )
 
     def _run_special(
         self, instruction: Instruction, inputs: list[Any], slots: list[Any], args: ExecutorArgs
@@ -198,7 +203,8 @@ class SingleThreadedExecutor(Executor):
         else:
             result = kernel.compute(*inputs)
         if args.stats_collector is not None:
-            self._record(instruction.node, started, result, args.stats_collector)
+            device = self.params.device.name
+            record_node(args.stats_collector, device, instruction.node, started, result)
         start, count = instruction.output, instruction.num_outputs
         given = (result,) if count == 1 else result
         check_outputs(kernel, instruction.output_dtypes, given)
@@ -206,11 +212,6 @@ class SingleThreadedExecutor(Executor):
             slots[start] = result
         elif count:
             slots[start : start + count] = result
-
-    def _record(self, node: Node, started: int, result: Any, collector: StepStatsCollector) -> None:
-        times = (thread_id(), started, started, now())
-        outputs = describe_outputs(result, node.num_outputs)
-        collector.record(self.params.device.name, NodeStats(node.name, node.op, *times, outputs))
 
 
 class SingleThreadedExecutorFactory(ExecutorFactory):
@@ -259,27 +260,10 @@ def _wait(kernel: OpKernel, inputs: list[Any], args: ExecutorArgs) -> Any:
     Raises:
         UnimplementedError: an output has no value.
     """
-    outcome: list[tuple[Any, BaseException | None]] = []
-
-    def done(outputs: Any = None, error: BaseException | None = None) -> None:
-        if outcome:
-            raise InternalError(f"the kernel of {kernel.node_name!r} called done twice")
-        outcome.append((outputs, error))
-        args.runner.post(_nothing)  # wakes the loop below, whichever thread this is
-
-    kernel.compute(*inputs, done=done)
-    with Overdue(args, ()):
-        args.runner.run_until(lambda: bool(outcome))
-    outputs, error = outcome[0]
-    if error is not None:
-        raise error
+    outputs = call_and_wait(kernel, inputs, args)
     if isinstance(outputs, (tuple, list)) and any(value is DEAD for value in outputs):
         raise UnimplementedError(
             "SINGLE_THREADED_EXECUTOR runs nothing that has no value for some of its outputs. "
             "Choose executor_type DEFAULT or INLINE"
         )
     return outputs
-
-
-def _nothing() -> None:
-    pass

@@ -1,9 +1,9 @@
-"""`Overdue`: ends the wait for a run that was cancelled long ago and does not end by itself.
+"""End the wait for a run that does not end although it was cancelled.
 
-A step that is past its deadline is cancelled: kernels that wait are told, the executor ends the run
-when the last of them has ended, and calls `done`. An executor that never does, or a kernel that
-never ends, would keep the caller forever. So whoever waits gives up some time after the
-cancellation. Kernels that compute in a thread of the session's pool are waited for: they end.
+A step that is past its deadline is cancelled: kernels that wait are woken, the executor ends the
+run when the last of them has returned, and calls `done`. An executor that never does, or a kernel
+that never returns, would block the caller forever. So the caller gives up after a grace period.
+Kernels that compute in a thread of the session's pool are waited for: they return.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from graphmill.runtime.executor import Executor, ExecutorArgs
     from graphmill.runtime.step_runner import StepRunner
 
-PATIENCE = 1.0
+GRACE_PERIOD = 1.0
 """Seconds between the cancellation and giving up; ending a cancelled run takes a thousandth."""
 
 
-class Overdue:
-    """A context in which a thread drives a run, and gives up if that was cancelled and never ends.
+class CancellationGracePeriod:
+    """Give up driving a run that does not end within a grace period after its cancellation.
 
-    What is raised in the block then is of the class of the error that the run was cancelled with.
+    A context: in its block a thread drives the run. What the block then raises is of the class of
+    the error that the run was cancelled with, and names the executors.
 
     Args:
         args: the run's.
@@ -76,7 +77,7 @@ class Overdue:
 
     def _wait(self) -> None:
         """Look again after a while."""
-        self._timer = timer = threading.Timer(PATIENCE, self._runner.post, [self._look])
+        self._timer = timer = threading.Timer(GRACE_PERIOD, self._runner.post, [self._look])
         timer.daemon = True
         timer.start()
         if self._has_ended:
@@ -97,13 +98,13 @@ class Overdue:
         count = self._args.num_awaited
         kernels = f", or {count} kernels do not end" if count else ""
         why = f"`done` was not called{kernels}"
-        return error_of(self._args, self._executors, PATIENCE, why)
+        return not_ended(self._args, self._executors, GRACE_PERIOD, why)
 
 
-def error_of(
+def not_ended(
     args: ExecutorArgs, executors: Sequence[Executor], seconds: float, why: str
 ) -> OpError:
-    """Return what is raised where a run does not end though it was cancelled.
+    """Return the error of a run that did not end although it was cancelled.
 
     Args:
         args: the run's.

@@ -12,7 +12,7 @@ import graphmill
 from graphmill import dtypes, errors, ops, proto
 from graphmill.graph.builder import Graph
 from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.runtime import apart, overdue
+from graphmill.runtime import apart, cancel_grace
 from graphmill.runtime.executor import Executor, ExecutorFactory
 from graphmill.session.session import Session
 
@@ -22,7 +22,7 @@ LATE = proto.RunOptions(timeout_in_ms=60_000)
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overdue, "PATIENCE", 0.05)
+    monkeypatch.setattr(cancel_grace, "GRACE_PERIOD", 0.05)
 
 
 class Forgetful(Executor):
