@@ -201,12 +201,16 @@ def infer_shapes(op: ShapeContext, function: ShapeFunction | None) -> tuple[Tens
 
 
 def shape_function(op_def: OpDef) -> ShapeFunction | None:
-    """Return the shape function of an op; None if it has none."""
+    """Return the shape function of an op: its own, or what its traits imply; None for neither."""
     if op_def.shape_function is not None:
         return op_def.shape_function
-    if bundled_ops().get(op_def.name) is not op_def:
-        return None  # a plugin's own meaning of a name
-    return _family_functions(op_def.family).get(op_def.name)
+    if bundled_ops().get(op_def.name) is op_def:  # and not a plugin's own meaning of the name
+        found = _family_functions(op_def.family).get(op_def.name)
+        if found is not None:
+            return found
+    from graphmill.ops.shapes.by_traits import function_by_traits  # few ask for shapes at all
+
+    return function_by_traits(op_def)
 
 
 @cache

@@ -1,0 +1,42 @@
+"""Shapes that follow from the traits of an op that declares no shape function of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.ops.op_traits import ControlFlow, Source
+from graphmill.ops.shapes import _common as common
+
+if TYPE_CHECKING:
+    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+
+# A merge is told by the shape refiner, which knows loops.
+_OF_INPUT: Final = (
+    *(ControlFlow.SWITCH, ControlFlow.ENTER, ControlFlow.EXIT),
+    *(ControlFlow.NEXT_ITERATION, ControlFlow.LOOP_COND, ControlFlow.SWITCH_N),
+)
+
+
+def function_by_traits(op_def: OpDef) -> ShapeFunction | None:
+    """Return the shape function that an op's traits imply; None if they tell nothing."""
+    traits = op_def.traits
+    if traits.control_flow in _OF_INPUT:
+        return all_as_first_input
+    if traits.forwards:
+        return common.each_unchanged
+    if traits.elementwise and len(op_def.output_args) == 1:
+        return common.broadcast
+    if traits.source is Source.PLACEHOLDER and op_def.has_attr("shape"):
+        return common.shape_attr("shape")
+    return constant if traits.source is Source.CONSTANT else None
+
+
+def all_as_first_input(op: ShapeContext) -> Any:
+    """Return the shape of input 0 for each output."""
+    return op.inputs[0] if op.num_outputs == 1 else [op.inputs[0]] * op.num_outputs
+
+
+def constant(op: ShapeContext) -> Any:
+    """Return the shape of the attr `value`."""
+    return op.get_attr("value").shape
