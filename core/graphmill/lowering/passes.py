@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.errors import FailedPreconditionError, InternalError, OpError
+from graphmill.errors import FailedPreconditionError, OpError
 from graphmill.lowering.effects_policy import EffectsPolicy
+from graphmill.lowering.plugin_faults import PluginFaultError
 from graphmill.lowering.verify import PassVerifier
 from graphmill.runtime.rendezvous import IntraProcessRendezvous, Rendezvous
 from graphmill.runtime.validation import is_validation_on
@@ -68,8 +69,8 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
 
     Raises:
         OpError: a pass raised it.
-        InternalError: a pass raised anything else, or left a graph that is not sound; names pass
-            and plugin.
+        PluginFaultError: a pass raised anything else; names pass and plugin.
+        InternalError: a pass left a graph that is not sound; the same.
     """
     disabled = os.environ.get(DISABLE_VARIABLE, "").split(",")
     validates = is_validation_on()
@@ -86,7 +87,7 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
             error.locate(plugin=owner.plugin)
             raise
         except Exception as error:
-            raise InternalError(
+            raise PluginFaultError(
                 f"the graph pass {name!r} of {owner} failed in phase {phase}: "
                 f"{type(error).__name__}: {error}. Disable the plugin to run without it",
                 plugin=owner.plugin,

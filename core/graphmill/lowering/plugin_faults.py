@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from graphmill.registry import Provenance
 
 
+class PluginFaultError(InternalError):
+    """The code of a plugin raised what is no error of a step; names the plugin."""
+
+
 @contextmanager
 def faults_of(owner: Provenance, what: str) -> Iterator[None]:
     """Run code of a plugin.
@@ -23,7 +27,7 @@ def faults_of(owner: Provenance, what: str) -> Iterator[None]:
 
     Raises:
         OpError: the code raised it; it tells the plugin now.
-        InternalError: the code raised anything else.
+        PluginFaultError: the code raised anything else.
     """
     try:
         yield
@@ -32,6 +36,6 @@ def faults_of(owner: Provenance, what: str) -> Iterator[None]:
             error.locate(plugin=owner.plugin)
         raise
     except Exception as error:
-        raise InternalError(
+        raise PluginFaultError(
             f"{what} of {owner} failed: {type(error).__name__}: {error}", plugin=owner.plugin
         ) from error
