@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from graphmill.cli.sources import Source
     from graphmill.explain.compilation import ClusterRecord, Compilation
     from graphmill.explain.step import StepRecord
+    from graphmill.runtime.state_machine import Story
 
 
 def record_after(runnable: Runnable, given: Mapping[str, Source], steps: int) -> StepRecord:
@@ -62,6 +63,7 @@ def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
         "reason": record.reason,
         "num_steps": record.num_steps,
         "num_interpreted": record.num_interpreted,
+        "story": as_plain(record.story),
         "clusters": clusters,
         "outside": [
             {"device": device, **as_plain(note)}
@@ -82,6 +84,7 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
         f"mode {record.mode}; {record.num_steps} steps, {record.num_interpreted} of them node by "
         "node" + (f"; {record.reason}" if record.reason else "")
     ]
+    blocks.extend(_story("what happened to the graph", record.story))
     found = list(record.compilations.values())
     clusters = [cluster for compilation in found for cluster in compilation.clusters]
     if clusters:
@@ -170,9 +173,13 @@ def _reasons(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
 
 def _stories(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
     for cluster in clusters:
-        lines = cluster.story.lines()
-        if lines:
-            yield "\n  ".join([f"{cluster.name}, what happened to its signatures:", *lines])
+        yield from _story(f"{cluster.name}, what happened to its signatures", cluster.story)
+
+
+def _story(title: str, story: Story) -> Iterator[str]:
+    lines = story.lines()
+    if lines:
+        yield "\n  ".join([f"{title}:", *lines])
 
 
 def _reason(signature: SignatureRecord) -> str:

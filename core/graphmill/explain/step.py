@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphmill.explain.compilation import INTERPRETED
 from graphmill.explain.plain import as_plain
 from graphmill.explain.tiers import Tiers
 from graphmill.graph.node_roles import is_argument_or_result
+from graphmill.runtime.state_machine import Story
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +79,7 @@ class StepRecord:
         reason: why its graph was not built again for compilation; empty if it was.
         nodes: its nodes, as they were placed and given kernels first.
         compilations: what the compiler made of each device's graph, by the device's name.
+        story: how its graph came to be built again, or why it was not.
     """
 
     feeds: tuple[str, ...]
@@ -89,6 +91,7 @@ class StepRecord:
     reason: str
     nodes: tuple[NodeRecord, ...]
     compilations: dict[str, Compilation]
+    story: Story = field(default_factory=Story)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
@@ -124,7 +127,7 @@ def _step_record(impl: DirectSession, made: ExecutorsAndKeys) -> StepRecord:
     )
     interpreted = made.step_count
     if made.hot_items is not None:
-        interpreted = made.hot_since + made.num_watched
+        interpreted = made.hot.since + made.num_watched
     return StepRecord(
         made.feeds,
         made.fetches,
@@ -135,6 +138,7 @@ def _step_record(impl: DirectSession, made: ExecutorsAndKeys) -> StepRecord:
         tiers.reason,
         nodes,
         tiers.compilations,
+        made.hot.story,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.explain.compilation import COMPILED, INTERPRETED, STRAIGHT_LINE, find_compilation
+from graphmill.session.hot_states import HotState
 
 if TYPE_CHECKING:
     from graphmill.explain.compilation import ClusterRecord, Compilation
@@ -70,20 +71,21 @@ class Tiers:
 
 
 def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:
-    if executors.hot_items is not None:
+    hot = executors.hot
+    if hot.state is HotState.HOT:
         return ""
-    if executors.why_not_hot:
-        return f"the graph could not be built again for compilation: {executors.why_not_hot}"
-    if hot_steps.after_steps < 0:
-        return hot_steps.why_never
-    if executors.hot_at > 0:
+    if hot.state is HotState.INTERPRETED:
+        return hot.reason
+    if hot.state is HotState.COLD:
+        return hot_steps.why_never or "steps that are watched or partial are interpreted"
+    if hot.state is HotState.COUNTING:
         return (
-            f"the graph is built again for compilation after {executors.hot_at} steps; it has run "
-            f"{executors.step_count}"
+            "the graph is built again for compilation after "
+            f"{executors.build_at} steps; it has run {executors.step_count}"
         )
-    if executors.step_count >= hot_steps.after_steps:
+    if hot.state in (HotState.QUEUED, HotState.BUILDING):
         return "the graph is being built again for compilation"
-    return "steps that are watched or partial are interpreted"
+    return f"the graph could not be built again for compilation: {hot.reason}"
 
 
 def _why_in(cluster: ClusterRecord) -> str:

@@ -9,7 +9,9 @@ import sys
 import threading
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from graphmill.session.hot_states import HotGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 Signature: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Names of feeds, fetches and targets."""
+
+NEVER: Final = sys.maxsize
+"""A step that does not come."""
 
 
 @dataclass(slots=True)
@@ -38,11 +43,10 @@ class ExecutorsAndKeys:
         last_step: number of its latest step; what the cache evicts by.
         needed_feeds: for a partial run the feeds that each fetch needs.
         form: what a callable asks for besides feeds, fetches and targets.
-        hot_items: the same graph built again for speed; None before, see `HotSteps`.
-        hot_at: at which step it is built again; -1 for never.
-        hot_since: how many steps had run when `hot_items` took over.
-        num_watched: how many of the steps after that were traced, and ran on `items`.
-        why_not_hot: why it could not be built again; empty where it was, or was not tried.
+        hot: the same graph built again for speed, or how far that has come; see `HotSteps`.
+        serving: what ordinary steps run on: `items`, or those of the hot graph; set by `HotSteps`.
+        build_at: at which step the graph is to be built again; `NEVER` for none; set by `HotSteps`.
+        num_watched: how many steps were traced, and ran on `items`, although the graph is hot.
         is_closed: whether the executors were given back.
         converters: for each feed the function from the caller's value to a tensor.
         to_host: for each fetch the function from what its device gives to a host value.
@@ -63,17 +67,24 @@ class ExecutorsAndKeys:
     placements: tuple[PlacementRecord, ...] = field(default=())
     needed_feeds: dict[str, set[str]] = field(default_factory=dict)
     form: CallableForm | None = None
-    hot_items: tuple[PerPartition, ...] | None = None
-    hot_at: int = -1
-    hot_since: int = 0
+    hot: HotGraph = field(default_factory=HotGraph)
+    serving: tuple[PerPartition, ...] = field(init=False)
+    build_at: int = NEVER
     num_watched: int = 0
-    why_not_hot: str = ""
     is_closed: bool = False
+
+    def __post_init__(self) -> None:
+        self.serving = self.items
+
+    @property
+    def hot_items(self) -> tuple[PerPartition, ...] | None:
+        """The partitions of the hot graph; None before it is there."""
+        return self.hot.items
 
     def close(self) -> None:
         """Give the executors back."""
         self.is_closed = True
-        for item in (*self.items, *(self.hot_items or ())):
+        for item in (*self.items, *(self.hot.items or ())):
             item.executor.close()
 
 

@@ -9,27 +9,38 @@ traced, watched or partial keep the first executors, in which every node is to b
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.errors import InvalidArgumentError, OpError
+from graphmill.errors import InternalError, InvalidArgumentError, OpError
+from graphmill.lowering.plugin_faults import PluginFaultError
+from graphmill.ops.op_traits import ControlFlow
 from graphmill.plugin.pass_registry import HOT
+from graphmill.runtime.validation import is_validation_on
+from graphmill.session.executors_cache import NEVER
+from graphmill.session.hot_states import EXPLAINED, HotEvent, HotState
 
 if TYPE_CHECKING:
+    from graphmill.graph.node import Node
     from graphmill.lowering.partitions import PerPartition
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys
+    from graphmill.session.hot_states import HotGraph
 
 MODES: Final = ("off", "tiered", "eager")
 _COUNTS: Final = ("jit_after_steps", "jit_min_cluster_size", "jit_cache_bytes")
 _AFTER_STEPS: Final = 3
-_ENTERS: Final = frozenset({"Enter", "RefEnter"})
 _MOST_NODES: Final = 2_000  # of a graph that is built again before its first step
-_NEVER: Final = -1
+_NO_STEPS: Final = -1  # that a graph is built again after
+_QUEUE_FULL: Final = "too much other work was waiting behind the steps"
 
 
 class HotSteps:
-    """When the signatures of one session are built again.
+    """When the graphs of one session's signatures are built again (the table: `hot_states`).
+
+    Threads: `_lock` guards the states of all hot graphs; a step takes it once in its signature's
+    life.
 
     Args:
         session: whose signatures.
@@ -45,6 +56,7 @@ class HotSteps:
     """
 
     def __init__(self, session: DirectSession, config: Any, forbidden: frozenset[str]) -> None:
+        self._lock = threading.Lock()
         self._session = session
         self.mode = _mode(config)
         names = {name for name, _ in session.host.passes.places_in(HOT)}
@@ -54,7 +66,7 @@ class HotSteps:
         elif not names - forbidden:
             self.why_never = "no pass of phase HOT is there, or the executor forbids them"
         is_off = bool(self.why_never)
-        self.after_steps = _NEVER if is_off else config.graphmill.jit_after_steps or _AFTER_STEPS
+        self.after_steps = _NO_STEPS if is_off else config.graphmill.jit_after_steps or _AFTER_STEPS
         wants_one_tier = self.mode == "eager" or config.graphmill.deterministic
         if wants_one_tier and not is_off:
             self.after_steps = 0
@@ -62,60 +74,140 @@ class HotSteps:
     def prepare(self, executors: ExecutorsAndKeys) -> None:
         """Decide when a new signature is built again; do it now if its first step gains by it.
 
-        A loop of cheap nodes may turn so often that one step is as long as a thousand others, and
-        most of that the executor's.
+        A loop of cheap nodes may have so many iterations that one step is as long as a thousand
+        others, and most of that the executor's.
 
         Raises:
             OpError: a pass or a kernel refused the graph, and the mode is `"eager"`.
         """
-        executors.hot_at = self.after_steps
-        if self.mode == "eager" and not self.after_steps:
-            executors.hot_items = self._build(executors)
-        elif not self.after_steps or (self.after_steps > 0 and self._has_cheap_loops(executors)):
-            executors.hot_at = _NEVER
-            self._replace(executors)
+        if self.after_steps < 0:
+            self._send(executors, HotEvent.NOT_WANTED, self.why_never)
+        elif not self.after_steps or self._has_cheap_loops(executors):
+            self._send(executors, HotEvent.WANTED_AT_ONCE)
+            self._build(executors)
+        else:
+            self._send(executors, HotEvent.WANTED)
 
     def build_for(self, executors: ExecutorsAndKeys) -> None:
         """Build the executors of a signature again, if they are to be and are not yet."""
-        if self.after_steps < 0 or executors.why_not_hot:
+        if self.after_steps < 0:
             return
-        executors.hot_at = _NEVER  # no step hands it to the background any more
-        self._session.host.background.wait_idle()  # one may have
-        if executors.hot_items is None:
-            self._replace(executors)
+        if not self._send_in(HotState.COUNTING, executors, HotEvent.ASKED_FOR):
+            self._session.host.background.wait_idle()
+            if not self._send_in(HotState.QUEUED, executors, HotEvent.ASKED_FOR):
+                return
+        self._build(executors)
 
     def build_later(self, executors: ExecutorsAndKeys) -> None:
         """Have the executors of a signature built again in the background."""
-        job = partial(self._replace, executors)
+        if not self._send_in(HotState.COUNTING, executors, HotEvent.RAN_OFTEN):
+            return  # another thread was first
+        job = partial(self._build_queued, executors)
         if not self._session.host.background.submit(self._session, job):
-            executors.why_not_hot = "too much else waited to be done behind the steps"
+            self._send_in(HotState.QUEUED, executors, HotEvent.QUEUE_FULL, _QUEUE_FULL)
 
-    def _replace(self, executors: ExecutorsAndKeys) -> None:
-        session = self._session
-        if session.is_closed or executors.is_closed or executors.hot_items is not None:
+    def _build_queued(self, executors: ExecutorsAndKeys) -> None:
+        if self._session.is_closed or executors.is_closed:
             return
+        if self._send_in(HotState.QUEUED, executors, HotEvent.BUILD_STARTED):
+            self._build(executors)
+
+    def _build(self, executors: ExecutorsAndKeys) -> None:
+        """Build a graph again; what cannot be built goes on as it was.
+
+        Raises:
+            OpError: a pass or a kernel refused the graph, and the mode is `"eager"`; or it is an
+                `InternalError` of graphmill itself, and graphmill checks itself.
+        """
+        key = (executors.feeds, executors.fetches, executors.targets)
         try:
-            items = self._build(executors)
+            items = self._session.hot_partitions(key, executors.form)
+        except PluginFaultError as error:
+            self._send(executors, HotEvent.PLUGIN_RAISED, error.message)
+            text = f"{error.message}. The steps are interpreted: {', '.join(executors.fetches)}"
+            self._session.host.fault_warnings.warn((error.plugin, type(error.__cause__)), text)
         except OpError as error:
-            executors.why_not_hot = error.message
-            return
-        executors.hot_since = executors.step_count
-        executors.hot_items = items
+            self._send(executors, HotEvent.GRAPH_REFUSED, error.message)
+            if self.mode == "eager" or (isinstance(error, InternalError) and is_validation_on()):
+                raise
+        except BaseException as error:
+            self._send(executors, HotEvent.PLUGIN_RAISED, f"{type(error).__name__}: {error}")
+            raise
+        else:
+            self._switch(executors, items)
+
+    def _switch(self, executors: ExecutorsAndKeys, items: tuple[PerPartition, ...]) -> None:
+        executors.hot.since = executors.step_count
+        executors.hot.items = items
+        self._send(executors, HotEvent.BUILT)
         if executors.is_closed:  # meanwhile
             executors.close()
 
-    def _build(self, executors: ExecutorsAndKeys) -> tuple[PerPartition, ...]:
-        key = (executors.feeds, executors.fetches, executors.targets)
-        return self._session.hot_partitions(key, executors.form)
+    def _send(self, executors: ExecutorsAndKeys, event: HotEvent, cause: str = "") -> None:
+        with self._lock:
+            self._apply(executors, event, cause)
+
+    def _send_in(
+        self, state: HotState, executors: ExecutorsAndKeys, event: HotEvent, cause: str = ""
+    ) -> bool:
+        """Send an event, unless another thread has left `state`; return whether it was sent."""
+        with self._lock:
+            if executors.hot.state is not state:
+                return False
+            self._apply(executors, event, cause)
+            return True
+
+    def _apply(self, executors: ExecutorsAndKeys, event: HotEvent, cause: str = "") -> None:
+        """Change the state of a hot graph, and what steps read of it; under the lock."""
+        hot = executors.hot
+        hot.send(event, cause)
+        hot.reason = cause
+        executors.build_at = self.after_steps if hot.state is HotState.COUNTING else NEVER
+        executors.serving = (hot.items or executors.items) if _is_hot(hot) else executors.items
 
     def _has_cheap_loops(self, executors: ExecutorsAndKeys) -> bool:
         """Return whether there are loops, no node is expensive, and the graph is soon built."""
-        nodes = [node for item in executors.items for node in item.graph.nodes]
-        if len(nodes) > _MOST_NODES or not any(node.op in _ENTERS for node in nodes):
+        nodes = [(node, item.device) for item in executors.items for node in item.graph.nodes]
+        if len(nodes) > _MOST_NODES or not any(_enters_loop(node) for node, _ in nodes):
             return False
         find = self._session.host.kernels.try_find
-        found = (find(node.op_def, node.attrs, "CPU", ("numpy",)) for node in nodes)
+        found = (
+            find(node.op_def, node.attrs, device.device_type, device.backends)
+            for node, device in nodes
+        )
         return not any(kernel is not None and kernel.definition.expensive for kernel in found)
+
+
+def validate_hot(executors: ExecutorsAndKeys, after_steps: int) -> None:
+    """Check what is always true of the hot graph of a signature.
+
+    Args:
+        executors: the signature.
+        after_steps: after how many steps its session builds graphs again.
+
+    Raises:
+        AssertionError: something is not; says what.
+    """
+    hot = executors.hot
+    rules = {
+        "it has partitions": (hot.items is not None) == _is_hot(hot),
+        "steps run on the hot graph": (executors.serving is hot.items) == _is_hot(hot),
+        "steps run on the first graph": (executors.serving is executors.items) != _is_hot(hot),
+        "steps are counted": executors.build_at
+        == (after_steps if hot.state is HotState.COUNTING else NEVER),
+        "a reason is given": bool(hot.reason) == (hot.state in EXPLAINED),
+    }
+    broken = [rule for rule, holds in rules.items() if not holds]
+    if broken:
+        raise AssertionError(f"the hot graph is {hot.state.value!r}; wrong: {', '.join(broken)}")
+
+
+def _is_hot(hot: HotGraph) -> bool:
+    return hot.state is HotState.HOT
+
+
+def _enters_loop(node: Node) -> bool:
+    return node.op_def.traits.control_flow is ControlFlow.ENTER
 
 
 def _mode(config: Any) -> str:

@@ -127,16 +127,15 @@ def run_step_with_options(
 def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
     if SHUTDOWN.has_begun:
         SHUTDOWN.exit_daemon()
-    executors.step_count += 1
+    count = executors.step_count = executors.step_count + 1
     executors.last_step = args.step_id
-    items = executors.items
     if args.stats_collector is None:
-        items = executors.hot_items or items
-    elif executors.hot_items is not None:
-        executors.num_watched += 1
-    if 0 < executors.hot_at <= executors.step_count:
+        items = executors.serving
+    else:
+        items = executors.items
+        executors.num_watched += executors.serving is not items
+    if count >= executors.build_at:
         # Behind the choice: this step counts as one of those before, however soon it is built.
-        executors.hot_at = -1
         session.hot_steps.build_later(executors)
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.

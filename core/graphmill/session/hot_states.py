@@ -1,0 +1,109 @@
+"""The states of the hot graph of a signature, the events that change them, and the table of both.
+
+A signature of a session (feeds, fetches, targets) is run on the graph that was built first. Once it
+has run often, its graph is built again with the passes of phase `HOT`, which compiler plugins
+register; then it is hot. What a compiler does with its part of the graph is its own affair.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from graphmill.runtime.state_machine import StateMachine, Story
+
+if TYPE_CHECKING:
+    from graphmill.lowering.partitions import PerPartition
+
+
+class HotState(Enum):
+    """Where a signature stands on its way to a hot graph."""
+
+    COLD = "cold"
+    """Nothing is decided; steps that are watched or partial stay here."""
+    INTERPRETED = "interpreted"
+    """Its graph is never built again, because compilation is off or there is no pass for it."""
+    COUNTING = "counting"
+    """Its graph is built again once it has run often enough."""
+    QUEUED = "queued"
+    """It waits for the background thread."""
+    BUILDING = "building"
+    """Its graph is pruned, placed and lowered with the passes of phase HOT."""
+    HOT = "hot"
+    """Its steps run on the hot graph, but for those that are traced."""
+    DROPPED = "dropped"
+    """The queue of the background thread was full, or no thread could be started."""
+    REFUSED = "refused"
+    """A pass or a kernel refused the graph, and said why."""
+    FAILED = "failed"
+    """The code of a plugin raised an exception while the graph was built."""
+
+
+class HotEvent(Enum):
+    """What happens to the graph of a signature."""
+
+    NOT_WANTED = "not wanted"
+    WANTED = "wanted"
+    WANTED_AT_ONCE = "wanted at once"
+    RAN_OFTEN = "ran often"
+    QUEUE_FULL = "queue full"
+    BUILD_STARTED = "build started"
+    ASKED_FOR = "asked for"
+    BUILT = "built"
+    GRAPH_REFUSED = "graph refused"
+    PLUGIN_RAISED = "plugin raised"
+
+
+class HotAction(Enum):
+    """What is to be done when a state has been entered."""
+
+    KEEP = "nothing changes for steps"
+    SUBMIT = "hand the graph to the background thread"
+    BUILD = "build it now, in the thread that asks"
+    SWITCH = "later steps run on the hot graph"
+
+
+Table: TypeAlias = "dict[tuple[HotState, HotEvent], tuple[HotState, HotAction]]"
+
+_S, _E, _A = HotState, HotEvent, HotAction
+
+HOT_TRANSITIONS: Final[Table] = {
+    (_S.COLD, _E.NOT_WANTED): (_S.INTERPRETED, _A.KEEP),
+    (_S.COLD, _E.WANTED): (_S.COUNTING, _A.KEEP),
+    (_S.COLD, _E.WANTED_AT_ONCE): (_S.BUILDING, _A.BUILD),
+    (_S.COUNTING, _E.RAN_OFTEN): (_S.QUEUED, _A.SUBMIT),
+    (_S.QUEUED, _E.QUEUE_FULL): (_S.DROPPED, _A.KEEP),
+    (_S.QUEUED, _E.BUILD_STARTED): (_S.BUILDING, _A.KEEP),
+    (_S.COUNTING, _E.ASKED_FOR): (_S.BUILDING, _A.BUILD),
+    (_S.QUEUED, _E.ASKED_FOR): (_S.BUILDING, _A.BUILD),
+    (_S.BUILDING, _E.BUILT): (_S.HOT, _A.SWITCH),
+    (_S.BUILDING, _E.GRAPH_REFUSED): (_S.REFUSED, _A.KEEP),
+    (_S.BUILDING, _E.PLUGIN_RAISED): (_S.FAILED, _A.KEEP),
+}
+
+EXPLAINED: Final = (_S.INTERPRETED, _S.DROPPED, _S.REFUSED, _S.FAILED)
+"""Steps stay on the first graph for a reason, which is given."""
+
+_STORY_LENGTH: Final = 8  # the longest way through the table is shorter
+
+
+class HotGraph(StateMachine[HotState, HotEvent, HotAction]):
+    """The hot graph of one signature, or how far it has come.
+
+    Threads: the lock of the session's `HotSteps` guards the state.
+
+    Attributes:
+        story: its transitions.
+        items: its partitions, once it is hot; None before.
+        reason: why it is in its state; empty where nothing is to be said.
+        since: how many steps had run when it took over; a statistic.
+    """
+
+    __slots__ = ("items", "reason", "since", "story")
+
+    def __init__(self) -> None:
+        self.story = Story(_STORY_LENGTH)
+        super().__init__(HOT_TRANSITIONS, HotState.COLD, self.story, "the graph")
+        self.items: tuple[PerPartition, ...] | None = None
+        self.reason = ""
+        self.since = 0

@@ -1,0 +1,152 @@
+"""A plugin's kernel that fails while it is traced leaves its cluster interpreted, in every tier."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import ops
+from graphmill.errors import InternalError
+from graphmill.explain import explain_all
+from graphmill.registry import PluginWarning
+from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.spi import dtypes, kernel, op
+
+pytest.importorskip("jax")
+pytestmark = pytest.mark.jax
+
+T = TypeVar("T")
+
+
+class OnlyNumPy:
+    """A plugin whose kernel is called a function over any namespace, and is none."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    @graphmill.hookimpl
+    def graphmill_register_ops(self, ops: Any) -> None:
+        ops.add(self._declared())
+
+    @graphmill.hookimpl
+    def graphmill_register_kernels(self, kernels: Any) -> None:
+        kernels.add(self._declared())
+
+    def _declared(self) -> Any:
+        error = self.error
+
+        @op("Faulty>Double", types={"T": dtypes.FLOATING})
+        @kernel("Faulty>Double")
+        def double(xp: Any, x: T) -> T:
+            if xp is not np:
+                raise error
+            return x + x
+
+        return double
+
+
+def session(error: BaseException, make_host: Any, mode: str) -> graphmill.Session:
+    host = make_host(OnlyNumPy(error))
+    graph = graphmill.Graph(host.ops)
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        doubled = graph.create_op("Faulty>Double", [x], name="doubled")
+        ops.math.tanh(ops.math.neg(graph.outputs_of(doubled)[0]), name="y")
+    return graphmill.Session(graph=graph, config={"graphmill": {"jit": mode}}, host=host)
+
+
+def run(made: graphmill.Session, steps: int, size: int = 2) -> None:
+    for _ in range(steps):
+        found = made.run("y:0", {"x:0": np.ones(size)})
+        assert found == pytest.approx(np.tanh(np.full(size, -2.0)))
+        made._impl.host.background.wait_idle()
+
+
+def run_two_signatures(made: graphmill.Session) -> None:
+    run(made, 8)
+    run(made, 4, size=3)
+
+
+def signatures(made: graphmill.Session) -> list[Any]:
+    (step,) = explain_all(made)
+    (compilation,) = step.compilations.values()
+    return [one for cluster in compilation.clusters for one in cluster.signatures]
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("my own bug"), KeyError("my own bug"), OSError("my own bug")], ids=repr
+)
+@pytest.mark.parametrize("mode", ["tiered", "eager"])
+def test_a_kernel_that_raises_while_it_is_traced_leaves_steps_interpreted(
+    mode: str, error: Exception, make_host: Any
+) -> None:
+    with session(error, make_host, mode) as made:
+        with pytest.warns(PluginWarning, match="my own bug") as told:
+            run_two_signatures(made)
+        first, second = signatures(made)
+    assert len([one for one in told if one.category is PluginWarning]) == 1
+    for record in (first, second):
+        assert (record.tier, record.state) == ("straight-line", "compiler failed")
+        assert "OnlyNumPy" in record.reason
+        assert f"{type(error).__name__}: " in record.reason
+        assert "doubled (Faulty>Double)" in record.reason
+        assert record.num_compiled == 0
+    assert first.num_straight == (8 if mode == "eager" else 5)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+def test_an_interrupt_while_a_kernel_is_traced_goes_to_the_caller(
+    error: BaseException, make_host: Any
+) -> None:
+    with session(error, make_host, "eager") as made:
+        with pytest.raises(type(error)):
+            made.run("y:0", {"x:0": [1.0]})
+        run(made, 1, size=1)  # it is not tried again
+
+
+def break_compiler(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    from graphmill_plugins.jit.programs import compiler
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(compiler, "compile_program", fail)
+
+
+@pytest.mark.parametrize("mode", ["tiered", "eager"])
+def test_a_fault_of_the_compiler_leaves_steps_interpreted(
+    mode: str, make_host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_compiler(monkeypatch, KeyError("a bug of ours"))
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        ops.math.tanh(x * -2.0, name="y")
+    with graphmill.Session(
+        graph=graph, config={"graphmill": {"jit": mode}}, host=make_host()
+    ) as made:
+        with pytest.warns(PluginWarning, match="the compiler failed: KeyError"):
+            run(made, 8)
+        (record,) = signatures(made)
+    assert record.state == "compiler failed"
+
+
+def test_internal_errors_surface_in_validation_mode(
+    make_host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VALIDATE_VARIABLE, "1")
+    break_compiler(monkeypatch, InternalError("a broken invariant"))
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        ops.math.tanh(x * -2.0, name="y")
+    with (
+        graphmill.Session(
+            graph=graph, config={"graphmill": {"jit": "eager"}}, host=make_host()
+        ) as made,
+        pytest.raises(InternalError, match="a broken invariant"),
+    ):
+        made.run("y:0", {"x:0": [1.0]})

@@ -1,0 +1,241 @@
+"""The hot graph of a signature as a state machine: random events, invariants, faults of plugins."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graphmill
+from graphmill import proto
+from graphmill.errors import InternalError, UnimplementedError
+from graphmill.explain import explain_all
+from graphmill.lowering.plugin_faults import PluginFaultError
+from graphmill.plugin.fault_warnings import FaultWarnings
+from graphmill.plugin.pass_registry import HOT, HOT_PLACEMENT
+from graphmill.registry import PluginWarning
+from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.session.executors_cache import ExecutorsAndKeys
+from graphmill.session.hot_states import EXPLAINED, HOT_TRANSITIONS, HotEvent, HotGraph, HotState
+from graphmill.session.hot_steps import HotSteps, validate_hot
+from graphmill.testing.passes import pass_names, without_passes
+
+FIRST, SECOND = ("first",), ("second",)
+
+
+class Background:
+    def __init__(self) -> None:
+        self.jobs: list[Any] = []
+        self.takes_jobs = True
+
+    def submit(self, owner: object, job: Any) -> bool:
+        del owner
+        if self.takes_jobs:
+            self.jobs.append(job)
+        return self.takes_jobs
+
+    def wait_idle(self) -> None:
+        """Leave the jobs, as a queue does whose thread could not be started."""
+
+
+class RandomEvents:
+    """Runs steps of a signature, asks for its hot graph and builds it, in a random order."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.background = Background()
+        self.error: Exception | None = None
+        host = SimpleNamespace(
+            background=self.background,
+            fault_warnings=FaultWarnings(),
+            passes=SimpleNamespace(places_in=lambda _: [("a_pass", None)]),
+        )
+        session = SimpleNamespace(host=host, is_closed=False, hot_partitions=self.built)
+        config = proto.ConfigProto()
+        config.graphmill.jit = self.random.choice(["off", "tiered", "tiered", "tiered"])
+        config.graphmill.jit_after_steps = self.random.choice([1, 2, 5])
+        config.graphmill.deterministic = self.random.random() < 0.2
+        self.hot_steps = HotSteps(session, config, frozenset())  # type: ignore[arg-type]
+        self.executors = ExecutorsAndKeys(FIRST, (), ("y:0",), (), (), (), ())  # type: ignore[arg-type]
+        self.executors.items = self.executors.serving = ()
+
+    def built(self, *_: Any) -> Any:
+        if self.error is not None:
+            raise self.error
+        return SECOND
+
+    def play(self) -> None:
+        """Send one event."""
+        if self.executors.hot.state is HotState.COLD:
+            self.hot_steps.prepare(self.executors)
+            return
+        events = [self.step, self.work, self.ask, self.jobs, self.fault]
+        (event,) = self.random.choices(events, [50, 20, 5, 5, 20])
+        event()
+
+    def step(self) -> None:
+        executors = self.executors
+        executors.step_count += 1
+        if executors.step_count >= executors.build_at:
+            self.hot_steps.build_later(executors)
+
+    def work(self) -> None:
+        if self.background.jobs:
+            self.background.jobs.pop(0)()
+
+    def ask(self) -> None:
+        self.hot_steps.build_for(self.executors)
+
+    def jobs(self) -> None:
+        self.background.takes_jobs = not self.background.takes_jobs
+
+    def fault(self) -> None:
+        self.error = self.random.choice(
+            [None, UnimplementedError("no such op"), PluginFaultError("a fault", plugin="p")]
+        )
+
+
+@pytest.mark.filterwarnings("ignore::graphmill.registry.PluginWarning")
+@given(seed=st.integers(0, 2**32))
+def test_invariants_hold_after_any_events(seed: int) -> None:
+    events = RandomEvents(seed)
+    for _ in range(40):
+        events.play()
+        validate_hot(events.executors, events.hot_steps.after_steps)
+
+
+@pytest.mark.filterwarnings("ignore::graphmill.registry.PluginWarning")
+def test_random_events_use_every_row_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: set[tuple[HotState, HotEvent]] = set()
+    send = HotGraph.send
+
+    def note(self: HotGraph, event: HotEvent, cause: str = "") -> Any:
+        used.add((self.state, event))
+        return send(self, event, cause)
+
+    monkeypatch.setenv(VALIDATE_VARIABLE, "1")
+    monkeypatch.setattr(HotGraph, "send", note)
+    for seed in range(200):
+        events = RandomEvents(seed)
+        for _ in range(40):
+            events.play()
+    assert used == set(HOT_TRANSITIONS)
+
+
+def test_every_state_can_be_reached_and_every_event_is_used() -> None:
+    assert {HotState.COLD, *(after for after, _ in HOT_TRANSITIONS.values())} == set(HotState)
+    assert {event for _, event in HOT_TRANSITIONS} == set(HotEvent)
+
+
+def test_states_that_nothing_leads_away_from_are_hot_or_explained() -> None:
+    final = set(HotState) - {state for state, _ in HOT_TRANSITIONS}
+    assert final == {HotState.HOT, *EXPLAINED}
+
+
+def test_two_threads_that_see_the_same_step_submit_one_job() -> None:
+    events = RandomEvents(0)
+    events.hot_steps.after_steps = 1
+    events.hot_steps._send(events.executors, HotEvent.WANTED)
+    for _ in range(2):
+        events.hot_steps.build_later(events.executors)
+    assert len(events.background.jobs) == 1
+
+
+# ------------------------------------------------------------------------------ faults of plugins
+
+
+class FaultyPass:
+    """A plugin whose pass raises while a graph is built again."""
+
+    def __init__(self, phase: str, error: BaseException) -> None:
+        self.phase, self.error = phase, error
+        self.num_calls = 0
+
+    @graphmill.hookimpl
+    def graphmill_register_passes(self, passes: Any) -> None:
+        passes.add("faulty", self._run, phase=self.phase)
+        passes.add("harmless", lambda graph, options: None, phase=HOT)
+
+    def _run(self, graph: Any, options: Any) -> None:
+        del graph, options
+        self.num_calls += 1
+        raise self.error
+
+
+def session(plugin: FaultyPass, make_host: Any, mode: str) -> graphmill.Session:
+    host = make_host(plugin)
+    host = without_passes(host, [name for name in pass_names(host) if "jit" in name])
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        graphmill.ops.math.neg(x, name="y")
+        graphmill.ops.math.exp(x, name="z")
+    return graphmill.Session(graph=graph, config={"graphmill": {"jit": mode}}, host=host)
+
+
+def run(made: graphmill.Session, steps: int) -> None:
+    for _ in range(steps):
+        assert made.run("y:0", {"x:0": 2}) == -2
+        made._impl.host.background.wait_idle()
+
+
+def run_two_graphs(made: graphmill.Session) -> None:
+    run(made, 8)
+    made.run("z:0", {"x:0": 0})
+
+
+@pytest.mark.parametrize("phase", [HOT, HOT_PLACEMENT])
+@pytest.mark.parametrize("mode", ["tiered", "eager"])
+def test_a_plugin_whose_pass_raises_leaves_steps_interpreted(
+    phase: str, mode: str, make_host: Any
+) -> None:
+    plugin = FaultyPass(phase, ValueError("the pass's own bug"))
+    with session(plugin, make_host, mode) as made:
+        with pytest.warns(PluginWarning, match="the pass's own bug") as told:
+            run_two_graphs(made)
+        first, *_ = explain_all(made)
+    assert len([one for one in told if one.category is PluginWarning]) == 1
+    assert "'faulty'" in first.reason
+    assert "FaultyPass" in first.reason
+    assert "ValueError: the pass's own bug" in first.reason
+    assert first.num_interpreted == 8
+    assert plugin.num_calls == (1 if mode == "tiered" else 2)
+    assert "building -> failed (plugin raised)" in str(first.story)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=lambda e: repr(e))
+def test_an_interrupt_of_a_pass_goes_to_the_caller(error: BaseException, make_host: Any) -> None:
+    with (
+        session(FaultyPass(HOT, error), make_host, "eager") as made,
+        pytest.raises(type(error)),
+    ):
+        made.run("y:0", {"x:0": 2})
+
+
+def test_our_own_internal_errors_surface_in_validation_mode(
+    make_host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VALIDATE_VARIABLE, "1")
+    plugin = FaultyPass(HOT, InternalError("a broken invariant"))
+    with session(plugin, make_host, "tiered") as made:
+        made._impl.hot_steps.after_steps = 0  # build it in this thread
+        with pytest.raises(InternalError, match="a broken invariant"):
+            made.run("y:0", {"x:0": 2})
+
+
+def test_the_story_tells_how_a_graph_became_hot(make_host: Any) -> None:
+    plugin = FaultyPass("POST_PLACEMENT", ValueError())
+    plugin._run = lambda graph, options: None  # type: ignore[method-assign]
+    with session(plugin, make_host, "tiered") as made:
+        run(made, 4)
+        (record,) = explain_all(made)
+    assert record.story.lines() == [
+        "the graph: cold -> counting (wanted)",
+        "the graph: counting -> queued (ran often)",
+        "the graph: queued -> building (build started)",
+        "the graph: building -> hot (built)",
+    ]
