@@ -210,6 +210,10 @@ class OpRegistry:
         if not (is_free or addition.replace or bundled == op_def):
             raise _conflict(op_def.name, addition.owner, CORE)
 
+    def provenance(self, name: str) -> Provenance | str:
+        """Return who brought an op: core for TensorFlow's, else the owner given to `add`."""
+        return self._additions[name][0].owner if name in self._additions else CORE
+
     def owner(self, name: str) -> str:
         """Return who brought an op: "TensorFlow" for the bundled ones, else the owner given.
 
@@ -217,7 +221,7 @@ class OpRegistry:
             NotFoundError: there is no such op.
         """
         self.get(name)
-        return _owner_name(self._additions[name][0].owner if name in self._additions else CORE)
+        return _owner_name(self.provenance(name))
 
     def names(self) -> list[str]:
         """Return the names of all ops, sorted."""

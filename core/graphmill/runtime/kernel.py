@@ -385,7 +385,7 @@ def bind(
         if definition.variable:
             variable = getattr(made, definition.variable)
     else:
-        wanted = _wanted_attrs(definition, construction)
+        wanted = wanted_attrs(definition.function, construction)
         leading = (construction.xp,) if takes_namespace(definition, op_def) else ()
         if definition.make:
             compute = definition.function(*leading, **wanted)
@@ -421,8 +421,11 @@ def python_value(canonical: Any) -> Any:
     return canonical if to_numpy is None else to_numpy()
 
 
-def _wanted_attrs(definition: KernelDef, construction: OpKernelConstruction) -> dict[str, Any]:
-    given = parameters_of(definition.function)
+def wanted_attrs(
+    function: Callable[..., Any], construction: OpKernelConstruction
+) -> dict[str, Any]:
+    """Return the attrs that a function's parameters name, as kernels see them."""
+    given = parameters_of(function)
     names, takes_any = {*given.positional, *given.keyword_only}, given.takes_any_keyword
     inputs = {arg.name for arg in construction.op_def.input_args}
     wanted = {}

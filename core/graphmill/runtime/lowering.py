@@ -137,6 +137,7 @@ class Lowering:
     standalone: bool | Callable[[Node], bool] = False
     refuse: Callable[[Node], str | None] | None = None
     priority: int = 0
+    distinct_rows: bool = False
 
     @property
     def source(self) -> str:
@@ -158,6 +159,7 @@ def lowering(
     standalone: bool | Callable[[Node], bool] = False,
     refuse: Callable[[Node], str | None] | None = None,
     priority: int = 0,
+    distinct_rows: bool = False,
 ) -> Callable[[_Declared], _Declared]:
     """Declare the decorated function to be the traceable form of `ops`.
 
@@ -174,6 +176,8 @@ def lowering(
         refuse: returns why a node cannot be compiled, judged by its attrs and place in the graph,
             or None; asked once, before anything is traced.
         priority: the highest wins among the lowerings of one supplier.
+        distinct_rows: whether it drops row indices out of range, which stand for rows that come
+            twice (see `distinct_rows` of `@kernel`).
 
     Raises:
         InvalidArgumentError: no op is named.
@@ -183,7 +187,14 @@ def lowering(
 
     def declare(function: _Declared) -> _Declared:
         made = Lowering(
-            ops, function, as_checks(check), tuple(static), standalone, refuse, priority
+            ops,
+            function,
+            as_checks(check),
+            tuple(static),
+            standalone,
+            refuse,
+            priority,
+            distinct_rows,
         )
         declared = [*getattr(function, _LOWERINGS_ATTRIBUTE, ()), made]
         setattr(function, _LOWERINGS_ATTRIBUTE, declared)

@@ -142,6 +142,7 @@ def _merged(op: str, entries: list[_Registered]) -> Lowering | None:
         next((one.standalone for one in declared if one.standalone), False),
         next((one.refuse for one in declared if one.refuse is not None), None),
         highest,
+        any(one.distinct_rows for one in declared),
     )
 
 

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING
 from graphmill.plugin.markers import hookimpl
 
 if TYPE_CHECKING:
-    from graphmill.plugin.registrars import KernelRegistrar, OpRegistrar, PassRegistrar
+    from graphmill.plugin.registrars import (
+        KernelRegistrar,
+        LoweringRegistrar,
+        OpRegistrar,
+        PassRegistrar,
+    )
 
 _PHASE = "HOT"
 GATHER_PASS = "jit_gather"
@@ -44,6 +49,15 @@ def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
     """Register the kernels of clusters."""
     kernels.add_module(f"{__name__}.cluster_kernel", ["_Cluster"])
     kernels.add_module(f"{__name__}.straight.straight_kernel", ["_StraightLine"])
+
+
+@hookimpl
+def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
+    """Register the lowerings that need more of the compiler than plugins are given."""
+    from graphmill_plugins.jit.lowerings import MODULES
+
+    for module, ops in MODULES.items():
+        lowerings.add_module(f"{__name__}.lowerings.{module}", ops.split())
 
 
 @hookimpl

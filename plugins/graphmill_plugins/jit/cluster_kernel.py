@@ -22,7 +22,6 @@ from graphmill_plugins.jit.tiers.machine import TierMachine, TierRules
 from graphmill_plugins.jit.tiers.program_maker import ProgramMaker, Refusal, compiler_module
 from graphmill_plugins.jit.tiers.signature_records import signature_text
 from graphmill_plugins.jit.tiers.states import Action, Event
-from graphmill_plugins.jit.tracing.traced_ops import FUNCTION_ATTRS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.cluster_op import ClusterAttr
     from graphmill_plugins.jit.tiers.signature_state import Signature
 
-_CHOOSING: Final = frozenset(FUNCTION_ATTRS)  # What they call depends on values, or may.
 _DETERMINISTIC: Final = "the session is deterministic: nothing is compiled"
 _NO_SIGNATURE: Final = "a variable has no value yet, or a handle is not of a variable"
 
@@ -72,7 +70,7 @@ class ClusterKernel:
         is_eager = attr.mode == "eager"
         rules = TierRules(
             calls=0 if is_eager else attr.calls,
-            varies=any(node.op in _CHOOSING for node in routines.main.nodes),
+            varies=any(node.op_def.calls for node in routines.main.nodes),
             is_compared=device.is_host_memory,
             keeps_slower=is_eager,
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphmill.graph.algorithms import topological_order
 from graphmill.graph.function_body import instantiate_function
 from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
+from graphmill_plugins.jit.forms import Forms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,6 +86,7 @@ class Routines:
         main: that of the cluster.
         host: whose ops.
         policy: which effects the kernels may have.
+        forms: how a compiler computes the nodes.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Routines:
         self._bodies = functions or {}
         self.host = host
         self.policy = policy
+        self.forms = Forms(host, device)
         self._library: FunctionLibrary = body.graph.library
         self._functions: dict[tuple[str, int], Routine] = {}
         self._lock = threading.Lock()

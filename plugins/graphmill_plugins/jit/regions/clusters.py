@@ -35,8 +35,10 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
         free_constants(graph, nodes_in_loops(graph))
         min_size = options.config.graphmill.jit_min_cluster_size or MIN_SIZE
         refusal = refusal_on(devices, options)
-        for members in find_clusters(graph, Eligibility(options.host, refusal), outside):
-            size = sum(map(weight, members))
+        device = devices[0] if devices else None
+        eligibility = Eligibility(options.host, refusal, device)
+        for members in find_clusters(graph, eligibility, outside):
+            size = sum(weight(node, eligibility.forms) for node in members)
             if size < min_size:
                 reason = f"what it hangs together with is too small: {size} of {min_size} nodes"
             else:
@@ -46,7 +48,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
         for loop in loops if all(device.is_host_memory for device in devices) else ():
             made = Contraction(graph, [loop], options, STRAIGHT_LINE)
             if not made.why_not():
-                made.functions = inner_bodies(graph, loop, options)
+                made.functions = inner_bodies(graph, loop, options, device)
                 made.contract()
                 outside.pop(loop, None)
     else:

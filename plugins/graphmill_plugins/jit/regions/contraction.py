@@ -11,7 +11,7 @@ from graphmill.graph.function_body import FunctionBody
 from graphmill.graph.graph import Graph
 from graphmill_plugins.jit.cluster_op import CALLS, CLUSTER, INNER_CALLS, STRAIGHT_LINE, ClusterAttr
 from graphmill_plugins.jit.regions.eligibility import SOURCES
-from graphmill_plugins.jit.tracing.traced_ops import HANDLE_TYPES
+from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,24 +6,20 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
-from graphmill.ops.effects import effects_of
-from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
-from graphmill_plugins.jit.regions.growing_lists import GrowingLists, are_of_shapes
+from graphmill.ops.op_traits import Source
+from graphmill_plugins.jit.forms import Form, Forms, followed_functions
+from graphmill_plugins.jit.regions.growing_lists import GrowingLists
 from graphmill_plugins.jit.regions.refusal import refuses_nothing
-from graphmill_plugins.jit.tracing.traced_ops import (
-    FUNCTION_ATTRS,
-    HANDLE_TYPES,
-    HANDLED,
-    LIST_VALUE_OPS,
-    called_functions,
-)
+from graphmill_plugins.jit.regions.repeated_rows import NOT_DISTINCT
+from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
+    from graphmill.runtime.device import Device
     from graphmill_plugins.jit.regions.refusal import Refusal
 
 SOURCES: Final = frozenset({"Const", "VariableV2", "Variable", "VarHandleOp"})
@@ -42,49 +38,41 @@ class Eligibility:
         host: whose kernels and ops.
         refusal: returns why the session's policy refuses a node, or None. A function with such a
             node stays a call: it is an error when it is called, and not before.
+        device: where the nodes run; by default the host's processor.
 
     Attributes:
+        forms: how a compiler computes the nodes.
         lists: answers for lists that grow in loops.
     """
 
-    def __init__(self, host: Host, refusal: Refusal = refuses_nothing) -> None:
+    def __init__(
+        self, host: Host, refusal: Refusal = refuses_nothing, device: Device | None = None
+    ) -> None:
         self._host = host
+        self.forms = Forms(host, device)
         self._refusal = refusal
         self._functions: dict[str, str | None] = {}
         self.lists = GrowingLists(host.ops)
 
     def why_not(self, node: Node) -> str | None:
         """Return why a node cannot be in a cluster, or None if it can."""
+        traits = node.op_def.traits
         if node.op in _BOUNDARY:
             return "it is where the graph begins or ends"
-        if node.op in CONTROL_FLOW_OPS:
+        if traits.is_control_flow:
             return "it says by dead values what runs"
-        reason = _bad_type(_types(node), node.op)
+        is_source = traits.source in (Source.CONSTANT, Source.VARIABLE)
+        form = Form() if is_source else self.forms.of(node)
+        reason = _bad_type(node, is_source or traits.forwards or _takes_handles(form))
         if reason is not None:
             return reason
-        functions = called_functions(node)
-        if functions:
+        if isinstance(form, str):
+            return form
+        if form.is_call:
+            functions = [function.name for function in followed_functions(node)]
             return self._why_not_functions(functions, node)
-        if node.op in _STITCHES and not are_of_shapes(_indices(node)):
-            return "the step's values say where its rows go"
-        if node.op in HANDLED or node.op in SOURCES or _is_of_lists(node):
-            return None
-        found = self._host.kernels.try_find(node.op_def, node.attrs, "CPU", ("jax",))
-        if found is None:
-            return "no kernel of it can be traced"
-        definition = found.definition
-        if definition.keeps_variable:
-            return self._why_not_kept(node)
-        effects = definition.effects | effects_of(node.op_def)
-        if effects:
-            return f"it has effects: {', '.join(sorted(effects))}"
-        return None if definition.is_traceable else "its kernel needs concrete values or a context"
-
-    def _why_not_kept(self, node: Node) -> str | None:
-        """Return why what a node keeps cannot be shared with who interprets it, or None."""
-        found = self._host.kernels.try_find(node.op_def, node.attrs, "CPU", ("numpy",))
-        if found is None or not found.definition.variable:
-            return "the kernel that interprets it keeps no variable"
+        if form.kernel is not None and form.kernel.definition.distinct_rows:
+            return NOT_DISTINCT
         return None
 
     def _why_not_functions(self, names: Iterable[str], node: Node) -> str | None:
@@ -111,41 +99,32 @@ class Eligibility:
         return None
 
 
-def _is_of_lists(node: Node) -> bool:
-    """Return whether a node computes a list of lists, element by element."""
-    return node.op in LIST_VALUE_OPS and node.input_types[0].base_dtype.name == "variant"
-
-
-def _indices(node: Node) -> list[Node]:
-    """Return what says where the rows of a `DynamicStitch` go."""
-    return [edge.src for edge in node.in_edges[: len(node.in_edges) // 2]]
+def _takes_handles(form: Form | str) -> bool:
+    return not isinstance(form, str) and form.takes_handles
 
 
 def _types(node: Node) -> list[DType]:
-    """Return the types of what a node takes and gives, but for the texts that an `Assert` tells."""
-    if node.op != "Assert":
+    """Return the types of what a node takes and gives, but for the texts that an assert reports."""
+    if not node.op_def.traits.asserts:
         return [*node.input_types, *node.output_types]
-    return [
-        node.input_types[edge.dst_input] for edge in node.in_edges if not _is_constant(edge.src)
-    ]
+    read = [node.input_types[e.dst_input] for e in node.in_edges if not _is_constant(e.src)]
+    return [*read, *node.output_types]
 
 
 def _is_constant(node: Node) -> bool:
     source = node.graph.source
-    return node.op == "Const" and all(edge.src is source for edge in node.control_in_edges)
+    is_constant = node.op_def.traits.source is Source.CONSTANT
+    return is_constant and all(edge.src is source for edge in node.control_in_edges)
 
 
-def _bad_type(types: Sequence[DType], op: str) -> str | None:
-    for dtype in types:
+def _bad_type(node: Node, takes_handles: bool) -> str | None:
+    is_constant = node.op_def.traits.source is Source.CONSTANT
+    for dtype in _types(node):
         name = dtype.base_dtype.name
-        if name == "string" and op == "Const":
-            continue  # who reads it tells whether it may
+        if name == "string" and is_constant:
+            continue  # whoever reads it decides whether it may
         if name in _UNTRACED_TYPES or dtype.is_quantized:
             return f"it has tensors of {name}"
-        if name in HANDLE_TYPES and op not in HANDLED and op not in _HANDLE_OPS:
+        if name in HANDLE_TYPES and not takes_handles:
             return f"it has tensors of {name}"
     return None
-
-
-_STITCHES: Final = frozenset({"DynamicStitch", "ParallelDynamicStitch"})
-_HANDLE_OPS: Final = frozenset({*SOURCES, *FUNCTION_ATTRS, "Identity", *LIST_VALUE_OPS})

@@ -21,22 +21,22 @@ from graphmill_plugins.jit.functionalize.liveness import (
 from graphmill_plugins.jit.functionalize.policy import nodes_that_wait
 from graphmill_plugins.jit.regions.contraction import control_inputs
 from graphmill_plugins.jit.regions.eligibility import SOURCES
-from graphmill_plugins.jit.regions.repeated_rows import UNIQUE, RepeatedRows
+from graphmill_plugins.jit.regions.repeated_rows import RepeatedRows
 from graphmill_plugins.jit.regions.shared_structures import VARIABLES, shared_structures
 from graphmill_plugins.jit.regions.worth_alone import is_worth_it_alone
-from graphmill_plugins.jit.tracing.traced_ops import FUNCTION_ATTRS, SPARSE_UPDATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
+    from graphmill_plugins.jit.forms import Forms
     from graphmill_plugins.jit.regions.eligibility import Eligibility
 
+_OF_CALLS: Final = 100  # weight of a node that calls functions
 MIN_SIZE: Final = 2
 """Fewer nodes are no cluster, unless the config says otherwise."""
 _FREE: Final = frozenset({"NoOp", "Identity", "StopGradient", "PreventGradient", *SOURCES})
-_OF_DISTINCT_ROWS: Final = frozenset({UNIQUE, *SPARSE_UPDATES})
 _SWITCHES: Final = frozenset({*SWITCH_OPS, "_SwitchN"})
 _WAITS, _MAY_BE_DEAD, _SOME_ROWS = "waits", "may be dead", "has as many rows as a program finds out"
 _Blockers: TypeAlias = frozenset[tuple[str, int, int]]
@@ -59,12 +59,12 @@ def find_clusters(
     outside = {} if outside is None else outside
     in_loop, waiting = nodes_in_loops(graph), nodes_that_wait(graph)
     order = topological_order(graph)
-    repeated = RepeatedRows(graph)
+    repeated = RepeatedRows(graph, eligibility.forms)
     refused: dict[Node, str] = {}
     apart = {node for node in order if eligibility.lists.gives_some_rows(node)}
 
     def why_not(node: Node) -> str | None:
-        if node.op in _OF_DISTINCT_ROWS and node not in in_loop and node not in refused:
+        if node not in in_loop and node not in refused and repeated.concerns(node):
             return repeated.why_not(node)
         return refused.get(node) or _why_not(node, in_loop, eligibility)
 
@@ -162,11 +162,11 @@ def _connected(chosen: list[Node], place: dict[Node, Any]) -> list[list[Node]]:
     return list(groups.values())
 
 
-def weight(node: Node) -> int:
-    """Return for how many nodes one counts: some are worth it alone."""
-    if node.op in FUNCTION_ATTRS:
-        return 100
-    if is_worth_it_alone(node):
+def weight(node: Node, forms: Forms) -> int:
+    """Return for how many nodes one counts: some are worth a program alone."""
+    if node.op_def.calls:
+        return _OF_CALLS
+    if forms.is_standalone(node) or is_worth_it_alone(node):
         return MIN_SIZE
     return int(node.op not in _FREE)
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
+from graphmill_plugins.jit.forms import followed_functions
 from graphmill_plugins.jit.tracing.grown_lists import length_after
 from graphmill_plugins.jit.tracing.loop_shape import origin, turns_of
-from graphmill_plugins.jit.tracing.traced_ops import calls_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -97,7 +97,7 @@ def _nodes(body: FunctionBody, called: Callable[[FuncAttr], FunctionBody]) -> It
     while pending:
         for node in pending.pop().graph.nodes:
             yield node
-            fresh = [attr for attr in calls_of(node) if attr.name not in seen]
+            fresh = [attr for attr in followed_functions(node) if attr.name not in seen]
             seen.update(attr.name for attr in fresh)
             pending += map(called, fresh)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.graph.function_body import instantiate_function
+from graphmill_plugins.jit.forms import followed_functions
 from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import SOURCES, Eligibility
 from graphmill_plugins.jit.regions.grouping import find_clusters, weight
 from graphmill_plugins.jit.rewrites.constants import free_constants
 from graphmill_plugins.jit.routine import owner_in
-from graphmill_plugins.jit.tracing.traced_ops import calls_of
 
 if TYPE_CHECKING:
     from graphmill.graph.function_body import FunctionBody
@@ -23,24 +23,28 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.lowering.passes import PassOptions
     from graphmill.ops.attr_types import FuncAttr
+    from graphmill.runtime.device import Device
     from graphmill_plugins.jit.cluster_op import FunctionKey
 
 _MIN_SIZE: Final = 8
 """A call of a program costs as much as some ten nodes of generated code do."""
 
 
-def inner_bodies(graph: Graph, loop: Node, options: PassOptions) -> dict[FunctionKey, FunctionBody]:
+def inner_bodies(
+    graph: Graph, loop: Node, options: PassOptions, device: Device | None = None
+) -> dict[FunctionKey, FunctionBody]:
     """Return the bodies of the functions that a loop calls, and that these call, with clusters.
 
     Args:
         graph: that the loop is in; it is told of the clusters.
         loop: a functional one.
         options: of the pass.
+        device: where the loop runs; by default the host's processor.
     """
     found: dict[FunctionKey, FunctionBody] = {}
     if options.config.graphmill.deterministic:
         return found  # nothing is compiled
-    pending = list(calls_of(loop))
+    pending = list(followed_functions(loop))
     while pending:
         attr = pending.pop()
         key = (attr.name, hash(attr))
@@ -48,14 +52,21 @@ def inner_bodies(graph: Graph, loop: Node, options: PassOptions) -> dict[Functio
             continue
         body = instantiate_function(attr.name, attr.attrs, graph.library, options.host.ops)
         found[key] = body
-        _form(body.graph, graph, options, owner_in(graph.library, attr))
-        pending += [called for node in body.graph.nodes for called in calls_of(node)]
+        eligibility = Eligibility(options.host, device=device)
+        _form(body.graph, graph, options, eligibility, owner_in(graph.library, attr))
+        pending += [called for node in body.graph.nodes for called in followed_functions(node)]
     return found
 
 
-def _form(body: Graph, told: Graph, options: PassOptions, owner: FuncAttr | None) -> None:
+def _form(
+    body: Graph,
+    told: Graph,
+    options: PassOptions,
+    eligibility: Eligibility,
+    owner: FuncAttr | None,
+) -> None:
     free_constants(body, set())
-    clusters = find_clusters(body, Eligibility(options.host), variables=SOURCES)
+    clusters = find_clusters(body, eligibility, variables=SOURCES)
     for members in clusters:
-        if sum(map(weight, members)) >= _MIN_SIZE:
+        if sum(weight(node, eligibility.forms) for node in members) >= _MIN_SIZE:
             Contraction(body, members, options, told=told, owner=owner).contract()

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from graphmill_plugins.jit.tracing.traced_ops import ROW_UPDATES, SPARSE_UPDATES
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
+    from graphmill_plugins.jit.forms import Forms
 
 Tensor: TypeAlias = "tuple[Node, int]"
 
@@ -46,6 +45,7 @@ class RepeatedRows:
 
     Args:
         graph: is looked at.
+        forms: how its nodes are compiled.
 
     Attributes:
         members: for each `Unique` that serves nothing else, the nodes that take part, itself too.
@@ -56,7 +56,8 @@ class RepeatedRows:
         unique_of: for each node that updates or reads rows by numbers of such a one, which it is.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, forms: Forms) -> None:
+        self._forms = forms
         self.members: dict[Node, frozenset[Node]] = {}
         self.unique_of: dict[Node, Node] = {}
         self.begun_by: dict[Node, tuple[Node, ...]] = {}
@@ -68,6 +69,10 @@ class RepeatedRows:
 
     def __contains__(self, node: Node) -> bool:
         return node in self._inside
+
+    def concerns(self, node: Node) -> bool:
+        """Return whether `why_not` has a say about a node."""
+        return node.op == UNIQUE or self._forms.needs_distinct_rows(node)
 
     def why_not(self, node: Node) -> str | None:
         """Return why a `Unique`, or a sparse update, cannot be in a cluster, or None."""
@@ -82,12 +87,12 @@ class RepeatedRows:
             homes = [cluster for cluster in clusters if unique in cluster]
             if not homes or members.issubset(homes[0]):
                 continue
-            updates = (node for node in members if node.op in SPARSE_UPDATES)
+            updates = (node for node in members if self._forms.needs_distinct_rows(node))
             found |= dict.fromkeys((unique, *updates), APART)
         return found
 
     def _look_at(self, unique: Node) -> None:
-        kinds = _kinds_of(unique)
+        kinds = self._kinds_of(unique)
         if kinds is None:
             return
         readers = {
@@ -96,11 +101,11 @@ class RepeatedRows:
             for edge in node.out_edges
             if not edge.is_control and edge.src_output == output
         }
-        if not readers or not all(_fits(node, kinds) for node in readers):
+        if not readers or not all(self._fits(node, kinds) for node in readers):
             return
         self.members[unique] = frozenset({unique, *readers})
         for node in readers:
-            if _position(node, "indices") is not None:
+            if self._position(node, "indices") is not None:
                 self.unique_of[node] = unique
             if node.op in _ELEMENTWISE and (node, 0) in kinds and kinds[node, 0] is _ROWS:
                 edges = enumerate(node.in_edges)
@@ -112,73 +117,66 @@ class RepeatedRows:
         if len(sums) == 1 and not any(edge.is_control for n in early for edge in n.out_edges):
             self.begun_by[sums[0]] = tuple(early)
 
-
-def _kinds_of(unique: Node) -> dict[Tensor, str] | None:
-    """Return what the tensors are that come of a `Unique`; None if one goes elsewhere."""
-    kinds: dict[Tensor, str] = {(unique, 0): _NUMBERS, (unique, 1): _PLACES}
-    pending = list(kinds)
-    while pending:
-        tensor = pending.pop()
-        for edge in tensor[0].out_edges:
-            if edge.is_control or edge.src_output != tensor[1]:
-                continue
-            kind = _handed_on(edge, kinds[tensor])
-            if kind is None:
-                return None
-            result = (edge.dst, 0)
-            if kind and kinds.get(result) != kind:
-                if result in kinds:
+    def _kinds_of(self, unique: Node) -> dict[Tensor, str] | None:
+        """Return what the tensors are that come of a `Unique`; None if one goes elsewhere."""
+        kinds: dict[Tensor, str] = {(unique, 0): _NUMBERS, (unique, 1): _PLACES}
+        pending = list(kinds)
+        while pending:
+            tensor = pending.pop()
+            for edge in tensor[0].out_edges:
+                if edge.is_control or edge.src_output != tensor[1]:
+                    continue
+                kind = self._handed_on(edge, kinds[tensor])
+                if kind is None:
                     return None
-                kinds[result] = kind
-                pending.append(result)
-    return kinds
+                result = (edge.dst, 0)
+                if kind and kinds.get(result) != kind:
+                    if result in kinds:
+                        return None
+                    kinds[result] = kind
+                    pending.append(result)
+        return kinds
 
+    def _handed_on(self, edge: Edge, kind: str) -> str | None:
+        """Return what a reader makes of a tensor: "" if it keeps it, None if it may not have it."""
+        node, position = edge.dst, edge.dst_input
+        if kind is not _PLACES and node.op in _HANDS_ON:
+            return kind
+        if kind is _ROWS:
+            if node.op in _ELEMENTWISE:
+                return _ROWS
+            return "" if position == self._position(node, "values") else None
+        if node.op == _SUM:
+            expected = {_PLACES: 1, _SIZE: 2}.get(kind)
+            return _ROWS if position == expected else None
+        if kind is _SIZE:
+            return _SIZE if node.op == "StridedSlice" and position == 0 else None
+        if kind is _NUMBERS:
+            if node.op == "Shape":
+                return _SIZE
+            if position == self._position(node, "indices"):
+                return "" if node.op_def.traits.writes else _ROWS
+        return None
 
-def _handed_on(edge: Edge, kind: str) -> str | None:
-    """Return what a reader makes of a tensor: "" if it keeps it, None if it may not have it."""
-    node, position = edge.dst, edge.dst_input
-    if kind is not _PLACES and node.op in _HANDS_ON:
-        return kind
-    if kind is _ROWS:
-        if node.op in _ELEMENTWISE:
-            return _ROWS
-        return "" if position == _position(node, "values") else None
-    if node.op == _SUM:
-        expected = {_PLACES: 1, _SIZE: 2}.get(kind)
-        return _ROWS if position == expected else None
-    if kind is _SIZE:
-        return _SIZE if node.op == "StridedSlice" and position == 0 else None
-    if kind is _NUMBERS:
-        if node.op == "Shape":
-            return _SIZE
-        if position == _position(node, "indices"):
-            return _ROWS if node.op == "ResourceGather" else ""
-    return None
-
-
-def _position(node: Node, what: str) -> int | None:
-    """Return which input of a node that works on rows has their numbers, or what is put there."""
-    if node.op in ROW_UPDATES:
-        return {"indices": 1, "values": 2}[what]
-    if node.op == "ResourceGather" and not node.attrs["batch_dims"]:
-        return {"indices": 1}.get(what)
-    if node.op in SPARSE_UPDATES:
+    def _position(self, node: Node, what: str) -> int | None:
+        """Return which input of a node that works on rows has their indices, or their values."""
+        if node.attrs.get("batch_dims") or not self._forms.takes_distinct_rows(node):
+            return None
+        uses = [use for use in node.op_def.traits.resources or () if use.rows]
+        name = uses[0].rows if what == "indices" else uses[0].updates
         names = [arg.name for arg in node.op_def.input_args]
-        wanted = ("indices",) if what == "indices" else ("grad", "delta")
-        return next(index for index, name in enumerate(names) if name in wanted)
-    return None
+        return names.index(name) if name else None
 
+    def _fits(self, node: Node, kinds: dict[Tensor, str]) -> bool:
+        """Return whether all inputs of a reader are of one `Unique`, where they have to be."""
 
-def _fits(node: Node, kinds: dict[Tensor, str]) -> bool:
-    """Return whether all inputs of a reader are of one `Unique`, where they have to be."""
+        def kind(position: int) -> str | None:
+            edge = node.in_edges[position]
+            return kinds.get((edge.src, edge.src_output))
 
-    def kind(position: int) -> str | None:
-        edge = node.in_edges[position]
-        return kinds.get((edge.src, edge.src_output))
-
-    if node.op == _SUM:
-        return (kind(0), kind(1), kind(2)) == (None, _PLACES, _SIZE)
-    indices, values = _position(node, "indices"), _position(node, "values")
-    if values is None or indices is None:
-        return True
-    return (kind(indices), kind(values)) == (_NUMBERS, _ROWS)
+        if node.op == _SUM:
+            return (kind(0), kind(1), kind(2)) == (None, _PLACES, _SIZE)
+        indices, values = self._position(node, "indices"), self._position(node, "values")
+        if values is None or indices is None:
+            return True
+        return (kind(indices), kind(values)) == (_NUMBERS, _ROWS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill_plugins.jit.regions.eligibility import SOURCES
-from graphmill_plugins.jit.tracing.traced_ops import HANDLE_TYPES
+from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
 from graphmill_plugins.jit.regions.eligibility import Eligibility
-from graphmill_plugins.jit.tracing.traced_ops import HANDLE_TYPES, called_functions
+from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
@@ -31,7 +31,7 @@ def gather_on_host(graph: Graph, options: PassOptions) -> None:
     placed = [node for node in graph.nodes if node.assigned_device in others]
     if not placed or not host.is_host_memory:
         return
-    eligibility = Eligibility(options.host)
+    eligibility = Eligibility(options.host, device=host)
     for node in placed:
         if _only_computes(node, eligibility):
             node.assigned_device = host.name
@@ -42,6 +42,6 @@ def _only_computes(node: Node, eligibility: Eligibility) -> bool:
     types = (*node.input_types, *node.output_types)
     if any(dtype.is_ref or dtype.name in HANDLE_TYPES for dtype in types):
         return False
-    if called_functions(node):
+    if node.op_def.calls or node.op in node.graph.library:
         return False  # a body may name variables of the device
     return node.op in CONTROL_FLOW_OPS or eligibility.why_not(node) is None

@@ -13,21 +13,26 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import CancelledError, FailedPreconditionError
+from graphmill.graph.function_calls import calls_of
+from graphmill.ops.op_traits import CallKind, Source
 from graphmill.runtime.kernel_errors import add_iteration, as_status, at_node, no_scalar
 from graphmill.runtime.kernel_io import refs_to_read
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill_plugins.jit.cluster_op import CLUSTER
-from graphmill_plugins.jit.tracing.traced_ops import FUNCTION_ATTRS, was_switch
+from graphmill_plugins.jit.tracing.handles import was_switch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
     from graphmill.errors import OpError
+    from graphmill.graph.function_calls import CalledFunction
     from graphmill.graph.node import Node
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.runtime.kernel import OpKernel
     from graphmill_plugins.jit.routine import Routine, Routines
+
+    Calls = Sequence[CalledFunction]
 
 _FILE: Final = "<graphmill cluster>"
 _HANDED_ON: Final = frozenset({"Identity", "StopGradient", "PreventGradient"})
@@ -136,7 +141,7 @@ class StraightLine:
     def _node(self, node: Node, writer: _Writer) -> None:
         if node.op in _SKIPPED:
             return
-        if node.op == "Const":
+        if node.op_def.traits.source is Source.CONSTANT:
             name = f"c{len(self._constants)}"
             self._constants.append(node)
             self._names[writer.constant(node, name)] = self._constant(node)
@@ -149,10 +154,9 @@ class StraightLine:
             for position, edge in enumerate(node.in_edges)
         ]
         targets = writer.targets(node)
-        if node.op in _WRITERS:
-            _WRITERS[node.op](self, node, inputs, targets, writer)
-        elif node.op in node.graph.library:
-            self._write_call(self._function_named(node.op, node), inputs, targets, writer, node)
+        calls = calls_of(node)
+        if calls and all(called.kind in _WRITERS for called in calls):
+            _WRITERS[calls[0].kind](self, node, calls, inputs, targets, writer)
         else:
             self._write_kernel(node, inputs, targets, writer)
         writer.drop(node)
@@ -200,34 +204,46 @@ class StraightLine:
         alike = [name if name in self._waiting else f"_at_once({name})" for name in functions]
         return f"(yield from ({choice.format(*alike)})(args{given}))"
 
-    def write_partitioned_call(
-        self, node: Node, inputs: list[str], targets: str, writer: _Writer
+    def write_once(
+        self, node: Node, calls: Calls, inputs: list[str], targets: str, writer: _Writer
     ) -> None:
         """Write a call."""
-        self._write_call(self._function(node.attrs["f"]), inputs, targets, writer, node)
+        given = inputs[calls[0].call.first_input :]
+        self._write_call(self._function(calls[0].function), given, targets, writer, node)
 
-    def write_while(self, node: Node, inputs: list[str], targets: str, writer: _Writer) -> None:
+    def write_loop(
+        self, node: Node, calls: Calls, inputs: list[str], targets: str, writer: _Writer
+    ) -> None:
         """Write a loop."""
-        test, body = (self._function(node.attrs[name]) for name in ("cond", "body"))
+        of_kind = {called.kind: called.function for called in calls}
+        test = self._function(of_kind[CallKind.LOOP_CONDITION])
+        body = self._function(of_kind[CallKind.LOOP_BODY])
+        inputs = inputs[calls[0].call.first_input :]
         carried, turn = writer.fresh(), f"t{len(self._frames)}"
-        self._frames[turn] = _frame_of(node)
+        self._frames[turn] = _frame_of(node, of_kind[CallKind.LOOP_BODY])
         writer.add(f"{carried} = ({''.join(f'{name}, ' for name in inputs)}); {turn} = 0", node)
         given = f", *{carried}"
         writer.add(f"while _holds({self._call(test, given)}[0]):", node)
         writer.add(f"    {carried} = {self._call(body, given)}; {turn} += 1; _go_on(args)", node)
         writer.add(f"{_unpacked(targets, node)}{carried}; del {carried}, {turn}", node)
 
-    def write_if(self, node: Node, inputs: list[str], targets: str, writer: _Writer) -> None:
-        """Write a conditional."""
-        then, other = (self._function(node.attrs[n]) for n in ("then_branch", "else_branch"))
+    def write_branches(
+        self, node: Node, calls: Calls, inputs: list[str], targets: str, writer: _Writer
+    ) -> None:
+        """Write a choice among functions: two by a predicate, those of a list by an index."""
+        branches = [self._function(called.function) for called in calls]
+        if len({called.call.attr for called in calls}) == 1:
+            self._write_case(node, branches, inputs, targets, writer)
+            return
+        then, other = branches
         given = "".join(f", {name}" for name in inputs[1:])
         holds = "_holds_scalar" if was_switch(node) else "_holds"
         call = self._call_one_of((then, other), f"{{}} if {holds}({inputs[0]}) else {{}}", given)
         writer.add(f"{_unpacked(targets, node)}{call}", node)
 
-    def write_case(self, node: Node, inputs: list[str], targets: str, writer: _Writer) -> None:
-        """Write a choice among functions."""
-        branches = [self._function(attr) for attr in node.attrs["branches"]]
+    def _write_case(
+        self, node: Node, branches: list[str], inputs: list[str], targets: str, writer: _Writer
+    ) -> None:
         given = "".join(f", {name}" for name in inputs[1:])
         choice = f"_branch(({'{}, ' * len(branches)}), {inputs[0]})"
         call = self._call_one_of(branches, choice, given)
@@ -242,23 +258,13 @@ class StraightLine:
             self._routine(name, routine)
         return name
 
-    def _function_named(self, op: str, node: Node) -> str:
-        from graphmill.ops.attr_types import FuncAttr
 
-        return self._function(FuncAttr(op, node.attrs))
-
-
-_WRITERS: Final[dict[str, Any]] = {
-    "PartitionedCall": StraightLine.write_partitioned_call,
-    "StatefulPartitionedCall": StraightLine.write_partitioned_call,
-    "While": StraightLine.write_while,
-    "StatelessWhile": StraightLine.write_while,
-    "If": StraightLine.write_if,
-    "StatelessIf": StraightLine.write_if,
-    "Case": StraightLine.write_case,
-    "StatelessCase": StraightLine.write_case,
+_WRITERS: Final[dict[CallKind, Any]] = {
+    CallKind.ONCE: StraightLine.write_once,
+    CallKind.LOOP_CONDITION: StraightLine.write_loop,
+    CallKind.LOOP_BODY: StraightLine.write_loop,
+    CallKind.BRANCH: StraightLine.write_branches,
 }
-assert set(FUNCTION_ATTRS) == set(_WRITERS)
 
 
 class _Writer:
@@ -393,9 +399,9 @@ def _go_on(args: Any) -> None:
         )
 
 
-def _frame_of(node: Node) -> str:
+def _frame_of(node: Node, body: FuncAttr) -> str:
     """Return the frame that a loop was in control flow v1; empty if it never was."""
-    was_frame = node.attrs["body"].name == f"{node.name}/body"  # as functionalisation names it
+    was_frame = body.name == f"{node.name}/body"  # as functionalisation names it
     return node.name.rpartition("/")[0] if was_frame else ""
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
+from graphmill_plugins.jit.forms import followed_functions
 from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
 from graphmill_plugins.jit.functionalize.policy import may_wait
 from graphmill_plugins.jit.regions.refusal import refuses_nothing
-from graphmill_plugins.jit.tracing.traced_ops import called_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +62,7 @@ class StraightLoops:
         return "", waits
 
     def _look_at_node(self, node: Node) -> tuple[str, int]:
-        functions = called_functions(node)
+        functions = [function.name for function in followed_functions(node)]
         if functions:
             return self._look_at_functions(functions, node)
         if node.op in _NO_KERNEL:

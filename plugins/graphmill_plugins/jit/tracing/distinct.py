@@ -19,6 +19,7 @@ from graphmill_plugins.jit.regions.repeated_rows import RepeatedRows
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
+    from graphmill_plugins.jit.forms import Forms
 
 _SPARE: Final = 4  # places of the table for each value
 _GOLDEN: Final = np.uint32(0x9E3779B9)
@@ -27,8 +28,8 @@ _GOLDEN: Final = np.uint32(0x9E3779B9)
 class DistinctRows:
     """The rows that the `Unique` nodes of a graph find, while it is traced."""
 
-    def __init__(self, graph: Graph) -> None:
-        self._repeated = RepeatedRows(graph)
+    def __init__(self, graph: Graph, forms: Forms) -> None:
+        self._repeated = RepeatedRows(graph, forms)
         self._looked_up: dict[Node, Any] = {}
 
     def __contains__(self, node: Node) -> bool:

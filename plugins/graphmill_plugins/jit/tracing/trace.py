@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.dtypes import as_dtype
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.graph.function_calls import calls_of
 from graphmill.ops.effects import effects_of
+from graphmill.ops.op_traits import CallKind, Source
 from graphmill.ops.system_ops import COPY_TO_DEVICE, COPY_TO_HOST
 from graphmill.runtime.kernel import DISTINCT_ROWS
 from graphmill.runtime.kernel_io import refs_to_read
@@ -21,51 +22,48 @@ from graphmill.runtime.variables import Ref, ResourceHandle, Variable
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable, ShapesChange
 from graphmill_plugins.jit.programs.long_loops import TURNS
-from graphmill_plugins.jit.regions.eligibility import SOURCES
 from graphmill_plugins.jit.tracing.checks import CHECKS, RESULT_CHECKS
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
-from graphmill_plugins.jit.tracing.counts import COUNTING, Counts
+from graphmill_plugins.jit.tracing.counts import Counts
 from graphmill_plugins.jit.tracing.distinct import DistinctRows
-from graphmill_plugins.jit.tracing.elements import GUARD, Elements, FirstRows, is_known
+from graphmill_plugins.jit.tracing.elements import GUARD, FirstRows, is_known
 from graphmill_plugins.jit.tracing.grown_lists import with_known_lengths
+from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES, was_switch
 from graphmill_plugins.jit.tracing.loop_shape import pass_through, turns_of
 from graphmill_plugins.jit.tracing.loops import trace_while
-from graphmill_plugins.jit.tracing.moving_slices import NOTED, Numbers, sliced_at
-from graphmill_plugins.jit.tracing.structures import LIST_VALUES, STRUCTURES
+from graphmill_plugins.jit.tracing.node_trace import NodeTrace
+from graphmill_plugins.jit.tracing.offsets import Offsets
+from graphmill_plugins.jit.tracing.rows import checked_rows, require_rows
 from graphmill_plugins.jit.tracing.traced_kernels import (
     TracedKernels,
     called,
     called_with,
     outputs_of,
+    positions_of,
     unknown_static,
-)
-from graphmill_plugins.jit.tracing.traced_ops import (
-    FUNCTION_ATTRS,
-    HANDLE_TYPES,
-    SPARSE_UPDATES,
-    STATIC,
-    VARIABLE_OPS,
-    was_switch,
 )
 from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.unrolled import unrolled
 from graphmill_plugins.jit.tracing.unusual_values import UNUSUAL
 from graphmill_plugins.jit.tracing.values import Absent, is_moving
-from graphmill_plugins.jit.tracing.variable_rows import ROW_OPS, checked_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.function_calls import CalledFunction
+    from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
+    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.runtime.kernel import OpKernel
     from graphmill_plugins._constants import Marks
+    from graphmill_plugins.jit.forms import Form
     from graphmill_plugins.jit.programs.long_loops import Limit
     from graphmill_plugins.jit.routine import Routine, Routines
     from graphmill_plugins.jit.tracing.values import State
 
-_COPIES: Final = frozenset({COPY_TO_DEVICE.name, COPY_TO_HOST.name})  # A program has one memory.
-_OF_SOME_ROWS: Final = frozenset({"TensorArrayGatherV3"})
+_COPIES: Final = (COPY_TO_DEVICE, COPY_TO_HOST)  # a program has one memory
 _MOST_FOLDED: Final = 1 << 20  # bytes of a known result
 _FEW_TURNS: Final = 100_000
 _MOST_ROOM: Final = 4_096  # elements that there is room for where a loop may end long before
@@ -85,6 +83,9 @@ class Tracer:
 
     Attributes:
         has_inner_loop: whether such a loop is within another one, or in a conditional.
+        offsets: what is known of traced integers: of what a vector was packed, what was added.
+        counts: of how many elements traced counts are.
+        rows: the rows that `Unique` nodes find.
     """
 
     def __init__(
@@ -103,10 +104,10 @@ class Tracer:
         self._routines = routines
         self._handles = handles
         self._constants = constants
-        self._kernels = TracedKernels(routines.host, routines.policy)
-        self._numbers = Numbers()
-        self._counts = Counts()
-        self._rows = DistinctRows(routines.main.body.graph)
+        self._kernels = TracedKernels(routines.forms, routines.policy)
+        self.offsets = Offsets()
+        self.counts = Counts()
+        self.rows = DistinctRows(routines.main.body.graph, routines.forms)
         self._num_traced = 0
         self._jnp = jax_module().numpy
 
@@ -132,45 +133,92 @@ class Tracer:
         for position in refs_to_read(node):
             if isinstance(inputs[position], TracedVariable):
                 inputs[position] = state[inputs[position]]
-        op = node.op
-        if op not in _OF_SOME_ROWS and any(isinstance(value, FirstRows) for value in inputs):
-            raise NotTraceable("it reads rows whose number is computed in the same program")
-        if op == "Const":
+        traits = node.op_def.traits
+        if traits.source is Source.CONSTANT:
             found = self._constants.get(node)
             return (node.attrs["value"].numpy() if found is None else found,)
         if node in self._handles:
             handle = self._handles[node]
-            return (handle,) if op in SOURCES else self._compute(node, inputs, state, handle)
-        if op in _SPECIAL:
-            return _SPECIAL[op](self, node, inputs, state)
-        if op in STRUCTURES:
-            return self._structure_op(node, inputs, state)
-        if op in LIST_VALUES and isinstance(inputs[0], Elements):
-            return LIST_VALUES[op](state, inputs, node.attrs)
-        if op in VARIABLE_OPS:
-            return self._variable_op(node, inputs, state)
-        if op in ROW_OPS:
-            return ROW_OPS[op](node, inputs, state, self._rows.wanted(node))
-        if op in SPARSE_UPDATES:
-            return self._sparse_update(node, inputs, state)
-        if op in node.graph.library:
-            return self._call(FuncAttr(op, node.attrs), inputs, state)
-        if op in _COPIES or (
-            op == "Identity" and node.input_types[0].base_dtype.name in HANDLE_TYPES
-        ):
+            is_variable = traits.source is Source.VARIABLE
+            return (handle,) if is_variable else self.compute(node, inputs, state, handle)
+        if traits.forwards and node.output_types[0].base_dtype.name in HANDLE_TYPES:
+            return tuple(inputs[: node.num_outputs])
+        if node.op_def in _COPIES:
             return (inputs[0],)
-        return self._compute(node, inputs, state)
+        form = self._kernels.form(node)
+        if not form.has_function and any(isinstance(value, FirstRows) for value in inputs):
+            raise NotTraceable("it reads rows whose number is computed in the same program")
+        if form.is_call:
+            return self._call_node(node, inputs, state)
+        if form.has_function:
+            return self._lowered(node, form, inputs, state)
+        if form.kernel is not None and form.kernel.definition.traces_variables:
+            return self._variable_op(node, form, inputs, state)
+        return self.compute(node, inputs, state)
+
+    def kernel_of(self, node: Node) -> OpKernel:
+        """Return the kernel of a node that is called with traced values.
+
+        Raises:
+            NotTraceable: it has none.
+        """
+        return self._kernels.get(node)
+
+    def is_main(self, graph: Graph) -> bool:
+        """Return whether a graph is that of the cluster, and not of a function."""
+        return graph is self._routines.main.body.graph
+
+    def _lowered(self, node: Node, form: Form, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Trace a node by its lowering."""
+        trace = NodeTrace(self, node, inputs, state)
+        assert form.lowering is not None
+        static = positions_of(node, form.lowering.static)
+        if static:
+            trace.check_static(static, "its size and shape must be known")
+        self._check(node, form, inputs, state, "inputs")
+        result = self._kernels.lowered(node, [trace, *inputs])
+        outputs = outputs_of(node, result, f"the lowering {form.lowering.source}")
+        self._check(node, form, list(outputs), state, "results")
+        for value, expected in zip(outputs, node.output_types, strict=True):
+            is_array = not isinstance(value, (Absent, TracedVariable))
+            if is_array and expected.base_dtype.name not in HANDLE_TYPES:
+                _check_type(value, expected)
+        return outputs
+
+    def _check(self, node: Node, form: Form, values: list[Any], state: State, of: str) -> None:
+        """Note whether the checks of a node hold of its inputs, or of its results."""
+        if of == "inputs":
+            for old in (CHECKS.get(node.op), *UNUSUAL.get(node.op, ())):
+                if old is not None:
+                    state[GUARD] = old(self._jnp, node, values, state[GUARD])
+        elif node.op in RESULT_CHECKS:
+            state[GUARD] = RESULT_CHECKS[node.op](self._jnp, node, tuple(values), state[GUARD])
+        for check in form.checks:
+            if check.of == of:
+                holds = self._kernels.holds(check, node, values)
+                state[GUARD] = state[GUARD] & self._jnp.all(holds)
 
     # Ordinary nodes
 
-    def _compute(
+    def compute(
         self, node: Node, inputs: list[Any], state: State, kept: TracedVariable | None = None
     ) -> tuple[Any, ...]:
-        """Return the outputs; `kept` stands for what its kernel keeps, if it keeps anything."""
+        """Return the outputs of a node by its kernel.
+
+        Args:
+            node: the node.
+            inputs: one value for each.
+            state: is changed.
+            kept: stands for what its kernel keeps from call to call, if it keeps anything.
+
+        Raises:
+            NotTraceable: the kernel cannot be traced with these inputs.
+        """
         if kept is None and all(map(is_known, inputs)):
             folded = self._fold(node, inputs)
             if folded is not None:
                 return folded
+        form = self._kernels.form(node)
         kernel = self._kernels.get(node)
         definition = kernel.definition
         if not (definition.is_traceable if kept is None else definition.keeps_variable):
@@ -179,33 +227,20 @@ class Tracer:
             raise NotTraceable("an input is no array")
         self._num_traced += 1
         unknown = unknown_static(node, definition, inputs)
-        if unknown and node.op == "Range":
-            numbers = self._counts.numbers(node, inputs)
-            if numbers is not None:
-                return self._typed(node, (numbers,))
         if unknown:
-            sliced = sliced_at(self._numbers, kernel, node, inputs, state)
-            if sliced is not None:
-                return self._typed(node, (sliced,))
             text = f"input {unknown[0]} must be known when it is compiled"
             raise NeedsKnown(text, node, unknown)
-        self._rows.check(node, inputs)
+        self.rows.check(node, inputs)
         if kept is None:
             result = called(kernel, inputs)
         else:
             result, state[kept] = called_with(kernel, inputs, state[kept])
-        found = self._typed(node, outputs_of(node, result))
-        if node.op in NOTED:
-            self._numbers.note(node, inputs, found[0])
+        source = f"the kernel {definition.source}"
+        found = self._typed(node, outputs_of(node, result, source))
         # After the kernel, which refuses the shapes that a check does not expect.
-        check = CHECKS.get(node.op)
-        if check is not None and node not in self._rows:  # what is made there is as it should
-            state[GUARD] = check(self._jnp, node, inputs, state[GUARD])
-        for unusual in UNUSUAL.get(node.op, ()):
-            state[GUARD] = unusual(self._jnp, node, inputs, state[GUARD])
-        check_results = RESULT_CHECKS.get(node.op)
-        if check_results is not None:
-            state[GUARD] = check_results(self._jnp, node, found, state[GUARD])
+        if node not in self.rows:  # what is made there is as it should
+            self._check(node, form, inputs, state, "inputs")
+        self._check(node, form, list(found), state, "results")
         if kept is None and all(value in self._marks for value in inputs):
             self._marks.add(found)
         return found
@@ -219,7 +254,8 @@ class Tracer:
         definition = kernel.definition
         if definition.stateful or definition.effects or effects_of(node.op_def):
             return None
-        found = outputs_of(node, called(kernel, inputs))
+        source = f"the kernel {definition.source}"
+        found = outputs_of(node, called(kernel, inputs), source)
         if sum(np.asarray(value).nbytes for value in found) > _MOST_FOLDED:
             return None
         return self._typed(node, found)
@@ -232,24 +268,15 @@ class Tracer:
 
     # State
 
-    def _structure_op(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
-        unknown = [i for i in STATIC.get(node.op, ()) if not is_known(inputs[i])]
-        if unknown and node.graph is self._routines.main.body.graph:
-            raise NeedsKnown("its size and shape must be known", node, unknown)
-        outputs: tuple[Any, ...] = STRUCTURES[node.op](state, inputs, node.attrs)
-        if node.op in COUNTING:
-            self._counts.note(inputs[0], outputs[0], state)
-        tensors = zip(outputs, node.output_types, strict=True)
-        for value, expected in ((v, t) for v, t in tensors if t.name not in HANDLE_TYPES):
-            _check_type(value, expected)
-        return outputs
-
-    def _variable_op(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+    def _variable_op(
+        self, node: Node, form: Form, inputs: list[Any], state: State
+    ) -> tuple[Any, ...]:
         """Call the op's own kernel with variables that hold traced values."""
-        check = CHECKS.get(node.op)
-        if check is not None:
-            state[GUARD] = check(self._jnp, node, inputs, state[GUARD])
         kernel = self._kernels.get(node)
+        if kernel.definition.distinct_rows:
+            self._require_distinct_rows(node, inputs, state)
+            kernel.state[DISTINCT_ROWS] = True
+        self._check(node, form, inputs, state, "inputs")
         held: dict[TracedVariable, Variable] = {}
         given = []
         for value in inputs:
@@ -266,26 +293,37 @@ class Tracer:
         for key, variable in held.items():
             state[key] = variable.value
         handles: dict[int, TracedVariable] = {id(v): key for key, v in held.items()}
-        return tuple(handles.get(id(value), value) for value in outputs_of(node, result))
+        outputs = outputs_of(node, result, f"the kernel {kernel.definition.source}")
+        return tuple(handles.get(id(value), value) for value in outputs)
 
-    def trace_unique(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
-        """Trace what finds the rows that a gradient has updates for."""
-        del state
-        return self._rows.find(node, inputs[0])
-
-    def _sparse_update(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
-        """Trace an optimizer's update of rows, none of which comes twice."""
-        rows = self._rows.wanted(node)
+    def _require_distinct_rows(self, node: Node, inputs: list[Any], state: State) -> None:
+        """Check that no row comes twice among those that a node updates, and that all are there."""
+        rows = self.rows.wanted(node)
         if rows is None:
             raise NotTraceable("the rows that it updates may repeat")
-        checked_rows(node, inputs[0], rows, state)
-        self._kernels.get(node).state[DISTINCT_ROWS] = True
-        return self._variable_op(node, inputs, state)
+        held = checked_rows(inputs[0], state)
+        require_rows(held, rows, state)
 
     # Functions
 
-    def _call(self, attr: FuncAttr, inputs: list[Any], state: State) -> tuple[Any, ...]:
+    def call_function(self, attr: FuncAttr, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Trace a function of the library; return its results."""
         return tuple(self.run(self._routines.function(attr), inputs, state)[0])
+
+    def _call_node(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
+        """Trace a node that does no more than call functions, as its op declares."""
+        calls = calls_of(node)
+        first = calls[0].call.first_input
+        kinds = {called.kind for called in calls}
+        if kinds == {CallKind.ONCE} and len(calls) == 1:
+            return self.call_function(calls[0].function, inputs[first:], state)
+        if kinds == {CallKind.BRANCH}:
+            return self._trace_branches(node, calls, inputs, state)
+        if kinds == {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY} and len(calls) == 2:
+            of_kind = {called.kind: called.function for called in calls}
+            test, body = of_kind[CallKind.LOOP_CONDITION], of_kind[CallKind.LOOP_BODY]
+            return self._trace_while(test, body, inputs[first:], state)
+        raise NotTraceable("it calls its functions in a way that no compiler follows")
 
     def _function(self, attr: FuncAttr) -> Callable[..., Any]:
         routine = self._routines.function(attr)
@@ -305,22 +343,18 @@ class Tracer:
     def _body(self, attr: FuncAttr) -> FunctionBody:
         return self._routines.function(attr).body
 
-    def trace_partitioned_call(
-        self, node: Node, inputs: list[Any], state: State
+    def _trace_while(
+        self, test_function: FuncAttr, body_function: FuncAttr, inputs: list[Any], state: State
     ) -> tuple[Any, ...]:
-        """Trace the function that is called."""
-        return self._call(node.attrs["f"], inputs, state)
-
-    def trace_while(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
         """Trace a loop of functions."""
-        test = self._routines.function(node.attrs["cond"])
-        body = self._routines.function(node.attrs["body"])
+        test = self._routines.function(test_function)
+        body = self._routines.function(body_function)
         turns = turns_of(test.body, body.body, inputs, self._body)
         is_long = turns is None or turns.most > _FEW_TURNS
         room = None
         if turns is not None and (turns.is_exact or turns.most <= _MOST_ROOM):
             room = turns.most
-        functions = self._function(node.attrs["cond"]), self._function(node.attrs["body"])
+        functions = self._function(test_function), self._function(body_function)
         try:
             results, after = trace_while(
                 *functions,
@@ -339,16 +373,16 @@ class Tracer:
         _update(state, after)
         return tuple(results)
 
-    def trace_if(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
-        """Trace a conditional."""
-        if np.ndim(inputs[0]) and was_switch(node):
+    def _trace_branches(
+        self, node: Node, calls: list[CalledFunction], inputs: list[Any], state: State
+    ) -> tuple[Any, ...]:
+        """Trace a choice among functions: by a predicate among two attrs, by an index in a list."""
+        is_predicate = len({called.call.attr for called in calls}) > 1
+        if is_predicate and np.ndim(inputs[0]) and was_switch(node):
             raise NotTraceable("its predicate is no scalar")
-        branches = [self._function(node.attrs[name]) for name in ("else_branch", "then_branch")]
-        return self._choose(inputs[0], branches, inputs[1:], state)
-
-    def trace_case(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
-        """Trace a choice among functions."""
-        branches = [self._function(attr) for attr in node.attrs["branches"]]
+        branches = [self._function(called.function) for called in calls]
+        if is_predicate:
+            branches.reverse()  # the first function is for what holds
         return self._choose(inputs[0], branches, inputs[1:], state)
 
     @staticmethod
@@ -360,44 +394,6 @@ class Tracer:
         results, after = trace_cond(pred, branches, args, state)
         _update(state, after)
         return tuple(results)
-
-    # Others
-
-    def trace_nothing(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
-        """Return nothing: control edges are kept by the order of nodes."""
-        del node, inputs, state
-        return ()
-
-    def trace_fake_param(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
-        """Return what stands for a value that nobody reads."""
-        del node, inputs, state
-        return (Absent(),)
-
-    def trace_assert(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
-        """Note whether the condition holds."""
-        del node
-        if np.ndim(inputs[0]):
-            raise NotTraceable("its condition is no scalar")
-        state[GUARD] = state[GUARD] & self._jnp.all(inputs[0])
-        return ()
-
-
-_SPECIAL: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {
-    "NoOp": Tracer.trace_nothing,
-    "ControlTrigger": Tracer.trace_nothing,
-    "FakeParam": Tracer.trace_fake_param,
-    "Assert": Tracer.trace_assert,
-    "Unique": Tracer.trace_unique,
-    "PartitionedCall": Tracer.trace_partitioned_call,
-    "StatefulPartitionedCall": Tracer.trace_partitioned_call,
-    "While": Tracer.trace_while,
-    "StatelessWhile": Tracer.trace_while,
-    "If": Tracer.trace_if,
-    "StatelessIf": Tracer.trace_if,
-    "Case": Tracer.trace_case,
-    "StatelessCase": Tracer.trace_case,
-}
-assert set(FUNCTION_ATTRS) <= set(_SPECIAL)
 
 
 def _check_type(value: Any, expected: DType) -> None:

@@ -1,7 +1,8 @@
-"""The kernels of a cluster's nodes while it is traced: made for it, called with its values."""
+"""The kernels and lowerings of a cluster's nodes while it is traced: made for it, and called."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,32 +10,56 @@ import numpy as np
 from graphmill.errors import OpError
 from graphmill.lowering.bind_node import bind_node
 from graphmill.registry import Provenance
+from graphmill.runtime.kernel import KernelDef, OpKernelConstruction, wanted_attrs
+from graphmill.runtime.kernel_registry import KernelChoice
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import KernelFault, NotTraceable
+from graphmill_plugins.jit.forms import BACKEND, Form
 from graphmill_plugins.jit.tracing.elements import is_known
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.graph.node import Node
     from graphmill.lowering.effects_policy import EffectsPolicy
-    from graphmill.plugin.host import Host
-    from graphmill.runtime.kernel import KernelDef, OpKernel
+    from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.lowering import Check
+    from graphmill_plugins.jit.forms import Forms
+
+_NUMPY = "numpy"
 
 
 class TracedKernels:
-    """The kernels of one trace, by node and backend.
+    """What computes the nodes of one trace, bound once for each node.
 
     Args:
-        host: whose kernels.
+        forms: which kernel or lowering computes a node.
         policy: which effects they may have.
     """
 
-    def __init__(self, host: Host, policy: EffectsPolicy) -> None:
-        self._host = host
+    def __init__(self, forms: Forms, policy: EffectsPolicy) -> None:
+        self._forms = forms
         self._policy = policy
+        self._found: dict[Node, Form] = {}
         self._kernels: dict[tuple[Node, str], OpKernel] = {}
+        self._functions: dict[Node, OpKernel] = {}
 
-    def get(self, node: Node, backend: str = "jax") -> OpKernel:
+    def form(self, node: Node) -> Form:
+        """Return the form of a node, the same one each time.
+
+        Raises:
+            NotTraceable: it has none.
+        """
+        found = self._found.get(node)
+        if found is None:
+            made = self._forms.of(node, refuses=False)
+            if isinstance(made, str):
+                raise NotTraceable(made)
+            found = self._found[node] = made
+        return found
+
+    def get(self, node: Node, backend: str = BACKEND) -> OpKernel:
         """Return the kernel of a node, the same one each time.
 
         Raises:
@@ -42,15 +67,43 @@ class TracedKernels:
         """
         found = self._kernels.get((node, backend))
         if found is None:
-            found = self._kernels[node, backend] = self._bind(node, backend)
+            choice = self._forms.on(node, backend)
+            if choice is None:
+                raise NotTraceable(f"it has no kernel for {backend}")
+            namespace = np if backend == _NUMPY else jax_module().numpy
+            found = self._bind(node, choice, namespace)
+            self._kernels[node, backend] = found
         return found
 
-    def _bind(self, node: Node, backend: str) -> OpKernel:
-        kernels = self._host.kernels
-        choice = kernels.try_find(node.op_def, node.attrs, "CPU", (backend,))
-        if choice is None:
-            raise NotTraceable(f"it has no kernel for {backend}")
-        namespace = np if backend == "numpy" else jax_module().numpy
+    def lowered(self, node: Node, inputs: list[Any]) -> Any:
+        """Call the traceable form that a node's lowering gives with a context and the inputs."""
+        found = self._functions.get(node)
+        if found is None:
+            found = self._functions[node] = self._function(node)
+        return called(found, inputs)
+
+    def _function(self, node: Node) -> OpKernel:
+        lowering = self.form(node).lowering
+        assert lowering is not None
+        assert lowering.function is not None
+        choice = self._forms.choice(node)
+        effects = frozenset() if choice is None else choice.definition.effects
+        definition = KernelDef((node.op,), lowering.function, stateful=True, effects=effects)
+        owner = None if choice is None else choice.owner
+        return self._bind(node, KernelChoice(definition, owner, BACKEND, ()), None)
+
+    def holds(self, check: Check, node: Node, values: list[Any]) -> Any:
+        """Return whether a check holds of a node's inputs or results, traced or known."""
+        xp = jax_module().numpy
+        if check.of == "inputs":
+            definition = KernelDef((node.op,), check.predicate)
+            kernel = self._bind(node, KernelChoice(definition, None, BACKEND, ()), xp)
+            return called(kernel, values)
+        construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, xp)
+        attrs = wanted_attrs(check.predicate, construction)
+        return attempted(partial(check.predicate, xp, **attrs), values, "a check", None)
+
+    def _bind(self, node: Node, choice: KernelChoice, namespace: Any) -> OpKernel:
         try:
             return bind_node(node, choice, self._policy, namespace)
         except OpError as error:
@@ -59,25 +112,38 @@ class TracedKernels:
 
 def called(kernel: OpKernel, inputs: list[Any]) -> Any:
     """Call a kernel; what it raises while it is traced is a reason, not an error of the step."""
+    return attempted(kernel.compute, inputs, kernel.definition.source, kernel.owner)
+
+
+def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner: object) -> Any:
+    """Call a kernel or lowering; see `called`.
+
+    Args:
+        compute: the call.
+        inputs: what it is given.
+        source: where it is defined.
+        owner: the plugin that supplied it.
+
+    Raises:
+        NotTraceable: it raised anything; the interpreter says what is wrong with the values.
+    """
     errors = jax_module().errors
     try:
         with np.errstate(all="ignore"):
-            return kernel.compute(*inputs)
+            return compute(*inputs)
     except NotTraceable:
         raise
     except errors.JAXTypeError as error:  # it asked for the value of what is traced
         raise NotTraceable(f"its kernel needs values: {_first_line(error)}") from error
     except Exception as error:  # the interpreter tells what is wrong with the values, if anything
-        raise _failure(kernel, error) from error
+        raise _failure(error, source, owner) from error
 
 
-def _failure(kernel: OpKernel, error: Exception) -> NotTraceable:
+def _failure(error: Exception, source: str, owner: object) -> NotTraceable:
     """Return what a kernel's exception means: the values are wrong, or a plugin's code is."""
     text = f"{type(error).__name__}: {_first_line(error)}"
-    owner = kernel.owner
     if isinstance(error, OpError) or not isinstance(owner, Provenance) or owner.is_builtin:
         return NotTraceable(text)
-    source = kernel.definition.source
     return KernelFault(
         f"the kernel {source} of {owner} failed while it was traced: {text}", (owner, source)
     )
@@ -98,23 +164,31 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def outputs_of(node: Node, result: Any) -> tuple[Any, ...]:
-    """Return what a kernel gave as a tuple of its node's outputs."""
+def outputs_of(node: Node, result: Any, source: str) -> tuple[Any, ...]:
+    """Return what a kernel or lowering gave as a tuple of its node's outputs.
+
+    Raises:
+        NotTraceable: it gave another number of outputs.
+    """
     count = node.num_outputs
     if count == 1:
         return (result,)
-    return tuple(result) if count else ()
+    if not count:
+        return ()
+    given = len(result) if isinstance(result, (tuple, list)) else type(result).__name__
+    if given != count:
+        raise NotTraceable(f"{source} returned {given} outputs, expected {count}")
+    return tuple(result)
 
 
 def unknown_static(node: Node, definition: KernelDef, inputs: list[Any]) -> list[int]:
     """Return the positions of the inputs that its kernel wants to know, and that are traced."""
     if not definition.static:
         return []
+    return [p for p in positions_of(node, definition.static) if not is_known(inputs[p])]
+
+
+def positions_of(node: Node, names: tuple[str, ...]) -> list[int]:
+    """Return the positions of the inputs with some names (as in the `OpDef`)."""
     ranges = node.op_def.input_ranges(node.attrs)
-    return [
-        position
-        for name in definition.static
-        if name in ranges
-        for position in range(*ranges[name])
-        if not is_known(inputs[position])
-    ]
+    return [p for name in names if name in ranges for p in range(*ranges[name])]

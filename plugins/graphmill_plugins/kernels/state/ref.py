@@ -52,7 +52,7 @@ class VariableKernel:
         return Ref(self._dtype, self._shape, self._node_name)
 
 
-@kernel("Assign", stateful=True, effects=("state",))
+@kernel("Assign", stateful=True, effects=("state",), traces_variables=True)
 def assign(ctx: OpKernelContext, ref: Ref, value: Value, validate_shape: bool) -> Ref:
     """Store `value`; with `validate_shape` its shape must be that of the variable."""
     del ctx
@@ -79,13 +79,13 @@ def _update(ref: Ref, value: Value, function: Any) -> Ref:
     return ref
 
 
-@kernel("AssignAdd", stateful=True, effects=("state",))
+@kernel("AssignAdd", stateful=True, effects=("state",), traces_variables=True)
 def assign_add(ctx: OpKernelContext, ref: Ref, value: Value) -> Ref:
     """Add `value`, of the variable's shape."""
     return _update(ref, value, ctx.xp.add)
 
 
-@kernel("AssignSub", stateful=True, effects=("state",))
+@kernel("AssignSub", stateful=True, effects=("state",), traces_variables=True)
 def assign_sub(ctx: OpKernelContext, ref: Ref, value: Value) -> Ref:
     """Subtract `value`, of the variable's shape."""
     return _update(ref, value, ctx.xp.subtract)

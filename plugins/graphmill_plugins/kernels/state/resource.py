@@ -130,7 +130,7 @@ def _read(handle: Value, dtype: np.dtype[Any]) -> Value:
     return value
 
 
-@kernel("ReadVariableOp", stateful=True, effects=("state",))
+@kernel("ReadVariableOp", stateful=True, effects=("state",), traces_variables=True)
 def read_variable(ctx: OpKernelContext, resource: Value, dtype: np.dtype[Any]) -> Value:
     """Return the value; a later assignment does not change what was read."""
     del ctx
@@ -148,7 +148,7 @@ def read_variables(
     return [_read(handle, dtype) for handle, dtype in zip(resources, dtypes, strict=True)]
 
 
-@kernel("AssignVariableOp", stateful=True, effects=("state",))
+@kernel("AssignVariableOp", stateful=True, effects=("state",), traces_variables=True)
 def assign_variable(
     ctx: OpKernelContext,
     resource: Value,
@@ -184,13 +184,13 @@ def _update(resource: Value, value: Value, function: Callable[[Value, Value], Va
         variable.value = function(held, value)
 
 
-@kernel("AssignAddVariableOp", stateful=True, effects=("state",))
+@kernel("AssignAddVariableOp", stateful=True, effects=("state",), traces_variables=True)
 def assign_add_variable(ctx: OpKernelContext, resource: Value, value: Value) -> None:
     """Add `value`, of the variable's shape."""
     _update(resource, value, ctx.xp.add)
 
 
-@kernel("AssignSubVariableOp", stateful=True, effects=("state",))
+@kernel("AssignSubVariableOp", stateful=True, effects=("state",), traces_variables=True)
 def assign_sub_variable(ctx: OpKernelContext, resource: Value, value: Value) -> None:
     """Subtract `value`, of the variable's shape."""
     _update(resource, value, ctx.xp.subtract)
@@ -204,7 +204,7 @@ def var_is_initialized(ctx: OpKernelContext, resource: Value) -> Value:
     return np.bool_(held is not None and (not isinstance(held, Variable) or held.is_initialized))
 
 
-@kernel("VariableShape", stateful=True, effects=("state",))
+@kernel("VariableShape", stateful=True, effects=("state",), traces_variables=True)
 def variable_shape(ctx: OpKernelContext, resource: Value, out_type: np.dtype[Any]) -> Value:
     """Return the shape of the variable's value."""
     del ctx

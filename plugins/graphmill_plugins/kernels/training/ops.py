@@ -21,6 +21,8 @@ from graphmill_plugins.kernels.state.value import initialized, shape_text
 from graphmill_plugins.kernels.training._training_rules import RULES, Rule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _GRADIENTS = ("grad", "delta")
@@ -203,13 +205,20 @@ def _ops() -> list[str]:
     return [name for name in names if not (name[0] in "AS" and rule_name(name) in ref_less)]
 
 
+def _kernel_of(ops: Iterable[str], *, is_sparse: bool) -> KernelDef:
+    return KernelDef(
+        ops=tuple(ops),
+        function=OptimizerKernel,
+        stateful=True,
+        effects=frozenset({"state"}),
+        traces_variables=True,
+        distinct_rows=is_sparse,
+    )
+
+
 optimizer_kernels = KernelTable(
     [
-        KernelDef(
-            ops=tuple(_ops()),
-            function=OptimizerKernel,
-            stateful=True,
-            effects=frozenset({"state"}),
-        )
+        _kernel_of((op for op in _ops() if "Sparse" not in op), is_sparse=False),
+        _kernel_of((op for op in _ops() if "Sparse" in op), is_sparse=True),
     ]
 )

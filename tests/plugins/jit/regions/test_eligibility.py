@@ -37,13 +37,13 @@ def test_what_can_be_traced_is_eligible(text: str, graphmill_host: Host) -> None
     ("text", "reason"),
     [
         ("y = AsString(x)", "it has tensors of string"),
-        ("y = Unique(x)", "its kernel needs concrete values or a context"),
-        ("y = Timestamp()", "needs concrete values|has effects: clock|can be traced"),
+        ("y = Unique(x)", "as many elements as there are distinct values"),
+        ("y = Timestamp()", "needs concrete values|has effects: clock"),
         ("y = Switch(x, p)", "it says by dead values what runs"),
         ("y = FIFOQueueV2(component_types=[float32])", "it has tensors of resource"),
         (
             "y = PartitionedCall([x], Tout=[float32], f=g)",
-            "y .Unique. in function g: its kernel needs concrete values",
+            "y .Unique. in function g: its result has as many elements",
         ),
     ],
 )

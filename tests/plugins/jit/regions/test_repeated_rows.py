@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from tests.plugins.jit.small_graphs import graph
 
+from graphmill.plugin.host import default_host
+from graphmill_plugins.jit.forms import Forms
 from graphmill_plugins.jit.regions.repeated_rows import APART, NOT_DISTINCT, REASON, RepeatedRows
 
 INPUTS = {"ids": "int32[6]", "grad": "float32[6, 2]", "lr": "float32"}
@@ -29,7 +31,7 @@ def nodes(*texts: str) -> list[str]:
 
 def found(*texts: str, **more: str) -> tuple[Any, RepeatedRows]:
     made = graph(*nodes(VARIABLE, *UNIQUE, *texts), **INPUTS, **more)
-    return made, RepeatedRows(made)
+    return made, RepeatedRows(made, Forms(default_host()))
 
 
 @pytest.mark.parametrize("texts", [(UPDATE,), GRADIENT], ids=["as they are", "computed with"])

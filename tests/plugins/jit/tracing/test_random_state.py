@@ -167,4 +167,4 @@ def test_kernels_that_keep_no_variable_stay_out_of_programs() -> None:
         assert session.run("y:0").tolist() == [0, 0, 0]
         (compilation,) = session.explain("y:0").compilations.values()
     reasons = {note.node: note.reason for note in compilation.outside}
-    assert reasons["u"] == "the kernel that interprets it keeps no variable"
+    assert reasons["u"].endswith("has no lowering")

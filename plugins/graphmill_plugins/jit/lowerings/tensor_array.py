@@ -16,6 +16,7 @@ import numpy as np
 
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.lowerings.structure import structure_lowerings
 from graphmill_plugins.jit.tracing.elements import (
     GUARD,
     Elements,
@@ -207,3 +208,5 @@ TRACED: Final[Mapping[str, TracedOp]] = {
     "TensorArrayCloseV3": _close,
 }
 """By op: a function of state (which it changes), inputs and canonical attrs; gives all outputs."""
+
+LOWERINGS: Final = structure_lowerings(TRACED)

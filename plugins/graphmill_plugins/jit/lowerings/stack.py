@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.lowerings.structure import structure_lowerings
 from graphmill_plugins.jit.tracing.elements import GUARD, Elements, guard, is_known, known_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphmill_plugins.jit.tracing.tensor_array import State, TracedOp
+    from graphmill_plugins.jit.lowerings.tensor_array import State, TracedOp
 
 _numbers = count()
 
@@ -81,3 +82,5 @@ TRACED: Final[Mapping[str, TracedOp]] = {
     "StackCloseV2": _close,
 }
 """By op: a function of state (which it changes), inputs and canonical attrs; gives all outputs."""
+
+LOWERINGS: Final = structure_lowerings(TRACED, static={"StackV2": ("max_size",)})

@@ -1,10 +1,8 @@
-"""Slices whose place is computed, while they are traced: `x[t]` in a loop over `t`.
+"""Slices whose place is computed: `x[t]` and `x[t:t + 3]` in a loop over `t`.
 
-The kernels of slices want all of `begin` and `end`, since these tell the shape of the result. But
-a point takes one element wherever it is, and `x[t:t + 3]` three. So the vectors are looked at
-number by number, as they were packed.
-
-A place that does not lie in the tensor is noted in the state, and the interpreter decides then.
+The kernels of slices want all of `begin` and `end`, since these determine the shape of the result.
+But a point takes one element wherever it is, and `x[t:t + 3]` three: such slices become XLA's
+`dynamic_slice`. A place that does not lie in the tensor is left to the interpreter.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from graphmill.spi import Lowering, LoweringTable
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.tracing.elements import GUARD, is_known
 
@@ -21,53 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.graph.node import Node
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill_plugins.jit.tracing.node_trace import NodeTrace
+    from graphmill_plugins.jit.tracing.offsets import Offsets
     from graphmill_plugins.jit.tracing.values import State
 
-
-class Numbers:
-    """What is known of the numbers that places are made of, though they are traced.
-
-    Values are told apart by identity and kept alive, so that ids stay theirs.
-    """
-
-    def __init__(self) -> None:
-        self._parts: dict[int, tuple[Any, list[Any]]] = {}
-        self._sums: dict[int, tuple[Any, Any, int]] = {}
-
-    def note(self, node: Node, inputs: list[Any], result: Any) -> None:
-        """Remember what a vector was packed of, or to what a number was added."""
-        if node.op == "Pack":
-            if not np.ndim(inputs[0]):
-                self._parts[id(result)] = result, inputs
-        elif not np.ndim(result) and result.dtype.kind == "i":
-            for value, added in (inputs, inputs[::-1]):
-                if is_known(added):
-                    base, offset = self.origin(value)
-                    self._sums[id(result)] = result, base, offset + int(added)
-
-    def parts(self, vector: Any) -> list[Any]:
-        """Return the numbers of a vector, Python's where they are known."""
-        if is_known(vector):
-            found: list[Any] = vector.tolist()
-            return found
-        noted = self._parts.get(id(vector))
-        elements = [vector[i] for i in range(vector.shape[0])] if noted is None else noted[1]
-        return [int(value) if is_known(value) else value for value in elements]
-
-    def origin(self, value: Any) -> tuple[Any, int]:
-        """Return the number that a known one was added to, and the known one."""
-        found = self._sums.get(id(value))
-        return (value, 0) if found is None else (found[1], found[2])
-
-    def distance(self, start: Any, stop: Any) -> int | None:
-        """Return how far it is from one number to the other, if that is known."""
-        (first, before), (second, after) = self.origin(start), self.origin(stop)
-        return after - before if first is second else None
-
-
-NOTED: Final = frozenset({"Pack", "Add", "AddV2"})
-"""Ops whose results `Numbers` looks at."""
+    Compute = Callable[..., Any]
 
 
 @dataclass(slots=True)
@@ -126,7 +83,7 @@ def _axes(node: Node, count: int, rank: int) -> list[int | None]:
 
 
 def _strided(
-    numbers: Numbers, node: Node, shape: tuple[int, ...], begin: Any, end: Any, strides: Any
+    offsets: Offsets, node: Node, shape: tuple[int, ...], begin: Any, end: Any, strides: Any
 ) -> tuple[_Window, tuple[Any, Any, Any]] | None:
     """Return the window that a strided slice lies in, and begin, end and strides in it.
 
@@ -134,7 +91,7 @@ def _strided(
     """
     if not is_known(strides) or not begin.shape == end.shape == strides.shape:
         return None
-    starts, stops, steps = numbers.parts(begin), numbers.parts(end), strides.tolist()
+    starts, stops, steps = offsets.parts(begin), offsets.parts(end), strides.tolist()
     window = _Window.whole(shape)
     for position, axis in enumerate(_axes(node, len(steps), len(shape))):
         start, stop, bit = starts[position], stops[position], 1 << position
@@ -154,7 +111,7 @@ def _strided(
         starts_unknown = not isinstance(start, int) and not node.attrs["begin_mask"] & bit
         stops_unknown = not isinstance(stop, int) and not node.attrs["end_mask"] & bit
         if starts_unknown or stops_unknown:
-            count = numbers.distance(start, stop) if starts_unknown and stops_unknown else None
+            count = offsets.distance(start, stop) if starts_unknown and stops_unknown else None
             if count is None or steps[position] != 1 or not 0 < count <= size:
                 return None
             window.narrow(axis, start, count, size)
@@ -166,52 +123,52 @@ def _strided(
 
 
 def _strided_slice(
-    numbers: Numbers, kernel: OpKernel, node: Node, inputs: list[Any], state: State
+    offsets: Offsets, compute: Compute, node: Node, inputs: list[Any], state: State
 ) -> Any:
     x, begin, end, strides = inputs
-    found = _strided(numbers, node, x.shape, begin, end, strides)
+    found = _strided(offsets, node, x.shape, begin, end, strides)
     if found is None:
         return None
     window, place = found
     window.check(state)
-    return kernel.compute(window.read(x), *place)
+    return compute(window.read(x), *place)
 
 
 def _strided_slice_grad(
-    numbers: Numbers, kernel: OpKernel, node: Node, inputs: list[Any], state: State
+    offsets: Offsets, compute: Compute, node: Node, inputs: list[Any], state: State
 ) -> Any:
     shape, begin, end, strides, dy = inputs
     if not is_known(shape):
         return None
     sizes = tuple(shape.tolist())
-    found = _strided(numbers, node, sizes, begin, end, strides)
+    found = _strided(offsets, node, sizes, begin, end, strides)
     if found is None:
         return None
     window, place = found
     window.check(state)
-    part = kernel.compute(np.array(window.shape), *place, dy)
+    part = compute(np.array(window.shape), *place, dy)
     return window.write(jax_module().numpy.zeros(sizes, dy.dtype), part)
 
 
 def _strided_slice_update(
-    numbers: Numbers, kernel: OpKernel, node: Node, inputs: list[Any], state: State
+    offsets: Offsets, compute: Compute, node: Node, inputs: list[Any], state: State
 ) -> Any:
     x, begin, end, strides, value = inputs
-    found = _strided(numbers, node, x.shape, begin, end, strides)
+    found = _strided(offsets, node, x.shape, begin, end, strides)
     if found is None:
         return None
     window, place = found
     window.check(state)
-    return window.write(x, kernel.compute(window.read(x), *place, value))
+    return window.write(x, compute(window.read(x), *place, value))
 
 
-def _slice(numbers: Numbers, kernel: OpKernel, node: Node, inputs: list[Any], state: State) -> Any:
-    del kernel, node
+def _slice(offsets: Offsets, compute: Compute, node: Node, inputs: list[Any], state: State) -> Any:
+    del compute, node
     x, begin, size = inputs
     if not begin.shape == size.shape == (x.ndim,):
         return None
     window = _Window.whole(x.shape)
-    places = zip(numbers.parts(begin), numbers.parts(size), x.shape, strict=True)
+    places = zip(offsets.parts(begin), offsets.parts(size), x.shape, strict=True)
     for axis, (start, count, whole) in enumerate(places):
         if not isinstance(count, int):
             return None
@@ -225,20 +182,42 @@ def _slice(numbers: Numbers, kernel: OpKernel, node: Node, inputs: list[Any], st
     return window.read(x)
 
 
-_SLICES: Final[dict[str, Callable[[Numbers, OpKernel, Node, list[Any], State], Any]]] = {
-    "Slice": _slice,
-    "StridedSlice": _strided_slice,
-    "StridedSliceGrad": _strided_slice_grad,
-    "TensorStridedSliceUpdate": _strided_slice_update,
-}
+def _lowering_of(window: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the lowering of a slice op: its kernel, or a window where its place is traced."""
+
+    def lower(trace: NodeTrace, *_: Any) -> Any:
+        if trace.has_static_inputs():
+            return trace.kernel()
+        tracer = trace.tracer
+        found = window(
+            tracer.offsets, trace.kernel_function(), trace.node, trace.inputs, trace.state
+        )
+        return trace.kernel() if found is None else found  # which says what must be known
+
+    return lower
 
 
-def sliced_at(
-    numbers: Numbers, kernel: OpKernel, node: Node, inputs: list[Any], state: State
-) -> Any:
-    """Return the result of a slice of which some places are traced.
+def _pack(trace: NodeTrace, values: list[Any]) -> Any:
+    result = trace.kernel()
+    if not is_known(result):
+        trace.tracer.offsets.note_packed(values, result)
+    return result
 
-    None if it is no slice, or the size of the result depends on what is traced.
-    """
-    compute = _SLICES.get(node.op)
-    return None if compute is None else compute(numbers, kernel, node, inputs, state)
+
+def _add(trace: NodeTrace, x: Any, y: Any) -> Any:
+    result = trace.kernel()
+    if not is_known(result):
+        trace.tracer.offsets.note_sum([x, y], result)
+    return result
+
+
+LOWERINGS: Final = LoweringTable(
+    [
+        Lowering(("Slice",), _lowering_of(_slice)),
+        Lowering(("StridedSlice",), _lowering_of(_strided_slice)),
+        Lowering(("StridedSliceGrad",), _lowering_of(_strided_slice_grad)),
+        Lowering(("TensorStridedSliceUpdate",), _lowering_of(_strided_slice_update)),
+        Lowering(("Pack",), _pack),
+        Lowering(("Add", "AddV2"), _add),
+    ]
+)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from graphmill.spi import Lowering, LoweringTable
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.lowerings.structure import structure_lowerings
 from graphmill_plugins.jit.tracing.elements import (
     Elements,
     FirstRows,
@@ -24,9 +26,10 @@ from graphmill_plugins.jit.tracing.elements import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from graphmill_plugins.jit.tracing.tensor_array import State, TracedOp
+    from graphmill_plugins.jit.lowerings.tensor_array import State, TracedOp
+    from graphmill_plugins.jit.tracing.node_trace import NodeTrace
 
 
 def _dtype(attrs: Mapping[str, Any]) -> np.dtype[Any]:
@@ -169,6 +172,17 @@ def _add_n(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     return (total,)
 
 
+def _on_lists_or_tensors(compute: TracedOp) -> Callable[..., Any]:
+    """Return the lowering of an op on tensors that may be given lists instead."""
+
+    def lower(trace: NodeTrace, *_: Any) -> Any:
+        if isinstance(trace.inputs[0], Elements):
+            return compute(trace.state, trace.inputs, trace.attrs)[0]
+        return trace.kernel()
+
+    return lower
+
+
 def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:
     if np.ndim(index) != rank:
         raise NotTraceable(f"an index has {np.ndim(index)} dimensions, not {rank}")
@@ -192,5 +206,16 @@ TRACED: Final[Mapping[str, TracedOp]] = {
 }
 """By op: a function of state (which it changes), inputs and canonical attrs; gives all outputs."""
 
-AS_VALUES: Final[Mapping[str, TracedOp]] = {"ZerosLike": _zeros_like, "AddN": _add_n}
-"""The same for ops on tensors that lists may be given to."""
+_ON_VALUES: Final = [
+    Lowering((op,), _on_lists_or_tensors(compute))
+    for op, compute in {"ZerosLike": _zeros_like, "AddN": _add_n}.items()
+]
+"""Ops on tensors that lists may be given to, too."""
+
+_STATIC: Final = {
+    "EmptyTensorList": ("element_shape", "max_num_elements"),
+    "TensorListFromTensor": ("element_shape",),
+}
+"""By op, the inputs that say how large a list is."""
+
+LOWERINGS: Final = LoweringTable([*structure_lowerings(TRACED, _STATIC), *_ON_VALUES])

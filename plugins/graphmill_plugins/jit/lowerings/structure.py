@@ -1,0 +1,41 @@
+"""Lowerings of ops on tensor arrays, lists and stacks, made of functions of the state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.spi import Lowering, LoweringTable
+from graphmill_plugins.jit.tracing.counts import COUNTING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphmill_plugins.jit.lowerings.tensor_array import TracedOp
+    from graphmill_plugins.jit.tracing.node_trace import NodeTrace
+
+
+def structure_lowerings(
+    functions: Mapping[str, TracedOp], static: Mapping[str, tuple[str, ...]] | None = None
+) -> LoweringTable:
+    """Return the lowerings of some ops.
+
+    Args:
+        functions: by op, a function of state (which it changes), inputs and canonical attrs that
+            gives all outputs.
+        static: by op, the inputs that say how large something is, and must be known.
+    """
+    static = static or {}
+    return LoweringTable(
+        Lowering((op,), _lowering_of(function), static=static.get(op, ()))
+        for op, function in functions.items()
+    )
+
+
+def _lowering_of(function: TracedOp) -> Callable[..., Any]:
+    def lower(trace: NodeTrace, *_: Any) -> Any:
+        outputs = function(trace.state, trace.inputs, trace.attrs)
+        if trace.op in COUNTING:
+            trace.tracer.counts.note(trace.inputs[0], outputs[0], trace.state)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    return lower

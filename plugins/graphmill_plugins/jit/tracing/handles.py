@@ -1,0 +1,20 @@
+"""Handles: values that are no arrays, and what a conditional was in control flow v1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from graphmill.graph.node import Node
+
+HANDLE_TYPES: Final = frozenset({"resource", "variant"})
+"""Names of the types of what is no array."""
+
+
+def was_switch(node: Node) -> bool:
+    """Return whether a conditional was one of control flow v1, whose predicates are scalars.
+
+    Functionalisation names the branches of such a conditional after its node.
+    """
+    first = node.op_def.calls[0].attr
+    return bool(node.attrs[first].name.startswith(f"{node.name}/"))

@@ -1,0 +1,119 @@
+"""`NodeTrace`: what a lowering is given of the node that it traces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
+from graphmill_plugins.jit.tracing.elements import GUARD, is_known
+from graphmill_plugins.jit.tracing.traced_kernels import unknown_static
+from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from graphmill.graph.node import Node
+    from graphmill.ops.attr_types import FuncAttr
+    from graphmill_plugins.jit.tracing.trace import Tracer
+    from graphmill_plugins.jit.tracing.values import State
+
+
+class NodeTrace:
+    """The `graphmill.spi.TraceContext` of one node; what begins below is the compiler's own.
+
+    Attributes:
+        xp: `jax.numpy`.
+        inputs: the node's inputs, lists unfolded.
+        tracer: what traces the cluster.
+        node: the node.
+        state: what is read and written by name or handle.
+    """
+
+    __slots__ = ("inputs", "node", "state", "tracer", "xp")
+
+    def __init__(self, tracer: Tracer, node: Node, inputs: list[Any], state: State) -> None:
+        self.xp = jax_module().numpy
+        self.tracer = tracer
+        self.node = node
+        self.inputs = inputs
+        self.state = state
+
+    @property
+    def node_name(self) -> str:
+        """Name of the node."""
+        return self.node.name
+
+    @property
+    def op(self) -> str:
+        """Type of its op."""
+        return self.node.op
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """Its attrs in canonical form."""
+        return self.node.attrs
+
+    @staticmethod
+    def is_static(value: Any) -> bool:
+        """Return whether a value is known while tracing."""
+        return is_known(value)
+
+    def require(self, holds: Any) -> None:
+        """Have compiled code check a condition; where it fails, the interpreter runs the step."""
+        self.state[GUARD] = self.state[GUARD] & self.xp.all(holds)
+
+    def read(self, variable: Any) -> Any:
+        """Return the value of a variable.
+
+        Raises:
+            NotTraceable: it is no variable.
+        """
+        return self.state[_checked(variable)]
+
+    def write(self, variable: Any, value: Any) -> None:
+        """Give a variable a new value.
+
+        Raises:
+            NotTraceable: it is no variable, or the value is of another type.
+        """
+        held = self.read(variable)
+        if value.dtype != held.dtype:
+            raise NotTraceable(f"it writes {value.dtype} to a variable of {held.dtype}")
+        self.state[variable] = value
+
+    def call(self, function: FuncAttr, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Trace a function of the graph's library; return its results."""
+        return self.tracer.call_function(function, list(inputs), self.state)
+
+    # The compiler's own
+
+    def kernel(self) -> Any:
+        """Return what the node's kernel gives for its inputs: an output, or a tuple of several."""
+        found = self.tracer.compute(self.node, self.inputs, self.state)
+        return found[0] if len(found) == 1 else found
+
+    def kernel_function(self) -> Callable[..., Any]:
+        """Return the call of the node's kernel."""
+        return self.tracer.kernel_of(self.node).compute
+
+    def has_static_inputs(self) -> bool:
+        """Return whether all inputs are known that the node's kernel wants to know."""
+        definition = self.tracer.kernel_of(self.node).definition
+        return not unknown_static(self.node, definition, self.inputs)
+
+    def check_static(self, positions: Sequence[int], text: str) -> None:
+        """Refuse inputs that are not known, where the cluster's arguments may tell them.
+
+        Raises:
+            NeedsKnown: one is not; they can be inputs that must be known from the next attempt on.
+        """
+        unknown = [position for position in positions if not is_known(self.inputs[position])]
+        if unknown and self.tracer.is_main(self.node.graph):
+            raise NeedsKnown(text, self.node, unknown)
+
+
+def _checked(variable: Any) -> TracedVariable:
+    if not isinstance(variable, TracedVariable):
+        raise NotTraceable("it reads no variable")
+    return variable

@@ -1,0 +1,57 @@
+"""`Offsets`: how far traced integers lie apart, where that is known.
+
+The size of `x[t:t + 3]` is known although `t` is traced: vectors are followed element by element
+to the scalars that they were packed of, and these to what a known integer was added to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphmill_plugins.jit.tracing.elements import is_known
+
+
+class Offsets:
+    """What is known of the traced integers that the begin and end of slices are made of.
+
+    Values are told apart by identity and kept alive, so that ids stay theirs.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[Any, list[Any]]] = {}
+        self._sums: dict[int, tuple[Any, Any, int]] = {}
+
+    def note_packed(self, values: list[Any], vector: Any) -> None:
+        """Remember of which scalars a vector was packed."""
+        if not np.ndim(values[0]):
+            self._parts[id(vector)] = vector, values
+
+    def note_sum(self, values: list[Any], result: Any) -> None:
+        """Remember to what a known integer was added."""
+        if np.ndim(result) or result.dtype.kind != "i":
+            return
+        for value, added in (values, values[::-1]):
+            if is_known(added):
+                base, offset = self.origin(value)
+                self._sums[id(result)] = result, base, offset + int(added)
+
+    def parts(self, vector: Any) -> list[Any]:
+        """Return the numbers of a vector, Python's where they are known."""
+        if is_known(vector):
+            found: list[Any] = vector.tolist()
+            return found
+        noted = self._parts.get(id(vector))
+        elements = [vector[i] for i in range(vector.shape[0])] if noted is None else noted[1]
+        return [int(value) if is_known(value) else value for value in elements]
+
+    def origin(self, value: Any) -> tuple[Any, int]:
+        """Return the number that a known one was added to, and the known one."""
+        found = self._sums.get(id(value))
+        return (value, 0) if found is None else (found[1], found[2])
+
+    def distance(self, start: Any, stop: Any) -> int | None:
+        """Return how far it is from one number to the other, if that is known."""
+        (first, before), (second, after) = self.origin(start), self.origin(stop)
+        return after - before if first is second else None
