@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.ops.shape_inference import ShapeFunction
+    from graphmill.ops.value_inference import ValueFunction
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
@@ -51,6 +52,7 @@ def op(
     commutative: bool = False,
     family: str = "",
     shape: ShapeFunction | None = None,
+    value: ValueFunction | None = None,
     effects: Iterable[str] | None = None,
     traits: OpTraits | None = None,
 ) -> Callable[[_Function], _Function]: ...
@@ -66,6 +68,7 @@ def op(
     commutative: bool = False,
     family: str = "",
     shape: ShapeFunction | None = None,
+    value: ValueFunction | None = None,
     effects: Iterable[str] | None = None,
     traits: OpTraits | None = None,
 ) -> Any:
@@ -92,6 +95,8 @@ def op(
         family: the family it belongs to.
         shape: tells the shapes of its outputs, see `graphmill.ops.shape_inference`; without one
             they are unknown before the graph runs.
+        value: tells what is known of the values of its outputs before the graph runs, see
+            `graphmill.ops.value_inference`.
         effects: what it touches beyond its inputs and outputs, a subset of
             `graphmill.ops.op_traits.EFFECTS`; short for `traits` that hold nothing else.
         traits: how it behaves, see `graphmill.ops.op_traits`.
@@ -106,7 +111,8 @@ def op(
 
     def define(function: _Function) -> _Function:
         options: dict[str, Any] = {"is_stateful": stateful, "is_commutative": commutative}
-        options |= {"family": family, "shape_function": shape, "traits": declared}
+        options |= {"family": family, "shape_function": shape, "value_function": value}
+        options["traits"] = declared
         op_def = op_def_from_function(
             function, name or op_name(function.__name__), types or {}, outputs, **options
         )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from graphmill import proto
     from graphmill.ops.shape_inference import ShapeFunction
+    from graphmill.ops.value_inference import ValueFunction
 
     # For each arg its fixed type, or None and the attr that has it.
     _TypePlan = tuple[tuple[DType | None, str], ...]
@@ -161,6 +162,8 @@ class OpDef:
             what a message holds, nor of what two definitions must agree in.
         shape_function: tells the shapes of the outputs; see `graphmill.ops.shape_inference`. It is
             no part of what a message of the definition holds, nor of what two must agree in.
+        value_function: tells what is known of the outputs' values before the graph runs; see
+            `graphmill.ops.value_inference`.
     """
 
     name: str
@@ -180,6 +183,7 @@ class OpDef:
     deprecated_reason: str = ""
     traits: OpTraits = field(default=DEFAULT_TRAITS, repr=False, compare=False)
     shape_function: ShapeFunction | None = field(default=None, repr=False, compare=False)
+    value_function: ValueFunction | None = field(default=None, repr=False, compare=False)
     # Derived once, because every node asks.
     _attrs: dict[str, AttrDef] = field(init=False, repr=False, compare=False)
     _defaults: dict[str, Any] = field(init=False, repr=False, compare=False)

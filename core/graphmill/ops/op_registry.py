@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from graphmill.ops.shape_inference import ShapeFunction
+    from graphmill.ops.value_inference import ValueFunction
 
 _NAME_START: Final = len('{"name":"')
 _FAMILY_KEY: Final = b'"family":"'
@@ -92,6 +93,12 @@ def bundled_ops() -> BundledOps:
     return BundledOps(Path(__file__).with_name("op_defs.jsonl").read_bytes())
 
 
+def same_bundled(op_def: OpDef) -> OpDef | None:
+    """Return TensorFlow's op of that name if its definition is the same; None otherwise."""
+    bundled = bundled_ops().get(op_def.name)
+    return bundled if bundled is op_def or bundled == op_def else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Addition:
     """An op that was added, and by whom."""
@@ -150,6 +157,7 @@ class OpRegistry:
         owner: Provenance | str = "",
         replace: bool = False,
         shape: ShapeFunction | None = None,
+        value: ValueFunction | None = None,
         traits: OpTraits | None = None,
     ) -> OpDef:
         """Add an op and return its definition.
@@ -162,6 +170,8 @@ class OpRegistry:
             replace: take the place of an op of that name.
             shape: its shape function, where the definition carries none: see
                 `graphmill.ops.shape_inference`.
+            value: its value function, where the definition carries none: see
+                `graphmill.ops.value_inference`.
             traits: how it behaves, where the definition carries no traits: see
                 `graphmill.ops.op_traits`.
 
@@ -174,8 +184,12 @@ class OpRegistry:
         op_def = as_op_def(op)
         if shape is not None:
             op_def = dataclasses.replace(op_def, shape_function=shape)
+        if value is not None:
+            op_def = dataclasses.replace(op_def, value_function=value)
         if traits is not None:
             op_def = dataclasses.replace(op_def, traits=traits)
+        elif op_def.traits is DEFAULT_TRAITS and (bundled := same_bundled(op_def)) is not None:
+            op_def = dataclasses.replace(op_def, traits=bundled.traits)
         validate_op_def(op_def)
         addition = _Addition(op_def, owner, replace)
         self._refuse_rivals(addition)
@@ -264,14 +278,17 @@ class OpRegistry:
 
 def _says_more(op_def: OpDef, bundled: OpDef | None) -> bool:
     """Return whether a definition is another one than TensorFlow's, or declares more than it."""
-    if op_def != bundled or op_def.shape_function is not None:
+    if op_def != bundled or op_def.shape_function is not None or op_def.value_function is not None:
         return True
     return op_def.traits not in (DEFAULT_TRAITS, bundled.traits)
 
 
 def _are_same(one: OpDef, other: OpDef) -> bool:
     return (
-        one == other and one.shape_function is other.shape_function and one.traits == other.traits
+        one == other
+        and one.shape_function is other.shape_function
+        and one.value_function is other.value_function
+        and one.traits == other.traits
     )
 
 

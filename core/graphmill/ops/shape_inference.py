@@ -22,7 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
-from graphmill.ops.op_registry import bundled_ops
+from graphmill.ops.op_registry import same_bundled
 from graphmill.ops.tensor_shape import UNKNOWN_SHAPE, TensorShape
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def shape_function(op_def: OpDef) -> ShapeFunction | None:
     """Return the shape function of an op: its own, or what its traits imply; None for neither."""
     if op_def.shape_function is not None:
         return op_def.shape_function
-    if bundled_ops().get(op_def.name) is op_def:  # and not a plugin's own meaning of the name
+    if same_bundled(op_def) is not None:  # and no plugin's own meaning of the name
         found = _family_functions(op_def.family).get(op_def.name)
         if found is not None:
             return found

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphmill.ops.op_registry import OpRegistry
     from graphmill.ops.op_traits import OpTraits
     from graphmill.ops.shape_inference import ShapeFunction
+    from graphmill.ops.value_inference import ValueFunction
     from graphmill.plugin.gradient_registry import GradientRegistry
     from graphmill.plugin.pass_registry import Pass, PassRegistry
     from graphmill.plugin.records import PluginRecord
@@ -149,6 +150,7 @@ class OpRegistrar(_Registrar):
         *,
         replace: bool = False,
         shape: ShapeFunction | None = None,
+        value: ValueFunction | None = None,
         traits: OpTraits | None = None,
     ) -> None:
         """Register an op.
@@ -158,6 +160,8 @@ class OpRegistrar(_Registrar):
                 `graphmill.ops.define.op`.
             replace: take the place of an op of that name, even of TensorFlow's.
             shape: tells the shapes of its outputs, where `op` does not carry its shape function.
+            value: tells what is known of the values of its outputs before the graph runs, where
+                `op` does not carry its value function.
             traits: how it behaves, where `op` does not carry its traits; what is not declared is
                 taken from the definition (an op that is stateful or takes resources has the effect
                 `state`, and nothing is known of the variables that it reads and writes).
@@ -168,7 +172,7 @@ class OpRegistrar(_Registrar):
         """
         try:
             op_def = self._registry.add(
-                op, owner=self.owner, replace=replace, shape=shape, traits=traits
+                op, owner=self.owner, replace=replace, shape=shape, value=value, traits=traits
             )
         except PluginConflictError as conflict:
             self._conflicts.append(conflict)

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from graphmill.ops.op_traits import Source as Source
     from graphmill.ops.shape_inference import ShapeContext as ShapeContext
     from graphmill.ops.tensor_shape import TensorShape as TensorShape
+    from graphmill.ops.value_inference import ValueContext as ValueContext
     from graphmill.plugin.gradient_declaration import gradient as gradient
     from graphmill.plugin.host import Host as Host
     from graphmill.plugin.markers import hookimpl as hookimpl
@@ -147,6 +148,7 @@ else:
             ),
             "graphmill.ops.shape_inference": "ShapeContext",
             "graphmill.ops.tensor_shape": "TensorShape",
+            "graphmill.ops.value_inference": "ValueContext",
             "graphmill.plugin.gradient_declaration": "gradient",
             "graphmill.plugin.host": "Host",
             "graphmill.plugin.markers": "hookimpl",

@@ -1,0 +1,188 @@
+"""What is known of the values of TensorFlow's ops that compute with shapes.
+
+Semantics: EvaluateConstantTensor and ConstantPartialShape of
+tensorflow/core/common_runtime/shape_refiner.cc. Constants, and what forwards its input, are known
+by their traits.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.ops.value_inference import LARGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from graphmill.ops.value_inference import Partial, ValueContext, ValueFunction
+
+
+def _cast(op: ValueContext) -> Partial:
+    return op.integers(0) if op.gives_integers else None
+
+
+def _shape(op: ValueContext) -> Partial:
+    known = op.shape(op.output)
+    return None if known.dims is None else _vector(known.dims)
+
+
+def _rank(op: ValueContext) -> Partial:
+    rank = op.shape(0).rank
+    return None if rank is None else _number(rank)
+
+
+def _size(op: ValueContext) -> Partial:
+    count = op.shape(0).num_elements()
+    return None if count is None else _number(count)
+
+
+def _pack(op: ValueContext) -> Partial:
+    if op.attrs["axis"] not in (0, -1):
+        return None
+    parts = [op.integers(index) for index in range(op.num_inputs)]
+    scalars = [part if part is None or part.ndim == 0 else None for part in parts]
+    if any(op.shape(index).rank != 0 for index in range(len(parts))):
+        return None
+    return _vector([None if part is None else part.item() for part in scalars])
+
+
+def _concat(op: ValueContext) -> Partial:
+    parts = [op.integers(index) for index in range(op.num_inputs - 1)]
+    sizes: list[Any] = []
+    for index, part in enumerate(parts):
+        shape = op.shape(index)
+        length = shape[0] if shape.rank == 1 else None
+        if part is not None and part.ndim == 1:
+            sizes += part.tolist()
+        elif length is not None and length <= LARGEST:
+            sizes += [None] * length
+        else:
+            return None
+    return _vector(sizes)
+
+
+def _strided_slice(op: ValueContext) -> Partial:
+    attrs = op.attrs
+    vector, *bounds = (op.integers(index) for index in range(4))
+    if vector is None or vector.ndim != 1 or attrs["new_axis_mask"] or attrs["ellipsis_mask"]:
+        return None
+    if any(bound is None or bound.shape != (1,) or None in bound for bound in bounds):
+        return None
+    begin, end, step = (bound[0] for bound in bounds)  # type: ignore[index]
+    if attrs["shrink_axis_mask"] & 1:
+        inside = -len(vector) <= begin < len(vector)
+        return _number(vector[begin]) if inside else None
+    if step == 0:
+        return None
+    start = None if attrs["begin_mask"] & 1 else begin
+    stop = None if attrs["end_mask"] & 1 else end
+    return vector[slice(start, stop, step)]
+
+
+def _gather(op: ValueContext) -> Partial:
+    vector, places = op.integers(0), op.integers(1)
+    if vector is None or vector.ndim != 1 or places is None or None in places.flat:
+        return None
+    if any(not 0 <= place < len(vector) for place in places.flat):
+        return None
+    if places.ndim == 0:
+        return _number(vector[places.item()])
+    return _vector([vector[place] for place in places])
+
+
+def _expand_dims(op: ValueContext) -> Partial:
+    found = op.integers(0)
+    return found.reshape(1) if found is not None and found.ndim == 0 else None
+
+
+def _reshape(op: ValueContext) -> Partial:
+    found, shape = op.integers(0), op.integers(1)
+    if found is None or shape is None or shape.ndim != 1 or len(shape) > 1:
+        return None
+    if len(shape) == 0:
+        return found.reshape(()) if found.size == 1 else None
+    return found.reshape(-1) if shape[0] in (-1, found.size) else None
+
+
+def _squeeze(op: ValueContext) -> Partial:
+    found = op.integers(0)
+    return found.reshape(()) if found is not None and found.shape == (1,) else None
+
+
+def _prod(op: ValueContext) -> Partial:
+    found = op.integers(0)
+    if found is None or found.ndim != 1 or None in found or op.attrs["keep_dims"]:
+        return None
+    return _number(int(np.prod(found.astype(np.int64)))) if op.value(1) is not None else None
+
+
+def _range(op: ValueContext) -> Partial:
+    bounds = [op.integers(index) for index in range(3)]
+    if any(bound is None or bound.ndim or bound.item() is None for bound in bounds):
+        return None
+    numbers = [bound.item() for bound in bounds]  # type: ignore[union-attr]
+    if numbers[2] == 0 or abs((numbers[1] - numbers[0]) // numbers[2]) > LARGEST:
+        return None
+    return _vector(list(range(*numbers)))
+
+
+def _fill(op: ValueContext) -> Partial:
+    dims, value = op.integers(0), op.integers(1)
+    if dims is None or value is None or dims.shape != (1,) or not 0 <= (dims[0] or -1) <= LARGEST:
+        return None
+    return _vector([value.item()] * dims[0])
+
+
+def _computed(compute: Callable[[Any, Any], Any]) -> ValueFunction:
+    """Return the function of an op that computes one number of two."""
+    known = np.frompyfunc(lambda a, b: None if None in (a, b) else compute(a, b), 2, 1)
+
+    def value(op: ValueContext) -> Partial:
+        left, right = op.integers(0), op.integers(1)
+        if left is None or right is None:
+            return None
+        if 1 not in (left.size, right.size) and left.shape != right.shape:
+            return None
+        return np.asarray(known(left, right), object)
+
+    return value
+
+
+def _number(value: Any) -> NDArray[Any]:
+    return np.array(value, object)
+
+
+def _vector(values: Any) -> NDArray[Any]:
+    made = np.empty(len(values), object)
+    made[:] = values
+    return made
+
+
+VALUES: Final[dict[str, ValueFunction]] = {
+    "Add": _computed(operator.add),
+    "AddV2": _computed(operator.add),
+    "Sub": _computed(operator.sub),
+    "Mul": _computed(operator.mul),
+    "Maximum": _computed(max),
+    "Minimum": _computed(min),
+    "Cast": _cast,
+    "Shape": _shape,
+    "ShapeN": _shape,
+    "Rank": _rank,
+    "Size": _size,
+    "Pack": _pack,
+    "ConcatV2": _concat,
+    "StridedSlice": _strided_slice,
+    "GatherV2": _gather,
+    "ExpandDims": _expand_dims,
+    "Reshape": _reshape,
+    "Squeeze": _squeeze,
+    "Prod": _prod,
+    "Range": _range,
+    "Fill": _fill,
+}
