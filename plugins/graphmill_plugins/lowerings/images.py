@@ -1,0 +1,81 @@
+"""Checks of images: of the pictures that boxes are cut from, and of values far off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill.spi import Check, Lowering, LoweringTable, errors
+from graphmill_plugins.lowerings.indices import in_range
+
+if TYPE_CHECKING:
+    from graphmill.spi import ArrayNamespace, Value
+
+FAR: Final = 1e6
+"""Beyond it positions of boxes are rounded to anything, and hues as well."""
+
+
+def crops_exist(
+    xp: ArrayNamespace, image: Value, boxes: Value, box_ind: Value, crop_size: Value
+) -> Value:
+    """Check that each box is cut from a picture that exists."""
+    del boxes, crop_size
+    return in_range(xp, box_ind, 0, image.shape[0])
+
+
+def crops_are_near(
+    xp: ArrayNamespace, images: Value, boxes: Value, box_ind: Value, size: Value
+) -> Value:
+    """Check that coordinates of boxes are numbers that are not far off."""
+    del images, box_ind, size
+    return xp.all(xp.abs(boxes) <= FAR)
+
+
+def image_gradients_exist(
+    xp: ArrayNamespace, grads: Value, boxes: Value, box_ind: Value, image_size: Value
+) -> Value:
+    """Check that each box was cut from a picture that exists."""
+    del grads, boxes
+    return in_range(xp, box_ind, 0, image_size[0])
+
+
+def box_gradients_exist(
+    xp: ArrayNamespace, grads: Value, image: Value, boxes: Value, box_ind: Value
+) -> Value:
+    """Check that each box was cut from a picture that exists."""
+    del grads, boxes
+    return in_range(xp, box_ind, 0, image.shape[0])
+
+
+def box_gradients_are_near(
+    xp: ArrayNamespace, grads: Value, image: Value, boxes: Value, box_ind: Value
+) -> Value:
+    """Check that coordinates of boxes are numbers that are not far off."""
+    del grads, image, box_ind
+    return xp.all(xp.abs(boxes) <= FAR)
+
+
+def hues_are_near(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
+    """Check that colors are numbers, and neither they nor the change of hue is far off."""
+    return xp.all(xp.abs(images) <= FAR) & xp.all(xp.abs(delta) <= FAR)
+
+
+LOWERINGS: Final = LoweringTable(
+    (
+        Lowering(
+            ("CropAndResize",),
+            checks=(Check(crops_exist, errors.OutOfRangeError), Check(crops_are_near)),
+        ),
+        Lowering(
+            ("CropAndResizeGradImage",),
+            checks=(Check(image_gradients_exist, errors.OutOfRangeError), Check(crops_are_near)),
+        ),
+        Lowering(
+            ("CropAndResizeGradBoxes",),
+            checks=(
+                Check(box_gradients_exist, errors.OutOfRangeError),
+                Check(box_gradients_are_near),
+            ),
+        ),
+        Lowering(("AdjustHue",), checks=(Check(hues_are_near),)),
+    )
+)

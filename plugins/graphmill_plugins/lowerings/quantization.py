@@ -1,0 +1,72 @@
+"""Checks of the ranges of quantized values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphmill.spi import Check, Lowering, LoweringTable, errors
+
+if TYPE_CHECKING:
+    from graphmill.spi import ArrayNamespace, Value
+
+_FAR: Final = 1e30
+"""Steps of ranges that end beyond it overflow, to other values in XLA than in NumPy."""
+
+
+def range_is_ordered(
+    xp: ArrayNamespace, values: Value, low: Value, high: Value, *_: Value, range_given: bool
+) -> Value:
+    """Check that a given range does not end before it begins."""
+    del values
+    return xp.all(low <= high) if range_given else np.True_
+
+
+def quantized_range_is_near(
+    xp: ArrayNamespace, values: Value, low: Value, high: Value, *_: Value, range_given: bool
+) -> Value:
+    """Check that the range, which is that of the values if none is given, is not far off."""
+    return _are_near(xp, low, high) if range_given else _are_near(xp, values)
+
+
+def range_is_near(xp: ArrayNamespace, values: Value, low: Value, high: Value) -> Value:
+    """Check that the ends of a range are not far off."""
+    del values
+    return _are_near(xp, low, high)
+
+
+def gradient_range_is_near(
+    xp: ArrayNamespace, gradients: Value, values: Value, low: Value, high: Value
+) -> Value:
+    """Check that the ends of a range are not far off, nor any value."""
+    del gradients
+    return _are_near(xp, values, low, high)
+
+
+def _are_near(xp: ArrayNamespace, *limits: Value) -> Value:
+    held = np.True_
+    for value in limits:
+        held = held & xp.all(xp.abs(value) <= _FAR)
+    return held
+
+
+LOWERINGS: Final = LoweringTable(
+    (
+        Lowering(
+            ("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4"),
+            checks=(
+                Check(range_is_ordered, errors.InvalidArgumentError),
+                Check(quantized_range_is_near),
+            ),
+        ),
+        Lowering(
+            ("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel"),
+            checks=(Check(range_is_near),),
+        ),
+        Lowering(
+            ("FakeQuantWithMinMaxVarsGradient", "FakeQuantWithMinMaxVarsPerChannelGradient"),
+            checks=(Check(gradient_range_is_near),),
+        ),
+    )
+)

@@ -1,0 +1,66 @@
+"""Checks of segment ids, and of the rows that segments are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphmill.spi import Check, Lowering, LoweringTable, errors
+from graphmill_plugins.lowerings.indices import in_range
+
+if TYPE_CHECKING:
+    from graphmill.spi import ArrayNamespace, Value
+
+
+def ids_are_sorted(xp: ArrayNamespace, data: Value, segment_ids: Value, *_: Value) -> Value:
+    """Check that sorted ids never fall, and none is negative."""
+    del data
+    if not segment_ids.size:
+        return np.True_
+    return xp.all(segment_ids[1:] >= segment_ids[:-1]) & (segment_ids[0] >= 0)
+
+
+def sparse_segments_exist(
+    xp: ArrayNamespace, data: Value, indices: Value, segment_ids: Value, num_segments: Value
+) -> Value:
+    """Check that the rows exist, and that sorted ids are below the number of segments."""
+    rows_exist = in_range(xp, indices, 0, data.shape[0])
+    return rows_exist & ids_are_sorted(xp, data, segment_ids) & xp.all(segment_ids < num_segments)
+
+
+def sparse_gradient_exists(
+    xp: ArrayNamespace, grad: Value, indices: Value, segment_ids: Value, output_dim0: Value
+) -> Value:
+    """Check that rows are within the output, and segments within the gradient."""
+    return in_range(xp, segment_ids, 0, grad.shape[0]) & in_range(xp, indices, 0, output_dim0)
+
+
+def segments_exist(xp: ArrayNamespace, grad: Value, ids: Value) -> Value:
+    """Check that each id is one of a row of the gradient."""
+    return in_range(xp, ids, 0, grad.shape[0])
+
+
+def ids_are_below_count(
+    xp: ArrayNamespace, data: Value, segment_ids: Value, num_segments: Value
+) -> Value:
+    """Check that ids are below the number of segments; rows of negative ones are dropped."""
+    del data
+    return xp.all(segment_ids < num_segments)
+
+
+_SORTED: Final = ("Sum", "Mean", "Max", "Min", "Prod")
+_REDUCTIONS: Final = ("Sum", "Max", "Min", "Prod")
+_SPARSE: Final = ("Sum", "Mean", "SqrtN")
+
+LOWERINGS: Final = LoweringTable(
+    Lowering(tuple(ops), checks=(Check(predicate, errors.InvalidArgumentError),))
+    for ops, predicate in (
+        ((f"Segment{what}" for what in _SORTED), ids_are_sorted),
+        ((f"Segment{what}V2" for what in _REDUCTIONS), ids_are_sorted),
+        ((f"SparseSegment{what}WithNumSegments" for what in _SPARSE), sparse_segments_exist),
+        ((f"SparseSegment{what}Grad" for what in _SPARSE), sparse_gradient_exists),
+        (("_SegmentRows",), segments_exist),
+        ((f"UnsortedSegment{what}" for what in _REDUCTIONS), ids_are_below_count),
+    )
+)

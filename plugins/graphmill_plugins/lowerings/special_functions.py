@@ -1,0 +1,60 @@
+"""Domains in which XLA's special functions are exact, and end soon.
+
+XLA's special functions are made for usual arguments: some sum series that take more and more turns,
+others give NaN at the ends where NumPy's and TensorFlow's have a limit. Such values are seldom; the
+interpreter computes the step then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphmill.spi import Check, Lowering, LoweringTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.spi import ArrayNamespace, Value
+
+_FAR: Final = 1e6
+# Of incomplete gamma functions: up to here series are short, and the powers in them exact enough.
+_GAMMA_LIMIT: Final = {np.dtype(np.float32): 1e4, np.dtype(np.float64): 64.0}
+
+
+def within(*bounds: tuple[float, float]) -> Callable[..., Value]:
+    """Return the predicate that each input lies within its bounds; NaN does not."""
+
+    def inputs_are_usual(xp: ArrayNamespace, *inputs: Value) -> Value:
+        held = np.True_
+        for value, (low, high) in zip(inputs, bounds, strict=True):
+            held = held & xp.all((value >= low) & (value <= high))
+        return held
+
+    return inputs_are_usual
+
+
+def gamma_is_usual(xp: ArrayNamespace, a: Value, x: Value) -> Value:
+    """Check the arguments of incomplete gamma functions."""
+    high = _GAMMA_LIMIT[np.dtype(a.dtype)]
+    return within((1e-6, high), (0.0, high))(xp, a, x)
+
+
+def gamma_gradient_is_usual(xp: ArrayNamespace, a: Value, x: Value) -> Value:
+    """Check the arguments of an incomplete gamma function's derivative by `a`."""
+    high = _GAMMA_LIMIT[np.dtype(a.dtype)]
+    return within((0.01, high), (1e-3, high))(xp, a, x)
+
+
+LOWERINGS: Final = LoweringTable(
+    Lowering(ops, checks=(Check(predicate),))
+    for ops, predicate in (
+        (("Igamma", "Igammac"), gamma_is_usual),
+        (("IgammaGradA",), gamma_gradient_is_usual),
+        (("Zeta",), within((1.0 + 1e-3, 64.0), (1e-3, _FAR))),
+        (("Polygamma",), within((0.0, 16.0), (1e-3, _FAR))),
+        (("Betainc",), within((1e-3, 1e4), (1e-3, 1e4), (0.0, 1.0))),
+        (("RandomGammaGrad",), within((1e-2, 1e4), (1e-3, 1e4))),
+    )
+)
