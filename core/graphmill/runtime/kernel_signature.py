@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import warnings
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphmill.errors import InvalidArgumentError, suggest
 
@@ -117,7 +117,7 @@ def check_signature(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
         InvalidArgumentError: it has a parameter that is neither an input nor an attr of its op, or
             fewer parameters than the op has inputs; names kernel, op and parameter.
     """
-    function = definition.function
+    function: Any = definition.function
     is_class = isinstance(function, type)
     given = parameters_of(function.__call__ if is_class else function)
     if is_class:

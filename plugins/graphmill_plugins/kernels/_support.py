@@ -26,6 +26,11 @@ def is_narrow(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize <= 2 and (dtype.kind == "f" or dtype.name.startswith(("bf", "float")))
 
 
+def widen(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which sums of `dtype` are kept: float32 for 8- and 16-bit floats."""
+    return dtype if dtype.itemsize > 2 else np.dtype(np.float32)
+
+
 def is_string(dtype: np.dtype[Any]) -> bool:
     """Whether `dtype` stands for TensorFlow strings (object arrays of `bytes`)."""
     return dtype.kind == "O" and dtypes.as_dtype(dtype) is dtypes.string

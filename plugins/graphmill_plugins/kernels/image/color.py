@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels.nn.conv import widen
+from graphmill_plugins.kernels._support import widen
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value

@@ -1,8 +1,9 @@
 """Convolution kernels on JAX.
 
-Semantics as in `nn_conv.py` of the parent package. Lowerings that win on XLA's CPU backend: a 1x1
-convolution as a matrix product, a depthwise one as shifted multiply-adds (XLA's own is 10 to 40
-times slower there); other platforms get XLA's convolution, chosen when the program is lowered.
+Their ops, checks and shapes are in `nn.conv_ops` and `nn.conv_plan`. Lowerings that win on XLA's
+CPU backend: a 1x1 convolution as a matrix product, a depthwise one as shifted multiply-adds (XLA's
+own is 10 to 40 times slower there); other platforms get XLA's convolution, chosen when the program
+is lowered.
 """
 
 from __future__ import annotations
@@ -14,25 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill import dtypes
-from graphmill.runtime.kernel import kernel
 from graphmill_plugins._lazy_jax import jnp, lax
+from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.jax.nn_winograd import is_worth_it, winograd
-from graphmill_plugins.kernels.nn.conv import (
-    CONV_TYPES,
-    check_channels,
-    check_depthwise,
-    convolved_axes,
-    depthwise_windows,
-    general_windows,
-    widen,
-)
-from graphmill_plugins.kernels.nn.window import Axis, Windows, make_axis, make_windows
+from graphmill_plugins.kernels.nn.conv_ops import conv_kernels
+from graphmill_plugins.kernels.nn.window import Axis, make_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
+    from graphmill_plugins.kernels.nn.conv_plan import ConvPlan
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _FEW_WINDOWS = 64
@@ -179,88 +172,19 @@ def _blocks(x: Value, first: int, counts: Sequence[int], sizes: Sequence[int]) -
     return x.reshape(*before, *counts, math.prod(sizes) * behind[0], *behind[1:])
 
 
-def run_convolution(windows: Windows, x: Value, kernel: Value) -> Value:
-    """Convolve `x`, in the node's format, with `kernel`."""
-    windows.check_rank(x)
-    windows.check_rank(kernel, "filter")
-    x = windows.to_channels_last(jnp, x)
-    check_channels(x, kernel, -2, windows.op)
-    axes = convolved_axes(windows, x, kernel)
+def run_convolution(x: Value, kernel: Value, plan: ConvPlan) -> Value:
+    """Convolve channels-last `x` with `kernel`, sums in a wide type."""
+    axes, groups = plan.axes, plan.groups
     dtype, wide = x.dtype, widen(x.dtype)
-    shape = (x.shape[0], *(axis.out for axis in axes), kernel.shape[-1])
-    groups = x.shape[-1] // kernel.shape[-2]
-    if 0 in shape or 0 in kernel.shape or x.size == 0:
-        out = jnp.zeros(shape, dtype)
+    if 0 in plan.out or 0 in plan.kernel or x.size == 0:
+        out = jnp.zeros(plan.out, dtype)
     elif groups == 1 and all(axis.is_pointwise for axis in axes):
         out = _pointwise(x.astype(wide), kernel.astype(wide), axes)
     elif is_worth_it(x, kernel, axes, groups):
         out = winograd(x, kernel, axes)
     else:
         out = _dense(x.astype(wide), kernel.astype(wide), axes, groups)
-    return windows.from_channels_last(jnp, out.astype(dtype))
-
-
-def _bind(windows: Windows) -> Callable[[Value, Value], Value]:
-    return partial(run_convolution, windows)
-
-
-@kernel("Conv2D", backend="jax", make=True, types={"T": CONV_TYPES}, expensive=True)
-def conv2d(
-    strides: tuple[int, ...],
-    padding: str,
-    explicit_paddings: tuple[int, ...],
-    data_format: str,
-    dilations: tuple[int, ...],
-) -> Callable[[Value, Value], Value]:
-    """Convolve images (N, H, W, C) with (KH, KW, C / groups, O); NCHW likewise."""
-    return _bind(
-        make_windows(
-            "Conv2D",
-            strides=strides,
-            padding=padding,
-            explicit_paddings=explicit_paddings,
-            data_format=data_format,
-            dilations=dilations,
-        )
-    )
-
-
-@kernel("Conv3D", backend="jax", make=True, types={"T": dtypes.FLOATING}, expensive=True)
-def conv3d(
-    strides: tuple[int, ...],
-    padding: str,
-    data_format: str,
-    dilations: tuple[int, ...],
-) -> Callable[[Value, Value], Value]:
-    """Convolve volumes (N, D, H, W, C) with (KD, KH, KW, C / groups, O); NCDHW likewise."""
-    return _bind(
-        make_windows(
-            "Conv3D",
-            strides=strides,
-            padding=padding,
-            data_format=data_format,
-            dilations=dilations,
-            rank=5,
-        )
-    )
-
-
-@kernel("Conv", backend="jax", make=True, types={"T": CONV_TYPES}, expensive=True)
-def conv(
-    strides: tuple[int, ...],
-    padding: str,
-    explicit_paddings: tuple[int, ...],
-    data_format: str,
-    dilations: tuple[int, ...],
-    batch_dims: int,
-    groups: int,
-) -> Callable[[Value, Value], Value]:
-    """Convolve in two or three dimensions, as many as `strides` names."""
-    return _bind(
-        general_windows(
-            strides, padding, explicit_paddings, data_format, dilations, batch_dims, groups
-        )
-    )
+    return out.astype(dtype)
 
 
 def shifted_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
@@ -295,35 +219,11 @@ def depthwise(x: Value, kernel: Value, rows: Axis, cols: Axis) -> Value:
     )
 
 
-@kernel(
-    "DepthwiseConv2dNative",
-    backend="jax",
-    make=True,
-    types={"T": dtypes.FLOATING},
-    expensive=True,
-)
-def depthwise_conv2d(
-    strides: tuple[int, ...],
-    padding: str,
-    explicit_paddings: tuple[int, ...],
-    data_format: str,
-    dilations: tuple[int, ...],
-) -> Callable[[Value, Value], Value]:
-    """Convolve each channel with its own (KH, KW, C, M) filters → (N, OH, OW, C * M)."""
-    windows = depthwise_windows(
-        "DepthwiseConv2dNative", strides, padding, explicit_paddings, data_format, dilations
-    )
+def _run_depthwise(x: Value, kernel: Any, plan: ConvPlan) -> Value:
+    dtype, wide = x.dtype, widen(x.dtype)
+    if 0 in plan.out or 0 in plan.kernel:
+        return jnp.zeros(plan.out, dtype)
+    return depthwise(x.astype(wide), jnp.asarray(kernel, wide), *plan.axes).astype(dtype)
 
-    def run(x: Value, kernel: Any) -> Value:
-        check_depthwise(windows, x, kernel)
-        x = windows.to_channels_last(jnp, x)
-        rows, cols = windows.axes(x.shape[1:3], kernel.shape[:2])
-        dtype, wide = x.dtype, widen(x.dtype)
-        shape = (x.shape[0], rows.out, cols.out, kernel.shape[2] * kernel.shape[3])
-        if 0 in shape or kernel.size == 0:
-            out = jnp.zeros(shape, dtype)
-        else:
-            out = depthwise(x.astype(wide), jnp.asarray(kernel, wide), rows, cols)
-        return windows.from_channels_last(jnp, out.astype(dtype))
 
-    return run
+KERNELS = conv_kernels("jax", jnp, convolve=run_convolution, depthwise=_run_depthwise)

@@ -1,9 +1,10 @@
 """Gradient kernels of poolings on JAX.
 
-Semantics as in `nn/pool_grad.py`. Each tap of the windows gives its share of the gradient, spread
-by padding between elements, which XLA fuses: on the CPU 5 to 20 times as fast as its own
-select-and-scatter (8x35x35x192 by 3x3: 6.6 ms against 137 ms). Large windows take that, to keep the
-program small; it picks the first of equal maxima too, and takes the outputs to be the inputs'.
+Their ops, checks and shapes are in `nn.pool_ops` and `nn.pool_plan`. Each tap of the windows gives
+its share of the gradient, spread by padding between elements, which XLA fuses: on the CPU 5 to 20
+times as fast as its own select-and-scatter (8x35x35x192 by 3x3: 6.6 ms against 137 ms). Large
+windows take that, to keep the program small; it picks the first of equal maxima too, and takes the
+outputs to be the inputs'.
 """
 
 from __future__ import annotations
@@ -14,19 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill import dtypes
-from graphmill.runtime.kernel import kernel
 from graphmill_plugins._lazy_jax import jax, jnp, lax
-from graphmill_plugins.kernels.nn.conv import widen
-from graphmill_plugins.kernels.nn.conv_grad import sizes_of
-from graphmill_plugins.kernels.nn.pool import check_vector, lowest, pool_windows, window_counts
-from graphmill_plugins.kernels.nn.pool_grad import check_shapes
+from graphmill_plugins.kernels._support import widen
+from graphmill_plugins.kernels.nn.pool_ops import pool_gradient_kernels
+from graphmill_plugins.kernels.nn.pool_plan import lowest, window_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from graphmill.typing import Value
-    from graphmill_plugins.kernels.nn.window import Axis, Windows
+    from graphmill.spi import Value
+    from graphmill_plugins.kernels.nn.pool_plan import PoolPlan
+    from graphmill_plugins.kernels.nn.window import Axis
 
 _MANY_TAPS: Final = 49
 
@@ -117,115 +116,18 @@ def _avg_gradient_by_windows(shape: Sequence[int], share: Value, axes: Sequence[
     return jax.linear_transpose(total, argument)(share)[0]
 
 
-def _run_max(windows: Windows, ksize: Sequence[int]) -> Callable[[Value, Value, Value], Value]:
-    def run(x: Value, out: Value, gradient: Value) -> Value:
-        windows.check_rank(x, "tensor_in")
-        x, out, gradient = (
-            windows.to_channels_last(jnp, jnp.asarray(value)) for value in (x, out, gradient)
-        )
-        axes = windows.axes(x.shape[1:-1], ksize)
-        check_shapes(windows, x.shape, axes, out, gradient)
-        is_empty = x.size == 0 or out.size == 0
-        result = jnp.zeros_like(x) if is_empty else _max_gradient(x, out, gradient, axes)
-        return windows.from_channels_last(jnp, result)
-
-    return run
+def _of_maximum(x: Value, out: Value, gradient: Value, plan: PoolPlan) -> Value:
+    x, out, gradient = map(jnp.asarray, (x, out, gradient))
+    if 0 in plan.shape or 0 in plan.out:
+        return jnp.zeros_like(x)
+    return _max_gradient(x, out, gradient, plan.axes)
 
 
-def _run_avg(windows: Windows, ksize: Sequence[int]) -> Callable[[Value, Value], Value]:
-    def run(input_shape: Value, gradient: Value) -> Value:
-        windows.check_rank(gradient, "out_backprop")
-        gradient = windows.to_channels_last(jnp, jnp.asarray(gradient))
-        sizes = sizes_of(input_shape, windows.rank, "orig_input_shape")
-        shape = windows.shape_channels_last(sizes)
-        axes = windows.axes(shape[1:-1], ksize)
-        check_shapes(windows, shape, axes, gradient)
-        if 0 in shape or gradient.size == 0:
-            result = jnp.zeros(shape, gradient.dtype)
-        else:
-            result = _avg_gradient(shape, gradient, axes)
-        return windows.from_channels_last(jnp, result)
-
-    return run
+def _of_mean(gradient: Value, plan: PoolPlan) -> Value:
+    gradient = jnp.asarray(gradient)
+    if 0 in plan.shape or 0 in plan.out:
+        return jnp.zeros(plan.shape, gradient.dtype)
+    return _avg_gradient(plan.shape, gradient, plan.axes)
 
 
-@kernel("MaxPoolGrad", backend="jax", make=True, types={"T": dtypes.REAL}, expensive=True)
-def max_pool_grad(
-    ksize: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: str,
-    explicit_paddings: tuple[int, ...],
-    data_format: str,
-) -> Callable[[Value, Value, Value], Value]:
-    """Return the gradient of MaxPool's input."""
-    return _run_max(
-        *pool_windows("MaxPoolGrad", ksize, strides, padding, data_format, explicit_paddings)
-    )
-
-
-@kernel(
-    "MaxPoolGradV2",
-    backend="jax",
-    types={"T": dtypes.REAL},
-    static=("ksize", "strides"),
-    expensive=True,
-)
-def max_pool_grad_v2(
-    x: Value,
-    out: Value,
-    gradient: Value,
-    ksize: Value,
-    strides: Value,
-    padding: str,
-    data_format: str,
-) -> Value:
-    """Return the gradient of MaxPoolV2's input."""
-    sizes = check_vector("ksize", ksize), check_vector("strides", strides)
-    return _run_max(*pool_windows("MaxPoolGradV2", *sizes, padding, data_format))(x, out, gradient)
-
-
-@kernel(
-    "AvgPoolGrad",
-    backend="jax",
-    make=True,
-    types={"T": dtypes.FLOATING},
-    static=("orig_input_shape",),
-    expensive=True,
-)
-def avg_pool_grad(
-    ksize: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: str,
-    data_format: str,
-) -> Callable[[Value, Value], Value]:
-    """Return the gradient of AvgPool's input."""
-    return _run_avg(*pool_windows("AvgPoolGrad", ksize, strides, padding, data_format))
-
-
-@kernel("MaxPool3DGrad", backend="jax", make=True, types={"T": dtypes.FLOATING}, expensive=True)
-def max_pool_3d_grad(
-    ksize: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: str,
-    data_format: str,
-) -> Callable[[Value, Value, Value], Value]:
-    """Return the gradient of MaxPool3D's input."""
-    return _run_max(*pool_windows("MaxPool3DGrad", ksize, strides, padding, data_format, rank=5))
-
-
-@kernel(
-    "AvgPool3DGrad",
-    backend="jax",
-    make=True,
-    types={"T": dtypes.FLOATING},
-    static=("orig_input_shape",),
-    expensive=True,
-)
-def avg_pool_3d_grad(
-    ksize: tuple[int, ...],
-    strides: tuple[int, ...],
-    padding: str,
-    data_format: str,
-) -> Callable[[Value, Value], Value]:
-    """Return the gradient of AvgPool3D's input."""
-    return _run_avg(*pool_windows("AvgPool3DGrad", ksize, strides, padding, data_format, rank=5))
+KERNELS = pool_gradient_kernels("jax", jnp, of_maximum=_of_maximum, of_mean=_of_mean)

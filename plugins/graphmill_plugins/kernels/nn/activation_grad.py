@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._select import passed, where_of
+from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.nn.activation import SELU_SCALE, SELU_SCALE_ALPHA
-from graphmill_plugins.kernels.nn.conv import widen
 from graphmill_plugins.kernels.nn.window import is_channels_first
 
 if TYPE_CHECKING:

@@ -14,15 +14,14 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.nn._taps import places_on, taps_of
-from graphmill_plugins.kernels.nn.pool import check_vector, pool_windows
-from graphmill_plugins.kernels.nn.pool_grad import check_shapes
+from graphmill_plugins.kernels.nn.pool_plan import PoolWindows, check_vector, pool_windows
+from graphmill_plugins.kernels.nn.window_taps import places_on, taps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.spi import ArrayNamespace, Value
-    from graphmill_plugins.kernels.nn.window import Axis, Windows
+    from graphmill_plugins.kernels.nn.window import Axis
 
 _TYPES = {"T": dtypes.REAL}
 
@@ -44,21 +43,20 @@ def max_pool_with_argmax(
     Targmax: np.dtype[Any],
 ) -> tuple[Value, Value]:
     """Return the maximum of each window, and its number within the image (or the whole batch)."""
-    windows, size = pool_windows("MaxPoolWithArgmax", ksize, strides, padding, "NHWC")
-    windows.check_rank(x, "tensor_in")
+    placed = pool_windows("MaxPoolWithArgmax", ksize, strides, padding, "NHWC")
+    placed.windows.check_rank(x.shape, "tensor_in")
     if not x.size:
         raise InvalidArgumentError(f"tensor_in must not be empty, got {shape_text(x.shape)}")
-    axes = windows.axes(x.shape[1:-1], size)
+    plan = placed.plan(x.shape)
     batch, height, width, channels = x.shape
-    shape = (batch, axes[0].out, axes[1].out, channels)
-    best = xp.zeros(shape, x.dtype)
-    found = xp.full(shape, np.int64(-1))
-    for tap in taps_of(xp, x, axes):
+    best = xp.zeros(plan.out, x.dtype)
+    found = xp.full(plan.out, np.int64(-1))
+    for tap in taps_of(xp, x, plan.axes):
         is_better = (best < tap.value) | (found < 0)
         if tap.is_inside is not None:
             is_better = is_better & tap.is_inside
         best = xp.where(is_better, tap.value, best)
-        found = xp.where(is_better, _numbers(axes, tap.place, channels), found)
+        found = xp.where(is_better, _numbers(plan.axes, tap.place, channels), found)
     found = found + np.arange(channels)
     if include_batch_in_index:
         found = found + (np.arange(batch) * (height * width * channels))[:, None, None, None]
@@ -80,10 +78,8 @@ def max_pool_grad_with_argmax(
 
     A number out of range is an InvalidArgumentError; a compiler's program drops its gradient.
     """
-    windows, size = pool_windows("MaxPoolGradWithArgmax", ksize, strides, padding, "NHWC")
-    windows.check_rank(x, "tensor_in")
-    axes = windows.axes(x.shape[1:-1], size)
-    check_shapes(windows, x.shape, axes, gradient, argmax)
+    placed = pool_windows("MaxPoolGradWithArgmax", ksize, strides, padding, "NHWC")
+    placed.gradient_plan(x.shape, gradient.shape, argmax.shape)
     numbers = argmax.astype(np.int64)
     image = x.size // len(x) if len(x) else 0
     start = (np.arange(len(x)) * image)[:, None, None, None]
@@ -103,16 +99,15 @@ def max_pool_grad_with_argmax(
     return zeros.at[numbers].add(gradient.reshape(-1), mode="drop").reshape(x.shape)
 
 
-def _second(windows: Windows, size: Sequence[int], xp: ArrayNamespace) -> Callable[..., Value]:
+def _second(placed: PoolWindows, xp: ArrayNamespace) -> Callable[..., Value]:
     """Return the function that picks from a gradient of the input what lies at the maxima."""
+    windows = placed.windows
 
     def run(x: Value, out: Value, gradient: Value) -> Value:
-        windows.check_rank(x, "tensor_in")
         if not x.size and x.ndim == 5:  # TensorFlow checks this of volumes alone
             raise InvalidArgumentError(f"received empty tensor_in of shape {shape_text(x.shape)}")
+        axes = placed.gradient_plan(x.shape, out.shape).axes
         x, out, gradient = (windows.to_channels_last(xp, value) for value in (x, out, gradient))
-        axes = windows.axes(x.shape[1:-1], size)
-        check_shapes(windows, x.shape, axes, out)
         if gradient.shape != x.shape:
             raise InvalidArgumentError(
                 f"expected grad shape to be {shape_text(x.shape)}, but got "
@@ -140,7 +135,7 @@ def max_pool_grad_grad(
     data_format: str,
 ) -> Callable[..., Value]:
     """Return the gradient of MaxPoolGrad's gradients."""
-    return _second(*pool_windows("MaxPoolGradGrad", ksize, strides, padding, data_format), xp)
+    return _second(pool_windows("MaxPoolGradGrad", ksize, strides, padding, data_format), xp)
 
 
 @kernel("MaxPoolGradGradV2", types=_TYPES, static=("ksize", "strides"), expensive=True)
@@ -157,7 +152,7 @@ def max_pool_grad_grad_v2(
     """Return the gradient of MaxPoolGradV2's gradients."""
     sizes = check_vector("ksize", ksize), check_vector("strides", strides)
     windows = pool_windows("MaxPoolGradGradV2", *sizes, padding, data_format)
-    return _second(*windows, xp)(x, out, gradient)
+    return _second(windows, xp)(x, out, gradient)
 
 
 @kernel("MaxPool3DGradGrad", types=_TYPES, make=True, expensive=True)
@@ -170,4 +165,4 @@ def max_pool_3d_grad_grad(
 ) -> Callable[..., Value]:
     """Return the gradient of MaxPool3DGrad's gradients."""
     windows = pool_windows("MaxPool3DGradGrad", ksize, strides, padding, data_format, rank=5)
-    return _second(*windows, xp)
+    return _second(windows, xp)

@@ -13,8 +13,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._short_rows import are_short, log_softmax
-from graphmill_plugins.kernels._support import is_numpy, scalar_int
-from graphmill_plugins.kernels.nn.conv import widen
+from graphmill_plugins.kernels._support import is_numpy, scalar_int, widen
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -132,6 +131,7 @@ def top_k(values: Any, k: int, index_type: np.dtype[Any]) -> tuple[Value, Value]
     if k == 0:
         shape = (*values.shape[:-1], 0)
         return np.zeros(shape, values.dtype), np.zeros(shape, index_type)
+    order: Any
     if k == 1:
         order = np.argmax(values, axis=-1)[..., None]
     else:

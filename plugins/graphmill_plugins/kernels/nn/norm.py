@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels.nn.conv import widen
+from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.nn.window import is_channels_first
 
 if TYPE_CHECKING:

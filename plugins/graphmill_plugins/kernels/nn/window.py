@@ -9,12 +9,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphmill import errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import ArrayNamespace, Value
+
+PLANS_OF_A_NODE = 64
+"""For how many shapes a node's kernel remembers its plan."""
 
 _CHANNELS_FIRST = frozenset({"NCHW", "NCDHW", "CHANNELS_FIRST"})
 _CHANNELS_LAST = frozenset({"NHWC", "NDHWC", "CHANNELS_LAST"})
@@ -193,25 +198,11 @@ class Windows:
         )
         return tuple(axis.trimmed() for axis in axes) if self.is_pool else axes
 
-    def centred(self, x: Value, kernel: Sequence[int]) -> Value:
-        """Leave out what stands before the first windows of channels-last volumes.
-
-        Where "SAME" windows lie apart and do not fill a volume, Eigen's pooling of volumes puts
-        half of what is left before them, and that of images nothing.
-        """
-        if self.rank != 5 or self.padding != "SAME":
-            return x
-        rest = (
-            size - (-(-size // stride) - 1) * stride - taps
-            for size, stride, taps in zip(x.shape[1:-1], self.strides, kernel, strict=True)
-        )
-        return x[(slice(None), *(slice(max(length, 0) // 2, None) for length in rest))]
-
-    def check_rank(self, value: Value, what: str = "input") -> None:
-        """Raise InvalidArgumentError unless `value` has the rank of the input."""
-        if value.ndim != self.rank:
+    def check_rank(self, shape: Sequence[int], what: str = "input") -> None:
+        """Raise InvalidArgumentError unless `shape` has the rank of the input."""
+        if len(shape) != self.rank:
             raise errors.InvalidArgumentError(
-                f"{what} must be {self.rank}-dimensional, got shape {list(value.shape)}"
+                f"{what} must be {self.rank}-dimensional, got shape {list(shape)}"
             )
 
     def to_channels_last(self, xp: ArrayNamespace, value: Value) -> Value:
@@ -226,6 +217,33 @@ class Windows:
         """Return `shape`, given in the node's own format, with the channels last."""
         sizes = tuple(int(size) for size in shape)
         return (sizes[0], *sizes[2:], sizes[1]) if self.channels_first else sizes
+
+
+def vector_input(value: Value, rank: int, what: str) -> tuple[int, ...]:
+    """Return a shape that is an input as Python integers.
+
+    Raises:
+        InvalidArgumentError: it is no vector.
+    """
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise errors.InvalidArgumentError(
+            f"{what} input must be 1-dim of {rank} sizes, got {array.tolist()}"
+        )
+    return tuple(array.tolist())
+
+
+def check_sizes(sizes: tuple[int, ...], rank: int, what: str) -> tuple[int, ...]:
+    """Return `sizes` if they are a shape of `rank` axes.
+
+    Raises:
+        InvalidArgumentError: they are not.
+    """
+    if len(sizes) != rank or min(sizes) < 0:
+        raise errors.InvalidArgumentError(
+            f"{what} input must be 1-dim of {rank} sizes, got {list(sizes)}"
+        )
+    return sizes
 
 
 def is_channels_first(op: str, data_format: str) -> bool:

@@ -28,9 +28,9 @@ from graphmill_plugins.kernels._quantize import (
 )
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.array.shape import reshape
-from graphmill_plugins.kernels.nn._taps import taps_of
-from graphmill_plugins.kernels.nn.pool import lowest, pool_windows
+from graphmill_plugins.kernels.nn.pool_plan import lowest, pool_windows
 from graphmill_plugins.kernels.nn.window import make_windows
+from graphmill_plugins.kernels.nn.window_taps import taps_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -223,15 +223,12 @@ def _pooled(
     windows: tuple[tuple[int, ...], tuple[int, ...], str],
 ) -> Ranged:
     """Take the maximum, or the mean rounded towards zero, of each window."""
-    placed, size = pool_windows(op, *windows, "NHWC")
-    placed.check_rank(x, "tensor_in")
-    axes = placed.axes(x.shape[1:-1], size)
+    plan = pool_windows(op, *windows, "NHWC").plan(x.shape)
     is_max = op == "QuantizedMaxPool"
     empty = int(lowest(x.dtype)) if is_max else 0
-    shape = (x.shape[0], *(axis.out for axis in axes), x.shape[3])
-    total = xp.full(shape, np.int32(empty))
-    count = np.zeros(shape, np.int32)
-    for tap in taps_of(xp, x.astype(np.int32), axes):
+    total = xp.full(plan.out, np.int32(empty))
+    count = np.zeros(plan.out, np.int32)
+    for tap in taps_of(xp, x.astype(np.int32), plan.axes):
         inside = np.bool_(True) if tap.is_inside is None else tap.is_inside
         value = xp.where(inside, tap.value, np.int32(empty))
         total = xp.maximum(total, value) if is_max else total + value

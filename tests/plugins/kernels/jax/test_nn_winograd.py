@@ -11,9 +11,9 @@ jax = pytest.importorskip("jax")
 pytestmark = pytest.mark.jax
 
 from graphmill_plugins._constants import is_prepared_once, marking  # noqa: E402
-from graphmill_plugins.kernels.jax.nn_conv import convolve, gathered, run_convolution  # noqa: E402
+from graphmill_plugins.kernels.jax.nn_conv import KERNELS, convolve, gathered  # noqa: E402
 from graphmill_plugins.kernels.jax.nn_winograd import is_worth_it, winograd  # noqa: E402
-from graphmill_plugins.kernels.nn.window import make_axis, make_windows  # noqa: E402
+from graphmill_plugins.kernels.nn.window import make_axis  # noqa: E402
 
 RNG = np.random.default_rng(5)
 
@@ -63,8 +63,11 @@ def test_gathered_taps_give_what_windows_give(stride, dilation):
     assert error(compiled(gathered, x, kernel, axes), wanted) < 1e-5
 
 
-def windows(data_format: str = "NHWC"):
-    return make_windows("Conv2D", strides=(1,) * 4, padding="SAME", data_format=data_format)
+def conv2d(x, kernel, data_format: str):
+    (made,) = (made for made in KERNELS if made.ops == ("Conv2D",))
+    ones = (1,) * 4
+    run = made.function(strides=ones, padding="SAME", data_format=data_format, dilations=ones)
+    return run(x, kernel)
 
 
 def equations(size: int, channels: int, *, is_marked: bool, data_format: str = "NHWC") -> str:
@@ -74,7 +77,7 @@ def equations(size: int, channels: int, *, is_marked: bool, data_format: str = "
         with marking() as marks:
             if is_marked:
                 marks.add([kernel])
-            return run_convolution(windows(data_format), x, kernel)
+            return conv2d(x, kernel, data_format)
 
     return str(jax.make_jaxpr(program)(normal(*shape), normal(3, 3, channels, channels)))
 

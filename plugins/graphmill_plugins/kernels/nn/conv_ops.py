@@ -1,0 +1,248 @@
+"""Declare the convolution ops, and make their kernels for a backend from its array work.
+
+`conv_kernels` and `conv_gradient_kernels` read a node's attributes, plan each shape once, and lay
+values out; what a backend gives them are functions of channels-last arrays and a `ConvPlan`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill import dtypes, errors
+from graphmill.spi import KernelDef, KernelTable
+from graphmill_plugins.kernels.nn.conv_plan import (
+    ConvPlan,
+    convolution_plan,
+    depthwise_filter_plan,
+    depthwise_input_plan,
+    depthwise_plan,
+    filter_gradient_plan,
+    input_gradient_plan,
+)
+from graphmill_plugins.kernels.nn.window import (
+    PLANS_OF_A_NODE,
+    Windows,
+    make_windows,
+    vector_input,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from graphmill.spi import ArrayNamespace, Value
+
+    Compute = Callable[[Value, Value, ConvPlan], Value]
+
+CONV_TYPES: Final = (*dtypes.FLOATING, dtypes.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvOp:
+    """One op of the family.
+
+    Attributes:
+        name: the op's name.
+        types: its element types.
+        rank: rank of its input; 0 for as many axes as its strides have.
+        is_depthwise: whether each channel has filters of its own.
+        takes_tensor: whether a gradient is given a tensor whose shape counts, not the shape.
+    """
+
+    name: str
+    types: tuple[Any, ...] = dtypes.FLOATING
+    rank: int = 4
+    is_depthwise: bool = False
+    takes_tensor: bool = False
+
+    def windows(self, attrs: Mapping[str, Any]) -> Windows:
+        """Return the windows of a node.
+
+        Raises:
+            InvalidArgumentError: an attribute has a wrong length or value.
+            UnimplementedError: TensorFlow's own kernel does not support a value.
+        """
+        if not self.rank:
+            _check_general(attrs["batch_dims"], attrs["groups"])
+        return make_windows(
+            self.name,
+            strides=attrs["strides"],
+            padding=attrs["padding"],
+            explicit_paddings=attrs.get("explicit_paddings", ()),
+            data_format=attrs.get("data_format", "NDHWC"),
+            dilations=attrs["dilations"],
+            rank=self.rank or len(attrs["strides"]),
+        )
+
+
+def _check_general(batch_dims: int, groups: int) -> None:
+    if groups != 1:
+        raise errors.UnimplementedError(
+            f"Conv with groups={groups}: grouped convolutions are not supported, but by a filter "
+            "of fewer channels than the input has"
+        )
+    if batch_dims != 1:
+        raise errors.UnimplementedError(
+            f"Conv with batch_dims={batch_dims}: only one batch dimension is implemented"
+        )
+
+
+CONVOLUTIONS: Final = (
+    ConvOp("Conv2D", CONV_TYPES),
+    ConvOp("Conv3D", rank=5),
+    ConvOp("Conv", CONV_TYPES, rank=0),
+    ConvOp("DepthwiseConv2dNative", is_depthwise=True),
+)
+INPUT_GRADIENTS: Final = (
+    ConvOp("Conv2DBackpropInput", CONV_TYPES),
+    ConvOp("Conv3DBackpropInputV2", rank=5),
+    ConvOp("Conv3DBackpropInput", rank=5, takes_tensor=True),
+    ConvOp("DepthwiseConv2dNativeBackpropInput", is_depthwise=True),
+)
+FILTER_GRADIENTS: Final = (
+    ConvOp("Conv2DBackpropFilter", CONV_TYPES),
+    ConvOp("Conv3DBackpropFilterV2", rank=5),
+    ConvOp("Conv3DBackpropFilter", rank=5, takes_tensor=True),
+    ConvOp("DepthwiseConv2dNativeBackpropFilter", is_depthwise=True),
+)
+
+
+def _shape_given(op: ConvOp, rank: int, what: str, value: Value) -> tuple[int, ...]:
+    """Return the shape that a gradient op is given, as a vector or as a tensor's own."""
+    return tuple(value.shape) if op.takes_tensor else vector_input(value, rank, what)
+
+
+def _remembered(plan: Callable[..., ConvPlan], windows: Windows) -> Callable[..., ConvPlan]:
+    """Return the plan as a function of shapes that remembers what a node has met."""
+    return lru_cache(PLANS_OF_A_NODE)(partial(plan, windows))
+
+
+def _forward(op: ConvOp, xp: ArrayNamespace, compute: Compute) -> Callable[..., Any]:
+    def make(**attrs: Any) -> Callable[[Value, Value], Value]:
+        windows = op.windows(attrs)
+        plan_of = _remembered(depthwise_plan if op.is_depthwise else convolution_plan, windows)
+
+        def run(x: Value, kernel: Value) -> Value:
+            plan = plan_of(x.shape, kernel.shape)
+            out = compute(windows.to_channels_last(xp, x), kernel, plan)
+            return windows.from_channels_last(xp, out)
+
+        return run
+
+    return make
+
+
+def _input_gradient(op: ConvOp, xp: ArrayNamespace, compute: Compute) -> Callable[..., Any]:
+    def make(**attrs: Any) -> Callable[[Value, Value, Value], Value]:
+        windows = op.windows(attrs)
+        plan = depthwise_input_plan if op.is_depthwise else input_gradient_plan
+        plan_of = _remembered(plan, windows)
+
+        def run(input_sizes: Value, kernel: Value, gradient: Value) -> Value:
+            sizes = _shape_given(op, windows.rank, "input_sizes", input_sizes)
+            plan = plan_of(sizes, kernel.shape, gradient.shape)
+            out = compute(kernel, windows.to_channels_last(xp, gradient), plan)
+            return windows.from_channels_last(xp, out)
+
+        return run
+
+    return make
+
+
+def _filter_gradient(op: ConvOp, xp: ArrayNamespace, compute: Compute) -> Callable[..., Any]:
+    def make(**attrs: Any) -> Callable[[Value, Value, Value], Value]:
+        windows = op.windows(attrs)
+        plan = depthwise_filter_plan if op.is_depthwise else filter_gradient_plan
+        plan_of = _remembered(plan, windows)
+
+        def run(x: Value, filter_sizes: Value, gradient: Value) -> Value:
+            sizes = _shape_given(op, windows.rank, "filter_sizes", filter_sizes)
+            plan = plan_of(x.shape, sizes, gradient.shape)
+            x, gradient = (windows.to_channels_last(xp, value) for value in (x, gradient))
+            return compute(x, gradient, plan)
+
+        return run
+
+    return make
+
+
+def _table(
+    ops: Iterable[ConvOp],
+    backend: str,
+    make: Callable[[ConvOp, Compute], Callable[..., Any]],
+    plain: Compute,
+    depthwise: Compute,
+    sizes: str = "",
+    types: Mapping[str, tuple[Any, ...]] | None = None,
+) -> KernelTable:
+    return KernelTable(
+        KernelDef(
+            ops=(op.name,),
+            function=make(op, depthwise if op.is_depthwise else plain),
+            backend=backend,
+            types={"T": (types or {}).get(op.name, op.types)},
+            static=(sizes,) if sizes and not op.takes_tensor else (),
+            expensive=True,
+            make=True,
+        )
+        for op in ops
+    )
+
+
+def conv_kernels(
+    backend: str, xp: ArrayNamespace, *, convolve: Compute, depthwise: Compute
+) -> KernelTable:
+    """Return a backend's kernels of convolutions.
+
+    Args:
+        backend: name of the backend.
+        xp: its array namespace.
+        convolve: returns the output for input and filter.
+        depthwise: the same for a depthwise convolution.
+    """
+    return _table(
+        CONVOLUTIONS, backend, lambda op, compute: _forward(op, xp, compute), convolve, depthwise
+    )
+
+
+def conv_gradient_kernels(
+    backend: str,
+    xp: ArrayNamespace,
+    *,
+    of_input: Compute,
+    of_filter: Compute,
+    of_depthwise_input: Compute,
+    of_depthwise_filter: Compute,
+    types: Mapping[str, tuple[Any, ...]] | None = None,
+) -> KernelTable:
+    """Return a backend's kernels of gradients of convolutions, which are transposed ones too.
+
+    Args:
+        backend: name of the backend.
+        xp: its array namespace.
+        of_input: returns the gradient of the input for filter and output gradient.
+        of_filter: returns the gradient of the filter for input and output gradient.
+        of_depthwise_input: as `of_input`.
+        of_depthwise_filter: as `of_filter`.
+        types: element types by op where the backend takes others than the op has.
+    """
+    inputs = _table(
+        INPUT_GRADIENTS,
+        backend,
+        lambda op, compute: _input_gradient(op, xp, compute),
+        of_input,
+        of_depthwise_input,
+        "input_sizes",
+        types,
+    )
+    filters = _table(
+        FILTER_GRADIENTS,
+        backend,
+        lambda op, compute: _filter_gradient(op, xp, compute),
+        of_filter,
+        of_depthwise_filter,
+        "filter_sizes",
+        types,
+    )
+    return KernelTable([*inputs, *filters])

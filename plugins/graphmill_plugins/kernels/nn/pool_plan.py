@@ -1,0 +1,183 @@
+"""Check the attributes and shapes of a pooling, and plan its geometry.
+
+Semantics: tensorflow/core/kernels/maxpooling_op.cc, avgpooling_op.cc, pooling_ops_3d.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes, errors
+from graphmill_plugins.kernels.nn.window import (
+    Axis,
+    Windows,
+    is_channels_first,
+    make_windows,
+    spatial,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.spi import Value
+
+    Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """The shapes of one pooling, channels last, and where its windows fall.
+
+    Attributes:
+        shape: shape of the input, without what stands before the first windows.
+        out: shape of the output.
+        axes: the windows along each spatial axis.
+        cut: what takes the input without what stands before the first windows; None for all.
+    """
+
+    shape: Shape
+    out: Shape
+    axes: tuple[Axis, ...]
+    cut: tuple[slice, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolWindows:
+    """The windows of a pooling node: where they lie, and their size along each spatial axis."""
+
+    windows: Windows
+    ksize: tuple[int, ...]
+
+    def plan(self, given: Sequence[int]) -> PoolPlan:
+        """Return the plan for an input of shape `given`, in the node's own format.
+
+        Raises:
+            InvalidArgumentError: the shape has another rank, or is smaller than a window.
+        """
+        self.windows.check_rank(given, "tensor_in")
+        shape = self.windows.shape_channels_last(given)
+        skipped = self._skipped(shape[1:-1])
+        if any(skipped):
+            spatial_sizes = (size - skip for size, skip in zip(shape[1:-1], skipped, strict=True))
+            shape = (shape[0], *spatial_sizes, shape[-1])
+            cut = (slice(None), *(slice(skip, None) for skip in skipped))
+            return replace(self._plan_of(shape), cut=cut)
+        return self._plan_of(shape)
+
+    def gradient_plan(self, given: Sequence[int], *outputs: Sequence[int]) -> PoolPlan:
+        """Return the plan for the gradient of an input of shape `given`.
+
+        Args:
+            given: shape of the input, in the node's own format.
+            outputs: shapes that must be the output's, in the node's own format.
+
+        Raises:
+            InvalidArgumentError: the shapes do not fit.
+        """
+        self.windows.check_rank(given, "tensor_in")
+        plan = self._plan_of(self.windows.shape_channels_last(given))
+        for shape in outputs:
+            check_shape(self.windows, shape, plan.out)
+        return plan
+
+    def _plan_of(self, shape: Shape) -> PoolPlan:
+        axes = self.windows.axes(shape[1:-1], self.ksize)
+        return PoolPlan(shape, (shape[0], *(axis.out for axis in axes), shape[-1]), axes)
+
+    def _skipped(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Return what stands before the first windows of volumes.
+
+        Where "SAME" windows lie apart and do not fill a volume, Eigen's pooling of volumes puts
+        half of what is left before them, and that of images nothing.
+        """
+        if self.windows.rank != 5 or self.windows.padding != "SAME":
+            return ()
+        return tuple(
+            max(size - (-(-size // stride) - 1) * stride - taps, 0) // 2
+            for size, stride, taps in zip(sizes, self.windows.strides, self.ksize, strict=True)
+        )
+
+
+def check_shape(windows: Windows, given: Sequence[int], expected: Shape) -> None:
+    """Raise InvalidArgumentError unless `given`, in the node's format, is the output's shape."""
+    shape = windows.shape_channels_last(given) if len(given) > 1 else tuple(given)
+    if shape != expected:
+        raise errors.InvalidArgumentError(
+            f"{windows.op}: expected orig_output and gradients of shape {list(expected)} "
+            f"(channels last), got {list(shape)}"
+        )
+
+
+def pool_windows(
+    op: str,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    data_format: str,
+    explicit_paddings: Sequence[int] = (),
+    rank: int = 4,
+) -> PoolWindows:
+    """Return the windows of a pooling node.
+
+    Raises:
+        InvalidArgumentError: `ksize` has the wrong length or a value below one.
+        UnimplementedError: pooling over the batch or the channels.
+    """
+    if len(ksize) != rank:
+        raise errors.InvalidArgumentError(
+            f"Sliding window ksize field must specify {rank} dimensions, got {list(ksize)}"
+        )
+    if min(ksize) < 1:
+        raise errors.InvalidArgumentError(
+            f"Sliding window ksize for dimension {list(ksize).index(min(ksize))} was "
+            f"{min(ksize)}; {op} needs sizes of at least 1"
+        )
+    first = is_channels_first(op, data_format)
+    if ksize[0] != 1 or ksize[1 if first else -1] != 1:
+        raise errors.UnimplementedError(
+            f"{op} over the batch, or over channels and space, is not supported; it has "
+            f"ksize={list(ksize)}"
+        )
+    windows = make_windows(
+        op,
+        strides=strides,
+        padding=padding,
+        data_format=data_format,
+        explicit_paddings=explicit_paddings,
+        rank=rank,
+    )
+    return PoolWindows(replace(windows, is_pool=True), spatial(ksize, first))
+
+
+def check_vector(name: str, value: Value) -> tuple[int, ...]:
+    """Return a window input (ksize, strides) as four numbers.
+
+    Raises:
+        InvalidArgumentError: it is no vector of four elements.
+    """
+    array = np.asarray(value)
+    if array.shape != (4,):
+        raise errors.InvalidArgumentError(
+            f"Sliding window {name} must be a vector of 4 elements, got shape {list(array.shape)}"
+        )
+    return tuple(array.tolist())
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """Return the value below all others of a real dtype: what padding counts in a maximum."""
+    kind = dtypes.as_dtype(dtype)
+    return dtype.type(-np.inf) if kind.is_floating else kind.min
+
+
+def window_counts(axes: Sequence[Axis], dtype: np.dtype[Any]) -> Any:
+    """Return how many inputs each window covers: a number, or (spatial axes …, 1)."""
+    counts = [axis.counts() for axis in axes]
+    if all(min(row, default=1) == max(row, default=1) for row in counts):
+        return dtype.type(np.prod([row[0] if row else 1 for row in counts]))
+    total = np.ones((), dtype)
+    for row in counts:
+        total = total[..., None] * np.array(row, dtype)
+    return total[..., None]
