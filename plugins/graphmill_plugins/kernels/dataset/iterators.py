@@ -301,7 +301,7 @@ def iterator_get_next(
     iterator_of(iterator).take_async(ctx, taken)
 
 
-@dataset_kernel("IteratorGetNextSync", effects=_STATE)
+@dataset_kernel("IteratorGetNextSync", effects=_STATE, waits=True)
 def iterator_get_next_sync(
     ctx: OpKernelContext,
     iterator: Any,

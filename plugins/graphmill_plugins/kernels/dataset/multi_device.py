@@ -156,7 +156,7 @@ def multi_device_iterator_init(
     return np.int64(_resource(multi_device_iterator).start(dataset, ctx))
 
 
-@dataset_kernel("MultiDeviceIteratorGetNextFromShard", effects=_STATE, expensive=True)
+@dataset_kernel("MultiDeviceIteratorGetNextFromShard", effects=_STATE, expensive=True, waits=True)
 def multi_device_iterator_get_next(
     ctx: OpKernelContext,
     multi_device_iterator: Any,

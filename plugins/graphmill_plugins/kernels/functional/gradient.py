@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _CALLS_BEFORE_COMPILATION = 3
 
 
-@kernel("SymbolicGradient", async_=True)
+@kernel("SymbolicGradient", async_=True, waits=False)
 def symbolic_gradient(
     ctx: OpKernelContext, inputs: list[Value], f: FuncAttr, done: Callable[..., None]
 ) -> None:

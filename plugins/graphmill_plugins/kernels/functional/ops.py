@@ -2,6 +2,7 @@
 
 Semantics: tensorflow/core/kernels/function_ops.cc, functional_ops.cc, partitioned_function_ops.cc.
 A function is instantiated once for each node and session; the loops run in Python around it.
+A call itself waits for no other node (`waits=False`); whether its function's nodes do is theirs.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def _handle(ctx: OpKernelContext, key: str, function: Any) -> Any:
     return handle
 
 
-@kernel("PartitionedCall", "StatefulPartitionedCall", async_=True)
+@kernel("PartitionedCall", "StatefulPartitionedCall", async_=True, waits=False)
 def partitioned_call(ctx: OpKernelContext, args: list[Value], f: Any, done: Done) -> None:
     """Call the function `f`."""
     ctx.functions.run_async(_handle(ctx, "f", f), args, ctx, done)
 
 
-@kernel("RemoteCall", host_memory=("target",), async_=True)
+@kernel("RemoteCall", host_memory=("target",), async_=True, waits=False)
 def remote_call(ctx: OpKernelContext, target: Value, args: list[Value], f: Any, done: Done) -> None:
     """Call the function `f` on the device `target`; values are copied there and back."""
     name = target.item()
@@ -127,7 +128,7 @@ def to_bool(xp: ArrayNamespace, value: Value) -> Value:
     return xp.bool_(truth(value))
 
 
-@kernel("If", "StatelessIf", "_If", host_memory=("cond",), async_=True)
+@kernel("If", "StatelessIf", "_If", host_memory=("cond",), async_=True, waits=False)
 def if_(
     ctx: OpKernelContext,
     cond: Value,
@@ -141,7 +142,7 @@ def if_(
     ctx.functions.run_async(_handle(ctx, key, branch), values, ctx, done)
 
 
-@kernel("Case", "StatelessCase", host_memory=("branch_index",), async_=True)
+@kernel("Case", "StatelessCase", host_memory=("branch_index",), async_=True, waits=False)
 def case(
     ctx: OpKernelContext,
     branch_index: Value,
@@ -156,7 +157,7 @@ def case(
     ctx.functions.run_async(_handle(ctx, f"[{index}]", branches[index]), values, ctx, done)
 
 
-@kernel("While", "StatelessWhile", "_While", async_=True)
+@kernel("While", "StatelessWhile", "_While", async_=True, waits=False)
 def while_(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any, done: Done) -> None:
     """Call `body` on its own outputs for as long as `cond` of them holds."""
     _Calls(ctx, _while_calls(ctx, values, cond, body), done).go_on()
@@ -185,7 +186,7 @@ def _while_calls(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any
             )
 
 
-@kernel("For", host_memory=("start", "limit", "delta"), async_=True)
+@kernel("For", host_memory=("start", "limit", "delta"), async_=True, waits=False)
 def for_(
     ctx: OpKernelContext,
     start: Value,

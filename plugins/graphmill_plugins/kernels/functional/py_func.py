@@ -36,13 +36,13 @@ _CLASSES: Final[tuple[tuple[Any, type[OpError]], ...]] = (
 )
 
 
-@kernel("PyFunc", "PyFuncStateless", make=True, host=True, effects={"python"})
+@kernel("PyFunc", "PyFuncStateless", make=True, host=True, waits=True, effects={"python"})
 def py_func(token: str, Tout: Sequence[Any]) -> Callable[[list[Value]], tuple[Value, ...]]:
     """Call the function that is published as `token` with read-only NumPy arrays."""
     return _caller(token, Tout, converts=False)
 
 
-@kernel("EagerPyFunc", make=True, host=True, effects={"python"})
+@kernel("EagerPyFunc", make=True, host=True, waits=True, effects={"python"})
 def eager_py_func(token: str, Tout: Sequence[Any]) -> Callable[[list[Value]], tuple[Value, ...]]:
     """Call it likewise; numbers, and arrays of a lesser kind, become what the graph says."""
     return _caller(token, Tout, converts=True)
