@@ -22,6 +22,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from pythons import Python, probe
+
 ROOT = Path(__file__).resolve().parent.parent
 _COMMAND = re.compile(
     r"<!-- command: (?P<name>\w+)(?:; prints: (?P<pattern>.+?))? -->\s*```\w*\n(?P<line>.+)\n```"
@@ -76,61 +78,87 @@ def _default_cache() -> Path:
     return Path(tempfile.gettempdir()) / f"graphmill-pip-cache-{os.getuid()}"
 
 
-def with_venv(environment: dict[str, str], scratch: Path) -> dict[str, str]:
-    """Return an environment in which `python3 -m venv` works.
+def with_python(environment: dict[str, str], scratch: Path, python: Python) -> dict[str, str]:
+    """Return an environment in which `python3 -m venv` works and means one interpreter.
 
-    Debian leaves `ensurepip` out of Python. Then virtualenv takes its place, by a `python3` in
-    front of the path which hands `-m venv` over to it.
+    A `python3` in front of the path starts that interpreter. Debian leaves `ensurepip` out of
+    Python; then it hands `-m venv` over to virtualenv.
     """
-    probe = subprocess.run(
-        ["python3", "-c", "import venv, ensurepip"],
-        env=environment,
-        capture_output=True,
-        check=False,
-    )
-    if probe.returncode == 0:
-        return environment
-    python = shutil.which("python3", path=environment["PATH"])
-    site, shim = scratch / "virtualenv", scratch / "bin" / "python3"
-    subprocess.run(
-        [str(python), "-m", "pip", "install", "--quiet", "--target", str(site), "virtualenv"],
-        env=environment, check=True,
-    )  # fmt: skip
+    shim = scratch / "bin" / "python3"
     shim.parent.mkdir()
-    shim.write_text(
-        "#!/bin/sh\n"
-        'if [ "$1 $2" = "-m venv" ]; then shift 2; '
-        f'PYTHONPATH="{site}" exec "{python}" -m virtualenv --quiet "$@"; fi\n'
-        f'exec "{python}" "$@"\n'
-    )
+    lines = ["#!/bin/sh"]
+    if not python.makes_venv:
+        site = _install_virtualenv(environment, scratch, python)
+        lines.append(
+            'if [ "$1 $2" = "-m venv" ]; then shift 2; '
+            f'PYTHONPATH="{site}" exec "{python.executable}" -m virtualenv --quiet "$@"; fi'
+        )
+    lines.append(f'exec "{python.executable}" "$@"')
+    shim.write_text("\n".join(lines) + "\n")
     shim.chmod(0o755)
     return {**environment, "PATH": f"{shim.parent}{os.pathsep}{environment['PATH']}"}
 
 
-def run(command: Command) -> int:
-    """Run one command in a fresh copy of the work tree; return the exit status."""
+def _install_virtualenv(environment: dict[str, str], scratch: Path, python: Python) -> Path:
+    site = scratch / "virtualenv"
+    subprocess.run(
+        [python.executable, "-m", "pip", "install", "--quiet", "--target", site, "virtualenv"],
+        env=environment, check=True,
+    )  # fmt: skip
+    return site
+
+
+def run(command: Command, python: Python | None = None, constraints: Path | None = None) -> int:
+    """Run one command in a fresh copy of the work tree; return the exit status.
+
+    Args:
+        command: what the README says.
+        python: what `python3` means in it; the running interpreter if left out.
+        constraints: a file that limits the versions of what pip installs.
+
+    Raises:
+        RuntimeError: the interpreter does not run, or has neither `ensurepip` nor pip.
+    """
+    python = python or probe(Path(sys.executable))
+    if python is None:
+        raise RuntimeError(f"{sys.executable} has neither ensurepip nor pip; install one of them")
     with tempfile.TemporaryDirectory(prefix="graphmill-readme-") as name:
         scratch = Path(name)
         (scratch / "home").mkdir()
         copy_tree(scratch / "graphmill")
-        environment = with_venv(clean_environment(scratch / "home"), scratch)
-        print(f"$ {command.line}", flush=True)
+        environment = with_python(clean_environment(scratch / "home"), scratch, python)
+        if constraints is not None:
+            environment["PIP_CONSTRAINT"] = str(constraints.resolve())
         begun = time.monotonic()
-        output: list[str] = []
-        with subprocess.Popen(
-            ["/bin/sh", "-c", command.line], cwd=scratch / "graphmill", env=environment,
-            stdout=subprocess.PIPE, text=True,
-        ) as process:  # fmt: skip
-            for line in process.stdout or ():
-                print(line, end="", flush=True)
-                output.append(line.rstrip("\n"))
+        code, output = _echo(command.line, scratch / "graphmill", environment)
         seconds = time.monotonic() - begun
-    if process.returncode == 0 and command.pattern is not None:
+        print(f"(Python {python} with {_installed(scratch / 'graphmill') or 'nothing installed'})")
+    if code == 0 and command.pattern is not None:
         if not any(re.search(command.pattern, line) for line in output):
             print(f"no line of the output matches {command.pattern!r}", file=sys.stderr)
             return 1
         print(f"(the answer is right; {seconds:.0f} s with set-up)")
-    return process.returncode
+    return code
+
+
+def _echo(line: str, folder: Path, environment: dict[str, str]) -> tuple[int, list[str]]:
+    """Run a line in a shell and print its output; return the exit status and the output."""
+    print(f"$ {line}", flush=True)
+    output: list[str] = []
+    with subprocess.Popen(
+        ["/bin/sh", "-c", line], cwd=folder, env=environment,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        for printed in process.stdout or ():
+            print(printed, end="", flush=True)
+            output.append(printed.rstrip("\n"))
+    return process.returncode, output
+
+
+def _installed(folder: Path) -> str:
+    """Return names and versions of the distributions in the environment that a command made."""
+    found = folder.glob(".venv/lib*/python*/site-packages/*.dist-info")
+    return ", ".join(sorted({path.stem.replace("-", " ", 1) for path in found}, key=str.lower))
 
 
 def main() -> int:
@@ -138,7 +166,13 @@ def main() -> int:
     commands = commands_of((ROOT / "README.md").read_text(encoding="utf-8"))
     parser = argparse.ArgumentParser(description="Run a command of the README in a fresh copy.")
     parser.add_argument("name", choices=sorted(commands))
-    return run(commands[parser.parse_args().name])
+    parser.add_argument("--python", type=Path, help="what `python3` means in it (default: this)")
+    parser.add_argument("--constraints", type=Path, help="limits for what pip installs")
+    options = parser.parse_args()
+    python = None if options.python is None else probe(options.python)
+    if options.python is not None and python is None:
+        parser.error(f"{options.python} is no Python that can make an environment")
+    return run(commands[options.name], python, options.constraints)
 
 
 if __name__ == "__main__":

@@ -29,8 +29,10 @@ def script() -> Iterator[ModuleType]:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look there
+    sys.path.insert(0, str(ROOT / "tools"))  # as when it is run
     spec.loader.exec_module(module)
     yield module
+    sys.path.remove(str(ROOT / "tools"))
     del sys.modules[spec.name]
 
 
@@ -48,10 +50,16 @@ def test_first_screen_of_the_readme_has_both_commands() -> None:
 
 
 def test_ci_runs_both_commands() -> None:
-    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "run_readme.py run" in text
-    assert text.rstrip().endswith("run_readme.py test")
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", ROOT / ".ci" / "run", "--dry-run"],
+        env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    here = f"would run: Python 3.{sys.version_info.minor}."
+    lines = [line for line in done.stdout.splitlines() if line.startswith(here)]
+    for command in ("run", "test"):
+        assert any(f"newest dependencies: {command} (" in line for line in lines)
 
 
 def test_a_new_user_has_an_empty_home_and_no_python_path(
@@ -113,3 +121,32 @@ def test_a_command_passes_when_its_answer_is_right(
     tree.mkdir()
     monkeypatch.setattr(script, "ROOT", tree)
     assert script.run(script.Command("x", line, pattern)) == code
+
+
+def test_python3_of_a_command_is_the_interpreter_that_was_asked_for(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tree, python = tmp_path / "tree", tmp_path / "python"
+    tree.mkdir()
+    python.write_text('#!/bin/sh\necho "asked: $*"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(script, "ROOT", tree)
+    asked = script.Python(python, (3, 11, 0))
+    limits = tmp_path / "limits.txt"
+    line = "python3 -m venv .venv; echo limits: $PIP_CONSTRAINT"
+    assert script.run(script.Command("x", line, None), asked, limits) == 0
+    printed = capfd.readouterr().out.splitlines()
+    assert printed[1:3] == ["asked: -m venv .venv", f"limits: {limits}"]
+    assert printed[3] == "(Python 3.11.0 with nothing installed)"
+
+
+def test_the_versions_of_what_was_installed_are_said(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    site = tmp_path / "tree" / ".venv" / "lib" / "python3.11" / "site-packages"
+    for name in ("numpy-2.0.2", "Pillow-10.1.0"):
+        (site / f"{name}.dist-info").mkdir(parents=True)
+    monkeypatch.setattr(script, "ROOT", tmp_path / "tree")
+    line = f"mkdir -p .venv && cp -r {tmp_path}/tree/.venv/lib .venv"
+    assert script.run(script.Command("x", line, None)) == 0
+    assert " with numpy 2.0.2, Pillow 10.1.0)" in capfd.readouterr().out

@@ -1,0 +1,194 @@
+"""Continuous integration runs everything once, prints it in order and sums it up."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphmill.testing.patience import PATIENCE, within
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def ci(tool: Any) -> Any:
+    return tool("run_ci")
+
+
+def python(ci: Any, minor: int) -> Any:
+    return ci.Python(Path(f"/bin/python3.{minor}"), (3, minor, 1))
+
+
+def use_programs(ci: Any, monkeypatch: pytest.MonkeyPatch, **programs: str) -> None:
+    """Let each command be a program in Python."""
+    monkeypatch.setattr(
+        ci.Run, "arguments", property(lambda run: [sys.executable, "-c", programs[run.command]])
+    )
+
+
+def test_plan_has_each_python_and_once_the_oldest_dependencies(ci: Any) -> None:
+    runs = ci.plan([python(ci, 11), python(ci, 13)], ["run", "test"])
+    assert [(run.python.minor, run.dependencies, run.command) for run in runs] == [
+        (11, "newest", "test"),
+        (13, "newest", "test"),
+        (11, "oldest", "test"),
+        (11, "newest", "run"),
+        (13, "newest", "run"),
+        (11, "oldest", "run"),
+    ]
+
+
+def test_plan_leaves_out_the_oldest_dependencies_where_they_have_no_wheels(ci: Any) -> None:
+    runs = ci.plan([python(ci, 12)], ["run", "test"])
+    assert {run.dependencies for run in runs} == {"newest"}
+    assert ci.plan([], ["run"]) == []
+
+
+def test_a_run_says_what_run_readme_is_to_do(ci: Any) -> None:
+    newest, oldest = (ci.Run(python(ci, 11), which, "test") for which in ("newest", "oldest"))
+    assert newest.arguments[2:] == ["test", "--python", "/bin/python3.11"]
+    assert oldest.arguments[2:-1] == [*newest.arguments[2:], "--constraints"]
+    assert Path(oldest.arguments[-1]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "tests"),
+    [
+        ("12 passed, 3 skipped, 2 deselected in 4.50s (0:00:04)", 0, (12, 0)),
+        ("== 2 failed, 12 passed, 1 error in 4.50s ==", 1, (12, 3)),
+        ("1 passed in 1.0s\nsome\n5 passed in 2.0s\n(Python 3.11)", 0, (5, 0)),
+        ("12 passed in 4.50s", 1, (12, 1)),  # it crashed while it ended
+        ("7  0.98", 0, (1, 0)),
+        ("ERROR: no matching distribution", 1, (0, 1)),
+    ],
+)
+def test_tests_are_counted_as_pytest_says(
+    ci: Any, output: str, code: int, tests: tuple[int, int]
+) -> None:
+    assert ci.tests_of(output, code) == tests
+
+
+def test_outputs_stand_together_and_the_sum_comes_last(
+    ci: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "import sys; print('{0} line'); print('{0} end', file=sys.stderr)"
+    tests = f"{line.format('test')}; print('3 passed in 0.1s')"
+    use_programs(ci, monkeypatch, run=line.format("run"), test=tests)
+    monkeypatch.setattr(ci, "find_pythons", lambda **_: [python(ci, 11), python(ci, 12)])
+    assert ci.main(["--at-once", "2"]) == 0
+    printed = capsys.readouterr().out
+    blocks = re.findall(r"\n===== (.+)\n((?:.+\n)+)", printed)
+    assert len(blocks) == 6
+    more = {"run": set(), "test": {"3 passed in 0.1s"}}
+    for head, block in blocks:
+        command = head.rpartition(" ")[2]
+        said = {text for text in block.splitlines() if not text.startswith("started")}
+        assert said == {f"{command} line", f"{command} end"} | more[command]
+    assert printed.splitlines()[-1] == "12 passed, 0 failed"  # three suites, three answers
+    row = re.compile(r"^3\.1[12]\.1 +(?:new|old)est +(?:run|test) +passed", re.MULTILINE)
+    assert len(row.findall(printed)) == 6
+
+
+def test_one_failure_fails_it_all_and_the_others_go_on(
+    ci: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use_programs(ci, monkeypatch, run="print('fine')", test="raise SystemExit('no pip')")
+    monkeypatch.setattr(ci, "find_pythons", lambda **_: [python(ci, 12)])
+    assert ci.main([]) == 1
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1] == "1 passed, 1 failed"
+    assert re.search(r"^3\.12\.1 +newest +test +failed", printed, re.MULTILINE)
+
+
+def test_a_run_that_does_not_end_fails(
+    ci: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_programs(ci, monkeypatch, test="import time; time.sleep(1000)")
+    run = ci.Run(python(ci, 11), "newest", "test")
+    outcome = ci.execute(run, tmp_path, ci.Running(), limit=0.1)
+    assert (outcome.code, outcome.failed) == (124, 1)
+    assert "stopped: no end after 0.1 s" in (tmp_path / run.log_name).read_text()
+
+
+def test_the_children_of_a_run_end_with_it(ci: Any) -> None:
+    """A pipe has an end when no process holds its other side any more."""
+    program = """if True:
+        import subprocess, sys
+        child = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(1000)"]
+        subprocess.run(child)"""
+    running = ci.Running()
+    source, sink = os.pipe()
+    with os.fdopen(source) as output:
+        with os.fdopen(sink, "w") as file:
+            process = running.start([sys.executable, "-c", program], file)
+        assert output.readline() == "begun\n"
+        running.end(process)
+        assert within(output.read, "the child lives on") == ""
+
+
+def test_runs_end_with_what_started_them() -> None:
+    program = """if True:
+        import sys; sys.path.insert(0, sys.argv[1])
+        from pathlib import Path
+        import run_ci
+        run_ci.find_pythons = lambda **_: [run_ci.Python(Path("x"), (3, 12, 1))]
+        run_ci.Run.arguments = [sys.executable, "-c", "import time; time.sleep(1000)"]
+        run_ci.main(["--command", "run"])"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(ROOT / "tools")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert any(line.startswith("started: ") for line in process.stdout)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+
+
+def test_without_a_python_nothing_passes(
+    ci: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ci, "find_pythons", lambda **_: [])
+    assert ci.main([]) == 1
+    assert "found no Python 3.11 to 3.14" in capsys.readouterr().err
+
+
+def test_a_dry_run_starts_nothing(
+    ci: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ci, "find_pythons", lambda **_: [python(ci, 11)])
+    monkeypatch.setattr(ci, "execute_all", None)
+    assert ci.main(["--dry-run", "--dependencies", "oldest"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"would run: Python 3.11.1, oldest dependencies: {name} (/bin/python3.11)"
+        for name in ("test", "run")
+    ]
+
+
+def pins() -> dict[str, str]:
+    """Return the pinned version of each distribution, by its name in lower case."""
+    lines = (ROOT / "tools" / "oldest-dependencies.txt").read_text("utf-8").splitlines()
+    pairs = [line.split("==") for line in lines if not line.startswith("#")]
+    return {name.lower(): version for name, version in pairs}
+
+
+def test_the_oldest_dependencies_are_those_that_are_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["image"]]
+    assert set(pins()) == {line.split(">=")[0].lower() for line in declared}
+    for line in declared:
+        name, _, lowest = line.partition(">=")
+        assert f"{pins()[name.lower()]}.".startswith(f"{lowest}."), name
+
+
+def test_tox_and_ci_share_the_oldest_dependencies() -> None:
+    tox = ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    assert tox["testenv:min"]["deps"].strip() == "-r {toxinidir}/tools/oldest-dependencies.txt"

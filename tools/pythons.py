@@ -1,0 +1,124 @@
+"""Find the Python interpreters of this machine, one for each minor version.
+
+Looked at are the folders of the path, the versions of pyenv, and the interpreter that runs this. A
+name alone says little: pyenv has shims for versions that are not selected, Debian's interpreters
+may lack pip. So each candidate is run before it counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+MINORS = (11, 12, 13, 14)
+"""The minor versions of Python 3 that graphmill supports."""
+
+_PROBE = """
+import importlib.util as find, json, sys, sysconfig
+print(json.dumps({
+    "executable": sys.executable,
+    "version": sys.version_info[:3],
+    "is_final": sys.version_info.releaselevel == "final",
+    "is_usual": sys.implementation.name == "cpython"
+    and not sysconfig.get_config_var("Py_GIL_DISABLED"),
+    "makes_venv": all(find.find_spec(name) for name in ("venv", "ensurepip")),
+    "has_pip": find.find_spec("pip") is not None,
+}))
+"""
+_PROBE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Python:
+    """An interpreter that runs and can make an environment."""
+
+    executable: Path
+    version: tuple[int, int, int]
+    makes_venv: bool = True
+    """Whether it has `venv` with `ensurepip`; else virtualenv does it, which pip installs."""
+
+    @property
+    def minor(self) -> int:
+        """The second part of the version."""
+        return self.version[1]
+
+    def __str__(self) -> str:
+        return ".".join(map(str, self.version))
+
+
+def find_pythons(
+    environment: Mapping[str, str] = os.environ, minors: Iterable[int] = MINORS
+) -> list[Python]:
+    """Return the first usable interpreter of each minor version, the lowest first."""
+    wanted, found = set(minors), {}
+    for candidate in _candidates(environment, sorted(wanted)):
+        named = re.fullmatch(r"python3\.(\d+)", candidate.name)
+        if named and int(named[1]) in found:
+            continue
+        python = probe(candidate, environment)
+        if python is not None and python.version[0] == 3 and python.minor in wanted:
+            found.setdefault(python.minor, python)
+    return [found[minor] for minor in sorted(found)]
+
+
+def _candidates(environment: Mapping[str, str], minors: list[int]) -> Iterator[Path]:
+    """Yield what may be an interpreter: of the path, of pyenv, and the running one."""
+    folders = [Path(name) for name in environment.get("PATH", "").split(os.pathsep) if name]
+    folders += _pyenv_folders(environment)
+    for minor in minors:
+        yield from (folder / f"python3.{minor}" for folder in folders)
+    yield from (folder / "python3" for folder in folders)
+    yield Path(sys.executable)
+
+
+def _pyenv_folders(environment: Mapping[str, str]) -> list[Path]:
+    """Return the folders of pyenv's interpreters, the newest first; none without pyenv."""
+    root = environment.get("PYENV_ROOT")
+    pyenv = shutil.which("pyenv", path=environment.get("PATH", ""))
+    if root is None and pyenv is not None:
+        told = subprocess.run(
+            [pyenv, "root"], env=dict(environment), capture_output=True, text=True, check=False
+        )
+        root = told.stdout.strip() or None
+    if root is None and "HOME" in environment:
+        root = str(Path(environment["HOME"]) / ".pyenv")
+    if root is None:
+        return []
+    return sorted(Path(root).glob("versions/*/bin"), key=_numbers, reverse=True)
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", folder.parent.name)]
+
+
+def probe(candidate: Path, environment: Mapping[str, str] = os.environ) -> Python | None:
+    """Run a candidate; return what it is, or None if it does not run or cannot be used.
+
+    Usable is a released CPython with a GIL that has `ensurepip` or pip.
+    """
+    if not (candidate.is_file() and os.access(candidate, os.X_OK)):
+        return None
+    try:
+        done = subprocess.run(
+            [str(candidate), "-I", "-c", _PROBE], env=dict(environment), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False, timeout=_PROBE_SECONDS,
+        )  # fmt: skip
+        told = json.loads(done.stdout) if done.returncode == 0 else None
+    except (OSError, subprocess.TimeoutExpired, json.JSONDecodeError):
+        return None
+    if told is None or not (told["is_final"] and told["is_usual"]):
+        return None
+    if not (told["makes_venv"] or told["has_pip"]):
+        return None
+    major, minor, patch = told["version"]
+    return Python(Path(told["executable"]), (major, minor, patch), told["makes_venv"])
