@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from graphmill import errors
@@ -33,12 +33,15 @@ class Provenance:
         distribution: name of the installed distribution; "" for a plugin that came otherwise.
         version: version of that distribution; "" where there is none.
         module: the module or object that implements the plugin's hooks.
+        is_required: whether a fault of it is an error; that of another one is a warning, and leaves
+            out what it cannot supply. Set by how the plugin was loaded, see `PluginRecord`.
     """
 
     plugin: str
     distribution: str = ""
     version: str = ""
     module: str = ""
+    is_required: bool = field(default=False, compare=False)
 
     @property
     def supplier(self) -> str:
@@ -47,15 +50,20 @@ class Provenance:
 
     @property
     def is_builtin(self) -> bool:
-        """Whether graphmill's own distribution supplied it."""
+        """Whether graphmill's own distribution supplied it; for messages, it decides nothing."""
         return self.distribution == _OWN_DISTRIBUTION
+
+    @property
+    def error_plugin(self) -> str | None:
+        """What an error names as its plugin; None for what is not a plugin to its readers."""
+        return None if self.is_builtin else self.plugin
 
     def __str__(self) -> str:
         source = f"{self.distribution} {self.version}".strip() or f"module {self.module}"
         return f"plugin {self.plugin!r} ({source})"
 
 
-CORE = Provenance("core", _OWN_DISTRIBUTION, module="graphmill")
+CORE = Provenance("core", _OWN_DISTRIBUTION, module="graphmill", is_required=True)
 """The owner of what core itself registers."""
 
 

@@ -52,9 +52,25 @@ class Stuck(Forgetful):
         self.inner.run_async(args, done)
 
 
+class Prompt(Forgetful):
+    """The DEFAULT executor, which tells in which thread it ran."""
+
+    honours_deadlines = False
+    thread = 0
+
+    def run_async(self, args: Any, done: Any) -> None:
+        type(self).thread = threading.get_ident()
+        self.inner.run_async(args, done)
+
+
 class StuckFactory(ExecutorFactory):
     def new_executor(self, params: Any, graph: Any) -> Executor:
         return Stuck(params.find_executor("DEFAULT").new_executor(params, graph))
+
+
+class PromptFactory(ExecutorFactory):
+    def new_executor(self, params: Any, graph: Any) -> Executor:
+        return Prompt(params.find_executor("DEFAULT").new_executor(params, graph))
 
 
 class Plugin:
@@ -67,6 +83,7 @@ class Plugin:
     def graphmill_register_executors(self, executors: Any) -> None:
         executors.add("FORGETFUL", Factory)
         executors.add("STUCK", StuckFactory)
+        executors.add("PROMPT", PromptFactory)
 
     @graphmill.hookimpl
     def graphmill_register_ops(self, ops: Any) -> None:
@@ -263,3 +280,17 @@ def test_a_partial_run_is_given_up(host: graphmill.Host) -> None:
     handle = session.partial_run_setup(["y:0", "z:0"], ["x:0"])
     assert session.partial_run(handle, "y:0", {"x:0": 1.0}) == -1.0
     session.close()
+
+
+@pytest.mark.parametrize("honours", [False, True])
+def test_an_executor_that_honours_deadlines_runs_in_the_thread_of_the_caller(
+    host: graphmill.Host, honours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Prompt, "honours_deadlines", honours)
+    graph = graphmill.Graph()
+    with graph.as_default():
+        y = graphmill.ops.nn.relu(graph.placeholder("float32", name="x"), name="y")
+    options = proto.RunOptions(timeout_in_ms=60_000)
+    with graphmill.Session(graph=graph, host=host, config=config("PROMPT")) as session:
+        session.run(y, {"x:0": [1.0]}, options=options)
+    assert (Prompt.thread == threading.get_ident()) == honours

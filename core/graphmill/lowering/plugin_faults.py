@@ -32,8 +32,7 @@ def faults_of(owner: Provenance, what: str) -> Iterator[None]:
     try:
         yield
     except OpError as error:
-        if not owner.is_builtin:
-            error.locate(plugin=owner.plugin)
+        error.locate(plugin=owner.error_plugin)
         raise
     except Exception as error:
         raise PluginFaultError(

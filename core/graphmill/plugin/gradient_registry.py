@@ -19,21 +19,18 @@ class NoGradientError(NotFoundError, LookupError):
 
 
 class _Registration:
-    __slots__ = ("definition", "owner")
+    __slots__ = ("definition", "owner", "priority")
 
-    def __init__(self, definition: GradientDef, owner: object) -> None:
+    def __init__(self, definition: GradientDef, owner: object, priority: int) -> None:
         self.definition = definition
         self.owner = owner
-
-    @property
-    def is_builtin(self) -> bool:
-        return isinstance(self.owner, Provenance) and self.owner.is_builtin
+        self.priority = priority
 
 
 class GradientRegistry:
     """Gradient functions by op; a family's module is imported when one of its ops is asked for.
 
-    A plugin's function wins over a built-in one; two plugins with one op conflict.
+    Of two functions for one op that with the higher priority is used; equal ones conflict.
 
     Threads: `_lock` guards the tables; modules are imported outside it.
     """
@@ -41,10 +38,10 @@ class GradientRegistry:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_op: dict[str, list[_Registration]] = {}
-        self._modules: dict[str, list[tuple[str, object]]] = {}
-        self._loaded: set[tuple[str, object]] = set()
+        self._modules: dict[str, list[tuple[str, object, int]]] = {}
+        self._loaded: set[tuple[str, object, int]] = set()
 
-    def add(self, gradients: object, owner: object = None) -> list[str]:
+    def add(self, gradients: object, owner: object = None, priority: int = 0) -> list[str]:
         """Register what a decorated function, a `GradientTable` or a module declares.
 
         Returns:
@@ -52,7 +49,7 @@ class GradientRegistry:
 
         Raises:
             InvalidArgumentError: it declares no gradient.
-            PluginConflictError: another plugin has registered one of the ops.
+            PluginConflictError: one of the ops is registered with the same priority.
         """
         declared = gradients_of(gradients)
         if not declared:
@@ -62,13 +59,16 @@ class GradientRegistry:
             )
         with self._lock:
             for definition in declared:
-                self._add(_Registration(definition, owner))
+                self._add(_Registration(definition, owner, priority))
         return [op for definition in declared for op in definition.ops]
 
-    def add_family(self, family: str, *modules: str, owner: object = None) -> None:
+    def add_family(
+        self, family: str, *modules: str, owner: object = None, priority: int = 0
+    ) -> None:
         """Register modules, by name, that are imported when an op of `family` is looked up."""
         with self._lock:
-            self._modules.setdefault(family, []).extend((module, owner) for module in modules)
+            found = ((module, owner, priority) for module in modules)
+            self._modules.setdefault(family, []).extend(found)
 
     def withdraw(self, owner: object) -> None:
         """Remove all that `owner` registered, as if it had never been there."""
@@ -85,7 +85,7 @@ class GradientRegistry:
             known = self._by_op.get(op_def.name)
             if not known:
                 return None
-            return min(known, key=lambda entry: entry.is_builtin).definition
+            return max(known, key=lambda entry: entry.priority).definition
 
     def ops(self) -> list[str]:
         """Return the names of all ops that have a gradient; imports every registered module."""
@@ -108,16 +108,17 @@ class GradientRegistry:
                     continue
                 self._loaded.add(entry)
                 for definition in gradients_of(module):
-                    self._add(_Registration(definition, entry[1]))
+                    self._add(_Registration(definition, *entry[1:]))
 
     def _add(self, registration: _Registration) -> None:
         for op in registration.definition.ops:
             known = self._by_op.setdefault(op, [])
             for other in known:
-                if other.is_builtin == registration.is_builtin and other.owner is not None:
+                if other.priority == registration.priority and other.owner is not None:
                     raise PluginConflictError(
                         f"the gradient of op {op} is registered by both {other.owner} and "
-                        f"{registration.owner}",
+                        f"{registration.owner} with priority {other.priority}; to win, one must "
+                        "register with a higher one",
                         owners=tuple(
                             owner
                             for owner in (other.owner, registration.owner)

@@ -6,7 +6,8 @@ below, for all plugins one after the other, then `graphmill_configure`. No hook 
 and none under a lock.
 
 A hook that raises puts its plugin out of use, with all that the plugin registered: a warning and
-`graphmill plugins` say so. (A built-in plugin, and one passed to `Host` by the program, raise.)
+`graphmill plugins` say so. (A required plugin raises: one that the program passes to `Host`, and
+those that are installed with graphmill.)
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ def graphmill_register_gradients(gradients: GradientRegistrar) -> None:
     When: after all plugins have registered lowerings.
     How often: once for each host.
     May change: `gradients`, by `add` for functions at hand, or by `add_family` for modules that are
-        imported when an op of a family is first differentiated. A plugin's function wins over a
-        built-in one.
+        imported when an op of a family is first differentiated. Of two functions for one op the
+        one with the higher `priority` is used; the built-in ones have -1, others have 0.
     Threads: the one that assembles the host. Gradient modules are imported later, by the thread
         that needs them.
 

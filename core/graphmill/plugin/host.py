@@ -148,15 +148,15 @@ class Host:
         self._note_hooks()
 
     def _settle(self, conflicts: Iterable[PluginConflictError]) -> None:
-        """Refuse both sides of each conflict, but not a built-in, whichever of them came first."""
+        """Refuse both sides of each conflict, but not a required one beside one that is not."""
         in_use = {record.owner: record for record in self.plugins if record.status == "loaded"}
         refused = {record.owner for record in self.plugins} - set(in_use)
         for conflict in conflicts:
             if not refused.isdisjoint(conflict.owners):
                 continue  # one side failed by itself: nothing is left to settle
             sides = [in_use[owner] for owner in conflict.owners if owner in in_use]
-            strangers = [record for record in sides if not record.owner.is_builtin]
-            for record in dict.fromkeys(strangers or sides):
+            optional = [record for record in sides if not record.is_required]
+            for record in dict.fromkeys(optional or sides):
                 if record.status == "loaded":  # not refused for another conflict of this list
                     self._manager.refuse(record, "conflict", str(conflict), conflict)
         self._withdraw_refused()

@@ -65,7 +65,7 @@ class PluginManager:
         """
         for plugin in plugins:
             name = self._free_name(plugin)
-            record = PluginRecord(name, _module_of(plugin), "argument")
+            record = PluginRecord(name, _module_of(plugin), "argument", is_required=True)
             self.records.append(record)
             self._register(record, plugin)
 
@@ -95,16 +95,16 @@ class PluginManager:
     def refuse(
         self, record: PluginRecord, status: Status, reason: str, cause: BaseException | None = None
     ) -> None:
-        """Leave a plugin out from now on: record why and warn, or raise if it is ours.
+        """Leave a plugin out from now on: record why and warn, or raise if it is required.
 
         Raises:
-            PluginError: the plugin is built in, or the program passed it in itself.
+            PluginError: the plugin is required.
         """
         record.status, record.error, record.exception = status, reason, cause
         if self._hooks.has_plugin(_key(record)):
             self._hooks.unregister(name=_key(record))
         message = f"{record.owner} is not used: {reason}"
-        if record.source == "argument" or record.owner.is_builtin:
+        if record.is_required:
             if isinstance(cause, PluginConflictError):
                 raise cause
             raise PluginError(message, plugin=record.name) from cause
@@ -129,7 +129,7 @@ class PluginManager:
         rivals = _rivals(enabled)
         own = _own_version(candidates)
         for candidate, record in enabled:
-            if record.name in rivals and not record.owner.is_builtin:
+            if record.name in rivals and not record.is_required:
                 self.refuse(record, "conflict", _name_conflict(rivals[record.name]))
             elif unmet := unmet_requirement(candidate.requires, _OWN_DISTRIBUTION, own):
                 self.refuse(record, "failed", f"it needs graphmill {unmet}, this is {own}")
@@ -221,6 +221,7 @@ def _record_of(candidate: Candidate) -> PluginRecord:
         candidate.source,
         candidate.distribution,
         candidate.version,
+        is_required=candidate.distribution == _OWN_DISTRIBUTION,
     )
 
 

@@ -26,6 +26,8 @@ class PluginRecord:
             another plugin.
         error: why it failed, in one line or a few; "" if it did not.
         exception: the exception behind `error`, with its traceback, where there was one.
+        is_required: whether a fault of it is an error and not a warning, and a conflict is settled
+            in its favour: the program passed it to `Host`, or it is installed with graphmill.
         registered: names of what it registered, by kind: {"ops": ["MyOp"], "devices": ["NPU"]};
             under "hooks" those that it implements and that register nothing.
     """
@@ -38,12 +40,13 @@ class PluginRecord:
     status: Status = "loaded"
     error: str = ""
     exception: BaseException | None = None
+    is_required: bool = False
     registered: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def owner(self) -> Provenance:
         """The plugin as the owner of what it registers."""
-        return Provenance(self.name, self.distribution, self.version, self.module)
+        return Provenance(self.name, self.distribution, self.version, self.module, self.is_required)
 
     @property
     def counts(self) -> dict[str, int]:

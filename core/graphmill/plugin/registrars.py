@@ -250,22 +250,26 @@ class GradientRegistrar(_Registrar):
         super().__init__(kind, record, conflicts)
         self._registry = registry
 
-    def add(self, gradients: object) -> None:
+    def add(self, gradients: object, *, priority: int = 0) -> None:
         """Register a function decorated with `@gradient`, a `GradientTable`, or a module.
+
+        Args:
+            gradients: what declares them.
+            priority: the highest is used of the functions for one op; the built-in ones have -1.
 
         Raises:
             InvalidArgumentError: it declares no gradient.
         """
         try:
-            names = self._registry.add(gradients, owner=self.owner)
+            names = self._registry.add(gradients, owner=self.owner, priority=priority)
         except PluginConflictError as conflict:
             self._conflicts.append(conflict)
         else:
             self._file(*names)
 
-    def add_family(self, family: str, *modules: str) -> None:
+    def add_family(self, family: str, *modules: str, priority: int = 0) -> None:
         """Register modules by name, imported when an op of the family is first differentiated."""
-        self._registry.add_family(family, *modules, owner=self.owner)
+        self._registry.add_family(family, *modules, owner=self.owner, priority=priority)
         self._file(*(f"family {family}: {module}" for module in modules))
 
 

@@ -115,7 +115,7 @@ def not_ended(
     cancellation = args.parent_cancellation
     reason = (cancellation and cancellation.reason) or CancelledError("the step was cancelled")
     who = " and ".join(sorted({_name(executor) for executor in executors})) or "a kernel"
-    plugins = [e.owner.plugin for e in executors if e.owner and not e.owner.is_builtin]
+    plugins = [e.owner.error_plugin for e in executors if e.owner and e.owner.error_plugin]
     return type(reason)(
         f"{reason.message}; {seconds:g} s later {who} had not ended it: {why}",
         plugin=plugins[0] if plugins else None,

@@ -217,9 +217,12 @@ class Executor(ABC):
 
     Attributes:
         owner: the plugin that it is of; set by the session that made it.
+        honours_deadlines: a promise that `run_async` returns soon after the run was cancelled, so
+            that a step with a deadline needs no thread that its caller could leave behind.
     """
 
     owner: Provenance | None = None
+    honours_deadlines: bool = False
 
     @abstractmethod
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:

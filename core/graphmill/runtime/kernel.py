@@ -76,6 +76,7 @@ class KernelDef:
     waits: bool | None = None
     traces_variables: bool = False
     distinct_rows: bool = False
+    forwards: bool = False
     checks: tuple[Check, ...] = ()
     lowering: Lowering | None = None
 
@@ -133,6 +134,7 @@ def kernel(
     waits: bool | None = None,
     traces_variables: bool = False,
     distinct_rows: bool = False,
+    forwards: bool = False,
     check: Check | Iterable[Check] | Callable[..., Any] = (),
     lowering: Lowering | Callable[..., Any] | None = None,
 ) -> Callable[[_Declared], _Declared]:
@@ -174,6 +176,9 @@ def kernel(
         distinct_rows: a promise of a kernel that updates rows of variables and has
             `traces_variables`: where `ctx.state[DISTINCT_ROWS]` is true, no row comes twice among
             the indices, and it drops indices out of range. A compiler traces it only so.
+        forwards: a promise that each output is an input as it was given, or `DEAD`, but for the
+            index that a `Merge` gives: executors do not check such outputs again, and compiled code
+            leaves out the call of a kernel with one input and one output.
         check: what must hold of inputs or results for compiled code to give what the kernel gives,
             as `Check` or as a predicate of the inputs; see `graphmill.runtime.lowering`.
         lowering: the traceable form of a kernel that is none itself; see the same module.
@@ -210,6 +215,7 @@ def kernel(
             waits=waits,
             traces_variables=traces_variables,
             distinct_rows=distinct_rows,
+            forwards=forwards,
             checks=as_checks(check),
             lowering=as_lowering(lowering, op_types),
         )

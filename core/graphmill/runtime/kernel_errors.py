@@ -16,6 +16,7 @@ from graphmill.errors import (
     OpError,
     ResourceExhaustedError,
 )
+from graphmill.registry import Provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,12 +124,11 @@ def at_node(
     if error.node is None:
         add_iteration(error, iteration)
     owner = kernel.owner if kernel is not None else None
-    is_builtin = owner is None or getattr(owner, "is_builtin", False)
     return error.locate(
         node=node.name,
         op=node.op,
         device=device,
-        plugin=None if is_builtin else str(getattr(owner, "plugin", owner)),
+        plugin=owner.error_plugin if isinstance(owner, Provenance) else owner and str(owner),
         node_def=_node_def_maker(node),
     )
 

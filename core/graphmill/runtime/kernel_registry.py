@@ -126,7 +126,7 @@ class KernelRegistry:
         """Register a module, by name, that is imported when one of `ops` is first looked up.
 
         With `backend` it is imported only for a device that accepts that backend. If that fails,
-        the module of another distribution is left out, with a warning; a built-in one raises.
+        the module is left out, with a warning; that of a required plugin raises.
         """
         lazy = _LazyModule(module, backend, owner)
         with self._lock:
@@ -286,13 +286,13 @@ class KernelRegistry:
         return found
 
     def _declared(self, lazy: _LazyModule, key: str) -> Sequence[KernelDef]:
-        """Import a module; one of another distribution that is broken leaves its kernels out."""
+        """Import a module; a broken one leaves its kernels out, unless its plugin is required."""
         try:
             declared = kernels_of(_import(lazy, key))
             self._check(declared)
             return declared
         except (InternalError, InvalidArgumentError) as error:
-            if not isinstance(lazy.owner, Provenance) or lazy.owner.is_builtin:
+            if not isinstance(lazy.owner, Provenance) or lazy.owner.is_required:
                 raise
             with self._lock:
                 is_new = lazy not in self._broken

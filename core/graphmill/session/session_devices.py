@@ -36,8 +36,7 @@ def create_devices(host: Host, config: Any) -> list[Device]:
         try:
             devices.extend(devices_of(host, device_type, config))
         except OpError as error:
-            is_strangers = owner.distribution and not owner.is_builtin
-            if device_type in wanted or not is_strangers:
+            if device_type in wanted or owner.is_required:
                 raise
             warnings.warn(f"{error.message}; its devices are not offered", stacklevel=2)
     unknown = sorted(wanted.difference(types, {"GPU"}))

@@ -140,7 +140,9 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
         with np.errstate(all="ignore"):
-            if args.deadline is not None and not all(map(_is_builtin, items)):
+            if args.deadline is not None and not all(
+                item.executor.honours_deadlines for item in items
+            ):
                 _run_apart(session, items, args)
             elif len(items) == 1:
                 items[0].executor.run(args)
@@ -175,11 +177,6 @@ def _run_apart(session: DirectSession, items: Sequence[PerPartition], args: Exec
             _run_partitions(session, items, args)
 
     run_apart(drive, args, [item.executor for item in items])
-
-
-def _is_builtin(item: PerPartition) -> bool:
-    owner = item.executor.owner
-    return owner is not None and owner.is_builtin
 
 
 def _run_partitions(

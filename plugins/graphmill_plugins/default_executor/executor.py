@@ -37,6 +37,8 @@ class DefaultExecutor(Executor):
         validates: whether to check the invariants of the run after each node.
     """
 
+    honours_deadlines = True
+
     def __init__(
         self,
         params: LocalExecutorParams,

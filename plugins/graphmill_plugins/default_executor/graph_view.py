@@ -36,8 +36,6 @@ _KINDS: Final = {
     ControlFlow.EXIT: EXIT,
     ControlFlow.NEXT_ITERATION: NEXT_ITERATION,
 }
-# Whose kernels, if they are built in, hand on what was checked where it was made.
-_FORWARDING: Final = (ControlFlow.SWITCH, ControlFlow.MERGE)
 
 
 class NodeItem:
@@ -161,9 +159,7 @@ class NodeItem:
         self.is_async = kernel.definition.async_
         self.is_expensive = kernel.definition.expensive
         self.is_plain = not (self.takes_context or self.ref_inputs or self.is_expensive)
-        owner = kernel.owner
-        is_builtin = owner is None or getattr(owner, "is_builtin", False)
-        self.forwards = is_builtin and self.node.op_def.traits.control_flow in _FORWARDING
+        self.forwards = kernel.definition.forwards
 
     def __repr__(self) -> str:
         return f"<NodeItem {self.id} {self.node.name!r}>"

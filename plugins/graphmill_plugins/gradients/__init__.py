@@ -6,7 +6,7 @@ names is differentiated by JAX, if its kernel can be traced.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphmill.spi import hookimpl
 
@@ -37,9 +37,13 @@ _MODULES: dict[str, tuple[str, ...]] = {
 }
 """Modules of this package for each family of ops."""
 
+_PRIORITY: Final = -1
+"""Below that of a function that says nothing, so that any plugin's is used instead."""
+
 
 @hookimpl
 def graphmill_register_gradients(gradients: GradientRegistrar) -> None:
     """Register the modules of each family."""
     for family, modules in _MODULES.items():
-        gradients.add_family(family, *(f"{__name__}.{module}" for module in modules))
+        names = (f"{__name__}.{module}" for module in modules)
+        gradients.add_family(family, *names, priority=_PRIORITY)

@@ -101,6 +101,8 @@ class SingleThreadedExecutor(Executor):
     Threads: immutable after construction, so any number of runs may overlap.
     """
 
+    honours_deadlines = True
+
     def __init__(self, params: LocalExecutorParams, graph: Graph) -> None:
         self.params = params
         self.args: list[Instruction] = []

@@ -181,3 +181,10 @@ def test_e3_what_is_received_may_be_dead_unless_it_is_known_better(
         attrs[NEVER_DEAD_ATTR] = True
     view, _ = view_of(node_def("r", "_Recv", **attrs))
     assert view.has_control_flow is has_control_flow
+
+
+@pytest.mark.parametrize("forwards", [False, True])
+def test_outputs_of_a_kernel_that_forwards_are_not_checked(forwards: bool) -> None:
+    definition = KernelDef(("Neg",), abs, forwards=forwards)
+    _, items = view_of(ARG, neg("n", "arg"), n=definition)
+    assert items["n"].forwards == forwards

@@ -157,16 +157,27 @@ def test_a_gradient_function_must_answer_for_every_input() -> None:
             graphmill.gradients(x + x, x, host=host)
 
 
+def plugin(name: str, factor: float = 1.0, priority: int = 0) -> types.ModuleType:
+    @graphmill.gradient("Neg")
+    def neg(_op: Any, dy: Any) -> Any:
+        return dy * factor
+
+    module = types.ModuleType(name)
+    hook = graphmill.hookimpl(lambda gradients: gradients.add(neg, priority=priority))
+    module.graphmill_register_gradients = hook  # type: ignore[attr-defined]
+    return module
+
+
+@pytest.mark.parametrize(("priority", "expected"), [(1, 7.0), (-1, 3.0), (-2, 3.0)])
+def test_the_gradient_of_the_highest_priority_is_used(priority: int, expected: float) -> None:
+    others = [plugin("one", 7.0, priority), plugin("two", 3.0)]
+    host = graphmill.Host(plugins=others, load_entry_points=False)
+    op_def = host.ops.get("Neg")
+    found = host.gradients.find(op_def)
+    assert found is not None
+    assert found.function(None, 1.0) == expected
+
+
 def test_two_plugins_with_one_gradient_conflict() -> None:
-    def plugin(name: str) -> types.ModuleType:
-        @graphmill.gradient("Neg")
-        def neg(_op: Any, dy: Any) -> Any:
-            return dy
-
-        module = types.ModuleType(name)
-        hook = graphmill.hookimpl(lambda gradients: gradients.add(neg))
-        module.graphmill_register_gradients = hook  # type: ignore[attr-defined]
-        return module
-
     with pytest.raises(errors.AlreadyExistsError, match="gradient of op Neg"):
         graphmill.Host(plugins=[plugin("one"), plugin("two")])

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     Calls = Sequence[CalledFunction]
 
 _FILE: Final = "<graphmill cluster>"
-_HANDED_ON: Final = frozenset({"Identity", "StopGradient", "PreventGradient"})
 _SKIPPED: Final = frozenset({"NoOp", "ControlTrigger"})
 
 
@@ -178,7 +177,7 @@ class StraightLine:
         if kernel.definition.stateful:
             self._names[f"n{number}"] = kernel
             inputs = [f"_context(args, n{number})", *inputs]
-        if node.op in _HANDED_ON and getattr(kernel.owner, "is_builtin", kernel.owner is None):
+        if kernel.definition.forwards and node.num_outputs == len(node.in_edges) == 1:
             writer.add(f"{targets}{inputs[0]}", node)
         elif kernel.definition.async_:
             given = "".join(f"{name}, " for name in inputs)

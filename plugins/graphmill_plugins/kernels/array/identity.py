@@ -60,6 +60,7 @@ def const(_xp: ArrayNamespace, value: Value, dtype: np.dtype[Any]) -> Callable[[
     "_EagerConst",
     "PlaceholderWithDefault",
     make=True,
+    forwards=True,
 )
 def identity(_xp: ArrayNamespace) -> Callable[[Value], Value]:
     """Return the input itself; values are never changed in place, so no copy is needed."""

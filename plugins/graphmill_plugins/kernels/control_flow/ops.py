@@ -47,7 +47,7 @@ def loop_cond(xp: ArrayNamespace) -> Any:
     return lambda value: value
 
 
-@kernel("Switch", "RefSwitch", host_memory=("pred",), make=True)
+@kernel("Switch", "RefSwitch", host_memory=("pred",), make=True, forwards=True)
 def switch(xp: ArrayNamespace) -> Any:
     """Give `data` at output 1 if `pred` holds, else at output 0.
 
@@ -70,7 +70,7 @@ def switch(xp: ArrayNamespace) -> Any:
     return give
 
 
-@kernel("_SwitchN", host_memory=("output_index",))
+@kernel("_SwitchN", host_memory=("output_index",), forwards=True)
 def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int) -> list[Any]:
     """Give `data` at output `output_index`; at the last one for an index out of range.
 
@@ -86,7 +86,7 @@ def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int
     return outputs
 
 
-@kernel("Merge", "RefMerge", host_memory=("value_index",), make=True)
+@kernel("Merge", "RefMerge", host_memory=("value_index",), make=True, forwards=True)
 def merge(xp: ArrayNamespace, N: int) -> Any:
     """Give the input that arrived, and which it is."""
     del xp
