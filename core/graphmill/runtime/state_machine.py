@@ -3,11 +3,12 @@
 The table is data: each row names a state, an event, the state that follows and what is to be done
 then. So it can be read, drawn (docs/explanation/tier-states.md) and tested as it is. An event that
 the table does not list is a mistake of whoever sends it: `GRAPHMILL_VALIDATE=1` has it raised;
-otherwise it changes nothing, and the story says so.
+otherwise it changes nothing, and a warning and the story say so.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
@@ -124,6 +125,7 @@ class StateMachine(Generic[State, Event, Action]):
             self._note(event, self.state, f"ignored, as it is not expected here. {cause}".rstrip())
             if is_validation_on():
                 raise InternalError(self._complaint(event))
+            warnings.warn(self._complaint(event), RuntimeWarning, stacklevel=2)
             return None
         after, action = row
         self._note(event, after, cause)

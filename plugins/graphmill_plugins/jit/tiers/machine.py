@@ -118,6 +118,11 @@ class TierMachine:
         """
         self._table.validate()
 
+    def programs(self) -> list[Any]:
+        """Return the programs that are kept, whether or not they serve now."""
+        with self._lock:
+            return [one.kept_program for one in self._table.holders()]
+
     def enter(self, key: Hashable, refusal: str, values: Sequence[Any]) -> tuple[Signature, Action]:
         """Take up a new signature; return it, and what is to be done.
 

@@ -103,11 +103,11 @@ def donating(session):
     """Return the compiled cluster of a session that writes variables in place."""
     mine = session.session._impl._functions.values()
     (found,) = (
-        entry.compiled
+        program
         for kernel in gc.get_objects()
         if type(kernel) is ClusterKernel and kernel._functions in mine
-        for entry in kernel._table._entries.values()
-        if entry.compiled is not None and entry.compiled._donated
+        for program in kernel._machine.programs()
+        if program._donated
     )
     return found
 
