@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import FailedPreconditionError, OpError
 from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.lowering.plugin_faults import PluginFaultError
 from graphmill.lowering.verify import PassVerifier
+from graphmill.plugin.settings import plugin_settings
 from graphmill.runtime.rendezvous import IntraProcessRendezvous, Rendezvous
 from graphmill.runtime.validation import is_validation_on
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from graphmill.graph.graph import Graph
     from graphmill.plugin.host import Host
+    from graphmill.plugin.settings import SettingValue
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.device_mgr import DeviceMgr
     from graphmill.runtime.executor import ExecutorFactory
 
@@ -38,12 +41,23 @@ class PassOptions:
         new_rendezvous: makes the rendezvous of a step on several devices, from its number.
     """
 
-    config: Any
+    config: ConfigProto
     devices: DeviceMgr
     host: Host
     forbidden: frozenset[str] = frozenset()
     effects: EffectsPolicy = field(default_factory=EffectsPolicy)
     new_rendezvous: Callable[[int], Rendezvous] = lambda _: IntraProcessRendezvous()
+
+    def settings(self, plugin: str) -> dict[str, SettingValue]:
+        """Return what the session's configuration says to one plugin; empty if it says nothing.
+
+        Args:
+            plugin: the name of the entry in `graph_options.rewrite_options.custom_optimizers`.
+
+        Raises:
+            InvalidArgumentError: a setting is no number, truth value or text.
+        """
+        return plugin_settings(self.config, plugin)
 
 
 def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> None:

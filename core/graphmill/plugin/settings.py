@@ -10,14 +10,21 @@ the entry of its name:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from graphmill.proto.attr_value_pb2 import AttrValue
+    from graphmill.proto.config_pb2 import ConfigProto
+
+SettingValue: TypeAlias = Any
+"""What a setting may be: `int`, `float`, `bool` or `str`; the plugin checks which."""
 
 _KINDS = {"i": int, "f": float, "b": bool, "s": bytes}
 
 
-def plugin_settings(config: Any, name: str) -> dict[str, Any]:
+def plugin_settings(config: ConfigProto | None, name: str) -> dict[str, SettingValue]:
     """Return the settings of a plugin in a session's configuration; empty if there are none.
 
     Args:
@@ -29,14 +36,14 @@ def plugin_settings(config: Any, name: str) -> dict[str, Any]:
     """
     if config is None:
         return {}
-    settings: dict[str, Any] = {}
+    settings: dict[str, SettingValue] = {}
     for entry in config.graph_options.rewrite_options.custom_optimizers:
         if entry.name == name:
             settings.update((key, _value(name, key, v)) for key, v in entry.parameter_map.items())
     return settings
 
 
-def _value(plugin: str, key: str, value: Any) -> Any:
+def _value(plugin: str, key: str, value: AttrValue) -> SettingValue:
     kind = value.WhichOneof("value")
     if kind not in _KINDS:
         raise InvalidArgumentError(

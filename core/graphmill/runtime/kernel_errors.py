@@ -58,7 +58,7 @@ def step_cancelled(reason: OpError | None) -> OpError:
     return CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
 
 
-def no_scalar(value: Value) -> InvalidArgumentError:
+def not_a_scalar(value: Value) -> InvalidArgumentError:
     """Return the error of a predicate or index of control flow v1 that has dimensions."""
     return InvalidArgumentError(
         f"The second input must be a scalar, but it has shape {list(value.shape)}"
@@ -123,14 +123,20 @@ def at_node(
     """
     if error.node is None:
         add_iteration(error, iteration)
-    owner = kernel.owner if kernel is not None else None
     return error.locate(
         node=node.name,
         op=node.op,
         device=device,
-        plugin=owner.error_plugin if isinstance(owner, Provenance) else owner and str(owner),
+        plugin=_plugin_of(kernel),
         node_def=_node_def_maker(node),
     )
+
+
+def _plugin_of(kernel: OpKernel | None) -> str | None:
+    owner = None if kernel is None else kernel.owner
+    if isinstance(owner, Provenance):
+        return owner.error_plugin
+    return None if owner is None else str(owner)
 
 
 def add_iteration(error: OpError, iteration: str) -> None:

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.registrars import Registrar as Registrar
     from graphmill.plugin.settings import plugin_settings as plugin_settings
     from graphmill.plugin.step_observers import StepInfo as StepInfo
+    from graphmill.registry import Provenance as Provenance
     from graphmill.runtime.allocator import Allocator as Allocator
     from graphmill.runtime.allocator import AllocatorStats as AllocatorStats
     from graphmill.runtime.allocator import LimitedAllocator as LimitedAllocator
@@ -159,6 +160,7 @@ else:
             ),
             "graphmill.plugin.settings": "plugin_settings",
             "graphmill.plugin.step_observers": "StepInfo",
+            "graphmill.registry": "Provenance",
             "graphmill.runtime.allocator": "Allocator AllocatorStats LimitedAllocator",
             "graphmill.runtime.call_frame": "CallFrame",
             "graphmill.runtime.cancellation": "CancellationManager",

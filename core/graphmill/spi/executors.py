@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernel_call import call_and_wait as call_and_wait
     from graphmill.runtime.kernel_call import outcome_of as outcome_of
     from graphmill.runtime.kernel_call import sync_device as sync_device
+    from graphmill.runtime.kernel_errors import add_iteration as add_iteration
     from graphmill.runtime.kernel_errors import done_twice as done_twice
     from graphmill.runtime.kernel_errors import failure_at as failure_at
     from graphmill.runtime.step_stats import NodeStats as NodeStats
@@ -36,7 +37,7 @@ else:
             "graphmill.runtime.cancel_grace": "CancellationGracePeriod",
             "graphmill.runtime.executor": "DoneCallback",
             "graphmill.runtime.kernel_call": "call_and_wait outcome_of sync_device",
-            "graphmill.runtime.kernel_errors": "done_twice failure_at",
+            "graphmill.runtime.kernel_errors": "add_iteration done_twice failure_at",
             "graphmill.runtime.step_stats": (
                 "NodeStats StepStatsCollector describe_outputs now record_node thread_id"
             ),

@@ -56,10 +56,10 @@ else:
             "graphmill.graph.function_calls": "CalledFunction called_functions calls_of",
             "graphmill.graph.function_library": "FunctionLibrary",
             "graphmill.graph.node_roles": (
-                "forwarded is_argument is_argument_or_result is_constant "
-                "is_constant_enter is_control_trigger is_enter is_exit is_loop_cond "
-                "is_merge is_next_iteration is_placeholder is_receive is_result is_send "
-                "is_switch is_transfer without_forwarding"
+                "forwarded is_argument is_argument_or_result is_constant is_constant_enter "
+                "is_control_trigger is_enter is_exit is_loop_cond is_merge is_next_iteration "
+                "is_placeholder is_receive is_result is_send is_switch is_transfer "
+                "without_forwarding"
             ),
             "graphmill.graph.tensor": "Tensor",
             "graphmill.graph.transfer_ops": "NEVER_DEAD_ATTR",

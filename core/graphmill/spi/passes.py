@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from graphmill.lowering.bind_node import bind_node as bind_node
+    from graphmill.lowering.effects_policy import EffectsPolicy as EffectsPolicy
     from graphmill.lowering.node_effects import effects_of_node as effects_of_node
+    from graphmill.lowering.node_effects import function_with_effects as function_with_effects
     from graphmill.lowering.node_effects import kernels_of_node as kernels_of_node
     from graphmill.lowering.passes import PassOptions as PassOptions
     from graphmill.lowering.place import PlacementOptions as PlacementOptions
@@ -22,7 +24,10 @@ else:
         __name__,
         {
             "graphmill.lowering.bind_node": "bind_node",
-            "graphmill.lowering.node_effects": "effects_of_node kernels_of_node",
+            "graphmill.lowering.effects_policy": "EffectsPolicy",
+            "graphmill.lowering.node_effects": (
+                "effects_of_node function_with_effects kernels_of_node"
+            ),
             "graphmill.lowering.passes": "PassOptions",
             "graphmill.lowering.place": "PlacementOptions place",
             "graphmill.ops.effects": "effects_of",

@@ -63,6 +63,26 @@ def test_p4_passes_can_be_switched_off(run: Any, monkeypatch: pytest.MonkeyPatch
     assert run("POST_PLACEMENT", forbidden=["late"]) == ["a"]
 
 
+def test_a_pass_reads_the_settings_of_its_plugin() -> None:
+    config = proto.ConfigProto()
+    entry = config.graph_options.rewrite_options.custom_optimizers.add(name="mine")
+    entry.parameter_map["limit"].i = 3
+    entry.parameter_map["mode"].s = b"fast"
+    seen = []
+
+    class Plugin:
+        @hookimpl
+        def graphmill_register_passes(self, passes: Any) -> None:
+            def look(_graph: Any, options: PassOptions) -> None:
+                seen.extend([options.settings("mine"), options.settings("yours")])
+
+            passes.add("look", look, phase="POST_PLACEMENT")
+
+    host = Host(plugins=[Plugin()], load_entry_points=False)
+    run_passes("POST_PLACEMENT", Graph(), PassOptions(config, None, host))  # type: ignore[arg-type]
+    assert seen == [{"limit": 3, "mode": "fast"}, {}]
+
+
 def test_p4_a_status_error_of_a_pass_stays_what_it_is(run: Any, plugin: Passes) -> None:
     plugin.error = errors.InvalidArgumentError("bad graph", node="n")
     with pytest.raises(errors.InvalidArgumentError) as caught:

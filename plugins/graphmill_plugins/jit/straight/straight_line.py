@@ -15,7 +15,7 @@ import numpy as np
 from graphmill.errors import CancelledError, FailedPreconditionError
 from graphmill.graph.function_calls import calls_of
 from graphmill.ops.op_traits import CallKind, Source
-from graphmill.runtime.kernel_errors import add_iteration, as_status, at_node, no_scalar
+from graphmill.runtime.kernel_errors import add_iteration, as_status, at_node, not_a_scalar
 from graphmill.runtime.kernel_io import refs_to_read
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill_plugins.jit.cluster_op import CLUSTER
@@ -379,7 +379,7 @@ def _holds(pred: Any) -> bool:
 def _holds_scalar(pred: Any) -> bool:
     """Return whether the predicate of what was a `Switch` holds, which takes scalars only."""
     if np.ndim(pred):
-        raise no_scalar(pred)
+        raise not_a_scalar(pred)
     return bool(pred)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.runtime.exclusive_update import writable
 from graphmill.spi import kernel
+from graphmill.spi.kernels import writable
 from graphmill_plugins.kernels.array.slice import assign_slice, index_maker
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.value import initialized

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import InternalError, InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size, checked_shape, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _MANY: Final = 2048  # pairs of elements for which calls of NumPy take less than steps of Python
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.string.hash import fingerprint64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _BYTES = 8
 

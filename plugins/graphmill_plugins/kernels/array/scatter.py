@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._runs import are_short, combine_in_turns, run_starts, without_nan
 from graphmill_plugins.kernels._support import checked_shape, is_string, shape_text
 from graphmill_plugins.kernels.array.gather import bad_vector, ignores_bad_indices, outside
@@ -20,7 +20,7 @@ from graphmill_plugins.kernels.array.gather import bad_vector, ignores_bad_indic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 _FEW = 64  # up to here sorting costs more than the slow path of `ufunc.at`

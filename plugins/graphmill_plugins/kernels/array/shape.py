@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import (
     INT32_MAX,
     checked_axis,
@@ -22,7 +22,7 @@ from graphmill_plugins.kernels._support import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import ArrayNamespace, Shape, Value
+    from graphmill.spi import ArrayNamespace, Shape, Value
 
 
 def _shape_of(x: Value) -> tuple[int, ...]:

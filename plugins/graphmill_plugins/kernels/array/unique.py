@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import checked_axis, is_narrow, shape_text, to_ints
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _FEW = 64  # elements for which an index is found sooner axis by axis
 _MANY = 2048  # integers for which a table of hashes is quicker than to sort

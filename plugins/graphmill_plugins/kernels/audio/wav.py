@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import scalar_bytes, string_scalar
 from graphmill_plugins.kernels._support import check_size, scalar_int, shape_text
 from graphmill_plugins.kernels._wav import wav_file
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _PCM = 1
 _BYTES = 2  # of a sample

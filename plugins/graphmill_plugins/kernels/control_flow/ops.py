@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.kernel_errors import no_scalar
+from graphmill.spi import DEAD, kernel
+from graphmill.spi.kernels import not_a_scalar
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 @kernel("NoOp", "ControlTrigger")
@@ -64,7 +63,7 @@ def switch(xp: ArrayNamespace) -> Any:
         if pred is false:
             return data, DEAD
         if pred.ndim:
-            raise no_scalar(pred)
+            raise not_a_scalar(pred)
         return (DEAD, data) if pred else (data, DEAD)
 
     return give
@@ -79,7 +78,7 @@ def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int
     """
     del xp
     if output_index.ndim:
-        raise no_scalar(output_index)
+        raise not_a_scalar(output_index)
     index = int(output_index)
     outputs: list[Any] = [DEAD] * num_outs
     outputs[index if 0 <= index < num_outs else num_outs - 1] = data

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.files.stream import check_compression, open_stream
+from graphmill.spi.files import check_compression, open_stream
 from graphmill_plugins.kernels._strings import decode, string_array
 from graphmill_plugins.kernels.dataset._dataset import Dataset, ElementIterator
 from graphmill_plugins.kernels.parsing.number import string_to_number
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import Shape, Value
     from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
 
 _QUOTE = 0x22

@@ -20,13 +20,13 @@ from graphmill.errors import (
     UnimplementedError,
     UnknownError,
 )
-from graphmill.plugin.functions import load_function
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
+from graphmill.spi.kernels import load_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _CLASSES: Final[tuple[tuple[Any, type[OpError]], ...]] = (
     ((ValueError, TypeError), InvalidArgumentError),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import INT32_MAX, check_size, shape_text
 from graphmill_plugins.kernels.image.boxes import Limits, check_limits, iou_of, scalar, suppress
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _MANY_CLASSES: Final = 4  # that share boxes
 _MOST_SHARED: Final = 1 << 13  # boxes, of which each pair is looked at

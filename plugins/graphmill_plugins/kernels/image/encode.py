@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import map_strings, string_scalar
 from graphmill_plugins.kernels.image import _png16
 from graphmill_plugins.kernels.image.codec import pillow
@@ -21,7 +21,7 @@ from graphmill_plugins.kernels.image.codec import pillow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _UNITS: Final = {"in": 1, "cm": 2}
 _USUAL_DENSITY: Final = ("in", 300, 300)

@@ -11,22 +11,27 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from graphmill import errors, files
+from graphmill import errors
 from graphmill.dtypes import DType, as_dtype
-from graphmill.memory import freeze
-from graphmill.runtime.kernel import kernel
-from graphmill.saved.bundle_format import index_path, key_of
-from graphmill.saved.bundle_merge import merge_bundles
-from graphmill.saved.bundle_reader import BundleReader
-from graphmill.saved.bundle_writer import BundleWriter
-from graphmill.saved.tensor_slice import TensorSlice, parse_shape_and_slice
-from graphmill.saved.v1_checkpoint import V1Reader, V1Writer
+from graphmill.spi import files, kernel
+from graphmill.spi.checkpoints import (
+    BundleReader,
+    BundleWriter,
+    TensorSlice,
+    V1Reader,
+    V1Writer,
+    index_path,
+    key_of,
+    merge_bundles,
+    parse_shape_and_slice,
+)
+from graphmill.spi.kernels import freeze
 from graphmill_plugins.kernels._paths import path_scalar, sole_text, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 class _Add(Protocol):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphmill import errors, files
-from graphmill.runtime.kernel import kernel
+from graphmill import errors
+from graphmill.spi import files, kernel
 from graphmill_plugins.kernels._paths import scalar_path, texts
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 @kernel("ReadFile", host=True, expensive=True, effects=("fs.read",))

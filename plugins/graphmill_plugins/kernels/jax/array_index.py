@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins._lazy_jax import jnp
 from graphmill_plugins.kernels._support import checked_shape, shape_text
 from graphmill_plugins.kernels.array.gather import (
@@ -26,7 +26,7 @@ from graphmill_plugins.kernels.array.slice import index_maker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 def _take_rows(rows: Value, indices: Value) -> Value:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels._support import shape_text, to_ints
 from graphmill_plugins.kernels.array.order import check_bounds, check_not_empty
@@ -16,7 +16,7 @@ from graphmill_plugins.kernels.array.order import check_bounds, check_not_empty
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 @kernel("Bitcast", backend="jax", make=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jnp, jsl, lax
 from graphmill_plugins.kernels.linalg.solve import (
     BLAS_TYPES,
@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.linalg.solve import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _TYPES = {"T": BLAS_TYPES}
 

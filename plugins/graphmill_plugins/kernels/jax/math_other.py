@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels._support import in_float32
 from graphmill_plugins.kernels._tables import functions_in_float32
@@ -16,7 +16,7 @@ from graphmill_plugins.kernels.math.cumulative import scan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 # XLA:CPU computes these of float16 number by number, in three to four times as long.

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins._lazy_jax import jnp
 from graphmill_plugins.kernels._support import is_narrow, scalar_int, shape_text
 from graphmill_plugins.kernels.math.segment import check_vectors
@@ -20,7 +20,7 @@ from graphmill_plugins.kernels.math.segment import check_vectors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _START: dict[str, Callable[[np.dtype[Any]], Any]] = {
     "add": lambda dtype: dtype.type(0),

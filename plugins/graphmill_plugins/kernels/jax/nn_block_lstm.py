@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels.nn._cells import (
     Cell,
@@ -21,7 +21,7 @@ from graphmill_plugins.kernels.nn._cells import (
 from graphmill_plugins.kernels.nn.block_lstm import BackwardInputs, check_steps, gradients
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _TYPES = {"T": ("float16", "float32")}
 

@@ -15,15 +15,15 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
 from graphmill.runtime.process.warning_filters import warnings_ignored
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import is_numpy, shape_text
 from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, adjoint_of, check_square
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _TYPES = {"T": BLAS_TYPES}
 

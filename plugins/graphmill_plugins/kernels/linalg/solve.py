@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import is_numpy, shape_text
 from graphmill_plugins.kernels.linalg._banded import (
     scan_in_python,
@@ -23,7 +23,7 @@ from graphmill_plugins.kernels.linalg._banded import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
     from graphmill_plugins.kernels.linalg._banded import Scan
 
 BLAS_TYPES = (dtypes.float32, dtypes.float64, *dtypes.COMPLEX)

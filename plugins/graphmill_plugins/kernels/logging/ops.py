@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels._summary import summarize as summary_of
 
 if TYPE_CHECKING:
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _LOGGER = logging.getLogger("graphmill.print")
 _LEVELS = {

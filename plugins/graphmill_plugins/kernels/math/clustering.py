@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.random._philox import seeded
 from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _F = np.float32
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import (
     in_float32,
     is_narrow,
@@ -27,7 +27,7 @@ from graphmill_plugins.kernels._tables import functions_in_float32, namespace_fu
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 def _power(x: Value, y: Value) -> Value:

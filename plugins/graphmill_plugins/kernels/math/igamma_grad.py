@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _EPS = float(np.finfo(np.float64).eps)
 _TERMS = 2000

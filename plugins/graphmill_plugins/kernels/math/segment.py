@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._runs import (
     are_few,
     are_short,
@@ -26,7 +26,7 @@ from graphmill_plugins.kernels._support import check_size, is_narrow, scalar_int
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
     Fill = Callable[[np.dtype[Any]], Any]
 

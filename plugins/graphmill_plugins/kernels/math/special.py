@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._helpers import HELPERS
 from graphmill_plugins.kernels._support import in_float32, shape_text
 from graphmill_plugins.kernels._tables import functions_in_float32
@@ -22,7 +22,7 @@ from graphmill_plugins.kernels._tables import functions_in_float32
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 def _scipy(name: str) -> Callable[[], Callable[..., Value]]:

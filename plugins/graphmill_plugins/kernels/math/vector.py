@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 
 @kernel("Cross")

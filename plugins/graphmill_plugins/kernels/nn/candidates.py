@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill import files
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import files, kernel
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.nn import _sampler
@@ -21,9 +20,7 @@ from graphmill_plugins.kernels.random.stateful import GuardedPhilox
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _COUNTERS_PER_CANDIDATE = 2048 // 4
 _RNG = ("rng",)

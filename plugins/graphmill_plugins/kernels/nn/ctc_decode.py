@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.nn._beam_search import beam_search
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 def _check(inputs: Value, lengths: Value) -> None:

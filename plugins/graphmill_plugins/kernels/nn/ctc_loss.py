@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 def _check(inputs: Value, indices: Value, values: Value, lengths: Value) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.random import _philox
 from graphmill_plugins.kernels.random.stateful import GuardedPhilox
@@ -23,9 +23,7 @@ from graphmill_plugins.kernels.random.stateful import GuardedPhilox
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _TYPES = {"T": (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import decode, encode, string_array
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.parsing.number import numbers_in
@@ -21,7 +21,7 @@ from graphmill_plugins.kernels.parsing.number import numbers_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _LINE_ENDS = b"\n\r"
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from google.protobuf import json_format
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.proto.example_pb2 import Example
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
+from graphmill.spi.protos import Example
 from graphmill_plugins.kernels._strings import decode, map_strings
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 @kernel("DecodeJSONExample", host=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.parsing._sequence import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import Shape, Value
     from graphmill_plugins.kernels.parsing._sequence import DenseList
 
 _OPTIONS: dict[str, Any] = {"host": True, "dynamic_shape": True, "expensive": True}

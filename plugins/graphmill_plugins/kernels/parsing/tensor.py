@@ -14,14 +14,14 @@ from google.protobuf.message import DecodeError
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import DataLossError, InvalidArgumentError, OpError
-from graphmill.files.stream import bytes_stream, check_compression
-from graphmill.ops.tensor_proto import (
+from graphmill.spi import kernel
+from graphmill.spi.files import bytes_stream, check_compression
+from graphmill.spi.protos import (
+    TensorProto,
     numpy_to_tensor_proto,
     tensor_proto_dtype,
     tensor_proto_to_numpy,
 )
-from graphmill.proto.tensor_pb2 import TensorProto
-from graphmill.runtime.kernel import kernel
 from graphmill_plugins.kernels._strings import map_strings, string_scalar
 from graphmill_plugins.kernels._support import shape_text
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _LARGEST = 1 << 31
 _PIECE = 1 << 18

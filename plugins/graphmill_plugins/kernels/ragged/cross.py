@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.ragged._ragged import check_splits, splits_of
 from graphmill_plugins.kernels.sparse.cross import (
@@ -23,7 +23,7 @@ from graphmill_plugins.kernels.sparse.cross import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 def _ragged_column(values: Value, splits: Value) -> Column:

@@ -13,13 +13,13 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import object_array, shape_text
 from graphmill_plugins.kernels.ragged._ragged import check_nested, spans, splits_of
 from graphmill_plugins.kernels.sparse.layout import fill_empty_rows_grad, places_with_empty_rows
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _RANGE_TYPES = {"T": (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)}
 _MOST = 2**40

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._runs import run_starts
 from graphmill_plugins.kernels._support import check_size, object_array, shape_text
 from graphmill_plugins.kernels.ragged._ragged import check_splits
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 def _row_ids(kind: str, tensor: Value) -> Any:

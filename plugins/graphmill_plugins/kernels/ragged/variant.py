@@ -13,12 +13,12 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._elements import rows as rows_of
 from graphmill_plugins.kernels.ragged._ragged import RaggedVariant, check_nested, splits_of
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 def _row(nested: list[Value], values: Value, number: int) -> RaggedVariant:

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import Variable
+from graphmill.spi import Variable, kernel
 from graphmill_plugins.kernels.random import _philox
 
 if TYPE_CHECKING:
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelContext, Value
 
 _EFFECTS = ("rng", "state")
 _PHILOX, _THREEFRY, _AUTO = 1, 2, 3

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._runs import run_lengths, run_starts
 from graphmill_plugins.kernels._support import in_float32, shape_text
 from graphmill_plugins.kernels.math.segment import combine_sorted
@@ -30,7 +30,7 @@ from graphmill_plugins.kernels.sparse._sparse import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _REAL = {"T": dtypes.REAL}
 _NUMBERS = {"T": dtypes.NUMERIC}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._runs import run_lengths, run_starts, within_runs
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import check_size, object_array, shape_text
@@ -23,7 +23,7 @@ from graphmill_plugins.kernels.string.hash import fingerprint64
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _MASK = (1 << 64) - 1
 _MULTIPLIER, _SHIFT = np.uint64(0xC6A4A7935BD1E995), np.uint64(47)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InternalError, InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import checked_axis, object_array, shape_text
 from graphmill_plugins.kernels.sparse._sparse import (
     are_in_order,
@@ -26,7 +26,7 @@ from graphmill_plugins.kernels.sparse._sparse import (
 )
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 @kernel("SparseReorder", host=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import (
     decode,
     encode,
@@ -26,7 +26,7 @@ from graphmill_plugins.kernels._strings import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 @kernel("StringJoin", host=True)

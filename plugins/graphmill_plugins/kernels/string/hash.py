@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import map_numbers
 from graphmill_plugins.kernels.string._fingerprint import FEW, fingerprints
 from graphmill_plugins.kernels.string._murmur import murmur_hashes
@@ -22,7 +22,7 @@ from graphmill_plugins.kernels.string._sip_hash import sip_hashes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _K0 = 0xC3A5C85C97CB3127

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import decode, encode, map_distinct, string_array
 from graphmill_plugins.kernels.string._re2 import compile_re2, for_ascii
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _Replace: TypeAlias = "Callable[[bytes], bytes]"
 

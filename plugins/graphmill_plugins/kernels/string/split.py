@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._joined import JoinedStrings
 from graphmill_plugins.kernels._strings import encode, scalar_bytes, string_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _FEW = 128  # strings that are split sooner one by one
 _SPACE = b" \t\n\v\f\r"

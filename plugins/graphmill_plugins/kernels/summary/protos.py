@@ -12,17 +12,16 @@ from google.protobuf.message import DecodeError
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
-from graphmill.proto.summary_pb2 import Summary, SummaryMetadata
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
+from graphmill.spi.protos import Summary, SummaryMetadata
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.parsing.tensor import tensor_message
 from graphmill_plugins.kernels.summary._contents import add_images, add_sounds, histogram
 
 if TYPE_CHECKING:
-    from graphmill.proto.tensor_pb2 import TensorProto
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelContext, Value
+    from graphmill.spi.protos import TensorProto
 
 
 def tag_of(tag: Value, what: str = "tag") -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._elements import joined, rows, stacked, zeros
 from graphmill_plugins.kernels._partial_shape import (
     is_compatible,
@@ -26,7 +26,7 @@ from graphmill_plugins.kernels.tensor_list.ops import typed_list
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.typing import ArrayNamespace, Shape, Value
+    from graphmill.spi import ArrayNamespace, Shape, Value
 
 
 def _stack(

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._elements import rows, zeros
 from graphmill_plugins.kernels._partial_shape import (
     is_compatible,
@@ -25,7 +25,7 @@ from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList
 
 if TYPE_CHECKING:
     from graphmill.dtypes import DType
-    from graphmill.typing import ArrayNamespace, Shape, Value
+    from graphmill.spi import ArrayNamespace, Shape, Value
 
 # Kernels of lists take the element type as a NumPy dtype; strings, handles and quantised types are
 # told apart by `as_dtype`.

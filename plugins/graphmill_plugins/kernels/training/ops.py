@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
-from graphmill.runtime.exclusive_update import writable
-from graphmill.runtime.kernel import DISTINCT_ROWS
 from graphmill.spi import KernelDef, KernelTable, ResourceHandle, Variable
+from graphmill.spi.kernels import DISTINCT_ROWS, writable
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.scatter import check_indices
 from graphmill_plugins.kernels.state.value import initialized, shape_text

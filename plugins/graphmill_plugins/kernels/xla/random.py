@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size, scalar_int, shape_text
 from graphmill_plugins.kernels.random._philox import Philox, full_integers, output_shape
 
 if TYPE_CHECKING:
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 _PHILOX, _THREEFRY, _ANY = 1, 2, 3
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
