@@ -11,7 +11,8 @@ import numpy as np
 
 from graphmill.spi import kernel
 from graphmill.spi.kernels import writable
-from graphmill_plugins.kernels.array.slice import assign_slice, index_maker
+from graphmill_plugins.kernels.array.index_plan import index_maker
+from graphmill_plugins.kernels.array.slice import assign_slice
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.value import initialized
 

@@ -7,56 +7,22 @@ policy is "IGNORE".
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError
-from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill_plugins.kernels._runs import are_short, combine_in_turns, run_starts, without_nan
-from graphmill_plugins.kernels._support import checked_shape, is_string, shape_text
-from graphmill_plugins.kernels.array.gather import bad_vector, ignores_bad_indices, outside
+from graphmill_plugins.kernels._support import is_string
+from graphmill_plugins.kernels.array.gather import bad_vector, outside
+from graphmill_plugins.kernels.array.index_ops import scatter_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import ArrayNamespace, Value
+    from graphmill.spi import Value
 
 
 _FEW = 64  # up to here sorting costs more than the slow path of `ufunc.at`
-
-
-def check_scatter(shape: tuple[int, ...], indices: Value, updates: Value) -> None:
-    """Check that updates fit the slices of `shape` that the index vectors point to.
-
-    Raises:
-        InvalidArgumentError: they do not; names the shapes.
-    """
-    if indices.shape == (0,) and not updates.size and updates.shape == shape:
-        return  # nothing into nothing
-    if indices.ndim < 2 or not shape:
-        raise InvalidArgumentError(
-            "Indices must be at least a matrix of index vectors and the output shape a vector, got "
-            f"{shape_text(indices.shape)} and {shape_text(shape)}"
-        )
-    depth = indices.shape[-1]
-    if depth > len(shape):
-        raise InvalidArgumentError(
-            f"The index vectors of length {depth} are longer than the output shape "
-            f"{shape_text(shape)}"
-        )
-    wanted = indices.shape[:-1] + shape[depth:]
-    if updates.shape != wanted:
-        raise InvalidArgumentError(
-            f"Shape of updates {shape_text(updates.shape)} does not fit indices of shape "
-            f"{shape_text(indices.shape)} into output shape {shape_text(shape)}; expected "
-            f"{shape_text(wanted)}"
-        )
-    if updates.size and not indices.size:
-        raise InvalidArgumentError(
-            f"Updates of shape {shape_text(updates.shape)} are given, but indices of shape "
-            f"{shape_text(indices.shape)} have no number"
-        )
 
 
 def _flat_rows(
@@ -79,7 +45,6 @@ def scatter(
     ufunc: np.ufunc | None, target: Value, indices: Value, updates: Value, ignore: bool
 ) -> Value:
     """Combine updates into a contiguous array that the caller owns; None assigns, the last wins."""
-    check_scatter(target.shape, indices, updates)
     places, rows = _flat_rows(target.shape, indices, updates, ignore)
     flat = target.reshape((math.prod(target.shape[: indices.shape[-1]]), rows.shape[1]))
     if ufunc is None:
@@ -107,67 +72,32 @@ def _combine_into(ufunc: np.ufunc, target: Value, places: Value, rows: Value) ->
         target[ids[starts]] = ufunc(target[ids[starts]], sums)
 
 
-@kernel("ScatterNd", backend="numpy", static=("shape",), make=True)
-def scatter_nd(T: np.dtype[Any], bad_indices_policy: str) -> Callable[[Value, Value, Value], Value]:
-    """Add updates into zeros of `shape`; strings are joined, truth values combined by or."""
-    ignore = ignores_bad_indices(bad_indices_policy)
-
-    def spread(indices: Value, updates: Value, shape: Value) -> Value:
-        sizes = checked_shape(shape)
-        target = np.full(sizes, b"", T) if is_string(T) else np.zeros(sizes, T)
-        return scatter(np.add, target, indices, updates, ignore)
-
-    return spread
+_UFUNCS: Final[dict[str, np.ufunc | None]] = {
+    "set": None,
+    "add": np.add,
+    "subtract": np.subtract,
+    "min": np.minimum,
+    "max": np.maximum,
+}
 
 
-def _tensor_scatter(
-    ufunc: np.ufunc | None,
-) -> Callable[..., Callable[[Value, Value, Value], Value]]:
-    def make(
-        _xp: ArrayNamespace, bad_indices_policy: str
-    ) -> Callable[[Value, Value, Value], Value]:
-        ignore = ignores_bad_indices(bad_indices_policy)
-
-        def update(tensor: Value, indices: Value, updates: Value) -> Value:
-            return scatter(ufunc, np.array(tensor, order="C"), indices, updates, ignore)
-
-        return update
-
-    return make
+def _scatter(how: str, ignore: bool) -> Callable[[Value, Value, Value], Value]:
+    ufunc = _UFUNCS[how]
+    return lambda target, indices, updates: scatter(ufunc, target, indices, updates, ignore)
 
 
-TENSOR_SCATTER = KernelTable(
-    KernelDef(ops=(op,), function=_tensor_scatter(ufunc), backend="numpy", make=True)
-    for op, ufunc in {
-        "TensorScatterUpdate": None,
-        "TensorScatterAdd": np.add,
-        "ScatterNdNonAliasingAdd": np.add,
-        "TensorScatterSub": np.subtract,
-        "TensorScatterMin": np.minimum,
-        "TensorScatterMax": np.maximum,
-    }.items()
-)
+def _own(tensor: Value) -> Value:
+    return np.array(tensor, order="C")
 
 
-def check_inplace(x: Value, i: Value, v: Value) -> None:
-    """Check that `v` has a row of `x` for each number in `i`.
-
-    Raises:
-        InvalidArgumentError: it has not.
-    """
-    if i.ndim > 1 or not x.ndim or v.shape[1:] != x.shape[1:]:
-        raise InvalidArgumentError(
-            f"rows of shape {shape_text(v.shape)} do not fit x of shape {shape_text(x.shape)}"
-        )
-    if i.ndim and v.shape[:1] != i.shape:
-        raise InvalidArgumentError(
-            f"i and v do not match in size: {shape_text(i.shape)} and {shape_text(v.shape)}"
-        )
+def _zeros(sizes: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
+    return np.full(sizes, b"", dtype) if is_string(dtype) else np.zeros(sizes, dtype)
 
 
-def _inplace(ufunc: np.ufunc | None) -> Callable[..., Value]:
-    def update(_xp: ArrayNamespace, x: Value, i: Value, v: Value) -> Value:
-        check_inplace(x, i, v)
+def _inplace(how: str) -> Callable[[Value, Value, Value], Value]:
+    ufunc = _UFUNCS[how]
+
+    def update(x: Value, i: Value, v: Value) -> Value:
         result = np.array(x)
         rows = i % x.shape[0] if x.shape[0] else i
         if ufunc is None:
@@ -179,11 +109,4 @@ def _inplace(ufunc: np.ufunc | None) -> Callable[..., Value]:
     return update
 
 
-INPLACE = KernelTable(
-    KernelDef(ops=(op,), function=_inplace(ufunc), backend="numpy")
-    for op, ufunc in {
-        "InplaceUpdate": None,
-        "InplaceAdd": np.add,
-        "InplaceSub": np.subtract,
-    }.items()
-)
+KERNELS = scatter_kernels("numpy", scatter=_scatter, own=_own, zeros=_zeros, inplace=_inplace)

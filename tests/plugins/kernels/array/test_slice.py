@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmill import errors
-from graphmill_plugins.kernels.array.slice import index_maker, strided_slice
+from graphmill_plugins.kernels.array.index_plan import index_maker
+from graphmill_plugins.kernels.array.slice import KERNELS, strided_slice
 
 X = np.arange(60).reshape(3, 4, 5)
 NO_MASKS = {
@@ -93,8 +94,7 @@ def test_one_string_stays_an_array(call):
 @given(indices())
 def test_the_gradient_puts_the_slice_back(index):
     bounds, masks = as_strided_slice(index)
-    from graphmill_plugins.kernels.array.slice import strided_slice_grad
-
+    (strided_slice_grad,) = (made.function for made in KERNELS if "Grad" in made.ops[0])
     dy = np.asarray(X[index]) + 1
     result = strided_slice_grad(X.dtype, **masks)(np.array(X.shape), *bounds, dy)
     expected = np.zeros_like(X)
