@@ -5,8 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.spi import Executor, ExecutorFactory, OpKernel, errors, plugin_settings
+from graphmill.spi import (
+    ControlFlow,
+    Executor,
+    ExecutorFactory,
+    OpKernel,
+    errors,
+    plugin_settings,
+)
 from graphmill.spi.executors import WrappingExecutor, executor_over, outcome_of
+from graphmill.spi.graphs import is_constant
 from graphmill_memorybudget.budget import Budget, Waiter, size_of
 
 if TYPE_CHECKING:
@@ -14,12 +22,6 @@ if TYPE_CHECKING:
 
 _UNLIMITED: Final = 1 << 62
 _MOST_SIZES: Final = 64
-_NO_MEMORY: Final = frozenset(
-    {"Const", "Identity", "IdentityN", "LoopCond", "NoOp", "ControlTrigger", "Shape", "Rank"}
-    | {"Size", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient"}
-    | {"Switch", "Merge", "Enter", "Exit", "NextIteration", "_SwitchN"}
-)
-"""Ops that make no arrays of their own, or that executors treat as control flow."""
 
 
 class MemoryBudgetFactory(ExecutorFactory):
@@ -42,12 +44,20 @@ class MemoryBudgetFactory(ExecutorFactory):
 
         def wrap(node: Node, kernel: OpKernel) -> OpKernel:
             declared = kernel.definition
-            if node.op in _NO_MEMORY or declared.stateful or not node.num_outputs:
+            if _makes_no_array(node) or declared.stateful or not node.num_outputs:
                 return kernel
             asking = _Asking(kernel, budget, params.device.name)
             return kernel.with_call(asking, stateful=True, async_=True)
 
         return _BudgetExecutor(executor_over(params, graph, wrap), budget)
+
+
+def _makes_no_array(node: Node) -> bool:
+    """Return whether a node makes no array of its own, or is control flow of the executor."""
+    traits = node.op_def.traits
+    is_flow = traits.control_flow is not ControlFlow.NONE
+    gives_known = traits.forwards or traits.reshapes or traits.shape_only
+    return is_flow or gives_known or is_constant(node)
 
 
 def budget_of(device: Any, limit: int) -> Budget:

@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from graphmill.spi import Executor, ExecutorFactory, OpKernel, errors, plugin_settings
+from graphmill.spi import (
+    ControlFlow,
+    Executor,
+    ExecutorFactory,
+    OpKernel,
+    errors,
+    plugin_settings,
+)
 from graphmill.spi.executors import WrappingExecutor, executor_over, outcome_of
+from graphmill.spi.graphs import is_constant, is_transfer
 from graphmill_replay.races import Race, races
 from graphmill_replay.schedule import Scheduler
 
@@ -20,12 +28,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("graphmill_replay")
 _MODES: Final = ("record", "replay", "explore")
-_LEFT_ALONE: Final = frozenset(
-    {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "_SwitchN"}
-    | {"RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration", "ControlTrigger"}
-    | {"_Send", "_Recv", "_HostSend", "_HostRecv", "Send", "Recv", "Const"}
-)
-"""Control flow and transfers: executors treat them by rules of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class ReplayFactory(ExecutorFactory):
         settings = Settings.of(params.config)
 
         def wrap(node: Node, kernel: OpKernel) -> OpKernel:
-            if node.op in _LEFT_ALONE or kernel.definition.async_:
+            if _has_rules_of_its_own(node) or kernel.definition.async_:
                 return kernel
             return self._scheduled(kernel)
 
@@ -171,6 +173,13 @@ class ReplayFactory(ExecutorFactory):
             scheduler.announce(key, ctx.args.runner, start, done)
 
         return kernel.with_call(call, stateful=True, async_=True)
+
+
+def _has_rules_of_its_own(node: Node) -> bool:
+    """Return whether executors treat a node by rules of their own: control flow and its like."""
+    traits = node.op_def.traits
+    is_flow = traits.control_flow is not ControlFlow.NONE
+    return is_flow or is_transfer(node) or is_constant(node)
 
 
 class _ReplayExecutor(WrappingExecutor):

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graphmill.spi import dtypes, topological_order
 
 if TYPE_CHECKING:
     from graphmill.spi import Graph, Node
-
-_READS: Final = frozenset(
-    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
-    | {"IsVariableInitialized", "LookupTableFind", "LookupTableFindV2", "LookupTableSize"}
-    | {"LookupTableSizeV2", "LookupTableExport", "LookupTableExportV2", "_ReadVariablesOp"}
-)
-_FORWARDING: Final = frozenset(
-    {"Identity", "Enter", "Exit", "Switch", "Merge", "NextIteration", "LoopCond"}
-    | {"RefIdentity", "RefEnter", "RefExit", "RefSwitch", "RefMerge", "RefNextIteration"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +74,32 @@ def _ancestors_among(order: list[Node], wanted: set[Node]) -> dict[Any, int]:
 def _accesses(node: Node) -> dict[str, bool]:
     """Return the resources that a node touches, and whether it may change them."""
     found: dict[str, bool] = {}
-    if node.op in _FORWARDING and not _reads_a_reference(node):
+    if _passes_on(node) and not _reads_a_reference(node):
         return found
     for position, edge in enumerate(node.in_edges):
         dtype = edge.src.output_types[edge.src_output]
         if not (dtype.is_ref or dtype is dtypes.resource):
             continue
         wants_reference = dtype is dtypes.resource or node.input_types[position].is_ref
-        is_change = wants_reference and node.op not in _READS
+        is_change = wants_reference and not _only_reads(node, position)
         name = _source_name(edge.src)
         found[name] = found.get(name, False) or is_change
     return found
+
+
+def _passes_on(node: Node) -> bool:
+    """Return whether a node gives the handle or reference that it takes."""
+    return node.op_def.traits.forwards or node.op_def.traits.is_control_flow
+
+
+def _only_reads(node: Node, position: int) -> bool:
+    """Return whether a node is declared to leave the resource of an input as it is."""
+    ranges = node.op_def.input_ranges(node.attrs)
+    for use in node.op_def.traits.resources or ():
+        start, stop = ranges[use.input]
+        if start <= position < stop:
+            return not use.writes
+    return False
 
 
 def _reads_a_reference(node: Node) -> bool:
@@ -107,7 +112,7 @@ def _reads_a_reference(node: Node) -> bool:
 def _source_name(node: Node) -> str:
     """Return the name of the variable or table whose handle a node gives."""
     seen = set()
-    while node.op in _FORWARDING and node.in_edges and node not in seen:
+    while _passes_on(node) and node.in_edges and node not in seen:
         seen.add(node)
         node = node.in_edges[0].src
     shared = node.attrs.get("shared_name") or b""

@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernel import KernelDef
     from graphmill.runtime.kernel_registry import KernelRegistry
 
-# What reads the files of a model that somebody asked to load: variables and tables.
-_LOADING_OPS: Final = frozenset(
-    {"Restore", "RestoreSlice", "RestoreV2"}
-    | {"InitializeTableFromTextFile", "InitializeTableFromTextFileV2"}
-)
-
 
 class EffectsPolicy:
     """The effects that the kernels of one session may not have.
@@ -106,7 +100,7 @@ class EffectsPolicy:
         if not self.forbidden:
             return None
         refused = self.forbidden & (kernel_effects | effects_of(node.op_def))
-        if self._is_loading and node.op in _LOADING_OPS:
+        if self._is_loading and node.op_def.traits.loads_model:
             refused -= {"fs.read"}
         if not refused:
             return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import NotFoundError
-from graphmill.graph.transfer_ops import TRANSFER_OPS
+from graphmill.graph.node_roles import is_argument_or_result, is_constant, is_transfer
 from graphmill.lowering.bind_node import bind_node
 from graphmill.runtime.kernel import KernelDef, OpKernel
 from graphmill.runtime.kernel_errors import as_status, at_node
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from graphmill.runtime.op_segment import OpSegment
     from graphmill.typing import ArrayNamespace
 
-# The executor itself stands for these; they need no kernel.
-BOUNDARY_OPS = frozenset({"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval"})
 _MANY = 5
 
 
@@ -64,7 +62,7 @@ class KernelFactory:
         """
         missing: dict[str, list[tuple[Node, str]]] = {}
         for node in graph.nodes:
-            if node.op in BOUNDARY_OPS or node.op in graph.library:
+            if is_argument_or_result(node) or node.op in graph.library:
                 continue
             try:
                 self._choices[node] = self.choose(node)
@@ -97,7 +95,8 @@ class KernelFactory:
             choice = self.choose(node)
         # One that the segment has was perhaps made while a model was loaded, which may do more.
         self._functions.effects.check_node(node, choice.definition, self._device)
-        if choice.definition.stateful and node.op_def.is_stateful and node.op not in TRANSFER_OPS:
+        is_kept = choice.definition.stateful and node.op_def.is_stateful
+        if is_kept and not is_transfer(node):
             return self._segment.find_or_create(node.name, lambda: self._bind(node, choice))
         return self._bind(node, choice)
 
@@ -113,7 +112,7 @@ class KernelFactory:
                 raise
             raise status from error
         kernel.functions = self._functions
-        if node.op == "Const" and not self._device.is_host_memory:
+        if is_constant(node) and _makes_device_value(choice.definition, self._device):
             _keep_on_device(kernel, self._device)
         kernel.compute = self._device.compute_of(kernel)
         return kernel
@@ -167,6 +166,12 @@ class KernelFactory:
             types.update(entry.definition.device or ())
         types.discard(self._device.device_type)
         return f" It has kernels for device types {', '.join(sorted(types))}." if types else ""
+
+
+def _makes_device_value(definition: KernelDef, device: Device) -> bool:
+    """Return whether what a constant's kernel gives once belongs into a device's own memory."""
+    stays = definition.stateful or definition.host or definition.host_memory
+    return not (device.is_host_memory or stays)
 
 
 def _keep_on_device(kernel: OpKernel, device: Device) -> None:

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import ResourceExhaustedError, UnavailableError
-from graphmill.graph.transfer_ops import SEND_OPS
+from graphmill.ops.op_traits import Boundary
 from graphmill.testing.patience import PATIENCE
 from graphmill.testing.wrapped_hosts import with_devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from graphmill.ops.op_registry import OpRegistry
     from graphmill.plugin.host import Host
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel import OpKernel
@@ -85,7 +86,7 @@ def with_faults(host: Host, device_type: str, faults: Faults) -> Host:
         changed: Any = device
         changed.to_device = _copy_in(device, faults)
         changed.to_host = _copy_out(device, faults)
-        changed.compute_of = _compute_of(device, faults)
+        changed.compute_of = _compute_of(device, faults, host.ops)
 
     return with_devices(host, device_type, change)
 
@@ -113,12 +114,15 @@ def _copy_out(device: Device, faults: Faults) -> Callable[[Any], Any]:
     return to_host
 
 
-def _compute_of(device: Device, faults: Faults) -> Callable[[OpKernel], Callable[..., Any]]:
+def _compute_of(
+    device: Device, faults: Faults, ops: OpRegistry
+) -> Callable[[OpKernel], Callable[..., Any]]:
     original = device.compute_of
 
     def compute_of(kernel: OpKernel) -> Callable[..., Any]:
         compute = original(kernel)
-        name, is_send = kernel.node_name, kernel.op in SEND_OPS
+        name, op_def = kernel.node_name, ops.find(kernel.op)
+        is_send = op_def is not None and op_def.traits.boundary is Boundary.SEND
 
         def call(*inputs: Any, **keywords: Any) -> Any:
             faults.computed.append(name)

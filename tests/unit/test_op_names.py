@@ -1,0 +1,142 @@
+"""Code that reasons about graphs asks for traits of ops and not for their names.
+
+A string that is the name of an op, or several of them separated by spaces, counts wherever it
+stands in the code, docstrings aside. What is left makes nodes of an op, or is a name of something
+else. Each entry says for which name and how often; who removes one takes it off the list. A plugin
+with lists of its own is one more entry of `PARTS`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from graphmill.ops.op_registry import bundled_ops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the code that is held to the rule.
+
+    Attributes:
+        folder: where it is, from the root of the repository.
+        allowed: by file, from the folder, the names that may stand there, each as often as listed.
+        left_out: folders and files in it that are not held to the rule.
+    """
+
+    folder: str
+    allowed: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """Yield the files that are held to the rule, by their names in the lists."""
+        root = ROOT / self.folder
+        for path in sorted(root.rglob("*.py")):
+            name = path.relative_to(root).as_posix()
+            if not name.startswith(self.left_out):
+                yield name, path
+
+
+CORE = Part(
+    "core/graphmill",
+    left_out=("ops/", "testing/", "cli/", "proto/", "templates/"),
+    allowed={
+        # Names of functions, classes and nodes.
+        "__init__.py": "Assert Assert Variable Variable",
+        "graph/builder.py": "Const Const Const Placeholder Placeholder",
+        "graph/tensor.py": "Abs",
+        "graph/variable.py": "Assign Assign Variable",
+        "train/saver.py": "Assign Const RestoreV2 SaveV2 SaveV2",
+        # Nodes that are made.
+        "backprop/generic.py": "Placeholder",
+        "graph/assertion.py": "Assert Assert",
+        "graph/cond.py": "Merge",
+        "graph/cond_context.py": "Switch",
+        "graph/function_body.py": "_Arg _Retval",
+        "graph/while_loop.py": "LoopCond",
+        "lowering/control_loops.py": "Const Enter Merge NextIteration Switch",
+        "lowering/debug_watches.py": "Copy",
+        "lowering/partition.py": "Const Identity _HostRecv _HostSend _Recv _Send",
+        "lowering/prune.py": "_Arg _Recv _Retval _Send",
+        # The compiler and passes still ask for these sets.
+        "graph/algorithms.py": "Merge NextIteration RefMerge RefNextIteration",
+        "graph/frames.py": "Enter Exit RefEnter RefExit",
+    },
+)
+EXECUTORS = (
+    Part("plugins/graphmill_plugins/default_executor"),
+    Part("plugins/graphmill_plugins/inline_executor"),
+    Part("contrib_executors/graphmill-memorybudget/graphmill_memorybudget"),
+    Part("contrib_executors/graphmill-replay/graphmill_replay"),
+)
+PARTS = (CORE, *EXECUTORS)
+
+
+@cache
+def op_names() -> frozenset[str]:
+    return frozenset(bundled_ops().names())
+
+
+def op_names_in(source: str) -> Counter[str]:
+    """Return the names of ops that stand in the strings of a source, and how often."""
+    tree = ast.parse(source)
+    told = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}  # docstrings
+    found: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            words = node.value.split()
+            if words and op_names().issuperset(words):
+                found.update(words)
+    return found
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.folder)
+def test_ops_are_known_by_traits_and_not_by_name(part: Part) -> None:
+    found = {name: op_names_in(path.read_text("utf-8")) for name, path in part.files()}
+    more = {
+        name: " ".join(sorted(extra.elements()))
+        for name, names in found.items()
+        if (extra := names - Counter(part.allowed.get(name, "").split()))
+    }
+    assert more == {}, "ask node.op_def.traits, graphmill.graph.node_roles or calls_of instead"
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.folder)
+def test_no_name_is_allowed_that_is_not_there(part: Part) -> None:
+    found = {name: op_names_in(path.read_text("utf-8")) for name, path in part.files()}
+    stale = {
+        name: " ".join(sorted(extra.elements()))
+        for name, names in part.allowed.items()
+        if (extra := Counter(names.split()) - found.get(name, Counter()))
+    }
+    assert stale == {}, "take these off the list"
+
+
+def test_each_part_has_files() -> None:
+    assert all(list(part.files()) for part in PARTS)
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ('is_merge = node.op == "Merge"', "Merge"),
+        ('OPS = {"Enter", "Exit", "other"}', "Enter Exit"),
+        ('OPS = """\n    Switch\n    Merge\n"""', "Merge Switch"),
+        ('"""Merge"""', ""),
+        ('text = "a Merge of two"', ""),
+        ("Merge = 1", ""),
+    ],
+)
+def test_names_are_found_in_strings_that_hold_nothing_else(source: str, names: str) -> None:
+    assert " ".join(sorted(op_names_in(source).elements())) == names
