@@ -9,7 +9,7 @@ it: an executor, a compiler or a graph pass. Steps that run ask nothing.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError, PermissionDeniedError, suggest
 from graphmill.ops.effects import EFFECTS, effects_of
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel import KernelDef
     from graphmill.runtime.kernel_registry import KernelRegistry
@@ -111,7 +112,7 @@ class EffectsPolicy:
         )
 
 
-def policy_of(config: Any) -> EffectsPolicy:
+def policy_of(config: ConfigProto) -> EffectsPolicy:
     """Return the policy that a `ConfigProto` asks for.
 
     Raises:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.graph.graph import Graph
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.allocator import Allocator
     from graphmill.runtime.kernel import OpKernel
     from graphmill.typing import ArrayNamespace, Value
@@ -141,7 +142,7 @@ class DeviceFactory(ABC):
     """Makes the devices of one type for a session."""
 
     @abstractmethod
-    def create_devices(self, config: Any, name_prefix: str) -> Sequence[Device]:
+    def create_devices(self, config: ConfigProto, name_prefix: str) -> Sequence[Device]:
         """Return the devices of this type for a session.
 
         Args:

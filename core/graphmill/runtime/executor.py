@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphmill.errors import OpError
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.registry import Provenance
     from graphmill.runtime.call_frame import CallFrame
     from graphmill.runtime.device import Device
@@ -44,7 +45,6 @@ class LocalExecutorParams:
         create_kernel: makes (or finds) the kernel of a node.
         delete_kernel: gives a kernel back when the executor is dropped, or None.
         function_library: the `FunctionLibraryRuntime`, or None.
-        session_metadata: name and version of the session, for logs, or None.
         config: the session's `ConfigProto`, or None.
         find_executor: gives the factory of another type of executor, for those that wrap one.
     """
@@ -53,8 +53,7 @@ class LocalExecutorParams:
     create_kernel: Callable[[Node], OpKernel]
     delete_kernel: Callable[[OpKernel], None] | None = None
     function_library: Any = None
-    session_metadata: Any = None
-    config: Any = None
+    config: ConfigProto | None = None
     find_executor: Callable[[str], ExecutorFactory] = _no_executor
 
 
@@ -81,7 +80,6 @@ class ExecutorArgs:
         "_root",
         "call_depth",
         "call_frame",
-        "collective_executor",
         "deadline",
         "num_awaited",
         "own_cancellation",
@@ -96,7 +94,6 @@ class ExecutorArgs:
         "step_container",
         "step_id",
         "sync_on_finish",
-        "tensor_store",
     )
 
     def __init__(
@@ -108,10 +105,8 @@ class ExecutorArgs:
         cancellation_manager: CancellationManager | None = None,
         stats_collector: StepStatsCollector | None = None,
         rendezvous: Any = None,
-        collective_executor: Any = None,
         session_state: Any = None,
         session_handle: str = "",
-        tensor_store: Any = None,
         step_container: StepContainer | None = None,
         sync_on_finish: bool = False,
         start_time: float = 0.0,
@@ -123,10 +118,8 @@ class ExecutorArgs:
         self.parent_cancellation = cancellation_manager
         self.stats_collector = stats_collector
         self.rendezvous = rendezvous
-        self.collective_executor = collective_executor
         self.session_state = session_state
         self.session_handle = session_handle
-        self.tensor_store = tensor_store
         self.step_container = step_container
         self.sync_on_finish = sync_on_finish
         self.start_time = start_time
@@ -180,10 +173,8 @@ class ExecutorArgs:
         made.own_cancellation = self.own_cancellation
         made.stats_collector = self.stats_collector
         made.rendezvous = self.rendezvous
-        made.collective_executor = self.collective_executor
         made.session_state = self.session_state
         made.session_handle = self.session_handle
-        made.tensor_store = self.tensor_store
         made.step_container = self.step_container
         made.start_time = self.start_time
         made.deadline = self.deadline

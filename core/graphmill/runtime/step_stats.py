@@ -15,6 +15,7 @@ from graphmill.runtime.variables import Variable
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
+    from graphmill.proto.step_stats_pb2 import StepStats
 
 _NANOS_PER_MICRO = 1000
 
@@ -59,7 +60,7 @@ class StepStatsCollector:
             return list(self._by_device.get(device, ()))
         return [stats for recorded in self._by_device.values() for stats in recorded]
 
-    def to_proto(self) -> Any:
+    def to_proto(self) -> StepStats:
         """Return a `StepStats` message."""
         from graphmill.proto import step_stats_pb2
 

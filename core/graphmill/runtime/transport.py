@@ -10,7 +10,7 @@ tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphmill.errors import InternalError, OpError
 from graphmill.runtime.rendezvous import IntraProcessRendezvous, Rendezvous
@@ -18,6 +18,7 @@ from graphmill.runtime.rendezvous import IntraProcessRendezvous, Rendezvous
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.registry import Registry
 
 
@@ -36,7 +37,9 @@ class Transport(ABC):
         """
 
 
-def rendezvous_maker(transports: Registry[Transport], config: Any) -> Callable[[int], Rendezvous]:
+def rendezvous_maker(
+    transports: Registry[Transport], config: ConfigProto
+) -> Callable[[int], Rendezvous]:
     """Return what makes the rendezvous of a session's steps from their numbers.
 
     Raises:

@@ -5,18 +5,21 @@ Semantics: `tensorflow/core/graph/costmodel.cc` (AddToCostGraphDef).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphmill.runtime.step_stats import write_output
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
+    from graphmill.proto.cost_graph_pb2 import CostGraphDef
     from graphmill.runtime.step_stats import StepStatsCollector
 
 _NANOS_PER_MICRO = 1000
 
 
-def cost_graph(graph: Graph, device: str, collector: StepStatsCollector, message: Any) -> None:
+def cost_graph(
+    graph: Graph, device: str, collector: StepStatsCollector, message: CostGraphDef
+) -> None:
     """Add the nodes of one partition to a `CostGraphDef`, with what `collector` measured.
 
     Times are microseconds, as in TensorFlow; sizes are bytes.

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.callable_form import CallableForm
     from graphmill.lowering.partitions import PerPartition
     from graphmill.plugin.host import Host
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.device import Device
     from graphmill.runtime.thread_pool import ThreadPool
 
@@ -77,7 +78,7 @@ class DirectSession:
         pool: the threads for expensive kernels of steps that ask for no other; None for none.
     """
 
-    def __init__(self, host: Host, config: Any) -> None:
+    def __init__(self, host: Host, config: ConfigProto) -> None:
         self.name = f"direct-{next(_session_numbers)}"
         self.host = host
         self.config = config

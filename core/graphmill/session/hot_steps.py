@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
 from graphmill.lowering.plugin_faults import PluginFaultError
@@ -24,6 +24,7 @@ from graphmill.session.hot_states import EXPLAINED, HotEvent, HotState
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.lowering.partitions import PerPartition
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys
     from graphmill.session.hot_states import HotGraph
@@ -55,7 +56,9 @@ class HotSteps:
         InvalidArgumentError: the config asks for another mode, or for less than nothing.
     """
 
-    def __init__(self, session: DirectSession, config: Any, forbidden: frozenset[str]) -> None:
+    def __init__(
+        self, session: DirectSession, config: ConfigProto, forbidden: frozenset[str]
+    ) -> None:
         self._lock = threading.Lock()
         self._session = session
         self.mode = _mode(config)
@@ -210,7 +213,7 @@ def _enters_loop(node: Node) -> bool:
     return node.op_def.traits.control_flow is ControlFlow.ENTER
 
 
-def _mode(config: Any) -> str:
+def _mode(config: ConfigProto) -> str:
     for key in _COUNTS:
         if getattr(config.graphmill, key) < 0:
             raise InvalidArgumentError(

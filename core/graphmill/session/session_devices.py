@@ -11,12 +11,13 @@ from graphmill.runtime.device import Device
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.registry import Provenance
 
 NAME_PREFIX = "/job:localhost/replica:0/task:0"
 
 
-def create_devices(host: Host, config: Any) -> list[Device]:
+def create_devices(host: Host, config: ConfigProto) -> list[Device]:
     """Return all devices, types of higher priority first, then by name of the type.
 
     A plugin of another distribution whose factory fails, or gives what is no device, is warned
@@ -48,7 +49,7 @@ def create_devices(host: Host, config: Any) -> list[Device]:
     return devices
 
 
-def devices_of(host: Host, device_type: str, config: Any) -> list[Device]:
+def devices_of(host: Host, device_type: str, config: ConfigProto) -> list[Device]:
     """Return the devices of one type that a session has.
 
     Raises:

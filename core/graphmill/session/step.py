@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.lowering.partitions import PerPartition
+    from graphmill.proto.config_pb2 import ConfigProto, RunMetadata, RunOptions
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys
     from graphmill.typing import Value
@@ -71,8 +72,8 @@ def run_step_with_options(
     session: DirectSession,
     executors: ExecutorsAndKeys,
     values: Sequence[Value],
-    options: Any,
-    run_metadata: Any,
+    options: RunOptions,
+    run_metadata: RunMetadata | None,
 ) -> list[Value]:
     """Run a step under `RunOptions`, telling observers, and fill `run_metadata` if it is given.
 
@@ -263,7 +264,7 @@ def _count_ours() -> tuple[int, int]:
 _ONLY_OURS, _BASE_ONLY_OURS = _count_ours()
 
 
-def _timeout(options: Any, config: Any) -> float | None:
+def _timeout(options: RunOptions, config: ConfigProto) -> float | None:
     """Return how many seconds the step may take; None for any number."""
     milliseconds = options.timeout_in_ms
     if milliseconds <= 0:
@@ -294,9 +295,9 @@ def _wants_costs(session: DirectSession, executors: ExecutorsAndKeys) -> bool:
 
 
 def _fill_metadata(
-    metadata: Any,
+    metadata: RunMetadata,
     executors: ExecutorsAndKeys,
-    options: Any,
+    options: RunOptions,
     collector: StepStatsCollector | None,
     wants_costs: bool,
 ) -> None:

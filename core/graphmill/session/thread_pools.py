@@ -6,13 +6,14 @@ Semantics: `NewThreadPoolFromSessionOptions` and the constructor in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
+    from graphmill.proto.config_pb2 import ConfigProto
 
 _CALLER_THREAD = -1
 
@@ -27,7 +28,7 @@ class ThreadPools:
         host: keeps the pools that sessions share.
     """
 
-    def __init__(self, config: Any, host: Host) -> None:
+    def __init__(self, config: ConfigProto, host: Host) -> None:
         self._owned: list[ThreadPool] = []
         self._pools: list[ThreadPool | None] = []
         threads = config.inter_op_parallelism_threads

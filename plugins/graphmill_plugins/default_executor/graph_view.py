@@ -214,13 +214,12 @@ class GraphView:
     Attributes:
         items: the nodes.
         args: the items of arguments.
-        num_retvals: how many results there are.
         root_frame: the frame that everything outside of loops is in.
         roots: the items that wait for nothing; arguments not included.
         has_control_flow: whether any node can be dead or run more than once.
     """
 
-    __slots__ = ("args", "has_control_flow", "items", "num_retvals", "root_frame", "roots")
+    __slots__ = ("args", "has_control_flow", "items", "root_frame", "roots")
 
     def __init__(self, graph: Graph, create_kernel: Callable[[Node], OpKernel]) -> None:
         nodes = graph.nodes
@@ -233,7 +232,6 @@ class GraphView:
         _create_kernels(self.items, create_kernel)
         self._place_constants()
         self.args = [item for item in self.items if item.is_arg]
-        self.num_retvals = 1 + max((i.index for i in self.items if i.is_retval), default=-1)
         self.roots = [
             item
             for item in self.root_frame.items

@@ -59,7 +59,6 @@ def test_e3_arguments_results_and_roots_are_told_apart() -> None:
         node_def("waits", "NoOp", "^alone"),
     )
     assert [(item.node.name, item.index) for item in view.args] == [("arg", 0), ("second", 1)]
-    assert view.num_retvals == 3
     assert view.roots == [items["alone"]]
     assert (items["r"].is_retval, items["r"].index, items["n"].index) == (True, 2, -1)
     assert items["arg"].kernel is items["r"].kernel is None
