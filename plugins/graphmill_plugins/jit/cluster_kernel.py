@@ -13,10 +13,10 @@ from graphmill.errors import InternalError
 from graphmill.explain.compilation import ClusterRecord
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.validation import is_validation_on
-from graphmill_plugins.jit.regions.eligibility import SOURCES
 from graphmill_plugins.jit.routine import Routines
 from graphmill_plugins.jit.routine_kernels import RoutineKernels
 from graphmill_plugins.jit.signature import Inputs
+from graphmill_plugins.jit.sources import is_source
 from graphmill_plugins.jit.straight.straight_line import StraightLine
 from graphmill_plugins.jit.tiers.machine import TierMachine, TierRules
 from graphmill_plugins.jit.tiers.program_maker import ProgramMaker, Refusal, compiler_module
@@ -59,7 +59,7 @@ class ClusterKernel:
         sources = {
             node: made
             for node, made in self._straight.kernels.items()
-            if node.op in SOURCES or made.variable is not None
+            if is_source(node) or made.variable is not None
         }
         self._inputs = inputs = Inputs(routines.main, sources)
         self._sources = list(sources.values())

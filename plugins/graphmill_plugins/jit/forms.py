@@ -16,6 +16,9 @@ from graphmill.ops.op_traits import CallKind
 from graphmill.runtime.lowering_registry import supplier_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.plugin.host import Host
@@ -29,6 +32,12 @@ _FOLLOWED: Final = frozenset(
     {CallKind.ONCE, CallKind.BRANCH, CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
 )
 _VARIABLES, _DRAWS = frozenset({"state"}), frozenset({"state", "rng"})
+
+
+def device_of(graph: Graph, devices: Iterable[Device]) -> Device | None:
+    """Return the device that the nodes of one partition are on; None if none is assigned."""
+    names = {node.assigned_device for node in graph.nodes if node.assigned_device}
+    return next((device for device in devices if device.name in names), None)
 
 
 def followed_functions(node: Node) -> list[FuncAttr]:

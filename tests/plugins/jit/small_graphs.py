@@ -19,9 +19,9 @@ from graphmill.testing.jit_check import jit_config
 from graphmill.testing.op_graph import GraphMaker
 from graphmill.testing.program import parse_function, parse_node
 from graphmill_plugins.jit.regions.clusters import form_clusters
-from graphmill_plugins.jit.regions.eligibility import SOURCES
 from graphmill_plugins.jit.routine import Routines
 from graphmill_plugins.jit.signature import Inputs
+from graphmill_plugins.jit.sources import is_variable
 from graphmill_plugins.jit.straight.straight_line import StraightLine
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def numpy_kernel(node: Node, routine: Routine | None = None) -> OpKernel:
 
 def inputs_of(routine: Routine) -> Inputs:
     """Return what the inputs of a cluster are that calls no function with variables."""
-    named = [node for node in routine.nodes if node.op in SOURCES and node.op != "Const"]
+    named = [node for node in routine.nodes if is_variable(node)]
     return Inputs(routine, named)
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.explain.compilation import RegionNote, compilation_of
-from graphmill.graph.algorithms import MERGE_OPS
+from graphmill.graph.node_roles import is_merge, is_switch
 from graphmill.lowering.node_effects import effects_of_node
+from graphmill_plugins.jit.forms import Forms, device_of
 from graphmill_plugins.jit.functionalize.conditionals import (
     Conditional,
     find_conditionals,
@@ -27,21 +28,20 @@ from graphmill_plugins.jit.functionalize.conditionals import (
 )
 from graphmill_plugins.jit.functionalize.if_nodes import IfMaker
 from graphmill_plugins.jit.functionalize.liveness import (
-    CONTROL_FLOW_OPS,
-    SWITCH_OPS,
     Liveness,
     forward_inputs,
     has_active_op,
 )
 from graphmill_plugins.jit.functionalize.loops import prove_loop
-from graphmill_plugins.jit.functionalize.policy import nodes_that_wait, traceable_regions
 from graphmill_plugins.jit.functionalize.region import (
     FUNCTIONALISED,
     NotProvenError,
     Region,
     RegionRecord,
 )
+from graphmill_plugins.jit.functionalize.traceable import traceable_regions
 from graphmill_plugins.jit.functionalize.while_nodes import WhileMaker
+from graphmill_plugins.jit.waiting import WaitingNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -71,6 +71,7 @@ def functionalize(
     *,
     host: Host | None = None,
     may_act: Callable[[Node], bool] | None = None,
+    forms: Forms | None = None,
 ) -> list[RegionRecord]:
     """Replace proven loops and conditionals of a graph by functional nodes, innermost first.
 
@@ -82,11 +83,12 @@ def functionalize(
         host: whose ops and kernels; by default the installed ones.
         may_act: returns whether a node does more than compute its outputs; by default what its op
             declares.
+        forms: how the nodes are compiled; by default on the host's processor.
 
     Returns:
         What became of each region, in the order in which they were looked at.
     """
-    if not any(node.op in CONTROL_FLOW_OPS for node in graph.nodes):
+    if not any(node.op_def.traits.is_control_flow for node in graph.nodes):
         return []
     if host is None:
         from graphmill.plugin.host import default_host
@@ -96,7 +98,10 @@ def functionalize(
         liveness = Liveness(graph, may_act)
     except InvalidArgumentError:
         return []  # the executor refuses it, with the reason
-    return _Functionalizer(graph, liveness, wanted or traceable_regions(host), keep, host).run()
+    forms = forms or Forms(host)
+    waits = WaitingNodes(host.ops, forms).among(graph)
+    wanted = wanted or traceable_regions(host, forms)
+    return _Functionalizer(graph, liveness, wanted, keep, host, waits).run()
 
 
 def functionalize_hot(graph: Graph, options: PassOptions) -> None:
@@ -108,8 +113,9 @@ def functionalize_hot(graph: Graph, options: PassOptions) -> None:
     def may_act(node: Node) -> bool:
         return has_active_op(node) or bool(effects_of_node(node, options))
 
-    wanted = straight_regions(host, traceable_regions(host))
-    records = functionalize(graph, wanted, host=host, may_act=may_act)
+    forms = Forms(host, device_of(graph, options.devices))
+    wanted = straight_regions(host, traceable_regions(host, forms), forms)
+    records = functionalize(graph, wanted, host=host, may_act=may_act, forms=forms)
     compilation_of(graph).regions.extend(map(_note, records))
 
 
@@ -135,13 +141,14 @@ class _Functionalizer:
         wanted: Wanted,
         keep: Collection[Node],
         host: Host,
+        waits: set[Node],
     ) -> None:
         self.graph = graph
         self.liveness = liveness
         self.wanted = wanted
         self.keep = set(keep)
         self.ops = host.ops
-        self.waits = nodes_that_wait(graph)
+        self.waits = waits
         self.records: list[RegionRecord] = []
 
     def run(self) -> list[RegionRecord]:
@@ -156,14 +163,14 @@ class _Functionalizer:
 
     def _drop_idle_switches(self) -> None:
         """Let what only waits for a `Switch` wait for what that reads."""
-        for node in [node for node in self.graph.nodes if node.op in SWITCH_OPS]:
+        for node in [node for node in self.graph.nodes if is_switch(node)]:
             sources = list(forward_inputs(node))
             followers = [edge.dst for edge in node.out_edges]
             is_idle = all(edge.is_control for edge in node.out_edges) and node not in self.keep
             # A node that waits for another does not see which of its outputs are dead.
-            if not is_idle or any(edge.src.op in SWITCH_OPS for edge in sources):
+            if not is_idle or any(is_switch(edge.src) for edge in sources):
                 continue
-            if not followers or any(dst.op in MERGE_OPS for dst in followers):
+            if not followers or any(is_merge(dst) for dst in followers):
                 continue
             for dst in followers:
                 self.graph.add_control_edges([edge.src for edge in sources], dst)

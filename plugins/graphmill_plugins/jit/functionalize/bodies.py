@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.graph.algorithms import topological_order
-from graphmill.graph.frames import ENTER_OPS
 from graphmill.graph.function_body import FunctionBody
 from graphmill.graph.graph import Graph
-from graphmill_plugins.jit.functionalize.liveness import LOOP_COND, SWITCH_OPS, pred_of
+from graphmill.graph.node_roles import (
+    is_argument,
+    is_argument_or_result,
+    is_enter,
+    is_loop_cond,
+    is_switch,
+)
+from graphmill.ops.op_traits import Source
+from graphmill_plugins.jit.functionalize.liveness import pred_of
 from graphmill_plugins.jit.functionalize.region import NotProvenError
+from graphmill_plugins.jit.sources import does_nothing, is_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,9 +33,6 @@ if TYPE_CHECKING:
 MOST_CLONED_BYTES: Final = 4096
 """A constant of this size is cloned into the functions that read it; a larger one is passed."""
 
-# What only hands on, so that nothing that waits for it waits for an effect.
-_SILENT: Final = frozenset({"Identity", "IdentityN", "Const", "NoOp", "ControlTrigger"})
-_VARIABLES: Final = frozenset({"Variable", "VariableV2"})
 _COLOCATION: Final = "_class"
 
 
@@ -199,7 +204,7 @@ class BodyMaker:
             return known
         name = origin.name
         if self.graph.has_node(name):
-            if origin.op in _VARIABLES:  # named after its node
+            if _is_ref_variable(origin):  # named after its node
                 raise NotProvenError(f"variable {name} is both inside and outside")
             name = self._free_name(name)
         node = self.graph.add_unconnected(name, origin.op_def, origin.attrs, origin.device)
@@ -220,9 +225,9 @@ class BodyMaker:
         silent: set[Node] = set()
         graph = self.graph
         for node in topological_order(graph):
-            is_silent = node.op in _SILENT or node.op in ("_Arg", *_VARIABLES)
+            is_quiet = is_silent(node) or is_argument(node) or _is_ref_variable(node)
             before = (edge.src for edge in (*node.in_edges, *node.control_in_edges))
-            if is_silent and all(src in silent for src in before):
+            if is_quiet and all(src in silent for src in before):
                 silent.add(node)
         for node in silent:
             for edge in [edge for edge in node.out_edges if edge.is_control]:
@@ -234,18 +239,18 @@ class BodyMaker:
 
 def origin_of(tensor: Tensor) -> Node:
     """Return the node that a value comes from, through all that only hands it on."""
-    node, _ = tensor
+    node, output = tensor
     while node.in_edges:
-        if node.op in SWITCH_OPS:
-            if pred_of(node)[0].op == LOOP_COND:
+        if is_switch(node):
+            if is_loop_cond(pred_of(node)[0]):
                 return node
-        elif node.op not in ENTER_OPS and node.op not in ("Identity", "RefIdentity"):
+        elif not is_enter(node) and not node.op_def.traits.forwards:
             return node
-        edge = node.in_edges[0]
+        edge = node.in_edges[output if node.op_def.traits.forwards else 0]
         given = edge.src.output_types[edge.src_output]
         if given.is_ref and not node.output_types[0].is_ref:
             return node  # here the variable is read
-        node = edge.src
+        node, output = edge.src, edge.src_output
     return node
 
 
@@ -261,13 +266,14 @@ def entered(node: Node) -> Tensor:
 
 def is_silent(node: Node) -> bool:
     """Return whether a node only hands on: whoever waits for it waits for its inputs only."""
-    return node.op in _SILENT
+    traits = node.op_def.traits
+    return traits.forwards or traits.source is Source.CONSTANT or does_nothing(node)
 
 
 def has_effects(body: FunctionBody) -> bool:
     """Return whether a function holds stateful nodes besides its ends."""
     return any(
-        node.op_def.is_stateful and node.op not in ("_Arg", "_Retval") for node in body.graph.nodes
+        node.op_def.is_stateful and not is_argument_or_result(node) for node in body.graph.nodes
     )
 
 
@@ -276,11 +282,15 @@ def effects_among(nodes: Iterable[Node]) -> list[Node]:
     return [node for node in nodes if node.op_def.is_stateful or not node.out_edges]
 
 
+def _is_ref_variable(node: Node) -> bool:
+    return is_variable(node) and node.output_types[0].is_ref
+
+
 def is_cloned(node: Node) -> bool:
     """Return whether functions have copies of their own of a node."""
-    if node.op in _VARIABLES:
+    if _is_ref_variable(node):
         return True
-    if node.op != "Const":
+    if node.op_def.traits.source is not Source.CONSTANT:
         return False
     value: TensorAttr = node.attrs["value"]
     size = value.dtype.size if value.dtype.is_numpy_compatible else 16

@@ -8,18 +8,21 @@ but through these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graphmill.graph.algorithms import (
-    MERGE_OPS,
-    NEXT_ITERATION_OPS,
     is_back_edge,
     topological_order,
 )
+from graphmill.graph.node_roles import (
+    is_argument_or_result,
+    is_control_trigger,
+    is_merge,
+    is_next_iteration,
+    is_switch,
+    is_transfer,
+)
 from graphmill_plugins.jit.functionalize.liveness import (
-    CONTROL_FLOW_OPS,
-    CONTROL_TRIGGER,
-    SWITCH_OPS,
     pred_of,
 )
 from graphmill_plugins.jit.functionalize.region import NotProvenError, Region
@@ -31,8 +34,10 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill_plugins.jit.functionalize.liveness import Branch, Liveness, Tensor
 
-BOUNDARIES: Final = frozenset({"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"})
-"""Ops at which a value leaves the graph, dead or alive."""
+
+def is_boundary(node: Node) -> bool:
+    """Return whether a value enters or leaves the graph at a node, dead or alive."""
+    return is_argument_or_result(node) or is_transfer(node)
 
 
 @dataclass(slots=True, eq=False)
@@ -80,8 +85,8 @@ def find_conditionals(liveness: Liveness, root: Branch) -> list[Conditional]:
             pending.extend(sides)
             if pred[0].op == "LoopCond":
                 continue
-            switches = [n for n in members if n.op in SWITCH_OPS and pred_of(n) == pred]
-            merges = [n for n in members if n.op in MERGE_OPS and _merges(n, sides, liveness)]
+            switches = [n for n in members if is_switch(n) and pred_of(n) == pred]
+            merges = [n for n in members if is_merge(n) and _merges(n, sides, liveness)]
             inside = (liveness.members(sides[0]), liveness.members(sides[1]))
             found.append(Conditional(around, pred, switches, inside, merges))
     return sorted(found, key=lambda item: -item.around.depth)
@@ -114,7 +119,7 @@ def prove_conditional(item: Conditional, liveness: Liveness, keep: Collection[No
             raise NotProvenError(f"{node.name} has to stay")
     for switch in item.switches:
         if any(
-            e.dst.op in MERGE_OPS and e.dst.input_types[e.dst_input].is_ref
+            is_merge(e.dst) and e.dst.input_types[e.dst_input].is_ref
             for e in switch.out_edges
             if not e.is_control
         ):
@@ -125,14 +130,14 @@ def prove_conditional(item: Conditional, liveness: Liveness, keep: Collection[No
             _check_member(node)
             _check_uses(node, (branch, branch), merges, liveness)
     for merge in item.merges:
-        if merge.op == "RefMerge":
+        if merge.output_types[0].is_ref:
             raise NotProvenError(f"{merge.name} gives a reference")
 
 
 def _check_member(node: Node) -> None:
-    if node.op in CONTROL_FLOW_OPS:
+    if node.op_def.traits.is_control_flow:
         raise NotProvenError(f"{node.name} ({node.op}) is within it")
-    if node.op in BOUNDARIES:
+    if is_boundary(node):
         what = f"{node.in_edges[0].src.name}" if node.in_edges else node.name
         raise NotProvenError(f"{what} may be dead and is fetched or sent")
 
@@ -146,10 +151,10 @@ def _check_uses(
         branch = liveness.of(edge.dst)
         if edge.is_control:
             # A ControlTrigger waits for dead nodes too: it will wait for the whole conditional.
-            is_loose = edge.dst.op == CONTROL_TRIGGER and branch is None
-            if node.op in SWITCH_OPS or branch is sides[0] or is_loose:
+            is_loose = is_control_trigger(edge.dst) and branch is None
+            if is_switch(node) or branch is sides[0] or is_loose:
                 continue
-        elif edge.dst in merges or branch is sides[edge.src_output if node.op in SWITCH_OPS else 0]:
+        elif edge.dst in merges or branch is sides[edge.src_output if is_switch(node) else 0]:
             continue
         raise NotProvenError(f"{node.name} may be dead, and {edge.dst.name} uses it")
 
@@ -193,7 +198,7 @@ def _leads_back(inside: set[Node], merges: set[Node]) -> bool:
     stack.extend(seen)
     while stack:
         node = stack.pop()
-        is_last = node.op in NEXT_ITERATION_OPS
+        is_last = is_next_iteration(node)
         for edge in node.out_edges:
             if is_last and is_back_edge(edge):
                 continue

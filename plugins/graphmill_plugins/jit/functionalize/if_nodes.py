@@ -195,7 +195,7 @@ class IfMaker:
 
 def _waits_for_more(node: Node) -> bool:
     """Return whether a chain of identities has control inputs."""
-    while node.op == "Identity":
+    while node.op_def.traits.forwards:
         if any(edge.src is not node.graph.source for edge in node.control_in_edges):
             return True
         node = node.in_edges[0].src

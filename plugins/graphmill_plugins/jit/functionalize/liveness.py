@@ -11,10 +11,11 @@ Semantics: the dead tokens of `tensorflow/core/common_runtime/propagator_state.c
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS, is_back_edge
-from graphmill.graph.frames import ENTER_OPS, EXIT_OPS, FramePath, analyse_frames, output_frame
+from graphmill.graph.algorithms import is_back_edge
+from graphmill.graph.frames import FramePath, analyse_frames, output_frame
+from graphmill.graph.node_roles import is_control_trigger, is_enter, is_exit, is_merge, is_switch
 from graphmill.ops.effects import effects_of
 
 if TYPE_CHECKING:
@@ -24,14 +25,6 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Edge, Node
 
 Tensor: TypeAlias = "tuple[Node, int]"
-
-SWITCH_OPS: Final = frozenset({"Switch", "RefSwitch"})
-LOOP_COND: Final = "LoopCond"
-CONTROL_TRIGGER: Final = "ControlTrigger"
-CONTROL_FLOW_OPS: Final = (
-    SWITCH_OPS | MERGE_OPS | ENTER_OPS | EXIT_OPS | NEXT_ITERATION_OPS | {LOOP_COND, "_SwitchN"}
-)
-"""Ops that mean something by what is dead, or by the frame they lead to."""
 
 
 def has_active_op(node: Node) -> bool:
@@ -112,13 +105,13 @@ class Liveness:
         self.enters: dict[FramePath, list[Node]] = defaultdict(list)
         self.exits: dict[FramePath, list[Node]] = defaultdict(list)
         self._of: dict[Node, Branch | None] = {}
-        self._triggers = {node: None for node in graph.nodes if node.op == CONTROL_TRIGGER}
+        self._triggers = {node: None for node in graph.nodes if is_control_trigger(node)}
         self._around: dict[FramePath, Branch | None] = {}
         self._members: dict[Branch, dict[Node, None]] = defaultdict(dict)
         for node, path in self.frames.items():
-            if node.op in ENTER_OPS:
+            if is_enter(node):
                 self.enters[output_frame(node, self.frames)].append(node)
-            elif node.op in EXIT_OPS:
+            elif is_exit(node):
                 self.exits[path].append(node)
         for node in self._order(graph.nodes):
             self._of[node] = self._branch_of(node)
@@ -136,11 +129,11 @@ class Liveness:
         branch = self.of(node)
         if branch is None:
             return None
-        if node.op in SWITCH_OPS and output >= 0:
+        if is_switch(node) and output >= 0:
             return branch.side_of(pred_of(node), output)
-        if node.op in ENTER_OPS:
+        if is_enter(node):
             return self.roots[output_frame(node, self.frames)]
-        return self.around(self.frames[node]) if node.op in EXIT_OPS else branch
+        return self.around(self.frames[node]) if is_exit(node) else branch
 
     def around(self, path: FramePath) -> Branch | None:
         """Return the branch that a loop is in: that of all its `Enter`s together."""
@@ -175,12 +168,12 @@ class Liveness:
         waiting: dict[Node, int] = {}
         for node in nodes:
             waiting[node] = sum(1 for _ in forward_inputs(node))
-            if node.op in EXIT_OPS:
+            if is_exit(node):
                 waiting[node] += len(self.enters[self.frames[node]])
         order = [node for node, count in waiting.items() if not count]
         for node in order:
             followers = [edge.dst for edge in node.out_edges if not is_back_edge(edge)]
-            if node.op in ENTER_OPS:
+            if is_enter(node):
                 followers += self.exits[output_frame(node, self.frames)]
             for follower in followers:
                 if follower in waiting:
@@ -191,14 +184,14 @@ class Liveness:
 
     def _branch_of(self, node: Node) -> Branch | None:
         root = self.roots[self.frames[node]]
-        if node.op in MERGE_OPS:
+        if is_merge(node):
             return self._merged(node, root)
-        if node.op == CONTROL_TRIGGER:
+        if is_control_trigger(node):
             return root  # runs whatever is dead; see `place_control_triggers`
         return join((self._reached(edge) for edge in forward_inputs(node)), root)
 
     def _reached(self, edge: Edge) -> Branch | None:
-        if edge.src.op in EXIT_OPS and edge.is_control:
+        if is_exit(edge.src) and edge.is_control:
             return self.around(self.frames[edge.src])
         return self.of_output((edge.src, edge.src_output))
 
@@ -277,8 +270,8 @@ def _closed(sources: Sequence[Branch | None]) -> Branch | None:
 def pred_of(switch: Node) -> Tensor:
     """Return the predicate of a `Switch`, its identities looked through."""
     edge = switch.in_edges[1]
-    while edge.src.op == "Identity":
-        before = edge.src.in_edges[0]
+    while edge.src.op_def.traits.forwards:
+        before = edge.src.in_edges[edge.src_output]
         if before.src.output_types[before.src_output].is_ref:
             break
         edge = before

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphmill.graph.algorithms import MERGE_OPS, NEXT_ITERATION_OPS
-from graphmill.graph.frames import ENTER_OPS, EXIT_OPS
-from graphmill_plugins.jit.functionalize.conditionals import BOUNDARIES
+from graphmill.graph.node_roles import (
+    is_enter,
+    is_exit,
+    is_loop_cond,
+    is_merge,
+    is_next_iteration,
+    is_switch,
+)
+from graphmill_plugins.jit.functionalize.conditionals import is_boundary
 from graphmill_plugins.jit.functionalize.liveness import (
-    LOOP_COND,
-    SWITCH_OPS,
     Branch,
     pred_of,
 )
 from graphmill_plugins.jit.functionalize.region import NotProvenError, Region
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from graphmill.graph.frames import FramePath
     from graphmill.graph.node import Node
@@ -113,33 +117,33 @@ class _Prover:
         condition = self._condition()
         self.goes_on, self.is_done = self._sides(condition)
         enters = self.liveness.enters[self.path]
-        variables = [self._variable(n) for n in self._of(MERGE_OPS)]
+        variables = [self._variable(n) for n in self._of(is_merge)]
         starts = {variable.enter for variable in variables}
         loop = Loop(
             self.path[-1],
             around,
             variables,
             [node for node in enters if node not in starts],
-            self._of(SWITCH_OPS),
+            self._of(is_switch),
             condition,
             [n for n in self.inside if self.liveness.of(n) is self.root and _is_plain(n)],
             [n for n in self.inside if self.liveness.of(n) is self.goes_on and _is_plain(n)],
-            self._of(EXIT_OPS),
+            self._of(is_exit),
         )
         self._check(loop, keep)
         return loop
 
-    def _of(self, ops: Collection[str]) -> list[Node]:
-        return [node for node in self.inside if node.op in ops]
+    def _of(self, has_role: Callable[[Node], bool]) -> list[Node]:
+        return [node for node in self.inside if has_role(node)]
 
     def _condition(self) -> Node:
-        found = self._of((LOOP_COND,))
+        found = self._of(is_loop_cond)
         if len(found) != 1:
             raise NotProvenError(f"it has {len(found)} LoopConds")
         if self.liveness.of(found[0]) is not self.root:
             raise NotProvenError(f"the condition {found[0].name} may be dead")
         for edge in found[0].out_edges:
-            if not edge.is_control and (edge.dst.op not in SWITCH_OPS or edge.dst_input != 1):
+            if not edge.is_control and (not is_switch(edge.dst) or edge.dst_input != 1):
                 raise NotProvenError(f"{edge.dst.name} ({edge.dst.op}) reads the condition")
         return found[0]
 
@@ -158,15 +162,15 @@ class _Prover:
 
     def _variable(self, merge: Node) -> LoopVariable:
         sources = [edge.src for edge in merge.in_edges]
-        starts = [node for node in sources if node.op in ENTER_OPS]
-        following = [node for node in sources if node.op in NEXT_ITERATION_OPS]
+        starts = [node for node in sources if is_enter(node)]
+        following = [node for node in sources if is_next_iteration(node)]
         if len(sources) != 2 or len(starts) != 1 or len(following) != 1:
             raise NotProvenError(f"{merge.name} merges no Enter with a NextIteration")
         if starts[0].attrs["is_constant"]:
             raise NotProvenError(f"{starts[0].name} enters {merge.name} in each iteration")
         if merge.control_in_edges or any(edge.src_output == 1 for edge in merge.out_edges):
             raise NotProvenError(f"{merge.name} waits, or its value_index is read")
-        if merge.op == "RefMerge":
+        if merge.output_types[0].is_ref:
             raise NotProvenError(f"{merge.name} is a reference")
         return LoopVariable(starts[0], merge, following[0])
 
@@ -188,11 +192,11 @@ class _Prover:
 
     def _check_parts(self, loop: Loop) -> None:
         for node in self.inside:
-            if node.op in ENTER_OPS:
+            if is_enter(node):
                 raise NotProvenError(f"a loop in it stays: {node.name}")
-            if node.op in BOUNDARIES:
+            if is_boundary(node):
                 raise NotProvenError(f"{node.in_edges[0].src.name} is fetched or sent")
-            if self.liveness.of(node) is self.is_done and node.op not in EXIT_OPS:
+            if self.liveness.of(node) is self.is_done and not is_exit(node):
                 raise NotProvenError(f"{node.name} runs after the last iteration")
         test = set(loop.test)
         for node in loop.test:
@@ -203,12 +207,12 @@ class _Prover:
 
     def _check_following(self, loop: Loop) -> None:
         known = {variable.following for variable in loop.variables}
-        for node in self._of(NEXT_ITERATION_OPS):
+        for node in self._of(is_next_iteration):
             if self.liveness.of(node) is not self.goes_on:
                 raise NotProvenError(f"{node.name} goes on when the condition is false")
             if node not in known:
                 raise NotProvenError(f"{node.name} leads to no Merge")
-            if any(edge.is_control or edge.dst.op not in MERGE_OPS for edge in node.out_edges):
+            if any(edge.is_control or not is_merge(edge.dst) for edge in node.out_edges):
                 raise NotProvenError(f"{node.name} leads to something besides a Merge")
 
     def _check_exit(self, node: Node, loop: Loop) -> None:
@@ -218,7 +222,7 @@ class _Prover:
         merges = {variable.merge for variable in loop.variables}
         if src.in_edges[0].src not in merges or node.control_in_edges:
             raise NotProvenError(f"{node.name} does not give the last value of a loop variable")
-        if node.op == "RefExit":
+        if node.output_types[0].is_ref:
             raise NotProvenError(f"{node.name} is a reference")
 
     def _check_starts(self, loop: Loop) -> None:
@@ -245,11 +249,11 @@ class _Prover:
 
 def _is_plain(node: Node) -> bool:
     return not (
-        node.op in MERGE_OPS
-        or node.op in SWITCH_OPS
-        or node.op in NEXT_ITERATION_OPS
-        or node.op in EXIT_OPS
-        or node.op == LOOP_COND
+        is_merge(node)
+        or is_switch(node)
+        or is_next_iteration(node)
+        or is_exit(node)
+        or is_loop_cond(node)
     )
 
 

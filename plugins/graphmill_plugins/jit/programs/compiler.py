@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend import core
 
 from graphmill.errors import InternalError, OpError
+from graphmill.graph.node_roles import is_constant
 from graphmill.runtime.validation import is_validation_on
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
@@ -309,7 +310,7 @@ def _large_constants(routines: Routines) -> list[Node]:
     return [
         node
         for node in routines.main.nodes
-        if node.op == "Const" and node.attrs["value"].numpy().nbytes >= _LARGE
+        if is_constant(node) and node.attrs["value"].numpy().nbytes >= _LARGE
     ]
 
 
@@ -329,7 +330,7 @@ def sources_of(routine: Routine, needs: NeedsKnown, inputs: Inputs) -> frozenset
             index = places[node]
             if index in inputs.arrays and routine.arg_types[index].as_numpy_dtype.kind in "iub":
                 found.add(index)
-        elif node.op not in ("Shape", "ShapeN", "Size", "Rank"):
+        elif not node.op_def.traits.shape_only:
             fresh = [edge.src for edge in node.in_edges if edge.src not in seen]
             seen.update(fresh)
             pending.extend(fresh)

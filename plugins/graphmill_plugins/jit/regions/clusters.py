@@ -44,7 +44,9 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
             else:
                 reason = Contraction(graph, members, options).contract()
             outside.update(dict.fromkeys(members, reason) if reason else {})
-        loops = straight_loops(graph, options.host, nodes_in_loops(graph), refusal)
+        loops = straight_loops(
+            graph, options.host, nodes_in_loops(graph), refusal, eligibility.forms
+        )
         for loop in loops if all(device.is_host_memory for device in devices) else ():
             made = Contraction(graph, [loop], options, STRAIGHT_LINE)
             if not made.why_not():

@@ -10,7 +10,7 @@ from graphmill.explain.compilation import ClusterRecord, compilation_of
 from graphmill.graph.function_body import FunctionBody
 from graphmill.graph.graph import Graph
 from graphmill_plugins.jit.cluster_op import CALLS, CLUSTER, INNER_CALLS, STRAIGHT_LINE, ClusterAttr
-from graphmill_plugins.jit.regions.eligibility import SOURCES
+from graphmill_plugins.jit.sources import is_source
 from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES
 
 if TYPE_CHECKING:
@@ -138,9 +138,7 @@ class Contraction:
             edge.src: None
             for node in self.members
             for edge in node.in_edges
-            if edge.src.op in SOURCES
-            and edge.src not in self.inside
-            and not control_inputs(edge.src)
+            if is_source(edge.src) and edge.src not in self.inside and not control_inputs(edge.src)
         }
         return list(found)
 

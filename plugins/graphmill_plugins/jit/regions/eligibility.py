@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
+from graphmill.graph.node_roles import is_argument_or_result
 from graphmill.ops.op_traits import Source
 from graphmill_plugins.jit.forms import Form, Forms, followed_functions
 from graphmill_plugins.jit.regions.growing_lists import GrowingLists
 from graphmill_plugins.jit.regions.refusal import refuses_nothing
 from graphmill_plugins.jit.regions.repeated_rows import NOT_DISTINCT
+from graphmill_plugins.jit.sources import is_source
 from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES
+from graphmill_plugins.jit.waiting import WaitingNodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,10 +25,6 @@ if TYPE_CHECKING:
     from graphmill.runtime.device import Device
     from graphmill_plugins.jit.regions.refusal import Refusal
 
-SOURCES: Final = frozenset({"Const", "VariableV2", "Variable", "VarHandleOp"})
-"""Nodes that give the same in every step: each cluster that reads one has it itself."""
-
-_BOUNDARY: Final = frozenset({"_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "_Cluster"})
 _UNTRACED_TYPES: Final = frozenset(
     {"string", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # several numbers in an octet
 )
@@ -42,6 +41,7 @@ class Eligibility:
 
     Attributes:
         forms: how a compiler computes the nodes.
+        waits: which nodes may wait for others.
         lists: answers for lists that grow in loops.
     """
 
@@ -52,18 +52,18 @@ class Eligibility:
         self.forms = Forms(host, device)
         self._refusal = refusal
         self._functions: dict[str, str | None] = {}
+        self.waits = WaitingNodes(host.ops, self.forms)
         self.lists = GrowingLists(host.ops)
 
     def why_not(self, node: Node) -> str | None:
         """Return why a node cannot be in a cluster, or None if it can."""
         traits = node.op_def.traits
-        if node.op in _BOUNDARY:
+        if is_argument_or_result(node):
             return "it is where the graph begins or ends"
         if traits.is_control_flow:
             return "it says by dead values what runs"
-        is_source = traits.source in (Source.CONSTANT, Source.VARIABLE)
-        form = Form() if is_source else self.forms.of(node)
-        reason = _bad_type(node, is_source or traits.forwards or _takes_handles(form))
+        form = Form() if is_source(node) else self.forms.of(node)
+        reason = _bad_type(node, is_source(node) or traits.forwards or _takes_handles(form))
         if reason is not None:
             return reason
         if isinstance(form, str):
@@ -91,7 +91,7 @@ class Eligibility:
         except OpError as error:
             return f"function {name}: {error.message}"
         for inner in body.graph.nodes:
-            if inner.op in ("_Arg", "_Retval"):
+            if is_argument_or_result(inner):
                 continue
             reason = self._refusal(inner) or self.why_not(inner)
             if reason is not None:

@@ -11,22 +11,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from graphmill.graph.algorithms import MERGE_OPS, topological_order
+from graphmill.graph.algorithms import topological_order
 from graphmill.graph.frames import analyse_frames
-from graphmill_plugins.jit.functionalize.liveness import (
-    CONTROL_FLOW_OPS,
-    CONTROL_TRIGGER,
-    SWITCH_OPS,
-)
-from graphmill_plugins.jit.functionalize.policy import nodes_that_wait
+from graphmill.graph.node_roles import is_control_trigger, is_merge
+from graphmill.ops.op_traits import ControlFlow
 from graphmill_plugins.jit.regions.contraction import control_inputs
-from graphmill_plugins.jit.regions.eligibility import SOURCES
 from graphmill_plugins.jit.regions.repeated_rows import RepeatedRows
-from graphmill_plugins.jit.regions.shared_structures import VARIABLES, shared_structures
+from graphmill_plugins.jit.regions.shared_structures import shared_structures
 from graphmill_plugins.jit.regions.worth_alone import is_worth_it_alone
+from graphmill_plugins.jit.sources import does_nothing, is_source, is_source_or_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
@@ -36,8 +32,7 @@ if TYPE_CHECKING:
 _OF_CALLS: Final = 100  # weight of a node that calls functions
 MIN_SIZE: Final = 2
 """Fewer nodes are no cluster, unless the config says otherwise."""
-_FREE: Final = frozenset({"NoOp", "Identity", "StopGradient", "PreventGradient", *SOURCES})
-_SWITCHES: Final = frozenset({*SWITCH_OPS, "_SwitchN"})
+_SWITCHES: Final = (ControlFlow.SWITCH, ControlFlow.SWITCH_N)
 _WAITS, _MAY_BE_DEAD, _SOME_ROWS = "waits", "may be dead", "has as many rows as a program finds out"
 _Blockers: TypeAlias = frozenset[tuple[str, int, int]]
 
@@ -46,7 +41,7 @@ def find_clusters(
     graph: Graph,
     eligibility: Eligibility,
     outside: dict[Node, str] | None = None,
-    variables: Collection[str] = VARIABLES,
+    names_variable: Callable[[Node], bool] = is_source_or_argument,
 ) -> list[list[Node]]:
     """Return the clusters of a graph, each in topological order; constants are in none.
 
@@ -54,10 +49,10 @@ def find_clusters(
         graph: is looked at.
         eligibility: which nodes can be in a cluster.
         outside: is told which nodes are in none, and why.
-        variables: ops that give handles of variables, and not of what a cluster cannot take.
+        names_variable: whether a node gives handles of variables, and of nothing else.
     """
     outside = {} if outside is None else outside
-    in_loop, waiting = nodes_in_loops(graph), nodes_that_wait(graph)
+    in_loop, waiting = nodes_in_loops(graph), eligibility.waits.among(graph)
     order = topological_order(graph)
     repeated = RepeatedRows(graph, eligibility.forms)
     refused: dict[Node, str] = {}
@@ -70,7 +65,7 @@ def find_clusters(
 
     while True:
         found = _grouped(order, waiting, why_not, outside, repeated, apart)
-        shared = shared_structures(graph, found, variables)
+        shared = shared_structures(graph, found, names_variable)
         shared |= repeated.apart([frozenset(members) for members in found])
         if shared.keys() <= refused.keys():
             return found
@@ -96,17 +91,17 @@ def _grouped(
                 before, of_before = place[edge.src]
                 depth = max(depth, before)
                 blockers = blockers | of_before if blockers != of_before else blockers
-                if edge.src.op in _SWITCHES and not edge.is_control:
+                if edge.src.op_def.traits.control_flow in _SWITCHES and not edge.is_control:
                     blockers = blockers | {(_MAY_BE_DEAD, edge.src.id, edge.src_output)}
                 if edge.src in apart and not edge.is_control:
                     blockers = blockers | {(_SOME_ROWS, edge.src.id, edge.src_output)}
         reason = why_not(node)
-        if node.op == CONTROL_TRIGGER and blockers:
+        if is_control_trigger(node) and blockers:
             reason = "it lives although what it waits for may be dead"
         is_member = reason is None
         if reason is not None:
             outside[node] = reason
-        if node.op in SOURCES and not control_inputs(node):
+        if is_source(node) and not control_inputs(node):
             continue
         if is_member:
             chosen.append(node)
@@ -124,11 +119,11 @@ def _handed_on(node: Node, blockers: _Blockers, *, waits: bool) -> _Blockers:
 
     A `Merge` and a `ControlTrigger` live though some of their inputs are dead.
     """
-    if node.op in MERGE_OPS or node.op == CONTROL_TRIGGER:
+    if is_merge(node) or is_control_trigger(node):
         blockers = frozenset(blocker for blocker in blockers if blocker[0] is not _MAY_BE_DEAD)
     if waits:  # and what it gives may be dead, where that comes from another device
         blockers = blockers | {(_WAITS, node.id, 0), (_MAY_BE_DEAD, node.id, 0)}
-    elif node.op in CONTROL_FLOW_OPS and node.op not in _SWITCHES:
+    elif node.op_def.traits.is_control_flow and node.op_def.traits.control_flow not in _SWITCHES:
         blockers = blockers | {(_MAY_BE_DEAD, node.id, 0)}
     return blockers
 
@@ -136,7 +131,7 @@ def _handed_on(node: Node, blockers: _Blockers, *, waits: bool) -> _Blockers:
 def _why_not(node: Node, in_loop: set[Node], eligibility: Eligibility) -> str | None:
     if node in in_loop:
         return "it is in a loop of control flow v1 that stays as it is"
-    if node.op in SOURCES:
+    if is_source(node):
         return "each cluster that reads it has it itself"
     return eligibility.why_not(node)
 
@@ -168,7 +163,7 @@ def weight(node: Node, forms: Forms) -> int:
         return _OF_CALLS
     if forms.is_standalone(node) or is_worth_it_alone(node):
         return MIN_SIZE
-    return int(node.op not in _FREE)
+    return int(not (node.op_def.traits.forwards or is_source(node) or does_nothing(node)))
 
 
 def _inputs(node: Node) -> list[Edge]:
@@ -177,7 +172,7 @@ def _inputs(node: Node) -> list[Edge]:
 
 def nodes_in_loops(graph: Graph) -> set[Node]:
     """Return the nodes in loops of control flow v1."""
-    if not any(node.op in CONTROL_FLOW_OPS for node in graph.nodes):
+    if not any(node.op_def.traits.is_control_flow for node in graph.nodes):
         return set()
     frames, _ = analyse_frames(graph)
     return {node for node, path in frames.items() if path}

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 from graphmill.graph.function_body import instantiate_function
 from graphmill_plugins.jit.forms import followed_functions
 from graphmill_plugins.jit.regions.contraction import Contraction
-from graphmill_plugins.jit.regions.eligibility import SOURCES, Eligibility
+from graphmill_plugins.jit.regions.eligibility import Eligibility
 from graphmill_plugins.jit.regions.grouping import find_clusters, weight
 from graphmill_plugins.jit.rewrites.constants import free_constants
 from graphmill_plugins.jit.routine import owner_in
+from graphmill_plugins.jit.sources import is_source
 
 if TYPE_CHECKING:
     from graphmill.graph.function_body import FunctionBody
@@ -66,7 +67,7 @@ def _form(
     owner: FuncAttr | None,
 ) -> None:
     free_constants(body, set())
-    clusters = find_clusters(body, eligibility, variables=SOURCES)
+    clusters = find_clusters(body, eligibility, names_variable=is_source)
     for members in clusters:
         if sum(weight(node, eligibility.forms) for node in members) >= _MIN_SIZE:
             Contraction(body, members, options, told=told, owner=owner).contract()

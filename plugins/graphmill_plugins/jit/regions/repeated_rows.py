@@ -27,17 +27,15 @@ Tensor: TypeAlias = "tuple[Node, int]"
 _NUMBERS, _PLACES, _SIZE, _ROWS = "numbers", "places", "size", "rows"
 UNIQUE: Final = "Unique"
 _SUM: Final = "UnsortedSegmentSum"
-_HANDS_ON: Final = frozenset({"Identity", "StopGradient", "PreventGradient"})
-_ELEMENTWISE: Final = frozenset(
-    {
-        *("Mul", "Add", "AddV2", "Sub", "RealDiv", "Div", "DivNoNan", "MulNoNan", "Pow"),
-        *("Maximum", "Minimum", "SquaredDifference", "Square", "Sqrt", "Rsqrt", "Reciprocal"),
-        *("Neg", "Abs", "Sign", "Exp", "Log", "Cast", *_HANDS_ON),
-    }
-)
 REASON: Final = "how many distinct values it finds is asked by others"
 APART: Final = "what it finds goes to another cluster"
 NOT_DISTINCT: Final = "the rows that it updates may repeat"
+
+
+def is_elementwise(node: Node) -> bool:
+    """Return whether a node computes each row of the same row of its inputs."""
+    traits = node.op_def.traits
+    return traits.elementwise or traits.forwards
 
 
 class RepeatedRows:
@@ -107,7 +105,7 @@ class RepeatedRows:
         for node in readers:
             if self._position(node, "indices") is not None:
                 self.unique_of[node] = unique
-            if node.op in _ELEMENTWISE and (node, 0) in kinds and kinds[node, 0] is _ROWS:
+            if is_elementwise(node) and (node, 0) in kinds and kinds[node, 0] is _ROWS:
                 edges = enumerate(node.in_edges)
                 self.beside[node] = tuple(
                     position for position, edge in edges if (edge.src, edge.src_output) not in kinds
@@ -140,10 +138,10 @@ class RepeatedRows:
     def _handed_on(self, edge: Edge, kind: str) -> str | None:
         """Return what a reader makes of a tensor: "" if it keeps it, None if it may not have it."""
         node, position = edge.dst, edge.dst_input
-        if kind is not _PLACES and node.op in _HANDS_ON:
+        if kind is not _PLACES and node.op_def.traits.forwards:
             return kind
         if kind is _ROWS:
-            if node.op in _ELEMENTWISE:
+            if is_elementwise(node):
                 return _ROWS
             return "" if position == self._position(node, "values") else None
         if node.op == _SUM:

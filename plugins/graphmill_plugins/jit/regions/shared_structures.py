@@ -9,28 +9,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill_plugins.jit.regions.eligibility import SOURCES
+from graphmill_plugins.jit.sources import is_source_or_argument
 from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
 
-VARIABLES: Final = frozenset({*SOURCES, "_Arg"})  # an argument of a step's graph is one
 REASON: Final = "it works on a tensor array, list or stack that others have outside its cluster"
 
 
 def shared_structures(
-    graph: Graph, clusters: Sequence[Sequence[Node]], variables: Collection[str] = VARIABLES
+    graph: Graph,
+    clusters: Sequence[Sequence[Node]],
+    names_variable: Callable[[Node], bool] = is_source_or_argument,
 ) -> dict[Node, str]:
     """Return the members of clusters that work on what others share, with the reason.
 
     Args:
         graph: whose nodes.
         clusters: as they would be.
-        variables: ops that give handles of variables.
+        names_variable: whether a node gives handles of variables, and of nothing else.
     """
     cluster_of = {node: number for number, members in enumerate(clusters) for node in members}
     leader: dict[Node, Node] = {}
@@ -44,7 +45,7 @@ def shared_structures(
 
     for node in graph.nodes:
         for edge in node.in_edges:
-            if _hands_on(edge) and edge.src.op not in variables:
+            if _hands_on(edge) and not names_variable(edge.src):
                 leader[find(edge.src)] = find(node)
     places: dict[Node, set[Any]] = {}
     for node in leader:

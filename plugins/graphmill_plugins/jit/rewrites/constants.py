@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
+from graphmill.graph.node_roles import is_constant
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -25,11 +25,11 @@ def free_constants(graph: Graph, in_loop: AbstractSet[Node]) -> None:
     nodes in loops.
     """
     for node in graph.nodes:
-        if node.op != "Const" or not node.control_in_edges or node in in_loop:
+        if not is_constant(node) or not node.control_in_edges or node in in_loop:
             continue
         before = [edge for edge in node.control_in_edges if edge.src is not graph.source]
         after = {edge.dst: None for edge in node.out_edges if edge.dst is not graph.sink}
-        if not before or any(reader.op in CONTROL_FLOW_OPS for reader in after):
+        if not before or any(reader.op_def.traits.is_control_flow for reader in after):
             continue
         for edge in before:
             graph.remove_control_edge(edge)

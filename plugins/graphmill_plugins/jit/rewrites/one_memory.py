@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
 from graphmill_plugins.jit.regions.eligibility import Eligibility
 from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES
 
@@ -44,4 +43,4 @@ def _only_computes(node: Node, eligibility: Eligibility) -> bool:
         return False
     if node.op_def.calls or node.op in node.graph.library:
         return False  # a body may name variables of the device
-    return node.op in CONTROL_FLOW_OPS or eligibility.why_not(node) is None
+    return node.op_def.traits.is_control_flow or eligibility.why_not(node) is None

@@ -19,6 +19,7 @@ from graphmill.runtime.kernel_errors import add_iteration, as_status, at_node, n
 from graphmill.runtime.kernel_io import refs_to_read
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill_plugins.jit.cluster_op import CLUSTER
+from graphmill_plugins.jit.sources import does_nothing
 from graphmill_plugins.jit.tracing.handles import was_switch
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     Calls = Sequence[CalledFunction]
 
 _FILE: Final = "<graphmill cluster>"
-_SKIPPED: Final = frozenset({"NoOp", "ControlTrigger"})
 
 
 class StraightLine:
@@ -138,7 +138,7 @@ class StraightLine:
         return value
 
     def _node(self, node: Node, writer: _Writer) -> None:
-        if node.op in _SKIPPED:
+        if does_nothing(node):
             return
         if node.op_def.traits.source is Source.CONSTANT:
             name = f"c{len(self._constants)}"

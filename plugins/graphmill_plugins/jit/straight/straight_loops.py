@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
 from graphmill.graph.function_body import instantiate_function
-from graphmill_plugins.jit.forms import followed_functions
-from graphmill_plugins.jit.functionalize.liveness import CONTROL_FLOW_OPS
-from graphmill_plugins.jit.functionalize.policy import may_wait
+from graphmill.graph.node_roles import is_argument_or_result, is_transfer
+from graphmill.ops.effects import effects_of
+from graphmill.ops.op_traits import CallKind
+from graphmill_plugins.jit.forms import Forms, followed_functions
 from graphmill_plugins.jit.regions.refusal import refuses_nothing
+from graphmill_plugins.jit.sources import does_nothing
+from graphmill_plugins.jit.waiting import WaitingNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,9 +29,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.functionalize.region import Region
     from graphmill_plugins.jit.regions.refusal import Refusal
 
-LOOPS: Final = frozenset({"While", "StatelessWhile"})
-_NO_KERNEL: Final = frozenset({"NoOp", "_Arg", "_Retval"})
-_TRANSFERS: Final = ("Send", "Recv", "Collective")
+_LOOP: Final = {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
 
 
 class StraightLoops:
@@ -37,10 +38,15 @@ class StraightLoops:
     Args:
         host: whose kernels and ops.
         refusal: returns why the session's policy refuses a node, or None.
+        forms: which kernels compute the nodes; by default those on the host's processor.
     """
 
-    def __init__(self, host: Host, refusal: Refusal = refuses_nothing) -> None:
+    def __init__(
+        self, host: Host, refusal: Refusal = refuses_nothing, forms: Forms | None = None
+    ) -> None:
         self._host = host
+        self._forms = forms or Forms(host)
+        self._waits = WaitingNodes(host.ops, self._forms)
         self._refusal = refusal
         self._functions: dict[str, tuple[str, int]] = {}
 
@@ -65,19 +71,19 @@ class StraightLoops:
         functions = [function.name for function in followed_functions(node)]
         if functions:
             return self._look_at_functions(functions, node)
-        if node.op in _NO_KERNEL:
+        if is_argument_or_result(node) or does_nothing(node):
             return "", 0
         refused = self._refusal(node)
         if refused is not None:
             return refused, 0
-        if any(word in node.op for word in _TRANSFERS):
+        if is_transfer(node) or "net" in effects_of(node.op_def):
             return "it talks to another device", 0
-        found = self._host.kernels.try_find(node.op_def, node.attrs, "CPU", ("numpy",))
+        found = self._forms.choice(node)
         if found is None:
-            return "it has no kernel for NumPy", 0
-        if not found.definition.async_:
-            return "", 0
-        return ("", 1) if may_wait(node) else ("its kernel runs other nodes", 0)
+            return "it has no kernel", 0
+        if found.definition.async_ and node.op_def.calls:
+            return "its kernel runs other nodes", 0
+        return "", int(self._waits.may_wait(node))
 
     def _look_at_functions(self, names: Iterable[str], node: Node) -> tuple[str, int]:
         waits = 0
@@ -100,16 +106,16 @@ class StraightLoops:
         except OpError as error:
             return f"function {name}: {error.message}", 0
         for inner in body.graph.nodes:
-            if inner.op in CONTROL_FLOW_OPS:
+            if inner.op_def.traits.is_control_flow:
                 return f"function {name} has control flow of version 1", 0
         return self._look_at(body.graph.nodes)
 
 
 def straight_regions(
-    host: Host, traceable: Callable[[Region], str | None]
+    host: Host, traceable: Callable[[Region], str | None], forms: Forms | None = None
 ) -> Callable[[Region], str | None]:
     """Return a `wanted` of `functionalize`: what can be traced, and loops as straight-line code."""
-    loops = StraightLoops(host)
+    loops = StraightLoops(host, forms=forms)
 
     def wanted(region: Region) -> str | None:
         reason = traceable(region)
@@ -117,7 +123,7 @@ def straight_regions(
             return reason
         if len({node.assigned_device or node.device for node in region.nodes}) > 1:
             return reason
-        inner = [node for node in region.nodes if node.op not in CONTROL_FLOW_OPS]
+        inner = [node for node in region.nodes if not node.op_def.traits.is_control_flow]
         why_not = loops.why_not(inner)
         return f"{reason}; nor is it straight-line code: {why_not}" if why_not else None
 
@@ -125,7 +131,11 @@ def straight_regions(
 
 
 def straight_loops(
-    graph: Graph, host: Host, inside: set[Node], refusal: Refusal = refuses_nothing
+    graph: Graph,
+    host: Host,
+    inside: set[Node],
+    refusal: Refusal = refuses_nothing,
+    forms: Forms | None = None,
 ) -> list[Node]:
     """Return the functional loops that are to become straight-line code.
 
@@ -134,7 +144,14 @@ def straight_loops(
         host: whose kernels.
         inside: nodes that are in loops of control flow v1, which stay as they are.
         refusal: returns why the session's policy refuses a node, or None.
+        forms: which kernels compute the nodes; by default those on the host's processor.
     """
-    loops = StraightLoops(host, refusal)
-    found = [node for node in graph.nodes if node.op in LOOPS and node not in inside]
+    loops = StraightLoops(host, refusal, forms)
+    found = [node for node in graph.nodes if _is_loop(node) and node not in inside]
     return [node for node in found if not loops.why_not([node])]
+
+
+def _is_loop(node: Node) -> bool:
+    """Return whether a node runs a condition and a body in turn, and counts no iterations."""
+    calls = node.op_def.calls
+    return {call.kind for call in calls} == _LOOP and not any(call.counted for call in calls)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from graphmill.graph.node_roles import is_constant
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -97,7 +99,7 @@ def _is_false_without(node: Node, bodies: Bodies) -> bool:
     if len(results) != 1:
         return False
     source = origin(results[0], 0)
-    if source.op == "Const":
+    if is_constant(source):
         return not np.any(source.attrs["value"].numpy())
     return source.op == "_Arg" and origin(node, 1 + source.attrs["index"]) is origin(node, 0)
 
@@ -130,7 +132,7 @@ def step(body: FunctionBody, index: int) -> int | None:
 
 
 def _known(node: Node, args: Sequence[Any], invariant: frozenset[int]) -> int | None:
-    if node.op == "Const":
+    if is_constant(node):
         return number(node.attrs["value"].numpy())
     if node.op == "_Arg" and node.attrs["index"] in invariant:
         return number(args[node.attrs["index"]])

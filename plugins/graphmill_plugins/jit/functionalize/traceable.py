@@ -1,0 +1,43 @@
+"""Which proven regions are worth being functional nodes: by default those that can be traced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.graph.node_roles import is_control_trigger
+from graphmill_plugins.jit.forms import Forms
+from graphmill_plugins.jit.sources import is_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.graph.node import Node
+    from graphmill.plugin.host import Host
+    from graphmill_plugins.jit.functionalize.region import Region
+
+
+def traceable_regions(host: Host, forms: Forms | None = None) -> Callable[[Region], str | None]:
+    """Return a `wanted` of `functionalize` that asks for one device and nodes that can be traced.
+
+    Args:
+        host: whose kernels.
+        forms: how the nodes are compiled; by default on the host's processor.
+    """
+    known = forms or Forms(host)
+
+    def wanted(region: Region) -> str | None:
+        devices = {node.assigned_device or node.device for node in region.nodes}
+        if len(devices) > 1:
+            return f"its nodes are on several devices: {', '.join(sorted(devices))}"
+        return next(filter(None, (why_untraceable(node, known) for node in region.nodes)), None)
+
+    return wanted
+
+
+def why_untraceable(node: Node, forms: Forms) -> str | None:
+    """Return why a compiler cannot trace a node, or None."""
+    traits = node.op_def.traits
+    if traits.is_control_flow or is_control_trigger(node) or is_source(node) or traits.forwards:
+        return None
+    form = forms.of(node)
+    return f"{node.name} ({node.op}): {form}" if isinstance(form, str) else None
