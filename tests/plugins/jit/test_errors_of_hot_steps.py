@@ -8,20 +8,37 @@ then given worse ones of the same shapes.
 from __future__ import annotations
 
 import functools
+import importlib
 import warnings
 
 import numpy as np
 import pytest
 
 from graphmill.errors import OpError
+from graphmill.runtime.lowering import lowerings_of
 from graphmill.session.session import Session
 from graphmill.testing.case import load_cases
 from graphmill.testing.op_graph import case_graph
-from graphmill_plugins.jit.tracing.checks import CHECKS, RESULT_CHECKS
+from graphmill_plugins import lowerings
+from graphmill_plugins.lowerings._ops import OPS
 
 pytestmark = pytest.mark.jax
 
-TABLE = {**CHECKS, **RESULT_CHECKS}
+
+def checks_by_op():
+    """Return a predicate of each op that stands for an error."""
+    modules = [importlib.import_module(f"{lowerings.__name__}.{name}") for name in OPS]
+    return {
+        op: check.predicate
+        for module in modules
+        for declared in lowerings_of(module)
+        for op in declared.ops
+        for check in declared.checks
+        if check.error is not None
+    }
+
+
+TABLE = checks_by_op()
 
 
 @functools.cache

@@ -18,7 +18,6 @@ from graphmill.ops.op_traits import ControlFlow
 from graphmill_plugins.jit.regions.contraction import control_inputs
 from graphmill_plugins.jit.regions.repeated_rows import RepeatedRows
 from graphmill_plugins.jit.regions.shared_structures import shared_structures
-from graphmill_plugins.jit.regions.worth_alone import is_worth_it_alone
 from graphmill_plugins.jit.sources import does_nothing, is_source, is_source_or_argument
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ def weight(node: Node, forms: Forms) -> int:
     """Return for how many nodes one counts: some are worth a program alone."""
     if node.op_def.calls:
         return _OF_CALLS
-    if forms.is_standalone(node) or is_worth_it_alone(node):
+    if forms.is_standalone(node):
         return MIN_SIZE
     return int(not (node.op_def.traits.forwards or is_source(node) or does_nothing(node)))
 

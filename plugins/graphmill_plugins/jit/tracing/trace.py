@@ -22,7 +22,6 @@ from graphmill.runtime.variables import Ref, ResourceHandle, Variable
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable, ShapesChange
 from graphmill_plugins.jit.programs.long_loops import TURNS
-from graphmill_plugins.jit.tracing.checks import CHECKS, RESULT_CHECKS
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.counts import Counts
 from graphmill_plugins.jit.tracing.distinct import DistinctRows
@@ -44,7 +43,6 @@ from graphmill_plugins.jit.tracing.traced_kernels import (
 )
 from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.unrolled import unrolled
-from graphmill_plugins.jit.tracing.unusual_values import UNUSUAL
 from graphmill_plugins.jit.tracing.values import Absent, is_moving
 
 if TYPE_CHECKING:
@@ -187,12 +185,6 @@ class Tracer:
 
     def _check(self, node: Node, form: Form, values: list[Any], state: State, of: str) -> None:
         """Note whether the checks of a node hold of its inputs, or of its results."""
-        if of == "inputs":
-            for old in (CHECKS.get(node.op), *UNUSUAL.get(node.op, ())):
-                if old is not None:
-                    state[GUARD] = old(self._jnp, node, values, state[GUARD])
-        elif node.op in RESULT_CHECKS:
-            state[GUARD] = RESULT_CHECKS[node.op](self._jnp, node, tuple(values), state[GUARD])
         for check in form.checks:
             if check.of == of:
                 holds = self._kernels.holds(check, node, values)
