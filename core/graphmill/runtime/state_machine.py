@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
+from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from graphmill.errors import InternalError
@@ -17,11 +18,27 @@ from graphmill.runtime.validation import is_validation_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from enum import Enum
 
-State = TypeVar("State", bound="Enum")
-Event = TypeVar("Event", bound="Enum")
-Action = TypeVar("Action", bound="Enum")
+
+class Label(Enum):
+    """A state, an event or an action: its value is what people call it.
+
+    A machine looks its table up for each new shape that a cluster is called with, so members are
+    hashed by identity, and their text is a plain attribute: both are slow for other enums.
+
+    Attributes:
+        text: the value.
+    """
+
+    __hash__ = object.__hash__
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+State = TypeVar("State", bound=Label)
+Event = TypeVar("Event", bound=Label)
+Action = TypeVar("Action", bound=Label)
 
 STORY_LENGTH: Final = 48
 """How many transitions a story keeps unless it is told otherwise."""
@@ -133,14 +150,14 @@ class StateMachine(Generic[State, Event, Action]):
         return action
 
     def _note(self, event: Event, after: State, cause: str) -> None:
-        before = self.state.value
-        self._story.add(Transition(self.subject, before, event.value, after.value, cause))
+        before = self.state.text
+        self._story.add(Transition(self.subject, before, event.text, after.text, cause))
 
     def _complaint(self, event: Event) -> str:
-        expected = [have.value for state, have in self._table if state is self.state]
+        expected = [have.text for state, have in self._table if state is self.state]
         return (
-            f"{self.subject or 'a state machine'} is {self.state.value!r}, where the event "
-            f"{event.value!r} cannot happen; expected one of: "
+            f"{self.subject or 'a state machine'} is {self.state.text!r}, where the event "
+            f"{event.text!r} cannot happen; expected one of: "
             f"{', '.join(map(repr, expected)) or 'none, as the state is final'}. What happened "
             f"before:\n{self._story}"
         )

@@ -7,16 +7,15 @@ register; then it is hot. What a compiler does with its part of the graph is its
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from graphmill.runtime.state_machine import StateMachine, Story
+from graphmill.runtime.state_machine import Label, StateMachine, Story
 
 if TYPE_CHECKING:
     from graphmill.lowering.partitions import PerPartition
 
 
-class HotState(Enum):
+class HotState(Label):
     """Where a signature stands on its way to a hot graph."""
 
     COLD = "cold"
@@ -39,7 +38,7 @@ class HotState(Enum):
     """The code of a plugin raised an exception while the graph was built."""
 
 
-class HotEvent(Enum):
+class HotEvent(Label):
     """What happens to the graph of a signature."""
 
     NOT_WANTED = "not wanted"
@@ -54,7 +53,7 @@ class HotEvent(Enum):
     PLUGIN_RAISED = "plugin raised"
 
 
-class HotAction(Enum):
+class HotAction(Label):
     """What is to be done when a state has been entered."""
 
     KEEP = "nothing changes for steps"

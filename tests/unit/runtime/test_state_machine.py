@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 import pytest
 
 from graphmill.errors import InternalError
-from graphmill.runtime.state_machine import StateMachine, Story, Transition
+from graphmill.runtime.state_machine import Label, StateMachine, Story, Transition
 from graphmill.runtime.validation import VALIDATE_VARIABLE
 
 
-class Door(Enum):
+class Door(Label):
     OPEN = "open"
     SHUT = "shut"
 
 
-class Push(Enum):
+class Push(Label):
     PULL = "pull"
     PUSH = "push"
 
 
-class Sound(Enum):
+class Sound(Label):
     NONE = "none"
     BANG = "bang"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE, SignatureRecord
-from graphmill_plugins.jit.tiers.states import HOLDS_PLACE, SERVED_COMPILED, State
+from graphmill_plugins.jit.tiers.states import SERVED_COMPILED, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,10 +61,10 @@ class SignatureRecords:
         return record
 
 
-def show_state(record: SignatureRecord, state: State, cause: str) -> None:
+def show_state(record: SignatureRecord, state: State, cause: str, *, is_wanted: bool) -> None:
     """Write down the state of a signature, and why it is not compiled if it is not."""
-    record.state = state.value
-    record.is_wanted = state in HOLDS_PLACE
+    record.state = state.text
+    record.is_wanted = is_wanted
     if state in SERVED_COMPILED:
         record.tier, record.reason = COMPILED, ""
     elif state in _SUSPENDED:

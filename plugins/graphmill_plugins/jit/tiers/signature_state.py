@@ -10,6 +10,8 @@ from graphmill_plugins.jit.tiers.signature_records import show_state
 from graphmill_plugins.jit.tiers.states import (
     COUNTS_CALLS,
     HAS_PROGRAM,
+    HOLDS_PLACE,
+    MEANING,
     MEASURED,
     SERVED_COMPILED,
     TRANSITIONS,
@@ -31,7 +33,7 @@ class Signature(StateMachine[State, Event, Action]):
     """One signature of a cluster.
 
     A call reads `program`, `is_measured` and `counts_calls` and not the state: they follow from it,
-    and are set with it.
+    and are set with it, as is `holds_place`.
 
     Threads: the lock of its `ClusterTiers` guards the state; counts and times are statistics.
 
@@ -47,6 +49,7 @@ class Signature(StateMachine[State, Event, Action]):
         kept_program: its program, also while that is paused.
         is_measured: whether its calls are timed.
         counts_calls: whether interpreted calls lead to the next event.
+        holds_place: whether it counts as one of the signatures that may be compiled.
         calls_left: in `COUNTING` the calls until it is compiled, in a paused state those until it
             may serve again; 0 otherwise.
         straight_times, compiled_times: of its calls in each tier, for the trial.
@@ -57,8 +60,17 @@ class Signature(StateMachine[State, Event, Action]):
     """
 
     __slots__ = (
-        *("calls_left", "checks_seen", "compiled_times", "counts", "counts_calls", "is_compared"),
-        *("is_measured", "kept_program", "key", "num_losses", "others_calls", "program", "record"),
+        *("calls_left", "checks_seen", "compiled_times", "counts", "counts_calls", "holds_place"),
+        *(
+            "is_compared",
+            "is_measured",
+            "kept_program",
+            "key",
+            "num_losses",
+            "others_calls",
+            "program",
+            "record",
+        ),
         *("refused_calls", "straight_times"),
     )
 
@@ -72,6 +84,7 @@ class Signature(StateMachine[State, Event, Action]):
         self.kept_program: Program | None = None
         self.is_measured = False
         self.counts_calls = False
+        self.holds_place = False
         self.calls_left = 0
         self.straight_times, self.compiled_times = CallTimes(), CallTimes()
         self.num_losses = 0
@@ -102,10 +115,10 @@ class Signature(StateMachine[State, Event, Action]):
             return Action.KEEP
         if action is Action.DISCARD:
             self.kept_program = None
-        self.program = self.kept_program if self.state in SERVED_COMPILED else None
-        self.is_measured = self.is_compared and self.state in MEASURED
-        self.counts_calls = self.state in COUNTS_CALLS
-        show_state(self.record, self.state, cause)
+        is_served, self.counts_calls, self.holds_place, is_measured = MEANING[self.state]
+        self.program = self.kept_program if is_served else None
+        self.is_measured = is_measured and self.is_compared
+        show_state(self.record, self.state, cause, is_wanted=self.holds_place)
         return action
 
     def validate(self) -> None:
@@ -120,6 +133,7 @@ class Signature(StateMachine[State, Event, Action]):
             "its program serves": (self.program is not None) == (state in SERVED_COMPILED),
             "the program that serves is the kept one": self.program in (None, self.kept_program),
             "its calls are timed": self.is_measured == (self.is_compared and state in MEASURED),
+            "it holds a place": self.holds_place == (state in HOLDS_PLACE),
             "its calls are counted": self.counts_calls == (state in COUNTS_CALLS),
             "calls are left": self.calls_left >= 0
             and (self.calls_left > 0 or state is not State.COUNTING)

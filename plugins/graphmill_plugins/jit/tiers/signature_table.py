@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill_plugins.jit.tiers.states import HAS_PROGRAM, HOLDS_PLACE, State
+from graphmill_plugins.jit.tiers.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -64,7 +64,7 @@ class SignatureTable:
 
     def holders(self) -> list[Signature]:
         """Return the signatures that have a program."""
-        return [one for one in self._signatures.values() if one.state in HAS_PROGRAM]
+        return [one for one in self._signatures.values() if one.kept_program is not None]
 
     def rival_of(self, signature: Signature) -> Signature | None:
         """Return whose place a signature without one gets by now; None for nobody's.
@@ -95,4 +95,4 @@ class SignatureTable:
             raise AssertionError(f"{self._num_places()} of {MOST_COMPILED} places are taken")
 
     def _num_places(self) -> int:
-        return sum(one.state in HOLDS_PLACE for one in self._signatures.values())
+        return sum([one.holds_place for one in self._signatures.values()])

@@ -6,11 +6,12 @@ straight-line code serves it then. What each state means for a call is said by t
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+from graphmill.runtime.state_machine import Label
 
 
-class State(Enum):
+class State(Label):
     """Where a signature stands on its way to a compiled program."""
 
     NEW = "new"
@@ -53,7 +54,7 @@ class State(Enum):
     """Another signature was called more often, and has got its place."""
 
 
-class Event(Enum):
+class Event(Label):
     """What happens to a signature."""
 
     WANTED = "wanted"
@@ -78,7 +79,7 @@ class Event(Enum):
     PAUSE_ENDED = "pause ended"
 
 
-class Action(Enum):
+class Action(Label):
     """What is to be done when a state has been entered."""
 
     KEEP = "nothing changes for calls"
@@ -153,3 +154,20 @@ MEASURED: Final = frozenset(
     }
 )
 """Its calls are timed, for the trial that goes on or may come."""
+
+
+class Meaning(NamedTuple):
+    """What a state means for calls: whether it is in each of the sets above."""
+
+    is_served_compiled: bool
+    counts_calls: bool
+    holds_place: bool
+    is_measured: bool
+
+
+MEANING: Final = {
+    state: Meaning(
+        state in SERVED_COMPILED, state in COUNTS_CALLS, state in HOLDS_PLACE, state in MEASURED
+    )
+    for state in State
+}
