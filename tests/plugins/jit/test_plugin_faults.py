@@ -13,7 +13,7 @@ from graphmill.errors import InternalError
 from graphmill.explain import explain_all
 from graphmill.registry import PluginWarning
 from graphmill.runtime.validation import VALIDATE_VARIABLE
-from graphmill.spi import dtypes, kernel, op
+from graphmill.spi import Check, dtypes, kernel, lowering, op
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.jax
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class OnlyNumPy:
-    """A plugin whose kernel is called a function over any namespace, and is none."""
+    """A plugin whose kernel, lowering or check computes as it should, but not while traced."""
 
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+    def __init__(self, error: BaseException, part: str = "kernel") -> None:
+        self.error, self.part = error, part
 
     @graphmill.hookimpl
     def graphmill_register_ops(self, ops: Any) -> None:
@@ -35,21 +35,40 @@ class OnlyNumPy:
     def graphmill_register_kernels(self, kernels: Any) -> None:
         kernels.add(self._declared())
 
-    def _declared(self) -> Any:
-        error = self.error
+    @graphmill.hookimpl
+    def graphmill_register_lowerings(self, lowerings: Any) -> None:
+        if self.part == "kernel":
+            return
 
+        @lowering("Faulty>Double", check=Check(self._holds, of="inputs"))
+        def doubled(trace: Any, x: Any) -> Any:
+            del trace
+            if self.part == "lowering":
+                raise self.error
+            return x + x
+
+        lowerings.add(doubled)
+
+    def _holds(self, xp: Any, x: Any) -> Any:
+        if self.part == "check":
+            raise self.error
+        return xp.all(x == x)
+
+    def _declared(self) -> Any:
         @op("Faulty>Double", types={"T": dtypes.FLOATING})
         @kernel("Faulty>Double")
         def double(xp: Any, x: T) -> T:
-            if xp is not np:
-                raise error
+            if xp is not np and self.part == "kernel":
+                raise self.error
             return x + x
 
         return double
 
 
-def session(error: BaseException, make_host: Any, mode: str) -> graphmill.Session:
-    host = make_host(OnlyNumPy(error))
+def session(
+    error: BaseException, make_host: Any, mode: str, part: str = "kernel"
+) -> graphmill.Session:
+    host = make_host(OnlyNumPy(error, part))
     graph = graphmill.Graph(host.ops)
     with graph.as_default():
         x = graph.placeholder("float32", [None], name="x")
@@ -95,6 +114,19 @@ def test_a_kernel_that_raises_while_it_is_traced_leaves_steps_interpreted(
         assert "doubled (Faulty>Double)" in record.reason
         assert record.num_compiled == 0
     assert first.num_straight == (8 if mode == "eager" else 5)
+
+
+@pytest.mark.parametrize("part", ["lowering", "check"])
+@pytest.mark.parametrize("mode", ["tiered", "eager"])
+def test_a_lowering_or_check_that_raises_leaves_steps_interpreted(
+    part: str, mode: str, make_host: Any
+) -> None:
+    with session(LookupError("my own bug"), make_host, mode, part) as made:
+        with pytest.warns(PluginWarning, match="OnlyNumPy.*my own bug"):
+            run(made, 8)
+        (record,) = signatures(made)
+    assert (record.tier, record.state) == ("straight-line", "compiler failed")
+    assert "LookupError: my own bug" in record.reason
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)

@@ -95,13 +95,15 @@ class TracedKernels:
     def holds(self, check: Check, node: Node, values: list[Any]) -> Any:
         """Return whether a check holds of a node's inputs or results, traced or known."""
         xp = jax_module().numpy
+        choice = self._forms.choice(node)
+        owner = None if choice is None else choice.owner
         if check.of == "inputs":
             definition = KernelDef((node.op,), check.predicate)
-            kernel = self._bind(node, KernelChoice(definition, None, BACKEND, ()), xp)
+            kernel = self._bind(node, KernelChoice(definition, owner, BACKEND, ()), xp)
             return called(kernel, values)
         construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, xp)
         attrs = wanted_attrs(check.predicate, construction)
-        return attempted(partial(check.predicate, xp, **attrs), values, "a check", None)
+        return attempted(partial(check.predicate, xp, **attrs), values, "a check", owner)
 
     def _bind(self, node: Node, choice: KernelChoice, namespace: Any) -> OpKernel:
         try:
@@ -144,9 +146,7 @@ def _failure(error: Exception, source: str, owner: object) -> NotTraceable:
     text = f"{type(error).__name__}: {_first_line(error)}"
     if isinstance(error, OpError) or not isinstance(owner, Provenance) or owner.is_builtin:
         return NotTraceable(text)
-    return KernelFault(
-        f"the kernel {source} of {owner} failed while it was traced: {text}", (owner, source)
-    )
+    return KernelFault(f"{source} of {owner} failed while it was traced: {text}", (owner, source))
 
 
 def called_with(kernel: OpKernel, inputs: list[Any], kept: Any) -> tuple[Any, Any]:
