@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError
-from graphmill.spi import KernelDef, KernelTable, kernel
+from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jnp
-from graphmill_plugins.kernels._support import is_narrow, scalar_int, shape_text
-from graphmill_plugins.kernels.math.segment import check_vectors
+from graphmill_plugins.kernels._support import is_narrow
+from graphmill_plugins.kernels.math.segment_ops import (
+    check_prefix,
+    segment_kernels,
+    sparse_segment_kernels,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import ArrayNamespace, Value
+    from graphmill.spi import Value
 
 _START: dict[str, Callable[[np.dtype[Any]], Any]] = {
     "add": lambda dtype: dtype.type(0),
@@ -28,7 +31,6 @@ _START: dict[str, Callable[[np.dtype[Any]], Any]] = {
     "max": lambda dtype: dtypes.as_dtype(dtype).min,
     "min": lambda dtype: dtypes.as_dtype(dtype).max,
 }
-_NAMES = {"Sum": "add", "Prod": "multiply", "Max": "max", "Min": "min"}
 
 
 def combine(how: str, rows: Value, ids: Value, count: int) -> Value:
@@ -41,30 +43,16 @@ def combine(how: str, rows: Value, ids: Value, count: int) -> Value:
     return getattr(result.at[ids], how)(rows, mode="drop")
 
 
-def _segments(how: str) -> Callable[..., Value]:
-    def segments(_xp: ArrayNamespace, data: Value, ids: Value, num_segments: Value) -> Value:
-        if data.shape[: ids.ndim] != ids.shape:
-            raise InvalidArgumentError(
-                f"data.shape = {shape_text(data.shape)} does not start with segment_ids.shape = "
-                f"{shape_text(ids.shape)}"
-            )
+def _segments(how: str) -> Callable[[Value, Value, int], Value]:
+    def segments(data: Value, ids: Value, count: int) -> Value:
+        check_prefix(data.shape, ids.shape)
         rows = data.reshape((ids.size, *data.shape[ids.ndim :]))
-        return combine(how, rows, ids.reshape(-1), scalar_int("num_segments", num_segments)).astype(
-            data.dtype
-        )
+        return combine(how, rows, ids.reshape(-1), count).astype(data.dtype)
 
     return segments
 
 
-SEGMENTS = KernelTable(
-    KernelDef(
-        ops=(f"UnsortedSegment{name}", f"Segment{name}V2"),
-        function=_segments(how),
-        backend="jax",
-        static=("num_segments",),
-    )
-    for name, how in _NAMES.items()
-)
+SEGMENTS = segment_kernels("jax", unsorted=_segments, ordered=_segments)
 
 
 def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
@@ -76,12 +64,8 @@ def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
     return rows.reshape(rows.shape + (1,) * (like.ndim - 1))
 
 
-def _sparse_segments(scale: str) -> Callable[..., Value]:
-    def segments(
-        _xp: ArrayNamespace, data: Value, indices: Value, ids: Value, num_segments: Value
-    ) -> Value:
-        check_vectors(indices, ids)
-        count = scalar_int("num_segments", num_segments)
+def _sparse_segments(scale: str) -> Callable[[Value, Value, Value, int], Value]:
+    def segments(data: Value, indices: Value, ids: Value, count: int) -> Value:
         total = combine("add", jnp.take(data, indices, axis=0, mode="clip"), ids, count)
         if scale != "sum":
             total = total / _divisors(ids, count, scale, total)
@@ -104,34 +88,12 @@ def segment_rows(grad: Value, ids: Value, scale: str) -> Value:
     return _rows_of_gradient(grad, ids, scale).astype(grad.dtype)
 
 
-def _sparse_gradient(scale: str) -> Callable[..., Value]:
-    def gradient(
-        _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, output_dim0: Value
-    ) -> Value:
-        check_vectors(indices, ids)
-        count = scalar_int("output_dim0", output_dim0)
+def _sparse_gradient(scale: str) -> Callable[[Value, Value, Value, int], Value]:
+    def gradient(grad: Value, indices: Value, ids: Value, count: int) -> Value:
         rows = _rows_of_gradient(grad, ids, scale)
         return combine("add", rows, indices, count).astype(grad.dtype)
 
     return gradient
 
 
-SPARSE_SEGMENTS = KernelTable(
-    KernelDef(
-        ops=(f"SparseSegment{name}WithNumSegments",),
-        function=_sparse_segments(scale),
-        backend="jax",
-        static=("num_segments",),
-    )
-    for name, scale in (("Sum", "sum"), ("Mean", "mean"), ("SqrtN", "sqrtn"))
-)
-
-SPARSE_GRADIENTS = KernelTable(
-    KernelDef(
-        ops=(f"SparseSegment{name}Grad",),
-        function=_sparse_gradient(scale),
-        backend="jax",
-        static=("output_dim0",),
-    )
-    for name, scale in (("Sum", "sum"), ("Mean", "mean"), ("SqrtN", "sqrtn"))
-)
+SPARSE_SEGMENTS = sparse_segment_kernels("jax", combine=_sparse_segments, gradient=_sparse_gradient)

@@ -7,30 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jnp, lax
-from graphmill_plugins.kernels.nn._cells import (
-    Cell,
-    Step,
-    Weights,
-    check_cell,
-    dot,
-    step,
-    step_gradient,
-)
-from graphmill_plugins.kernels.nn.block_lstm import BackwardInputs, check_steps, gradients
+from graphmill_plugins.kernels.nn._cells import Cell, Step, dot, step, step_gradient
+from graphmill_plugins.kernels.nn.block_lstm_ops import block_lstm_kernels, gradients
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
+    from graphmill_plugins.kernels.nn.block_lstm_ops import BackwardInputs, ForwardInputs
 
-_TYPES = {"T": ("float16", "float32")}
 
-
-def _forward(cell: Cell, seq_len_max: Value, inputs: tuple[Value, ...]) -> Step:
-    x, cs_prev, h_prev = inputs[:3]
-    weights = Weights(*inputs[3:])
-    check_cell(x, (cs_prev, h_prev), weights, peephole=True, steps=True)  # if there are none, too
-    check_steps(seq_len_max, len(x))
+def _forward(cell: Cell, seq_len_max: Value, inputs: ForwardInputs) -> Step:
+    x, cs_prev, h_prev, weights = inputs
 
     def one(state: tuple[Value, Value], row: Value) -> tuple[tuple[Value, Value], Step]:
         made = step(jnp, cell, weights, row, *state)
@@ -42,7 +29,6 @@ def _forward(cell: Cell, seq_len_max: Value, inputs: tuple[Value, ...]) -> Step:
 
 
 def _backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[Value, ...]:
-    inputs.check(cell, seq_len_max)
     x, weights, made = inputs.x, inputs.weights, inputs.made
     by_state = weights.w[x.shape[-1] :].T
     before = jnp.concatenate([inputs.cs_prev[None], made.cs[:-1]])
@@ -63,38 +49,4 @@ def _backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[V
     return gradients(jnp, cell, inputs, gates, state)
 
 
-@kernel("BlockLSTM", backend="jax", types=_TYPES, expensive=True)
-def block_lstm(
-    seq_len_max: Value,
-    *inputs: Value,
-    forget_bias: float,
-    cell_clip: float,
-    use_peephole: bool,
-) -> Step:
-    """Take steps over x (steps, batch, inputs) from a state; return what each one made."""
-    return _forward(Cell("icfo", forget_bias, cell_clip, use_peephole), seq_len_max, inputs)
-
-
-@kernel("BlockLSTMV2", backend="jax", types=_TYPES, expensive=True)
-def block_lstm_v2(
-    seq_len_max: Value,
-    *inputs: Value,
-    cell_clip: float,
-    use_peephole: bool,
-) -> Step:
-    """Take steps over x (steps, batch, inputs) from a state; return what each one made."""
-    return _forward(Cell("ifco", 0.0, cell_clip, use_peephole), seq_len_max, inputs)
-
-
-@kernel("BlockLSTMGrad", backend="jax", types=_TYPES, expensive=True)
-def block_lstm_grad(seq_len_max: Value, *inputs: Value, use_peephole: bool) -> tuple[Value, ...]:
-    """Return the gradients of input, state and weights."""
-    cell = Cell("icfo", peephole=use_peephole)
-    return _backward(cell, seq_len_max, BackwardInputs.of(inputs))
-
-
-@kernel("BlockLSTMGradV2", backend="jax", types=_TYPES, expensive=True)
-def block_lstm_grad_v2(seq_len_max: Value, *inputs: Value, use_peephole: bool) -> tuple[Value, ...]:
-    """Return the gradients of input, state and weights."""
-    cell = Cell("ifco", peephole=use_peephole)
-    return _backward(cell, seq_len_max, BackwardInputs.of(inputs))
+KERNELS = block_lstm_kernels("jax", forward=_forward, backward=_backward)

@@ -6,7 +6,8 @@ combined in float32. Semantics: tensorflow/core/kernels/segment_reduction_ops_im
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -22,11 +23,18 @@ from graphmill_plugins.kernels._runs import (
     run_starts,
 )
 from graphmill_plugins.kernels._support import check_size, is_narrow, scalar_int, shape_text
+from graphmill_plugins.kernels.math.segment_ops import (
+    COMBINED,
+    SCALES,
+    check_vectors,
+    segment_kernels,
+    sparse_segment_kernels,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import ArrayNamespace, Value
+    from graphmill.spi import Value
 
     Fill = Callable[[np.dtype[Any]], Any]
 
@@ -101,7 +109,7 @@ def _check_sorted(data: Value, ids: Value) -> None:
 
 
 def _sorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
-    def segments(_xp: ArrayNamespace, data: Value, ids: Value) -> Value:
+    def segments(data: Value, ids: Value) -> Value:
         _check_sorted(data, ids)
         count = int(ids[-1]) + 1 if ids.size else 0
         return combine_sorted(ufunc, data, ids, count, fill(data.dtype)).astype(data.dtype)
@@ -110,9 +118,8 @@ def _sorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
 
 
 def _sorted_segments_v2(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
-    def segments(_xp: ArrayNamespace, data: Value, ids: Value, num_segments: Value) -> Value:
+    def segments(data: Value, ids: Value, count: int) -> Value:
         _check_sorted(data, ids)
-        count = scalar_int("num_segments", num_segments)
         check_size((count, *data.shape[1:]), itemsize=data.dtype.itemsize)
         inside = ids < count  # ids that go beyond are dropped, as XLA does
         rows = combine_sorted(ufunc, data[inside], ids[inside], count, fill(data.dtype))
@@ -124,13 +131,7 @@ def _sorted_segments_v2(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
 
 
 def _unsorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
-    def segments(_xp: ArrayNamespace, data: Value, ids: Value, num_segments: Value) -> Value:
-        count = _checked_count(num_segments)
-        if data.shape[: ids.ndim] != ids.shape:
-            raise InvalidArgumentError(
-                f"data.shape = {shape_text(data.shape)} does not start with segment_ids.shape = "
-                f"{shape_text(ids.shape)}"
-            )
+    def segments(data: Value, ids: Value, count: int) -> Value:
         flat, inner = ids.reshape(-1), data.shape[ids.ndim :]
         check_size((count, *inner), itemsize=data.dtype.itemsize)
         if not data.size:  # TensorFlow does not look at the ids
@@ -170,13 +171,6 @@ def _unsorted_extrema(ufunc: np.ufunc, data: Value, ids: Value, count: int, end:
     return np.where(last_nan < 0, ufunc(rows, bound), rows)
 
 
-def _checked_count(num_segments: Value) -> int:
-    count = scalar_int("num_segments", num_segments)
-    if count < 0:
-        raise InvalidArgumentError(f"Input num_segments == {count} must not be negative.")
-    return count
-
-
 def _check_below(flat: Value, shape: tuple[int, ...], count: int) -> None:
     if flat.size and flat.max() >= count:
         at = int(np.argmax(flat >= count))
@@ -186,27 +180,23 @@ def _check_below(flat: Value, shape: tuple[int, ...], count: int) -> None:
         )
 
 
-def _table() -> KernelTable:
-    makers = {
-        "Segment{}": (_sorted_segments, {"Max": _zero, "Min": _zero}),
-        "Segment{}V2": (_sorted_segments_v2, {"Max": _lowest, "Min": _highest}),
-        "UnsortedSegment{}": (_unsorted_segments, {"Max": _lowest, "Min": _highest}),
-    }
-    ufuncs = {"Sum": np.add, "Prod": np.multiply, "Max": np.maximum, "Min": np.minimum}
-    neutral = {"Sum": _zero, "Prod": _one}
-    return KernelTable(
-        KernelDef(
-            ops=(pattern.format(name),),
-            function=make(ufunc, {**neutral, **fills}[name]),
-            backend="numpy",
-            dynamic_shape=pattern == "Segment{}",
-        )
-        for pattern, (make, fills) in makers.items()
-        for name, ufunc in ufuncs.items()
+_UFUNCS: Final = {"add": np.add, "multiply": np.multiply, "max": np.maximum, "min": np.minimum}
+_FILLS: Final = {"add": _zero, "multiply": _one, "max": _lowest, "min": _highest}
+
+SEGMENTS = segment_kernels(
+    "numpy",
+    unsorted=lambda how: _unsorted_segments(_UFUNCS[how], _FILLS[how]),
+    ordered=lambda how: _sorted_segments_v2(_UFUNCS[how], _FILLS[how]),
+)
+SORTED_SEGMENTS = KernelTable(
+    KernelDef(
+        ops=(f"Segment{name}",),
+        function=_sorted_segments(_UFUNCS[how], _one if how == "multiply" else _zero),
+        backend="numpy",
+        dynamic_shape=True,
     )
-
-
-SEGMENTS = _table()
+    for name, how in COMBINED.items()
+)
 
 
 @kernel("SegmentMean", backend="numpy", dynamic_shape=True)
@@ -226,7 +216,6 @@ def _sparse_segments(
     data: Value, indices: Value, ids: Value, count: int | None, scale: str
 ) -> Value:
     """Combine the rows `data[indices]` by sorted ids: their sum, mean, or sum / sqrt(n)."""
-    check_vectors(indices, ids)
     if data.ndim == 0:
         raise InvalidArgumentError("data must be at least a vector, got a scalar")
     _check_indices(indices, data.shape[0])
@@ -242,21 +231,6 @@ def _sparse_segments(
     if scale != "sum":
         total = total / _divisors(ids, count, scale, total)
     return total.astype(data.dtype)
-
-
-def check_vectors(indices: Value, ids: Value) -> None:
-    """Check that indices and segment ids are vectors of one length.
-
-    Raises:
-        InvalidArgumentError: they are not.
-    """
-    for name, value in (("indices", indices), ("segment_ids", ids)):
-        if value.ndim != 1:
-            raise InvalidArgumentError(
-                f"{name} should be a vector, got shape {shape_text(value.shape)}"
-            )
-    if ids.shape != indices.shape:
-        raise InvalidArgumentError("segment_ids and indices should have same size.")
 
 
 def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
@@ -279,37 +253,22 @@ def _check_indices(indices: Value, size: int) -> None:
 @kernel("SparseSegmentSum", backend="numpy", dynamic_shape=True)
 def sparse_segment_sum(data: Value, indices: Value, ids: Value) -> Value:
     """Add the chosen rows of each segment."""
+    check_vectors(indices.shape, ids.shape)
     return _sparse_segments(data, indices, ids, None, "sum")
 
 
 @kernel("SparseSegmentMean", backend="numpy", dynamic_shape=True)
 def sparse_segment_mean(data: Value, indices: Value, ids: Value) -> Value:
     """Average the chosen rows of each segment."""
+    check_vectors(indices.shape, ids.shape)
     return _sparse_segments(data, indices, ids, None, "mean")
 
 
 @kernel("SparseSegmentSqrtN", backend="numpy", dynamic_shape=True)
 def sparse_segment_sqrt_n(data: Value, indices: Value, ids: Value) -> Value:
     """Add the chosen rows of each segment and divide by the root of their number."""
+    check_vectors(indices.shape, ids.shape)
     return _sparse_segments(data, indices, ids, None, "sqrtn")
-
-
-@kernel("SparseSegmentSumWithNumSegments", backend="numpy")
-def sparse_segment_sum_n(data: Value, indices: Value, ids: Value, num_segments: Value) -> Value:
-    """Add the chosen rows of each of `num_segments` segments."""
-    return _sparse_segments(data, indices, ids, _checked_count(num_segments), "sum")
-
-
-@kernel("SparseSegmentMeanWithNumSegments", backend="numpy")
-def sparse_segment_mean_n(data: Value, indices: Value, ids: Value, num_segments: Value) -> Value:
-    """Average the chosen rows of each of `num_segments` segments."""
-    return _sparse_segments(data, indices, ids, _checked_count(num_segments), "mean")
-
-
-@kernel("SparseSegmentSqrtNWithNumSegments", backend="numpy")
-def sparse_segment_sqrt_n_n(data: Value, indices: Value, ids: Value, num_segments: Value) -> Value:
-    """Like SparseSegmentSqrtN, for `num_segments` segments."""
-    return _sparse_segments(data, indices, ids, _checked_count(num_segments), "sqrtn")
 
 
 def _rows_of_gradient(grad: Value, ids: Value, scale: str) -> Value:
@@ -335,12 +294,8 @@ def segment_rows(grad: Value, ids: Value, scale: str) -> Value:
     return _rows_of_gradient(grad, ids, scale).astype(grad.dtype)
 
 
-def _sparse_gradient(scale: str) -> Callable[..., Value]:
-    def gradient(
-        _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, output_dim0: Value
-    ) -> Value:
-        check_vectors(indices, ids)
-        size = scalar_int("output_dim0", output_dim0)
+def _sparse_gradient(scale: str) -> Callable[[Value, Value, Value, int], Value]:
+    def gradient(grad: Value, indices: Value, ids: Value, size: int) -> Value:
         check_size((size, *grad.shape[1:]), itemsize=grad.dtype.itemsize)
         _check_indices(indices, size)
         rows = _rows_of_gradient(grad, ids, scale)
@@ -351,9 +306,9 @@ def _sparse_gradient(scale: str) -> Callable[..., Value]:
 
 def _sparse_gradient_v2(scale: str) -> Callable[..., tuple[Value, Value]]:
     def gradient(
-        _xp: ArrayNamespace, grad: Value, indices: Value, ids: Value, dense_output_dim0: Value
+        grad: Value, indices: Value, ids: Value, dense_output_dim0: Value
     ) -> tuple[Value, Value]:
-        check_vectors(indices, ids)
+        check_vectors(indices.shape, ids.shape)
         _check_indices(indices, scalar_int("dense_output_dim0", dense_output_dim0))
         rows = _rows_of_gradient(grad, ids, scale)
         unique, places = np.unique(indices, return_inverse=True)
@@ -363,14 +318,18 @@ def _sparse_gradient_v2(scale: str) -> Callable[..., tuple[Value, Value]]:
     return gradient
 
 
+def _sparse_rows(scale: str) -> Callable[[Value, Value, Value, int], Value]:
+    return partial(_sparse_segments, scale=scale)
+
+
+SPARSE_SEGMENTS = sparse_segment_kernels("numpy", combine=_sparse_rows, gradient=_sparse_gradient)
 SPARSE_GRADIENTS = KernelTable(
     KernelDef(
-        ops=(f"SparseSegment{name}Grad{version}",),
-        function=make(scale),
+        ops=(f"SparseSegment{name}GradV2",),
+        function=_sparse_gradient_v2(scale),
         backend="numpy",
         types={"T": dtypes.FLOATING},
-        dynamic_shape=version == "V2",
+        dynamic_shape=True,
     )
-    for version, make in (("", _sparse_gradient), ("V2", _sparse_gradient_v2))
-    for name, scale in (("Sum", "sum"), ("Mean", "mean"), ("SqrtN", "sqrtn"))
+    for name, scale in SCALES.items()
 )

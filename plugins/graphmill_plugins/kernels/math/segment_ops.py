@@ -1,0 +1,165 @@
+"""Declare the segment reductions that know the number of segments, and make their kernels.
+
+A backend gives functions of arrays that it need not check for their shapes; what the values say is
+its own to check, or to pass over. Semantics: tensorflow/core/kernels/segment_reduction_ops_impl.h.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi import KernelDef, KernelTable
+from graphmill_plugins.kernels._support import scalar_int, shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.spi import Value
+
+    Shape = tuple[int, ...]
+    Segments = Callable[[Value, Value, int], Value]
+    SparseSegments = Callable[[Value, Value, Value, int], Value]
+
+COMBINED: Final = {"Sum": "add", "Prod": "multiply", "Max": "max", "Min": "min"}
+"""How the rows of a segment are combined, by what the names of ops end in."""
+SCALES: Final = {"Sum": "sum", "Mean": "mean", "SqrtN": "sqrtn"}
+"""By what sums are divided, by what the names of ops on sparse segments end in."""
+
+
+def check_vectors(indices: Shape, ids: Shape) -> None:
+    """Check that indices and segment ids are vectors of one length.
+
+    Raises:
+        InvalidArgumentError: they are not.
+    """
+    for name, shape in (("indices", indices), ("segment_ids", ids)):
+        if len(shape) != 1:
+            raise InvalidArgumentError(f"{name} should be a vector, got shape {shape_text(shape)}")
+    if ids != indices:
+        raise InvalidArgumentError("segment_ids and indices should have same size.")
+
+
+def check_prefix(data: Shape, ids: Shape) -> None:
+    """Raise InvalidArgumentError unless there is an id for each row of data."""
+    if data[: len(ids)] != ids:
+        raise InvalidArgumentError(
+            f"data.shape = {shape_text(data)} does not start with segment_ids.shape = "
+            f"{shape_text(ids)}"
+        )
+
+
+def segment_count(num_segments: Value) -> int:
+    """Return the number of segments that an input says.
+
+    Raises:
+        InvalidArgumentError: it is no scalar, or negative.
+    """
+    count = scalar_int("num_segments", num_segments)
+    if count < 0:
+        raise InvalidArgumentError(f"Input num_segments == {count} must not be negative.")
+    return count
+
+
+def segment_kernels(
+    backend: str, *, unsorted: Callable[[str], Segments], ordered: Callable[[str], Segments]
+) -> KernelTable:
+    """Return a backend's kernels that combine all rows.
+
+    Args:
+        backend: name of the backend.
+        unsorted: for how to combine, combines rows by ids of any order.
+        ordered: the same for ids in ascending order.
+    """
+
+    def of_any_order(how: str) -> Callable[[], Segments]:
+        def make() -> Callable[[Value, Value, Value], Value]:
+            combine = unsorted(how)
+
+            def run(data: Value, ids: Value, num_segments: Value) -> Value:
+                count = segment_count(num_segments)
+                check_prefix(data.shape, ids.shape)
+                return combine(data, ids, count)
+
+            return run
+
+        return make
+
+    def in_order(how: str) -> Callable[[], Segments]:
+        def make() -> Callable[[Value, Value, Value], Value]:
+            combine = ordered(how)
+            return lambda data, ids, num_segments: combine(
+                data, ids, scalar_int("num_segments", num_segments)
+            )
+
+        return make
+
+    static = ("num_segments",)
+    return KernelTable(
+        KernelDef((pattern.format(name),), make(how), backend, static=static, make=True)
+        for pattern, make in (("UnsortedSegment{}", of_any_order), ("Segment{}V2", in_order))
+        for name, how in COMBINED.items()
+    )
+
+
+def sparse_segment_kernels(
+    backend: str,
+    *,
+    combine: Callable[[str], SparseSegments],
+    gradient: Callable[[str], SparseSegments],
+) -> KernelTable:
+    """Return a backend's kernels that combine chosen rows, and of their gradients.
+
+    Args:
+        backend: name of the backend.
+        combine: for by what to divide, combines the rows at indices by ids.
+        gradient: for by what to divide, returns the gradient of so many rows.
+    """
+
+    def forward(scale: str) -> Callable[[], Callable[..., Value]]:
+        def make() -> Callable[..., Value]:
+            of_rows = combine(scale)
+
+            def run(data: Value, indices: Value, ids: Value, num_segments: Value) -> Value:
+                count = segment_count(num_segments)
+                check_vectors(indices.shape, ids.shape)
+                return of_rows(data, indices, ids, count)
+
+            return run
+
+        return make
+
+    def backward(scale: str) -> Callable[[], Callable[..., Value]]:
+        def make() -> Callable[..., Value]:
+            of_rows = gradient(scale)
+
+            def run(grad: Value, indices: Value, ids: Value, output_dim0: Value) -> Value:
+                check_vectors(indices.shape, ids.shape)
+                return of_rows(grad, indices, ids, scalar_int("output_dim0", output_dim0))
+
+            return run
+
+        return make
+
+    return KernelTable(
+        definition
+        for name, scale in SCALES.items()
+        for definition in (
+            KernelDef(
+                (f"SparseSegment{name}WithNumSegments",),
+                forward(scale),
+                backend,
+                static=("num_segments",),
+                make=True,
+            ),
+            KernelDef(
+                (f"SparseSegment{name}Grad",),
+                backward(scale),
+                backend,
+                types={"T": dtypes.FLOATING},
+                static=("output_dim0",),
+                make=True,
+            ),
+        )
+    )
