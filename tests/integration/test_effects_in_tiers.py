@@ -22,6 +22,7 @@ CONDITION = "less(i: int32, x: float32) -> (bool): n = Const(dtype=int32, value=
 CONDITION += "y = Less(i, n); return y"
 BODY = "body(i: int32, x: float32) -> (int32, float32): one = Const(dtype=int32, value='int32: 1')"
 BODY += f"; j = AddV2(i, one); {TWICE}; return j, y"
+BODY_UNREAD = BODY.replace(TWICE, "a = {op}(x); b = {op}(x); y = Neg(x)")
 WHILE = "w = {loop}([i, x], T=[int32, float32], cond=less, body=body)"
 LOOP: Final = (
     "ei = Enter(i, frame_name='f')",
@@ -75,6 +76,7 @@ PROGRAMS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...], str, int]]] = 
         2,
     ),
     "While": ((CONDITION, BODY), (WHILE.format(loop="While"),), "w:1", 4),
+    "unread in a While": ((CONDITION, BODY_UNREAD), (WHILE.format(loop="While"),), "w:1", 4),
     "v1 loop": ((), LOOP, "yx:0", 4),
 }
 

@@ -53,6 +53,12 @@ class FunctionBody:
         """Return the same function with further arguments, which it does not read."""
         return replace(self, arg_types=arg_types)
 
+    def without_lost_nodes(self) -> FunctionBody:
+        """Return the same function after a pass: what must run is what is still there."""
+        there = set(self.graph.nodes)
+        kept = tuple(node for node in self.control_rets if node in there)
+        return replace(self, control_rets=kept)
+
     def copy(self, library: FunctionLibrary) -> FunctionBody:
         """Return a body of the same nodes in a graph of its own; attrs are shared, not copied.
 

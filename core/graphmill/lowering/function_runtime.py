@@ -15,7 +15,9 @@ from graphmill.errors import (
     OpError,
     ResourceExhaustedError,
 )
+from graphmill.lowering.function_bodies import lower_body
 from graphmill.lowering.node_effects import function_with_effects
+from graphmill.lowering.passes import run_passes
 from graphmill.ops.effects import effects_of
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancel_grace import CancellationGracePeriod
@@ -55,13 +57,17 @@ class FunctionHandle:
         partitions: made at the first run, so that a branch that is never taken needs no kernels;
             one for each device that nodes of the body are on.
         segment: the stateful kernels of its nodes, which all share who run the function.
+        is_lowered: whether its nodes were those of a graph that all passes have seen.
+        lowered: the body for whoever computes it without an executor; None until one asks.
     """
 
-    __slots__ = ("body", "lock", "partitions", "segment")
+    __slots__ = ("body", "is_lowered", "lock", "lowered", "partitions", "segment")
 
-    def __init__(self, body: FunctionBody) -> None:
+    def __init__(self, body: FunctionBody, *, is_lowered: bool) -> None:
         self.body = body
+        self.is_lowered = is_lowered
         self.partitions: list[PerPartition] = []
+        self.lowered: FunctionBody | None = None
         self.segment = OpSegment()
         self.lock = threading.Lock()
 
@@ -134,16 +140,44 @@ class FunctionLibraryRuntime:
             InvalidArgumentError: its body is malformed, or an attr that it needs is missing.
         """
         library = self._full_graph.library
-        declared = library.attr_names(name)
-        given = {key: value for key, value in (attrs or {}).items() if key in declared}
+        given = self._declared(name, attrs)
         key = (name, frozenset(given.items()))
         with self._lock:
             found = self._handles.get(key)
         if found is not None:
             return found
-        made = FunctionHandle(function_with_effects(name, given, library, self._options))
+        is_lowered = library.body(name) is not None
+        body = function_with_effects(name, given, library, self._options)
+        made = FunctionHandle(body, is_lowered=is_lowered)
         with self._lock:
             return self._handles.setdefault(key, made)
+
+    def body(self, name: str, attrs: Mapping[str, Any] | None = None) -> FunctionBody:
+        """Return the body of a function as it runs on this device, the caller's to change.
+
+        The graph passes have seen it as they see one that an executor runs. It is not partitioned:
+        the passes after that see it as a whole.
+
+        Raises:
+            OpError: as `instantiate`, or a pass refused the body.
+        """
+        library = self._full_graph.library
+        made = library.body(name)
+        if made is not None:
+            return made.copy(library)
+        handle = self.instantiate(name, attrs)
+        with handle.lock:
+            if handle.lowered is None:
+                given = self._declared(name, attrs)
+                body = function_with_effects(name, given, library, self._options)
+                lower_body(body.graph, self._device, self._options)
+                run_passes("POST_PARTITIONING", body.graph, self._options)
+                handle.lowered = body.without_lost_nodes()
+        return handle.lowered.copy(library)
+
+    def _declared(self, name: str, attrs: Mapping[str, Any] | None) -> dict[str, Any]:
+        declared = self._full_graph.library.attr_names(name)
+        return {key: value for key, value in (attrs or {}).items() if key in declared}
 
     def draws_numbers(self, name: str) -> bool:
         """Return whether a function, or one that it calls, has ops with random states of their own.
@@ -308,7 +342,9 @@ class FunctionLibraryRuntime:
         with handle.lock:
             if not handle.partitions:
                 graph = handle.body.graph
-                handle.partitions = self._maker.for_function(graph, self._device, handle.segment)
+                handle.partitions = self._maker.for_function(
+                    graph, self._device, handle.segment, is_lowered=handle.is_lowered
+                )
             return handle.partitions
 
 

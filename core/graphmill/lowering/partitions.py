@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphmill.errors import NotFoundError
-from graphmill.graph.node_roles import is_argument_or_result
 from graphmill.lowering.determinism import check_seeds
+from graphmill.lowering.function_bodies import lower_body, placement_options
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
 from graphmill.lowering.partition import partition
 from graphmill.lowering.passes import run_passes
-from graphmill.lowering.place import PlacementOptions, place
+from graphmill.lowering.place import place
 from graphmill.lowering.plugin_faults import faults_of
 from graphmill.plugin.pass_registry import HOT, HOT_PLACEMENT
 from graphmill.runtime.executor import Executor, LocalExecutorParams
@@ -89,43 +89,33 @@ class PartitionMaker:
             PermissionDeniedError: a kernel may have an effect that the session forbids.
             OpError: a pass or a kernel refused the graph.
         """
-        records = place(graph, self._placement(None), full=full, pinned=self.pinned)
+        placement = placement_options(self._options, None)
+        records = place(graph, placement, full=full, pinned=self.pinned)
         hot_placement, hot = ((HOT_PLACEMENT,), (HOT,)) if is_hot else ((), ())
         for phase in ("POST_PLACEMENT", "POST_REWRITE_FOR_EXEC", *hot_placement):
             run_passes(phase, graph, self._options)
         last = ("POST_PARTITIONING", *hot)
         return self._split(graph, last), records
 
-    def for_function(self, graph: Graph, device: Device, segment: OpSegment) -> list[PerPartition]:
+    def for_function(
+        self, graph: Graph, device: Device, segment: OpSegment, *, is_lowered: bool = False
+    ) -> list[PerPartition]:
         """Return the partitions of a function's body that is called on `device`; used up, too.
-
-        Nodes without a request run on `device` if it has kernels for them. Arguments and results
-        are there in any case.
 
         Args:
             graph: the body.
             device: where it is called.
             segment: keeps its stateful kernels.
+            is_lowered: whether its nodes were those of a graph that all passes have seen.
 
         Raises:
             OpError: as `for_client_graph`.
         """
-        for node in graph.nodes:
-            if is_argument_or_result(node) and node.attrs["T"].name != "resource":
-                node.assigned_device = device.name
-        place(graph, self._placement(device))
-        run_passes("POST_REWRITE_FOR_EXEC", graph, self._options)
-        return self._split(graph, (), segment)
-
-    def _placement(self, default_device: Device | None) -> PlacementOptions:
-        config = self._options.config
-        return PlacementOptions(
-            self._options.devices,
-            self._options.host.kernels,
-            allow_soft_placement=config.allow_soft_placement,
-            log=config.log_device_placement,
-            default_device=default_device,
-        )
+        if is_lowered:
+            place(graph, placement_options(self._options, device))
+            return self._split(graph, (), segment)
+        lower_body(graph, device, self._options, log=True)
+        return self._split(graph, ("POST_PARTITIONING",), segment)
 
     def _split(
         self, graph: Graph, phases: Sequence[str], segment: OpSegment | None = None

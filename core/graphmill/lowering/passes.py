@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.graph.graph import Graph
+    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
     from graphmill.plugin.host import Host
     from graphmill.plugin.settings import SettingValue
     from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.runtime.device import Device
     from graphmill.runtime.device_mgr import DeviceMgr
     from graphmill.runtime.executor import ExecutorFactory
 
@@ -39,6 +41,7 @@ class PassOptions:
         forbidden: names of passes that the executor of the session forbids.
         effects: which effects kernels may have.
         new_rendezvous: makes the rendezvous of a step on several devices, from its number.
+        functions: gives the function library runtime of a device; None where there is no session.
     """
 
     config: ConfigProto
@@ -47,6 +50,7 @@ class PassOptions:
     forbidden: frozenset[str] = frozenset()
     effects: EffectsPolicy = field(default_factory=EffectsPolicy)
     new_rendezvous: Callable[[int], Rendezvous] = lambda _: IntraProcessRendezvous()
+    functions: Callable[[Device], FunctionLibraryRuntime] | None = None
 
     def settings(self, plugin: str) -> dict[str, SettingValue]:
         """Return what the session's configuration says to one plugin; empty if it says nothing.

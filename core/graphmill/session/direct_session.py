@@ -95,7 +95,13 @@ class DirectSession:
         self.devices = DeviceMgr(create_devices(host, config))
         forbidden = frozenset(self._executor_factory.forbids_passes)
         self._options = PassOptions(
-            config, self.devices, host, forbidden, self.effects, self.new_rendezvous
+            config,
+            self.devices,
+            host,
+            forbidden,
+            self.effects,
+            self.new_rendezvous,
+            self._function_runtime,
         )
         self._graph_lock = threading.RLock()
         self._state = GraphExecutionState(

@@ -13,6 +13,7 @@ from graphmill.errors import InternalError
 from graphmill.explain.compilation import ClusterRecord
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.validation import is_validation_on
+from graphmill_plugins.jit.called_bodies import bodies_of
 from graphmill_plugins.jit.routine import Routines
 from graphmill_plugins.jit.routine_kernels import RoutineKernels
 from graphmill_plugins.jit.signature import Inputs
@@ -52,7 +53,8 @@ class ClusterKernel:
         self._background = host.background
         self._fault_warnings = host.fault_warnings
         self._is_compiled = attr.mode != "straight-line"
-        routines = Routines(attr.body, host, functions.effects, device=device)
+        called = bodies_of(functions)
+        routines = Routines(attr.body, host, functions.effects, device=device, called=called)
         kernels = RoutineKernels(device, functions, attr.owner)
         to_device = None if device.is_host_memory else device.to_device
         self._straight = StraightLine(routines, kernels.create, device.name, to_device)

@@ -14,6 +14,7 @@ from graphmill.graph.function_calls import calls_of
 from graphmill.ops.effects import effects_of
 from graphmill.ops.op_traits import CallKind
 from graphmill.runtime.lowering_registry import supplier_of
+from graphmill_plugins.jit.called_bodies import plain_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel_registry import KernelChoice
     from graphmill.runtime.lowering import Check, Lowering
+    from graphmill_plugins.jit.called_bodies import Bodies
 
 BACKEND: Final = "jax"
 _HOST_TYPE, _HOST_BACKENDS = "CPU", ("numpy",)  # where no device is known
@@ -78,10 +80,17 @@ class Forms:
     Args:
         host: whose kernels and lowerings.
         device: where the nodes run; by default the host's processor.
+        bodies: see the attribute; by default bodies as they stand in the library.
+
+    Attributes:
+        bodies: gives the bodies of the functions that nodes call.
     """
 
-    def __init__(self, host: Host, device: Device | None = None) -> None:
+    def __init__(
+        self, host: Host, device: Device | None = None, bodies: Bodies | None = None
+    ) -> None:
         self._host = host
+        self.bodies = bodies or plain_bodies(host.ops)
         self._type = _HOST_TYPE if device is None else device.device_type
         self._backends = _HOST_BACKENDS if device is None else tuple(device.backends)
 

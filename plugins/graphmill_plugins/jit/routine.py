@@ -6,8 +6,8 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.graph.algorithms import topological_order
-from graphmill.graph.function_body import instantiate_function
 from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
+from graphmill_plugins.jit.called_bodies import plain_bodies
 from graphmill_plugins.jit.forms import Forms
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.plugin.host import Host
     from graphmill.runtime.device import Device
+    from graphmill_plugins.jit.called_bodies import Bodies
 
 
 class Routine(NamedTuple):
@@ -76,6 +77,7 @@ class Routines:
         policy: which effects the kernels may have that a compiler traces.
         functions: bodies by name and hash of the attr, where they are not the library's.
         device: where it runs; None for host memory.
+        called: gives the bodies of the library's functions; by default as they stand there.
 
     Threads: `_lock` guards the making of routines, so that each function has only one.
 
@@ -96,7 +98,9 @@ class Routines:
         policy: EffectsPolicy,
         functions: Mapping[tuple[str, int], FunctionBody] | None = None,
         device: Device | None = None,
+        called: Bodies | None = None,
     ) -> None:
+        self._called = called or plain_bodies(host.ops)
         self._device = None if device is None or device.is_host_memory else device
         self._memory = MemoryTypeFinder(host.kernels)
         self.main = self._made(body)
@@ -118,9 +122,7 @@ class Routines:
         with self._lock:
             found = self._functions.get(key)
             if found is None:
-                body = self._bodies.get(key) or instantiate_function(
-                    attr.name, attr.attrs, self._library, self.host.ops
-                )
+                body = self._bodies.get(key) or self._called(attr, self._library)
                 call = owner_in(self._library, attr)
                 found = self._functions[key] = self._made(body, call)
         return found

@@ -11,13 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import OpError
-from graphmill.graph.function_body import instantiate_function
+from graphmill.ops.attr_types import FuncAttr
 from graphmill_plugins.jit.forms import followed_functions
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
-    from graphmill.ops.op_registry import OpRegistry
     from graphmill_plugins.jit.forms import Forms
 
 
@@ -25,12 +24,10 @@ class WaitingNodes:
     """Answers for the nodes of one device; remembers what it found of functions.
 
     Args:
-        ops: what the nodes of functions are made with.
         forms: which kernels compute the nodes.
     """
 
-    def __init__(self, ops: OpRegistry, forms: Forms) -> None:
-        self._ops = ops
+    def __init__(self, forms: Forms) -> None:
         self._forms = forms
         self._functions: dict[str, bool] = {}
 
@@ -55,7 +52,7 @@ class WaitingNodes:
 
     def _look_into(self, name: str, node: Node) -> bool:
         try:
-            body = instantiate_function(name, {}, node.graph.library, self._ops)
+            body = self._forms.bodies(FuncAttr(name), node.graph.library)
         except OpError:
             return True  # nobody knows; the executor reports what is wrong with it
         return any(map(self.may_wait, body.graph.nodes))

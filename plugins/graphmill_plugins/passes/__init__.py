@@ -19,8 +19,9 @@ _PHASE = "POST_REWRITE_FOR_EXEC"
 def graphmill_register_passes(passes: PassRegistrar) -> None:
     """Register the passes."""
     home = __name__
+    # First, so that passes of other plugins in this phase see what is inlined.
     passes.add(
-        "function_inlining", f"{home}.function_inlining:inline_functions", phase=_PHASE, order=10
+        "function_inlining", f"{home}.function_inlining:inline_functions", phase=_PHASE, order=-100
     )
     passes.add("identity_pruning", f"{home}.identity_pruning:prune", phase=_PHASE, order=20)
     passes.add("constant_folding", f"{home}.constant_folding:fold", phase=_PHASE, order=30)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.graph.algorithms import MERGE_OPS
+from graphmill.lowering.function_bodies import place_body
 from graphmill.lowering.node_effects import effects_of_node, function_with_effects
 from graphmill.lowering.place import PlacementOptions, place
 from graphmill_plugins.passes.options import is_enabled
@@ -46,7 +47,7 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
         if name in chain or len(chain) >= _MAX_DEPTH or len(graph) > _MAX_NODES:
             continue
         try:
-            body = function_with_effects(name, attrs, graph.library, options)
+            body = _body(name, attrs, call, options)
         except OpError:
             continue  # the call itself reports it, if it comes to be run
         if _has_control_flow(body.graph):
@@ -55,6 +56,18 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
         pending.extend((node, (*chain, name)) for node in inlined if _is_call(node))
         has_inlined = True
     return has_inlined
+
+
+def _body(name: str, attrs: Any, call: Node, options: PassOptions) -> FunctionBody:
+    """Return the body that a call is replaced by, as the passes of the phases before leave it."""
+    body = function_with_effects(name, attrs, call.graph.library, options)
+    devices = list(options.devices)
+    device = next((d for d in devices if d.name == call.assigned_device), devices[0])
+    has_passes = any(map(options.host.passes.places_in, ("PRE_PLACEMENT", "POST_PLACEMENT")))
+    if has_passes:
+        place_body(body.graph, device, options)
+        body = body.without_lost_nodes()
+    return body
 
 
 def _place_inlined(graph: Graph, options: PassOptions) -> None:

@@ -20,7 +20,7 @@ NEGATES = "g(x: float32) -> float32: y = Neg(x); return y"
 
 def waits(made: Any, name: str, host: Host | None = None) -> bool:
     host = host or graphmill.default_host()
-    return WaitingNodes(host.ops, Forms(host)).may_wait(made.node(name))
+    return WaitingNodes(Forms(host)).may_wait(made.node(name))
 
 
 def test_asynchronous_kernels_wait() -> None:

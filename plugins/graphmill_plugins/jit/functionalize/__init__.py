@@ -99,13 +99,14 @@ def functionalize(
     except InvalidArgumentError:
         return []  # the executor refuses it, with the reason
     forms = forms or Forms(host)
-    waits = WaitingNodes(host.ops, forms).among(graph)
+    waits = WaitingNodes(forms).among(graph)
     wanted = wanted or traceable_regions(host, forms)
     return _Functionalizer(graph, liveness, wanted, keep, host, waits).run()
 
 
 def functionalize_hot(graph: Graph, options: PassOptions) -> None:
     """Functionalise what is proven and gains by it, on one device's graph (a pass)."""
+    from graphmill_plugins.jit.called_bodies import bodies_on
     from graphmill_plugins.jit.straight.straight_loops import straight_regions
 
     host = options.host
@@ -113,7 +114,8 @@ def functionalize_hot(graph: Graph, options: PassOptions) -> None:
     def may_act(node: Node) -> bool:
         return has_active_op(node) or bool(effects_of_node(node, options))
 
-    forms = Forms(host, device_of(graph, options.devices))
+    device = device_of(graph, options.devices)
+    forms = Forms(host, device, bodies_on(device, options))
     wanted = straight_regions(host, traceable_regions(host, forms), forms)
     records = functionalize(graph, wanted, host=host, may_act=may_act, forms=forms)
     compilation_of(graph).regions.extend(map(_note, records))

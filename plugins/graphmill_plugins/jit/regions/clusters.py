@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.explain.compilation import OutsideNote, compilation_of
+from graphmill_plugins.jit.called_bodies import bodies_on
 from graphmill_plugins.jit.cluster_op import STRAIGHT_LINE
 from graphmill_plugins.jit.programs.memory import can_compile_for
 from graphmill_plugins.jit.regions.contraction import Contraction
@@ -36,7 +37,8 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
         min_size = options.config.graphmill.jit_min_cluster_size or MIN_SIZE
         refusal = refusal_on(devices, options)
         device = devices[0] if devices else None
-        eligibility = Eligibility(options.host, refusal, device)
+        bodies = bodies_on(device, options)
+        eligibility = Eligibility(options.host, refusal, device, bodies)
         for members in find_clusters(graph, eligibility, outside):
             size = sum(weight(node, eligibility.forms) for node in members)
             if size < min_size:
@@ -50,7 +52,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
         for loop in loops if all(device.is_host_memory for device in devices) else ():
             made = Contraction(graph, [loop], options, STRAIGHT_LINE)
             if not made.why_not():
-                made.functions = inner_bodies(graph, loop, options, device)
+                made.functions = inner_bodies(graph, loop, options, device, bodies)
                 made.contract()
                 outside.pop(loop, None)
     else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
-from graphmill.graph.function_body import instantiate_function
 from graphmill.graph.node_roles import is_argument_or_result
+from graphmill.ops.attr_types import FuncAttr
 from graphmill.ops.op_traits import Source
 from graphmill_plugins.jit.forms import Form, Forms, followed_functions
 from graphmill_plugins.jit.regions.growing_lists import GrowingLists
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
     from graphmill.runtime.device import Device
+    from graphmill_plugins.jit.called_bodies import Bodies
     from graphmill_plugins.jit.regions.refusal import Refusal
 
 _UNTRACED_TYPES: Final = frozenset(
@@ -38,6 +39,7 @@ class Eligibility:
         refusal: returns why the session's policy refuses a node, or None. A function with such a
             node stays a call: it is an error when it is called, and not before.
         device: where the nodes run; by default the host's processor.
+        bodies: gives the bodies of called functions; by default as they stand in the library.
 
     Attributes:
         forms: how a compiler computes the nodes.
@@ -46,14 +48,18 @@ class Eligibility:
     """
 
     def __init__(
-        self, host: Host, refusal: Refusal = refuses_nothing, device: Device | None = None
+        self,
+        host: Host,
+        refusal: Refusal = refuses_nothing,
+        device: Device | None = None,
+        bodies: Bodies | None = None,
     ) -> None:
         self._host = host
-        self.forms = Forms(host, device)
+        self.forms = Forms(host, device, bodies)
         self._refusal = refusal
         self._functions: dict[str, str | None] = {}
-        self.waits = WaitingNodes(host.ops, self.forms)
-        self.lists = GrowingLists(host.ops)
+        self.waits = WaitingNodes(self.forms)
+        self.lists = GrowingLists(self.forms.bodies)
 
     def why_not(self, node: Node) -> str | None:
         """Return why a node cannot be in a cluster, or None if it can."""
@@ -87,7 +93,7 @@ class Eligibility:
 
     def _look_into(self, name: str, node: Node) -> str | None:
         try:
-            body = instantiate_function(name, {}, node.graph.library, self._host.ops)
+            body = self.forms.bodies(FuncAttr(name), node.graph.library)
         except OpError as error:
             return f"function {name}: {error.message}"
         for inner in body.graph.nodes:

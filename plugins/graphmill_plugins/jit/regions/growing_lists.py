@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from graphmill.errors import OpError
-from graphmill.graph.function_body import instantiate_function
+from graphmill.ops.attr_types import FuncAttr
 from graphmill_plugins.jit.forms import followed_functions
 from graphmill_plugins.jit.tracing.grown_lists import length_after
 from graphmill_plugins.jit.tracing.loop_shape import origin, turns_of
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.function_body import FunctionBody
     from graphmill.graph.node import Node
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill_plugins.jit.called_bodies import Bodies
 
 
 class _Stacking(NamedTuple):
@@ -46,11 +45,11 @@ class GrowingLists:
     """Answers for the lists and tensor arrays of a graph, before shapes are known.
 
     Args:
-        ops: what the nodes of functions are made with.
+        bodies: gives the bodies of called functions.
     """
 
-    def __init__(self, ops: OpRegistry) -> None:
-        self._ops = ops
+    def __init__(self, bodies: Bodies) -> None:
+        self._bodies = bodies
 
     def gives_some_rows(self, node: Node) -> bool:
         """Return whether a node stacks what has a length that only the program finds out."""
@@ -72,7 +71,7 @@ class GrowingLists:
         library = loop.graph.library
 
         def called(attr: FuncAttr) -> FunctionBody:
-            return instantiate_function(attr.name, {}, library, self._ops)
+            return self._bodies(FuncAttr(attr.name), library)
 
         body = called(loop.attrs["body"])
         if not any(_grows(node) for node in _nodes(body, called) if node.op in ops):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill.graph.function_body import instantiate_function
+from graphmill_plugins.jit.called_bodies import plain_bodies
 from graphmill_plugins.jit.forms import followed_functions
 from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import Eligibility
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.passes import PassOptions
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.runtime.device import Device
+    from graphmill_plugins.jit.called_bodies import Bodies
     from graphmill_plugins.jit.cluster_op import FunctionKey
 
 _MIN_SIZE: Final = 8
@@ -32,7 +33,11 @@ _MIN_SIZE: Final = 8
 
 
 def inner_bodies(
-    graph: Graph, loop: Node, options: PassOptions, device: Device | None = None
+    graph: Graph,
+    loop: Node,
+    options: PassOptions,
+    device: Device | None = None,
+    bodies: Bodies | None = None,
 ) -> dict[FunctionKey, FunctionBody]:
     """Return the bodies of the functions that a loop calls, and that these call, with clusters.
 
@@ -41,19 +46,21 @@ def inner_bodies(
         loop: a functional one.
         options: of the pass.
         device: where the loop runs; by default the host's processor.
+        bodies: gives the bodies of functions; by default as they stand in the library.
     """
     found: dict[FunctionKey, FunctionBody] = {}
     if options.config.graphmill.deterministic:
         return found  # nothing is compiled
+    bodies = bodies or plain_bodies(options.host.ops)
     pending = list(followed_functions(loop))
     while pending:
         attr = pending.pop()
         key = (attr.name, hash(attr))
         if key in found:
             continue
-        body = instantiate_function(attr.name, attr.attrs, graph.library, options.host.ops)
+        body = bodies(attr, graph.library)
         found[key] = body
-        eligibility = Eligibility(options.host, device=device)
+        eligibility = Eligibility(options.host, device=device, bodies=bodies)
         _form(body.graph, graph, options, eligibility, owner_in(graph.library, attr))
         pending += [called for node in body.graph.nodes for called in followed_functions(node)]
     return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import InternalError
 from graphmill.explain.compilation import ClusterRecord, SignatureRecord
 from graphmill.runtime.kernel import kernel
+from graphmill_plugins.jit.called_bodies import bodies_of
 from graphmill_plugins.jit.routine import Routines
 from graphmill_plugins.jit.routine_kernels import RoutineKernels
 from graphmill_plugins.jit.straight.straight_line import StraightLine
@@ -37,7 +38,8 @@ class StraightLineKernel:
         functions, device = construction.functions, construction.device
         if attr.body is None or device is None:
             raise TypeError("a cluster needs its body and a device")
-        routines = Routines(attr.body, functions.host, functions.effects, attr.functions)
+        host, called = functions.host, bodies_of(functions)
+        routines = Routines(attr.body, host, functions.effects, attr.functions, called=called)
         kernels = RoutineKernels(device, functions, attr.owner)
         self._code = StraightLine(routines, kernels.create, device.name)
         signature = SignatureRecord("all", reason=_REASON)

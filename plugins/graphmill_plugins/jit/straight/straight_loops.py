@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
-from graphmill.graph.function_body import instantiate_function
 from graphmill.graph.node_roles import is_argument_or_result, is_transfer
+from graphmill.ops.attr_types import FuncAttr
 from graphmill.ops.effects import effects_of
 from graphmill.ops.op_traits import CallKind
 from graphmill_plugins.jit.forms import Forms, followed_functions
@@ -46,7 +46,7 @@ class StraightLoops:
     ) -> None:
         self._host = host
         self._forms = forms or Forms(host)
-        self._waits = WaitingNodes(host.ops, self._forms)
+        self._waits = WaitingNodes(self._forms)
         self._refusal = refusal
         self._functions: dict[str, tuple[str, int]] = {}
 
@@ -102,7 +102,7 @@ class StraightLoops:
 
     def _look_into_body(self, name: str, node: Node) -> tuple[str, int]:
         try:
-            body = instantiate_function(name, {}, node.graph.library, self._host.ops)
+            body = self._forms.bodies(FuncAttr(name), node.graph.library)
         except OpError as error:
             return f"function {name}: {error.message}", 0
         for inner in body.graph.nodes:

@@ -57,7 +57,7 @@ class _Differentiated:
     """
 
     def __init__(self, function: FuncAttr, runtime: FunctionLibraryRuntime) -> None:
-        body = runtime.instantiate(function.name, function.attrs).body
+        body = runtime.body(function.name, function.attrs)
         self._body = body
         self._evaluate = evaluator(body, partial(_computation, runtime=runtime))
         self._smooth = [i for i, dtype in enumerate(body.arg_types) if _is_smooth(dtype)]

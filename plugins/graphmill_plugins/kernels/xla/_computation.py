@@ -41,7 +41,7 @@ class Computation:
     """
 
     def __init__(self, function: FuncAttr, runtime: FunctionLibraryRuntime) -> None:
-        body = runtime.instantiate(function.name, function.attrs).body
+        body = runtime.body(function.name, function.attrs)
         self._name = body.name
         self._arguments = len(body.arg_types)
         self._dtypes = [dtype.as_numpy_dtype for dtype in body.ret_types]

@@ -1,0 +1,51 @@
+"""`Bodies`: how the compiler gets the bodies of functions, as the graph passes leave them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from graphmill.graph.function_body import instantiate_function
+from graphmill.lowering.function_bodies import body_as_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.function_library import FunctionLibrary
+    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
+    from graphmill.lowering.passes import PassOptions
+    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.runtime.device import Device
+
+Bodies: TypeAlias = "Callable[[FuncAttr, FunctionLibrary], FunctionBody]"
+
+
+def bodies_on(device: Device | None, options: PassOptions) -> Bodies:
+    """Return what gives bodies as they run on a device; None where that is not known."""
+
+    def body(function: FuncAttr, library: FunctionLibrary) -> FunctionBody:
+        return body_as_run(function, library, device, options)
+
+    return body
+
+
+def plain_bodies(ops: OpRegistry) -> Bodies:
+    """Return what gives bodies as they stand in the library, where there is no session."""
+
+    def body(function: FuncAttr, library: FunctionLibrary) -> FunctionBody:
+        return instantiate_function(function.name, function.attrs, library, ops)
+
+    return body
+
+
+def bodies_of(functions: FunctionLibraryRuntime) -> Bodies:
+    """Return what gives bodies as a function library runtime runs them."""
+
+    def body(function: FuncAttr, library: FunctionLibrary) -> FunctionBody:
+        made = library.body(function.name)
+        if made is not None:
+            return made.copy(library)
+        return functions.body(function.name, function.attrs)
+
+    return body
