@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.device import Device, DeviceAttributes
-from graphmill.runtime.process import effects
+from graphmill.spi.process import JAX_DISPATCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def cpu_devices() -> list[Any]:
     that has run JAX before keeps what it has.
     """
     jax = jax_module()
-    if not effects.JAX_DISPATCH.is_enabled:
+    if not JAX_DISPATCH.is_enabled:
         return list(jax.devices("cpu"))
     option = "jax_cpu_enable_async_dispatch"
     before = jax.config.read(option)

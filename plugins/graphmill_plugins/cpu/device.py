@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.process.malloc import keep_freed_memory
 from graphmill.spi import Device, DeviceAttributes, DeviceFactory
+from graphmill.spi.process import keep_freed_memory
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value

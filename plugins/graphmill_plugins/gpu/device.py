@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.process import effects
-from graphmill.runtime.process.environment import variables_set
 from graphmill.spi import DeviceAttributes, DeviceFactory
+from graphmill.spi.process import JAX_GPU_MEMORY, variables_set
 from graphmill_plugins._jax import JaxDevice, platform_devices
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def _memory_settings(options: Any) -> AbstractContextManager[None]:
         wanted["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     if options is not None and options.per_process_gpu_memory_fraction > 0:
         wanted["XLA_PYTHON_CLIENT_MEM_FRACTION"] = str(options.per_process_gpu_memory_fraction)
-    return variables_set(effects.JAX_GPU_MEMORY, wanted)
+    return variables_set(JAX_GPU_MEMORY, wanted)
 
 
 def _make(name_prefix: str, number: int, jax_device: Any) -> GpuDevice:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.runtime.process import blas_threads
+from graphmill.spi.process import find_blas_threads
 from graphmill_plugins.kernels._helpers import HELPERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from graphmill.runtime.process.blas_threads import SingleThreaded
+    from graphmill.spi.process import SingleThreaded
 
 _ONE_THREAD: Final = 1 << 18  # multiply-adds up to which OpenBLAS takes one thread by itself
 _WORTH_SHARING: Final = 1 << 23  # multiply-adds: about 0.1 ms, some times what handing over costs
@@ -28,7 +28,7 @@ _PIECES: Final = 2  # for each thread: who begins late finds some left
 
 @cache
 def _blas_threads() -> SingleThreaded | None:
-    return blas_threads.find()
+    return find_blas_threads()
 
 
 def product(a: Any, b: Any) -> Any:

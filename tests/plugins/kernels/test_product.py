@@ -87,7 +87,7 @@ def test_blas_has_its_threads_back_afterwards() -> None:
 
 def test_a_library_that_is_not_known_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas_threads, "_loaded_libraries", list)
-    assert blas_threads.find() is None
+    assert blas_threads.find_blas_threads() is None
 
 
 def test_all_pieces_run_once() -> None:

@@ -64,7 +64,7 @@ class SingleThreaded:
             self._threads.set(self._before)
 
 
-def find() -> SingleThreaded | None:
+def find_blas_threads() -> SingleThreaded | None:
     """Return the control of the OpenBLAS that this process has loaded; None if there is none."""
     if not effects.BLAS_THREADS.is_enabled:
         return None

@@ -107,6 +107,7 @@ JAX_DISPATCH: Final = ProcessEffect(
     "a compiled step computes in the calling thread instead of waiting for another one",
     "each compiled step takes about 45 µs longer",
 )
+"""Calls of compiled steps stay in the calling thread."""
 JAX_GPU_MEMORY: Final = ProcessEffect(
     "jax_gpu_memory",
     "sets XLA_PYTHON_CLIENT_PREALLOCATE and XLA_PYTHON_CLIENT_MEM_FRACTION in os.environ",
@@ -114,6 +115,7 @@ JAX_GPU_MEMORY: Final = ProcessEffect(
     "gpu_options.allow_growth and per_process_gpu_memory_fraction have no other way to JAX",
     "these two options are ignored",
 )
+"""JAX takes memory of GPUs as `gpu_options` say."""
 
 EFFECTS: Final = {
     effect.name: effect

@@ -15,8 +15,8 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.process.warning_filters import warnings_ignored
 from graphmill.spi import kernel
+from graphmill.spi.process import warnings_ignored
 from graphmill_plugins.kernels._support import is_numpy, shape_text
 from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, adjoint_of, check_square
 

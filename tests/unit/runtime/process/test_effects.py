@@ -97,7 +97,7 @@ print(watch_forks())
 from graphmill.runtime.process import blas_threads
 blas_threads._loaded_libraries = lambda: [None]
 blas_threads._threads_of = lambda library: blas_threads._Threads(int, int)
-print(blas_threads.find() is not None)
+print(blas_threads.find_blas_threads() is not None)
 """,
     "warning_filters": """
 from graphmill.runtime.process.warning_filters import warnings_ignored

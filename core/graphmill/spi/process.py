@@ -1,0 +1,37 @@
+"""The process as a whole: signals, threads of BLAS, memory, and what may be switched off.
+
+    from graphmill.spi.process import DeferredInterrupt, warnings_ignored
+
+Each effect on the process is one that the user can switch off.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphmill.runtime.process.blas_threads import SingleThreaded as SingleThreaded
+    from graphmill.runtime.process.blas_threads import find_blas_threads as find_blas_threads
+    from graphmill.runtime.process.defer_sigint import DeferredInterrupt as DeferredInterrupt
+    from graphmill.runtime.process.effects import JAX_DISPATCH as JAX_DISPATCH
+    from graphmill.runtime.process.effects import JAX_GPU_MEMORY as JAX_GPU_MEMORY
+    from graphmill.runtime.process.effects import ProcessEffect as ProcessEffect
+    from graphmill.runtime.process.environment import variables_set as variables_set
+    from graphmill.runtime.process.malloc import keep_freed_memory as keep_freed_memory
+    from graphmill.runtime.process.references import references_in as references_in
+    from graphmill.runtime.process.warning_filters import warnings_ignored as warnings_ignored
+else:
+    from graphmill.spi._lazy import lazy_names
+
+    __all__, __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "graphmill.runtime.process.blas_threads": "SingleThreaded find_blas_threads",
+            "graphmill.runtime.process.defer_sigint": "DeferredInterrupt",
+            "graphmill.runtime.process.effects": "JAX_DISPATCH JAX_GPU_MEMORY ProcessEffect",
+            "graphmill.runtime.process.environment": "variables_set",
+            "graphmill.runtime.process.malloc": "keep_freed_memory",
+            "graphmill.runtime.process.references": "references_in",
+            "graphmill.runtime.process.warning_filters": "warnings_ignored",
+        },
+    )
