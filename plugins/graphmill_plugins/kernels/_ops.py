@@ -23,12 +23,12 @@ OPS: dict[str, str] = {
     ),
     "array.join": "Concat ConcatOffset ConcatV2 Pack ParallelConcat Split SplitV Unpack",
     "array.multi_hot": "_MultiHot",
-    "array.order": (
+    "array.pad": "MirrorPad MirrorPadGrad Pad PadV2",
+    "array.patches": "ExtractImagePatches ExtractVolumePatches",
+    "array.permute": (
         "InvertPermutation LowerBound OneHot Reverse ReverseSequence ReverseV2 Roll UnravelIndex "
         "UpperBound"
     ),
-    "array.pad": "MirrorPad MirrorPadGrad Pad PadV2",
-    "array.patches": "ExtractImagePatches ExtractVolumePatches",
     "array.scatter": (
         "InplaceAdd InplaceSub InplaceUpdate ScatterNd ScatterNdNonAliasingAdd TensorScatterAdd "
         "TensorScatterMax TensorScatterMin TensorScatterSub TensorScatterUpdate"
@@ -81,6 +81,11 @@ OPS: dict[str, str] = {
         "OrderedMapClear OrderedMapIncompleteSize OrderedMapPeek OrderedMapSize OrderedMapStage "
         "OrderedMapUnstage OrderedMapUnstageNoKey Stage StageClear StagePeek StageSize Unstage"
     ),
+    "dataset.consume": (
+        "DatasetCardinality DatasetToSingleElement DatasetToTFRecord "
+        "ExperimentalDatasetCardinality ExperimentalDatasetToTFRecord InitializeTableFromDataset "
+        "ReduceDataset"
+    ),
     "dataset.functions": (
         "DirectedInterleaveDataset ExperimentalDirectedInterleaveDataset "
         "ExperimentalGroupByReducerDataset ExperimentalGroupByWindowDataset "
@@ -128,11 +133,6 @@ OPS: dict[str, str] = {
         "ShuffleAndRepeatDataset ShuffleAndRepeatDatasetV2 ShuffleDataset ShuffleDatasetV2 "
         "ShuffleDatasetV3 SkipDataset TakeDataset UnbatchDataset UniqueDataset WindowDataset "
         "ZipDataset"
-    ),
-    "dataset.walks": (
-        "DatasetCardinality DatasetToSingleElement DatasetToTFRecord "
-        "ExperimentalDatasetCardinality ExperimentalDatasetToTFRecord InitializeTableFromDataset "
-        "ReduceDataset"
     ),
     "functional.batch": "BatchFunction",
     "functional.gradient": "SymbolicGradient",
@@ -428,7 +428,7 @@ OPS: dict[str, str] = {
         "WriteAudioSummary WriteGraphSummary WriteHistogramSummary WriteImageSummary "
         "WriteRawProtoSummary WriteScalarSummary WriteSummary"
     ),
-    "tensor_array.many": (
+    "tensor_array.bulk": (
         "TensorArrayConcat TensorArrayConcatV2 TensorArrayConcatV3 TensorArrayGather "
         "TensorArrayGatherV2 TensorArrayGatherV3 TensorArrayPack TensorArrayScatter "
         "TensorArrayScatterV2 TensorArrayScatterV3 TensorArraySplit TensorArraySplitV2 "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphmill_plugins.kernels._joined import JoinedStrings
 from graphmill_plugins.kernels._strings import map_distinct
+from graphmill_plugins.kernels.packed_strings import JoinedStrings
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill_plugins.kernels._runs import are_short, combine_in_turns, run_starts, without_nan
 from graphmill_plugins.kernels._support import is_string
 from graphmill_plugins.kernels.array.gather import bad_vector, outside
 from graphmill_plugins.kernels.array.index_ops import scatter_kernels
+from graphmill_plugins.kernels.segment_reduce import (
+    are_short,
+    combine_in_turns,
+    run_starts,
+    without_nan,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

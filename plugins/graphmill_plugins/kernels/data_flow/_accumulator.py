@@ -18,7 +18,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels._waiting_line import Waiting, WaitingLine
+from graphmill_plugins.kernels.wait_queue import Waiting, WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

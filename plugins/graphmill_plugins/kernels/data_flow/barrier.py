@@ -12,13 +12,13 @@ import numpy as np
 
 from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._elements import rows, stacked
 from graphmill_plugins.kernels._partial_shape import is_fully_defined
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.data_flow._staging import Store
 from graphmill_plugins.kernels.data_flow.queue import reference
 from graphmill_plugins.kernels.state.value import resource_key
+from graphmill_plugins.kernels.unstack import rows, stacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

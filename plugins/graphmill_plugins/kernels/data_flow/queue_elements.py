@@ -12,12 +12,12 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._elements import copied_rows, stacked, zeros
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.data_flow._queue import Dequeue, Enqueue
 from graphmill_plugins.kernels.data_flow.queue import queue_of
 from graphmill_plugins.kernels.state.value import keepable
+from graphmill_plugins.kernels.unstack import copied_rows, stacked, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

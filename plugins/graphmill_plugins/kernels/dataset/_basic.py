@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, OpError
-from graphmill_plugins.kernels._elements import rows
 from graphmill_plugins.kernels.dataset._dataset import (
     INFINITE,
     UNKNOWN,
@@ -15,6 +14,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
     Derived,
     ElementIterator,
 )
+from graphmill_plugins.kernels.unstack import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import DataLossError, InvalidArgumentError
-from graphmill_plugins.kernels._elements import stacked
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.dataset._basic import row_values, tensor_shape
 from graphmill_plugins.kernels.dataset._dataset import (
@@ -16,6 +15,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
     Dataset,
     ElementIterator,
 )
+from graphmill_plugins.kernels.unstack import stacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

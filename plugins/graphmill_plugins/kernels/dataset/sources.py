@@ -10,7 +10,6 @@ import numpy as np
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import ResourceHandle, files
-from graphmill_plugins.kernels._elements import rows
 from graphmill_plugins.kernels._paths import texts
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.dataset._basic import ListOfElements, Range, Slices, Tensors
@@ -25,6 +24,7 @@ from graphmill_plugins.kernels.dataset._files import FixedLength, Lines, TFRecor
 from graphmill_plugins.kernels.dataset._random import RandomNumbers, SeedGenerator
 from graphmill_plugins.kernels.dataset._stored import Generator
 from graphmill_plugins.kernels.dataset.iterators import check_structure
+from graphmill_plugins.kernels.unstack import rows
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelContext, Shape, Value

@@ -11,7 +11,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels._support import shape_text, to_ints
-from graphmill_plugins.kernels.array.order import check_bounds, check_not_empty
+from graphmill_plugins.kernels.array.permute import check_bounds, check_not_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable

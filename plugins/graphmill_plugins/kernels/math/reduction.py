@@ -14,7 +14,6 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
-from graphmill_plugins.kernels._short_rows import are_short, reduced
 from graphmill_plugins.kernels._support import (
     checked_axis,
     is_narrow,
@@ -22,6 +21,7 @@ from graphmill_plugins.kernels._support import (
     scalar_int,
     shape_text,
 )
+from graphmill_plugins.kernels.small_axis import are_short, reduced
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,14 +14,6 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
-from graphmill_plugins.kernels._runs import (
-    are_few,
-    are_short,
-    are_wide,
-    combine_in_turns,
-    combine_runs,
-    run_starts,
-)
 from graphmill_plugins.kernels._support import check_size, is_narrow, scalar_int, shape_text
 from graphmill_plugins.kernels.math.segment_ops import (
     COMBINED,
@@ -29,6 +21,14 @@ from graphmill_plugins.kernels.math.segment_ops import (
     check_vectors,
     segment_kernels,
     sparse_segment_kernels,
+)
+from graphmill_plugins.kernels.segment_reduce import (
+    are_few,
+    are_short,
+    are_wide,
+    combine_in_turns,
+    combine_runs,
+    run_starts,
 )
 
 if TYPE_CHECKING:

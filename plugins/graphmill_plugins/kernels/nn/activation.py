@@ -12,9 +12,9 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._short_rows import are_short, columns_of, rows_of
-from graphmill_plugins.kernels._short_rows import log_softmax as short_log_softmax
 from graphmill_plugins.kernels._support import widen
+from graphmill_plugins.kernels.small_axis import are_short, columns_of, rows_of
+from graphmill_plugins.kernels.small_axis import log_softmax as short_log_softmax
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value

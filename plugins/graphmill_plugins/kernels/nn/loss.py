@@ -12,8 +12,8 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._short_rows import are_short, log_softmax
 from graphmill_plugins.kernels._support import is_numpy, scalar_int, widen
+from graphmill_plugins.kernels.small_axis import are_short, log_softmax
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value

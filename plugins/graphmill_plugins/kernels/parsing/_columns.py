@@ -13,8 +13,8 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._runs import within_runs
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.segment_reduce import within_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from graphmill_plugins.kernels._joined import WORD, JoinedStrings
+from graphmill_plugins.kernels.packed_strings import WORD, JoinedStrings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

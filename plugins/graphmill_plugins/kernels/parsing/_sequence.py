@@ -13,7 +13,6 @@ import numpy as np
 
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.protos import iterate_fields
-from graphmill_plugins.kernels._runs import within_runs
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.parsing._columns import (
     dense_values,
@@ -24,8 +23,9 @@ from graphmill_plugins.kernels.parsing._columns import (
 from graphmill_plugins.kernels.parsing._example import check_message
 from graphmill_plugins.kernels.parsing._headers import Headers
 from graphmill_plugins.kernels.parsing._scan import Scan
-from graphmill_plugins.kernels.parsing._steps import StepScan
 from graphmill_plugins.kernels.parsing.example import where_texts
+from graphmill_plugins.kernels.parsing.sequence_columns import StepScan
+from graphmill_plugins.kernels.segment_reduce import within_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
     from graphmill_plugins.kernels.parsing._columns import DenseColumn
-    from graphmill_plugins.kernels.parsing._steps import Steps
+    from graphmill_plugins.kernels.parsing.sequence_columns import Steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._runs import run_starts
 from graphmill_plugins.kernels._support import check_size, object_array, shape_text
 from graphmill_plugins.kernels.ragged._ragged import check_splits
+from graphmill_plugins.kernels.segment_reduce import run_starts
 
 if TYPE_CHECKING:
     from graphmill.spi import Value

@@ -14,8 +14,8 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._elements import rows as rows_of
 from graphmill_plugins.kernels.ragged._ragged import RaggedVariant, check_nested, splits_of
+from graphmill_plugins.kernels.unstack import rows as rows_of
 
 if TYPE_CHECKING:
     from graphmill.spi import Value

@@ -15,9 +15,9 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
-from graphmill_plugins.kernels._runs import run_lengths, run_starts
 from graphmill_plugins.kernels._support import in_float32, shape_text
 from graphmill_plugins.kernels.math.segment import combine_sorted
+from graphmill_plugins.kernels.segment_reduce import run_lengths, run_starts
 from graphmill_plugins.kernels.sparse._sparse import (
     are_in_order,
     check_bounds,

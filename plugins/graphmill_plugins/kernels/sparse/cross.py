@@ -13,9 +13,9 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._runs import run_lengths, run_starts, within_runs
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import check_size, object_array, shape_text
+from graphmill_plugins.kernels.segment_reduce import run_lengths, run_starts, within_runs
 from graphmill_plugins.kernels.sparse._sparse import are_among
 from graphmill_plugins.kernels.string._fingerprint import FEW, fingerprints
 from graphmill_plugins.kernels.string.hash import fingerprint64

@@ -13,9 +13,9 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._runs import run_lengths, run_starts, within_runs
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels.segment_reduce import run_lengths, run_starts, within_runs
 from graphmill_plugins.kernels.sparse._sparse import (
     are_among,
     are_in_order,

@@ -15,8 +15,8 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.variables import ResourceHandle
-from graphmill_plugins.kernels._waiting_line import Waiting, WaitingLine
 from graphmill_plugins.kernels.state.value import node_key
+from graphmill_plugins.kernels.wait_queue import Waiting, WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

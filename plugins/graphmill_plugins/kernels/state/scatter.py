@@ -15,7 +15,12 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill.spi.kernels import writable
-from graphmill_plugins.kernels._runs import are_short, combine_in_turns, run_starts, without_nan
+from graphmill_plugins.kernels.segment_reduce import (
+    are_short,
+    combine_in_turns,
+    run_starts,
+    without_nan,
+)
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.value import initialized, shape_text
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill_plugins.kernels._joined import JoinedStrings
+from graphmill_plugins.kernels.packed_strings import JoinedStrings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

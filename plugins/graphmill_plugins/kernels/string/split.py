@@ -12,8 +12,8 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._joined import JoinedStrings
 from graphmill_plugins.kernels._strings import encode, scalar_bytes, string_array
+from graphmill_plugins.kernels.packed_strings import JoinedStrings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

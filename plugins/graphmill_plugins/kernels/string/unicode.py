@@ -14,8 +14,8 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._joined import JoinedStrings
 from graphmill_plugins.kernels._strings import map_strings, string_array
+from graphmill_plugins.kernels.packed_strings import JoinedStrings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

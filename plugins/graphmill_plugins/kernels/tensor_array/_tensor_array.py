@@ -10,9 +10,9 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._elements import zeros
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined, merged
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.unstack import zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._elements import zeros
 from graphmill_plugins.kernels._partial_shape import merged
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.tensor_list._persistent_list import PersistentList
+from graphmill_plugins.kernels.unstack import zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

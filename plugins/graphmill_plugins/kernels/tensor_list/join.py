@@ -12,7 +12,6 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._elements import joined, rows, stacked, zeros
 from graphmill_plugins.kernels._partial_shape import (
     is_compatible,
     is_fully_defined,
@@ -22,6 +21,7 @@ from graphmill_plugins.kernels._partial_shape import (
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList
 from graphmill_plugins.kernels.tensor_list.ops import typed_list
+from graphmill_plugins.kernels.unstack import joined, rows, stacked, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

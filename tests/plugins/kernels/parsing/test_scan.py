@@ -15,7 +15,7 @@ from graphmill.proto.example_pb2 import Example
 from graphmill.proto.wire import length_delimited, write_varint
 from graphmill_plugins.kernels.parsing._headers import Headers
 from graphmill_plugins.kernels.parsing._scan import Scan
-from graphmill_plugins.kernels.parsing._steps import StepScan
+from graphmill_plugins.kernels.parsing.sequence_columns import StepScan
 
 TYPES = {b"f": dtypes.float32, b"i": dtypes.int64, b"s": dtypes.string}
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._elements import joined, rows, stacked, zeros
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.tensor_array.ops import typed_array
+from graphmill_plugins.kernels.unstack import joined, rows, stacked, zeros
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value

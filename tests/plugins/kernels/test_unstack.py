@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes
-from graphmill_plugins.kernels._elements import copied_rows
+from graphmill_plugins.kernels.unstack import copied_rows
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (5,), (700, 3), (3, 5000), (4, 0), (2, 3, 4)])

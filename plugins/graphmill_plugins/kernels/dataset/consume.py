@@ -12,7 +12,6 @@ import numpy as np
 
 from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from graphmill.spi.files import TFRecordWriter
-from graphmill_plugins.kernels._elements import stacked
 from graphmill_plugins.kernels._paths import scalar_path
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.dataset._dataset import (
@@ -25,6 +24,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
 from graphmill_plugins.kernels.dataset._prefetch import Waiter
 from graphmill_plugins.kernels.dataset.iterators import element_fault
 from graphmill_plugins.kernels.lookup.ops import initializable
+from graphmill_plugins.kernels.unstack import stacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

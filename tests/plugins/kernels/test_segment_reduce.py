@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphmill_plugins.kernels._runs import (
+from graphmill_plugins.kernels.segment_reduce import (
     are_short,
     are_wide,
     combine_in_turns,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphmill_plugins.kernels._short_rows import are_short, log_softmax, reduced
+from graphmill_plugins.kernels.small_axis import are_short, log_softmax, reduced
 
 
 @pytest.mark.parametrize("shape", [(2000, 2), (30, 40, 5)])
