@@ -35,10 +35,10 @@ CLUSTER_PASS = "jit_clusters"
 @hookimpl
 def graphmill_register_ops(ops: OpRegistrar) -> None:
     """Register the ops of clusters."""
-    from graphmill_plugins.jit.cluster_op import CLUSTER, STRAIGHT_LINE
-    from graphmill_plugins.jit.rewrites.accidental_hits_op import ACCIDENTAL_HITS
-    from graphmill_plugins.jit.rewrites.multi_hot_op import MULTI_HOT
-    from graphmill_plugins.jit.rewrites.segment_rows_op import SEGMENT_ROWS
+    from graphmill_plugins.jit.idioms.multi_hot_op import MULTI_HOT
+    from graphmill_plugins.jit.idioms.sampled_softmax_mask_op import ACCIDENTAL_HITS
+    from graphmill_plugins.jit.idioms.segment_rows_op import SEGMENT_ROWS
+    from graphmill_plugins.jit.ir.cluster_op import CLUSTER, STRAIGHT_LINE
 
     for op_def in (CLUSTER, STRAIGHT_LINE, MULTI_HOT, SEGMENT_ROWS, ACCIDENTAL_HITS):
         ops.add(op_def)
@@ -63,17 +63,19 @@ def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
 @hookimpl
 def graphmill_register_passes(passes: PassRegistrar) -> None:
     """Register the passes."""
-    passes.add(GATHER_PASS, f"{__name__}.rewrites.one_memory:gather_on_host", phase="HOT_PLACEMENT")
+    passes.add(
+        GATHER_PASS, f"{__name__}.rewrites.merge_host_devices:gather_on_host", phase="HOT_PLACEMENT"
+    )
     passes.add(
         FUNCTIONALIZE_PASS, f"{__name__}.functionalize:functionalize_hot", phase=_PHASE, order=10
     )
-    passes.add(COUNT_PASS, f"{__name__}.rewrites.multi_hot:count_one_hots", phase=_PHASE, order=5)
+    passes.add(COUNT_PASS, f"{__name__}.idioms.multi_hot:count_one_hots", phase=_PHASE, order=5)
     passes.add(
-        SEGMENTS_PASS, f"{__name__}.rewrites.known_segments:know_segments", phase=_PHASE, order=5
+        SEGMENTS_PASS, f"{__name__}.idioms.constant_segments:know_segments", phase=_PHASE, order=5
     )
     passes.add(
         HITS_PASS,
-        f"{__name__}.rewrites.accidental_hits:mark_accidental_hits",
+        f"{__name__}.idioms.sampled_softmax_mask:mark_accidental_hits",
         phase=_PHASE,
         order=5,
     )

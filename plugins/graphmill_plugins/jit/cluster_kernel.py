@@ -13,11 +13,11 @@ from graphmill.errors import InternalError
 from graphmill.explain.compilation import ClusterRecord
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.validation import is_validation_on
-from graphmill_plugins.jit.called_bodies import bodies_of
-from graphmill_plugins.jit.routine import Routines
-from graphmill_plugins.jit.routine_kernels import RoutineKernels
-from graphmill_plugins.jit.signature import Inputs
-from graphmill_plugins.jit.sources import is_source
+from graphmill_plugins.jit.ir.called_bodies import bodies_of
+from graphmill_plugins.jit.ir.routine import Routines
+from graphmill_plugins.jit.ir.routine_kernels import RoutineKernels
+from graphmill_plugins.jit.ir.signature import Inputs
+from graphmill_plugins.jit.ir.sources import is_source
 from graphmill_plugins.jit.straight.straight_line import StraightLine
 from graphmill_plugins.jit.tiers.machine import TierMachine, TierRules
 from graphmill_plugins.jit.tiers.program_maker import ProgramMaker, Refusal, compiler_module
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from graphmill.runtime.kernel import OpKernelConstruction
     from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill_plugins.jit.cluster_op import ClusterAttr
+    from graphmill_plugins.jit.ir.cluster_op import ClusterAttr
     from graphmill_plugins.jit.tiers.signature_state import Signature
 
 _DETERMINISTIC: Final = "the session is deterministic: nothing is compiled"

@@ -18,10 +18,10 @@ from graphmill.testing.inputs import parse_input
 from graphmill.testing.jit_check import jit_config
 from graphmill.testing.op_graph import GraphMaker
 from graphmill.testing.program import parse_function, parse_node
+from graphmill_plugins.jit.ir.routine import Routines
+from graphmill_plugins.jit.ir.signature import Inputs
+from graphmill_plugins.jit.ir.sources import is_variable
 from graphmill_plugins.jit.regions.clusters import form_clusters
-from graphmill_plugins.jit.routine import Routines
-from graphmill_plugins.jit.signature import Inputs
-from graphmill_plugins.jit.sources import is_variable
 from graphmill_plugins.jit.straight.straight_line import StraightLine
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.kernel import OpKernel
-    from graphmill_plugins.jit.routine import Routine
+    from graphmill_plugins.jit.ir.routine import Routine
 
 OPS = graphmill.default_host().ops
 

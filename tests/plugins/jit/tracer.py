@@ -12,11 +12,11 @@ from graphmill.graph.algorithms import topological_order
 from graphmill.graph.function_body import instantiate_function
 from graphmill.runtime.kernel import OpKernelConstruction, bind
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.analysis.trip_count import pass_through, turns_of
+from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings import stack, tensor_array, tensor_list
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.elements import GUARD
-from graphmill_plugins.jit.tracing.loop_shape import pass_through, turns_of
 from graphmill_plugins.jit.tracing.loops import trace_while
 from graphmill_plugins.jit.tracing.values import Absent
 

@@ -18,7 +18,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.explain.compilation import RegionNote, compilation_of
 from graphmill.graph.node_roles import is_merge, is_switch
 from graphmill.lowering.node_effects import effects_of_node
-from graphmill_plugins.jit.forms import Forms, device_of
+from graphmill_plugins.jit.analysis.waiting import WaitingNodes
 from graphmill_plugins.jit.functionalize.conditionals import (
     Conditional,
     find_conditionals,
@@ -41,7 +41,7 @@ from graphmill_plugins.jit.functionalize.region import (
 )
 from graphmill_plugins.jit.functionalize.traceable import traceable_regions
 from graphmill_plugins.jit.functionalize.while_nodes import WhileMaker
-from graphmill_plugins.jit.waiting import WaitingNodes
+from graphmill_plugins.jit.ir.forms import Forms, device_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -106,7 +106,7 @@ def functionalize(
 
 def functionalize_hot(graph: Graph, options: PassOptions) -> None:
     """Functionalise what is proven and gains by it, on one device's graph (a pass)."""
-    from graphmill_plugins.jit.called_bodies import bodies_on
+    from graphmill_plugins.jit.ir.called_bodies import bodies_on
     from graphmill_plugins.jit.straight.straight_loops import straight_regions
 
     host = options.host

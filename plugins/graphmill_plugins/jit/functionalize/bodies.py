@@ -17,7 +17,7 @@ from graphmill.graph.node_roles import (
 from graphmill.ops.op_traits import Source
 from graphmill_plugins.jit.functionalize.liveness import pred_of
 from graphmill_plugins.jit.functionalize.region import NotProvenError
-from graphmill_plugins.jit.sources import does_nothing, is_variable
+from graphmill_plugins.jit.ir.sources import does_nothing, is_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -297,24 +297,6 @@ def is_cloned(node: Node) -> bool:
     for dim in value.shape:
         size *= dim
     return size <= MOST_CLONED_BYTES
-
-
-def free_name(graph: Graph, name: str, functions: Iterable[str]) -> str:
-    """Return a name for a node that calls functions `<name>/<function>`, all of them new.
-
-    No other graph with the same library has a node of that name: a session keeps the kernels of
-    nodes by their names.
-    """
-    number, candidate = 0, name
-    functions = tuple(functions)
-    while graph.has_node(candidate) or any(
-        graph.library.body(f"{candidate}/{function}") is not None
-        or f"{candidate}/{function}" in graph.library
-        for function in functions
-    ):
-        number += 1
-        candidate = f"{name}_{number}"
-    return candidate
 
 
 def common_device(nodes: Iterable[Node]) -> tuple[str, str]:

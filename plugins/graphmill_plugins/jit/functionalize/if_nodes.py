@@ -16,13 +16,13 @@ from graphmill_plugins.jit.functionalize.bodies import (
     common_device,
     effects_among,
     entered,
-    free_name,
     has_effects,
     is_cloned,
     is_silent,
     origin_of,
 )
 from graphmill_plugins.jit.functionalize.liveness import pred_of
+from graphmill_plugins.jit.ir.free_name import free_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

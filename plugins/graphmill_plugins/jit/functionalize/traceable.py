@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.graph.node_roles import is_control_trigger
-from graphmill_plugins.jit.forms import Forms
-from graphmill_plugins.jit.sources import is_source
+from graphmill_plugins.jit.ir.forms import Forms
+from graphmill_plugins.jit.ir.sources import is_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable

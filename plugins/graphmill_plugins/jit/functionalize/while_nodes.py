@@ -12,10 +12,10 @@ from graphmill_plugins.jit.functionalize.bodies import (
     common_device,
     effects_among,
     entered,
-    free_name,
     has_effects,
 )
 from graphmill_plugins.jit.functionalize.loops import controls_of, value_of
+from graphmill_plugins.jit.ir.free_name import free_name
 
 if TYPE_CHECKING:
     from graphmill.graph.function_body import FunctionBody

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.spi import lowering
-from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.tracing.values import Absent
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.spi import lowering
-from graphmill_plugins.jit.regions.growing_lists import are_of_shapes
+from graphmill_plugins.jit.idioms.list_length_analysis import are_of_shapes
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node

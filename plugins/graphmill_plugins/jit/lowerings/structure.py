@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.spi import Lowering, LoweringTable
-from graphmill_plugins.jit.tracing.counts import COUNTING
+from graphmill_plugins.jit.tracing.list_size import COUNTING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill.spi import Lowering, LoweringTable
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
 from graphmill_plugins.jit.tracing.elements import (
     Elements,

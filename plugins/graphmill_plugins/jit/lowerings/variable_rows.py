@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi import Lowering, LoweringTable
-from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.tracing.rows import checked_rows, require_rows
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import numpy as np
 
 from graphmill.runtime.process.defer_sigint import DeferredInterrupt
 from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.donation import Loan
-from graphmill_plugins.jit.programs.long_loops import LimitedProgram, TurnsUsedUpError
+from graphmill_plugins.jit.programs.preemptible_loops import LimitedProgram, TurnsUsedUpError
 from graphmill_plugins.jit.tracing.elements import FirstRows
-from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from graphmill.runtime.executor import ExecutorArgs
     from graphmill.runtime.variables import Variable
-    from graphmill_plugins.jit.programs.early_check import EarlyCheck
+    from graphmill_plugins.jit.ir.signature import Inputs
+    from graphmill_plugins.jit.programs.guard_program import EarlyCheck
     from graphmill_plugins.jit.programs.memory import HostMemory
-    from graphmill_plugins.jit.signature import Inputs
 
 # Of a program that is called: JAX refuses types and layouts of arguments, XLA has no memory, …
 _RUN_ERRORS: Final = (

@@ -16,7 +16,8 @@ from graphmill.graph.node_roles import is_constant
 from graphmill.runtime.validation import is_validation_on
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.errors import KernelFault, NeedsKnown, NotTraceable
+from graphmill_plugins.jit.ir.errors import KernelFault, NeedsKnown, NotTraceable
+from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.compiled_cluster import (
     CheckFailedError,
     CompiledCluster,
@@ -25,16 +26,16 @@ from graphmill_plugins.jit.programs.compiled_cluster import (
 )
 from graphmill_plugins.jit.programs.compiler_options import compiler_options_for
 from graphmill_plugins.jit.programs.donation import LEAST_BYTES
-from graphmill_plugins.jit.programs.early_check import early_check
+from graphmill_plugins.jit.programs.guard_program import early_check
 from graphmill_plugins.jit.programs.hoist import bytes_of, hoist
-from graphmill_plugins.jit.programs.long_loops import TURNS, Limit, LimitedProgram
+from graphmill_plugins.jit.programs.loop_split import compile_stages, cut
 from graphmill_plugins.jit.programs.memory import HostMemory, memory_of
+from graphmill_plugins.jit.programs.preemptible_loops import LimitedProgram
 from graphmill_plugins.jit.programs.program_cache import Program, ProgramCache, compile_program
-from graphmill_plugins.jit.programs.stages import compile_stages, cut
 from graphmill_plugins.jit.programs.trace_cache import bound_traces
 from graphmill_plugins.jit.tracing.elements import GUARD, FirstRows, is_known
+from graphmill_plugins.jit.tracing.iteration_limit import TURNS, Limit
 from graphmill_plugins.jit.tracing.trace import Tracer
-from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
 
 __all__ = [
     "CheckFailedError",
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.graph.node import Node
-    from graphmill_plugins.jit.routine import Routine, Routines
-    from graphmill_plugins.jit.signature import Inputs
+    from graphmill_plugins.jit.ir.routine import Routine, Routines
+    from graphmill_plugins.jit.ir.signature import Inputs
 
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
 _OF_NUMPY: Final = "biufc"  # kinds of the types that NumPy has itself

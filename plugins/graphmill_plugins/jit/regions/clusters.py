@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.explain.compilation import OutsideNote, compilation_of
-from graphmill_plugins.jit.called_bodies import bodies_on
-from graphmill_plugins.jit.cluster_op import STRAIGHT_LINE
+from graphmill_plugins.jit.analysis.refusal import refusal_on
+from graphmill_plugins.jit.ir.called_bodies import bodies_on
+from graphmill_plugins.jit.ir.cluster_op import STRAIGHT_LINE
 from graphmill_plugins.jit.programs.memory import can_compile_for
 from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import Eligibility
+from graphmill_plugins.jit.regions.free_constants import free_constants
 from graphmill_plugins.jit.regions.grouping import MIN_SIZE, find_clusters, nodes_in_loops, weight
 from graphmill_plugins.jit.regions.inner_clusters import inner_bodies
-from graphmill_plugins.jit.regions.refusal import refusal_on
-from graphmill_plugins.jit.rewrites.constants import free_constants
 from graphmill_plugins.jit.straight.straight_loops import straight_loops
 
 if TYPE_CHECKING:

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Final
 from graphmill.explain.compilation import ClusterRecord, compilation_of
 from graphmill.graph.function_body import FunctionBody
 from graphmill.graph.graph import Graph
-from graphmill_plugins.jit.cluster_op import CALLS, CLUSTER, INNER_CALLS, STRAIGHT_LINE, ClusterAttr
-from graphmill_plugins.jit.sources import is_source
-from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES
+from graphmill_plugins.jit.ir.cluster_op import (
+    CALLS,
+    CLUSTER,
+    INNER_CALLS,
+    STRAIGHT_LINE,
+    ClusterAttr,
+)
+from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
+from graphmill_plugins.jit.ir.sources import is_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.ops.op_def import OpDef
     from graphmill.ops.op_registry import OpRegistry
-    from graphmill_plugins.jit.cluster_op import FunctionKey
+    from graphmill_plugins.jit.ir.cluster_op import FunctionKey
 
 _CACHE_VARIABLE: Final = "GRAPHMILL_JIT_CACHE_DIR"
 _numbers = itertools.count()

@@ -8,13 +8,13 @@ from graphmill.errors import OpError
 from graphmill.graph.node_roles import is_argument_or_result
 from graphmill.ops.attr_types import FuncAttr
 from graphmill.ops.op_traits import Source
-from graphmill_plugins.jit.forms import Form, Forms, followed_functions
-from graphmill_plugins.jit.regions.growing_lists import GrowingLists
-from graphmill_plugins.jit.regions.refusal import refuses_nothing
-from graphmill_plugins.jit.regions.repeated_rows import NOT_DISTINCT
-from graphmill_plugins.jit.sources import is_source
-from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES
-from graphmill_plugins.jit.waiting import WaitingNodes
+from graphmill_plugins.jit.analysis.refusal import refuses_nothing
+from graphmill_plugins.jit.analysis.waiting import WaitingNodes
+from graphmill_plugins.jit.idioms.list_length_analysis import GrowingLists
+from graphmill_plugins.jit.idioms.sparse_dedup_analysis import NOT_DISTINCT
+from graphmill_plugins.jit.ir.forms import Form, Forms, followed_functions
+from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
+from graphmill_plugins.jit.ir.sources import is_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
     from graphmill.runtime.device import Device
-    from graphmill_plugins.jit.called_bodies import Bodies
-    from graphmill_plugins.jit.regions.refusal import Refusal
+    from graphmill_plugins.jit.analysis.refusal import Refusal
+    from graphmill_plugins.jit.ir.called_bodies import Bodies
 
 _UNTRACED_TYPES: Final = frozenset(
     {"string", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # several numbers in an octet

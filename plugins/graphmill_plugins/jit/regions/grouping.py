@@ -15,17 +15,17 @@ from graphmill.graph.algorithms import topological_order
 from graphmill.graph.frames import analyse_frames
 from graphmill.graph.node_roles import is_control_trigger, is_merge
 from graphmill.ops.op_traits import ControlFlow
+from graphmill_plugins.jit.idioms.sparse_dedup_analysis import RepeatedRows
+from graphmill_plugins.jit.ir.sources import does_nothing, is_source, is_source_or_argument
 from graphmill_plugins.jit.regions.contraction import control_inputs
-from graphmill_plugins.jit.regions.repeated_rows import RepeatedRows
 from graphmill_plugins.jit.regions.shared_structures import shared_structures
-from graphmill_plugins.jit.sources import does_nothing, is_source, is_source_or_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
-    from graphmill_plugins.jit.forms import Forms
+    from graphmill_plugins.jit.ir.forms import Forms
     from graphmill_plugins.jit.regions.eligibility import Eligibility
 
 _OF_CALLS: Final = 100  # weight of a node that calls functions

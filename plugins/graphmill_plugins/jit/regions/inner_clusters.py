@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill_plugins.jit.called_bodies import plain_bodies
-from graphmill_plugins.jit.forms import followed_functions
+from graphmill_plugins.jit.ir.called_bodies import plain_bodies
+from graphmill_plugins.jit.ir.forms import followed_functions
+from graphmill_plugins.jit.ir.routine import owner_in
+from graphmill_plugins.jit.ir.sources import is_source
 from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import Eligibility
+from graphmill_plugins.jit.regions.free_constants import free_constants
 from graphmill_plugins.jit.regions.grouping import find_clusters, weight
-from graphmill_plugins.jit.rewrites.constants import free_constants
-from graphmill_plugins.jit.routine import owner_in
-from graphmill_plugins.jit.sources import is_source
 
 if TYPE_CHECKING:
     from graphmill.graph.function_body import FunctionBody
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from graphmill.lowering.passes import PassOptions
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.runtime.device import Device
-    from graphmill_plugins.jit.called_bodies import Bodies
-    from graphmill_plugins.jit.cluster_op import FunctionKey
+    from graphmill_plugins.jit.ir.called_bodies import Bodies
+    from graphmill_plugins.jit.ir.cluster_op import FunctionKey
 
 _MIN_SIZE: Final = 8
 """A call of a program costs as much as some ten nodes of generated code do."""

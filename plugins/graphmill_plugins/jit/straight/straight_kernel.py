@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import InternalError
 from graphmill.explain.compilation import ClusterRecord, SignatureRecord
 from graphmill.runtime.kernel import kernel
-from graphmill_plugins.jit.called_bodies import bodies_of
-from graphmill_plugins.jit.routine import Routines
-from graphmill_plugins.jit.routine_kernels import RoutineKernels
+from graphmill_plugins.jit.ir.called_bodies import bodies_of
+from graphmill_plugins.jit.ir.routine import Routines
+from graphmill_plugins.jit.ir.routine_kernels import RoutineKernels
 from graphmill_plugins.jit.straight.straight_line import StraightLine
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.executor import ExecutorArgs
     from graphmill.runtime.kernel import OpKernelConstruction
     from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill_plugins.jit.cluster_op import ClusterAttr
+    from graphmill_plugins.jit.ir.cluster_op import ClusterAttr
 
     Done = Callable[..., None]
 

@@ -18,9 +18,9 @@ from graphmill.ops.op_traits import CallKind, Source
 from graphmill.runtime.kernel_errors import add_iteration, as_status, at_node, not_a_scalar
 from graphmill.runtime.kernel_io import refs_to_read
 from graphmill.runtime.op_kernel_context import OpKernelContext
-from graphmill_plugins.jit.cluster_op import CLUSTER
-from graphmill_plugins.jit.sources import does_nothing
-from graphmill_plugins.jit.tracing.handles import was_switch
+from graphmill_plugins.jit.ir.cluster_op import CLUSTER
+from graphmill_plugins.jit.ir.handles import was_switch
+from graphmill_plugins.jit.ir.sources import does_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.runtime.kernel import OpKernel
-    from graphmill_plugins.jit.routine import Routine, Routines
+    from graphmill_plugins.jit.ir.routine import Routine, Routines
 
     Calls = Sequence[CalledFunction]
 

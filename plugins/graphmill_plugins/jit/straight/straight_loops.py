@@ -15,10 +15,10 @@ from graphmill.graph.node_roles import is_argument_or_result, is_transfer
 from graphmill.ops.attr_types import FuncAttr
 from graphmill.ops.effects import effects_of
 from graphmill.ops.op_traits import CallKind
-from graphmill_plugins.jit.forms import Forms, followed_functions
-from graphmill_plugins.jit.regions.refusal import refuses_nothing
-from graphmill_plugins.jit.sources import does_nothing
-from graphmill_plugins.jit.waiting import WaitingNodes
+from graphmill_plugins.jit.analysis.refusal import refuses_nothing
+from graphmill_plugins.jit.analysis.waiting import WaitingNodes
+from graphmill_plugins.jit.ir.forms import Forms, followed_functions
+from graphmill_plugins.jit.ir.sources import does_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
+    from graphmill_plugins.jit.analysis.refusal import Refusal
     from graphmill_plugins.jit.functionalize.region import Region
-    from graphmill_plugins.jit.regions.refusal import Refusal
 
 _LOOP: Final = {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from graphmill.explain.compilation import SignatureRecord
     from graphmill.runtime.device import Device
-    from graphmill_plugins.jit.errors import NeedsKnown
+    from graphmill_plugins.jit.ir.errors import NeedsKnown
+    from graphmill_plugins.jit.ir.routine import Routines
+    from graphmill_plugins.jit.ir.signature import Inputs
     from graphmill_plugins.jit.programs.compiled_cluster import CompiledCluster
-    from graphmill_plugins.jit.routine import Routines
-    from graphmill_plugins.jit.signature import Inputs
 
 _MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more inputs known
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.explain.compilation import ClusterRecord
-    from graphmill_plugins.jit.signature import Inputs
+    from graphmill_plugins.jit.ir.signature import Inputs
 
 _MOST_SHOWN: Final = 8
 _LONGEST_VALUE: Final = 40

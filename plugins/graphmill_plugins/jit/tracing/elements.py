@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.errors import NotTraceable, ShapesChange
+from graphmill_plugins.jit.ir.errors import NotTraceable, ShapesChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.errors import NotTraceable, ShapesChange
-from graphmill_plugins.jit.programs.long_loops import TURNS
+from graphmill_plugins.jit.ir.errors import NotTraceable, ShapesChange
 from graphmill_plugins.jit.tracing.elements import GUARD, Elements, is_gradient_of_known, is_known
+from graphmill_plugins.jit.tracing.iteration_limit import TURNS
 from graphmill_plugins.jit.tracing.values import (
     Absent,
     fitted,
@@ -26,7 +26,7 @@ from graphmill_plugins.jit.tracing.values import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
-    from graphmill_plugins.jit.programs.long_loops import Limit
+    from graphmill_plugins.jit.tracing.iteration_limit import Limit
     from graphmill_plugins.jit.tracing.values import Function, State
 
 _MOST_ROUNDS: Final = 8  # in which the shapes of a loop have to settle

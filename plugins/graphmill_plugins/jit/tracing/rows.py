@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.ir.errors import NotTraceable
+from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.elements import GUARD
-from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
 
 if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.values import State

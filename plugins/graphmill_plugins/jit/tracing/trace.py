@@ -20,15 +20,15 @@ from graphmill.runtime.kernel_io import refs_to_read
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.variables import Ref, ResourceHandle, Variable
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable, ShapesChange
-from graphmill_plugins.jit.programs.long_loops import TURNS
+from graphmill_plugins.jit.analysis.trip_count import pass_through, turns_of
+from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable, ShapesChange
+from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, was_switch
+from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
-from graphmill_plugins.jit.tracing.counts import Counts
-from graphmill_plugins.jit.tracing.distinct import DistinctRows
 from graphmill_plugins.jit.tracing.elements import GUARD, FirstRows, is_known
-from graphmill_plugins.jit.tracing.grown_lists import with_known_lengths
-from graphmill_plugins.jit.tracing.handles import HANDLE_TYPES, was_switch
-from graphmill_plugins.jit.tracing.loop_shape import pass_through, turns_of
+from graphmill_plugins.jit.tracing.iteration_limit import TURNS
+from graphmill_plugins.jit.tracing.list_length import with_known_lengths
+from graphmill_plugins.jit.tracing.list_size import Counts
 from graphmill_plugins.jit.tracing.loops import trace_while
 from graphmill_plugins.jit.tracing.node_trace import NodeTrace
 from graphmill_plugins.jit.tracing.offsets import Offsets
@@ -41,8 +41,8 @@ from graphmill_plugins.jit.tracing.traced_kernels import (
     positions_of,
     unknown_static,
 )
-from graphmill_plugins.jit.tracing.traced_variable import TracedVariable
-from graphmill_plugins.jit.tracing.unrolled import unrolled
+from graphmill_plugins.jit.tracing.unique_lowering import DistinctRows
+from graphmill_plugins.jit.tracing.unroll import unrolled
 from graphmill_plugins.jit.tracing.values import Absent, is_moving
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.runtime.kernel import OpKernel
     from graphmill_plugins._constants import Marks
-    from graphmill_plugins.jit.forms import Form
-    from graphmill_plugins.jit.programs.long_loops import Limit
-    from graphmill_plugins.jit.routine import Routine, Routines
+    from graphmill_plugins.jit.ir.forms import Form
+    from graphmill_plugins.jit.ir.routine import Routine, Routines
+    from graphmill_plugins.jit.tracing.iteration_limit import Limit
     from graphmill_plugins.jit.tracing.values import State
 
 _COPIES: Final = (COPY_TO_DEVICE, COPY_TO_HOST)  # a program has one memory

@@ -14,8 +14,8 @@ from graphmill.runtime.kernel import KernelDef, OpKernelConstruction, wanted_att
 from graphmill.runtime.kernel_registry import KernelChoice
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.errors import KernelFault, NotTraceable
-from graphmill_plugins.jit.forms import BACKEND, Form
+from graphmill_plugins.jit.ir.errors import KernelFault, NotTraceable
+from graphmill_plugins.jit.ir.forms import BACKEND, Form
 from graphmill_plugins.jit.tracing.elements import is_known
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.effects_policy import EffectsPolicy
     from graphmill.runtime.kernel import OpKernel
     from graphmill.runtime.lowering import Check
-    from graphmill_plugins.jit.forms import Forms
+    from graphmill_plugins.jit.ir.forms import Forms
 
 _NUMPY = "numpy"
 

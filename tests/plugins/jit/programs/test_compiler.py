@@ -13,8 +13,8 @@ import graphmill
 from graphmill import dtypes
 from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.runtime.variables import ResourceHandle, Variable
-from graphmill_plugins.jit.errors import NeedsKnown, NotTraceable
-from graphmill_plugins.jit.routine import Routines
+from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable
+from graphmill_plugins.jit.ir.routine import Routines
 
 pytestmark = pytest.mark.jax
 

@@ -16,7 +16,7 @@ from graphmill import dtypes
 from graphmill.errors import DataLossError, OpError
 from graphmill.runtime.variables import Variable
 from graphmill.testing.patience import PATIENCE
-from graphmill_plugins.jit.programs.kept import keep, kept_of
+from graphmill_plugins.jit.programs.buffer_cache import keep, kept_of
 
 pytestmark = [
     pytest.mark.jax,

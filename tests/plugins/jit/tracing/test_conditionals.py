@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.plugins.jit.tracer import compiled
 
-from graphmill_plugins.jit.errors import NotTraceable
+from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.values import Absent
 

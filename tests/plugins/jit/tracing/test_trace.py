@@ -34,9 +34,9 @@ def test_arithmetic_of_shapes_is_done_while_it_is_traced() -> None:
 
 
 def test_what_must_be_known_is_found_at_its_sources() -> None:
-    from graphmill_plugins.jit.errors import NeedsKnown
+    from graphmill_plugins.jit.ir.errors import NeedsKnown
+    from graphmill_plugins.jit.ir.routine import routine_of
     from graphmill_plugins.jit.programs.compiler import sources_of
-    from graphmill_plugins.jit.routine import routine_of
 
     made = routine_of(
         body(

@@ -1,0 +1,1 @@
+"""What is found out about graphs and loops before anything is traced."""

@@ -1,0 +1,58 @@
+"""`WaitingNodes`: which nodes may wait for another node of the step without an edge from it.
+
+A dequeue waits for an enqueue, a take for a put. If both were in one cluster, or a cluster had to
+wait for the first before it could run the second, the step would never end. Whether a kernel waits
+is its own declaration (`waits` of `@kernel`; asynchronous kernels do unless they say otherwise); a
+node that calls functions waits if a node of their bodies does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.errors import OpError
+from graphmill.ops.attr_types import FuncAttr
+from graphmill_plugins.jit.ir.forms import followed_functions
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill_plugins.jit.ir.forms import Forms
+
+
+class WaitingNodes:
+    """Answers for the nodes of one device; remembers what it found of functions.
+
+    Args:
+        forms: which kernels compute the nodes.
+    """
+
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
+        self._functions: dict[str, bool] = {}
+
+    def among(self, graph: Graph) -> set[Node]:
+        """Return the nodes of a graph that may wait."""
+        return {node for node in graph.nodes if self.may_wait(node)}
+
+    def may_wait(self, node: Node) -> bool:
+        """Return whether a node may wait for another one."""
+        functions = followed_functions(node)
+        if functions:
+            return any(self._function_waits(function.name, node) for function in functions)
+        choice = self._forms.choice(node)
+        return choice is not None and choice.definition.may_wait
+
+    def _function_waits(self, name: str, node: Node) -> bool:
+        found = self._functions.get(name)
+        if found is None:
+            self._functions[name] = False  # a function that calls itself waits if another node does
+            found = self._functions[name] = self._look_into(name, node)
+        return found
+
+    def _look_into(self, name: str, node: Node) -> bool:
+        try:
+            body = self._forms.bodies(FuncAttr(name), node.graph.library)
+        except OpError:
+            return True  # nobody knows; the executor reports what is wrong with it
+        return any(map(self.may_wait, body.graph.nodes))

@@ -1,0 +1,118 @@
+"""Count segments that are constant: `SparseSegmentMean` becomes `…WithNumSegments`.
+
+A model that looks up a fixed number of rows for each example has such segments. With their number
+known a compiler can have the sum. Of its gradient `SparseSegmentMeanGradV2`, which adds up the rows
+of equal indices for an optimizer that does so itself (`Unique`, then `UnsortedSegmentSum`), only
+the rows are left: `_SegmentRows`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.ops.attr_types import TensorAttr
+from graphmill_plugins.jit.ir.free_name import free_name
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Edge, Node
+    from graphmill.lowering.passes import PassOptions
+
+_SCALES: Final = {"Sum": "sum", "Mean": "mean", "SqrtN": "sqrtn"}
+_FORWARD: Final = frozenset(f"SparseSegment{name}" for name in _SCALES)
+_BACKWARD: Final = {f"SparseSegment{name}GradV2": scale for name, scale in _SCALES.items()}
+_SUMMED_AS_THEY_ARE: Final = frozenset({"float32", "float64"})
+
+
+def know_segments(graph: Graph, options: PassOptions) -> None:
+    """Replace sums of sparse rows, and their gradients, whose segments are constant."""
+    for node in list(graph.nodes):
+        if node.op in _FORWARD:
+            _count_segments(graph, node, options)
+        elif node.op in _BACKWARD:
+            _leave_repetitions(graph, node, options)
+
+
+def _constant_ids(node: Node) -> Any:
+    """Return the ids of a node's segments if they are constant and ascend; else None."""
+    source = node.in_edges[2].src
+    if source.op != "Const":
+        return None
+    ids = np.asarray(source.attrs["value"].numpy())
+    if ids.ndim != 1 or not ids.size or ids[0] < 0 or (ids[1:] < ids[:-1]).any():
+        return None
+    return ids
+
+
+def _count_segments(graph: Graph, node: Node, options: PassOptions) -> None:
+    ids = _constant_ids(node)
+    if ids is None:
+        return
+    count = np.asarray(int(ids[-1]) + 1, np.int64)
+    const = options.host.ops.get("Const")
+    constant = graph.add_node(
+        free_name(graph, f"{node.name}/num_segments", ()),
+        const,
+        (),
+        _before(graph, node.in_edges[2].src),  # where there is a loop, the same one
+        const.with_defaults({"dtype": dtypes.int64, "value": TensorAttr(count, dtypes.int64)}),
+    )
+    new = graph.add_node(
+        free_name(graph, f"{node.name}/known", ()),
+        options.host.ops.get(f"{node.op}WithNumSegments"),
+        [*((edge.src, edge.src_output) for edge in node.in_edges), (constant, 0)],
+        _before(graph, node),
+        {**node.attrs, "Tnumsegments": dtypes.int64},
+    )
+    constant.assigned_device = new.assigned_device = node.assigned_device
+    graph.replace_node(node, new)
+
+
+def _leave_repetitions(graph: Graph, node: Node, options: PassOptions) -> None:
+    unique = _reader_that_sums(node)
+    if unique is None or _constant_ids(node) is None:
+        return
+    grad, indices, ids, _ = node.in_edges
+    new = graph.add_node(
+        free_name(graph, f"{node.name}/rows", ()),
+        options.host.ops.get("_SegmentRows"),
+        [(grad.src, grad.src_output), (ids.src, ids.src_output)],
+        _before(graph, node),
+        {
+            "scale": _BACKWARD[node.op].encode(),
+            "T": node.attrs["T"],
+            "Tsegmentids": node.attrs["Tsegmentids"],
+        },
+    )
+    new.assigned_device = node.assigned_device
+    graph.replace_input(unique, 0, indices.src, indices.src_output)
+    graph.redirect(node, 0, new, 0)
+    for edge in [edge for edge in node.out_edges if edge.is_control]:
+        graph.remove_control_edge(edge)
+        graph.add_control_edge(new, edge.dst)
+    graph.withdraw([node])
+
+
+def _reader_that_sums(node: Node) -> Node | None:
+    """Return the `Unique` of an optimizer that adds up what comes of a gradient, or None."""
+    rows, numbers = _reader(node, 0), _reader(node, 1)
+    if rows is None or numbers is None or node.attrs["T"].name not in _SUMMED_AS_THEY_ARE:
+        return None
+    total, unique = rows.dst, numbers.dst
+    if unique.op != "Unique" or total.op != "UnsortedSegmentSum" or rows.dst_input:
+        return None
+    places = total.in_edges[1]
+    return unique if (places.src, places.src_output) == (unique, 1) else None
+
+
+def _reader(node: Node, output: int) -> Edge | None:
+    """Return the only edge that an output has, or None."""
+    edges = [edge for edge in node.out_edges if not edge.is_control and edge.src_output == output]
+    return edges[0] if len(edges) == 1 else None
+
+
+def _before(graph: Graph, node: Node) -> list[Node]:
+    return [edge.src for edge in node.control_in_edges if edge.src is not graph.source]

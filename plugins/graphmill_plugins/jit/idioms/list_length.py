@@ -1,0 +1,60 @@
+"""How long a list or tensor array is after the loop that it grows in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill_plugins.jit.analysis import trip_count
+from graphmill_plugins.jit.analysis.trip_count import is_argument, origin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.node import Node
+    from graphmill_plugins.jit.analysis.trip_count import Turns
+
+_CHANGES: Final = {"TensorListPushBack": 0, "TensorListSetItem": 0, "TensorArrayWriteV3": 3}
+"""What makes a list or array longer, and which input it hands on: the list, or the array's flow."""
+
+
+def length_after(
+    body: FunctionBody, index: int, length: int, args: Sequence[Any], turns: Turns
+) -> int | None:
+    """Return how many elements a list or array has after a loop, if that is known.
+
+    Args:
+        body: of the loop.
+        index: which of the loop's arguments the list is, or the flow of the array.
+        length: how many it has before.
+        args: the first values, NumPy arrays where they are known.
+        turns: how often the loop turns.
+    """
+    change = growth_of(body, index)
+    if change is None or not turns.is_exact:
+        return None
+    if change.op == "TensorListPushBack":
+        return length + turns.most
+    counter = origin(change, 1)
+    if counter.op != "_Arg" or not turns.most:
+        return None
+    start = trip_count.number(args[counter.attrs["index"]])
+    step = trip_count.step(body, counter.attrs["index"])
+    if start is None or step is None:
+        return None
+    return max(length, start + 1, start + (turns.most - 1) * step + 1)
+
+
+def growth_of(body: FunctionBody, index: int) -> Node | None:
+    """Return what makes a list longer, or the array of a flow, if a body does so once a turn."""
+    returned = trip_count.result(body, index)
+    change = None if returned is None else origin(returned, 0)
+    chained = None if change is None else _CHANGES.get(change.op)
+    if change is None or chained is None:
+        return None
+    return change if is_argument(origin(change, chained), index) else None
+
+
+def is_array_write(growth: Node) -> bool:
+    """Return whether what grows is a tensor array, and not a list."""
+    return growth.op == "TensorArrayWriteV3"

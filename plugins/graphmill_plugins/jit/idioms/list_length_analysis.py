@@ -1,0 +1,132 @@
+"""Lists and tensor arrays that grow in loops: whether a program knows how long they become.
+
+How many turns a loop makes that may end early, only the program finds out: what is stacked of a
+list that grew in it leaves the program, and who reads the rows is in another one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from graphmill.errors import OpError
+from graphmill.ops.attr_types import FuncAttr
+from graphmill_plugins.jit.analysis.trip_count import origin, turns_of
+from graphmill_plugins.jit.idioms.list_length import length_after
+from graphmill_plugins.jit.ir.forms import followed_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.node import Node
+    from graphmill_plugins.jit.ir.called_bodies import Bodies
+
+
+class _Stacking(NamedTuple):
+    """Where an op gets what it stacks from, and what makes that longer."""
+
+    position: int
+    ops: frozenset[str]
+
+
+_STACKS: Final = {
+    "TensorListStack": _Stacking(0, frozenset({"TensorListSetItem", "TensorListPushBack"})),
+    "TensorArrayGatherV3": _Stacking(2, frozenset({"TensorArrayWriteV3"})),
+}
+_LOOPS: Final = frozenset({"While", "StatelessWhile"})
+_OF_SHAPES: Final = frozenset({"Const", "Shape", "ShapeN", "Size", "Rank"})
+_MOST_SOURCES: Final = 64  # those of the gradient of a sum are about ten
+_SOME_NUMBER: Final = np.int32(1)  # in the place of one that is known once shapes are
+
+
+class GrowingLists:
+    """Answers for the lists and tensor arrays of a graph, before shapes are known.
+
+    Args:
+        bodies: gives the bodies of called functions.
+    """
+
+    def __init__(self, bodies: Bodies) -> None:
+        self._bodies = bodies
+
+    def gives_some_rows(self, node: Node) -> bool:
+        """Return whether a node stacks what has a length that only the program finds out."""
+        grows = _STACKS.get(node.op)
+        if grows is None or not (node.op == "TensorListStack" or _is_all_of_growing(node)):
+            return False
+        edge = node.in_edges[grows.position]
+        while edge.src.op == "Identity":
+            edge = edge.src.in_edges[0]
+        if edge.src.op not in _LOOPS:
+            return False
+        try:
+            return self._grows_unseen(edge.src, edge.src_output, grows.ops)
+        except OpError:
+            return False  # nor can the loop be in a cluster
+
+    def _grows_unseen(self, loop: Node, index: int, ops: Collection[str]) -> bool:
+        """Return whether a result of a loop may grow in it, and nobody knows how much."""
+        library = loop.graph.library
+
+        def called(attr: FuncAttr) -> FunctionBody:
+            return self._bodies(FuncAttr(attr.name), library)
+
+        body = called(loop.attrs["body"])
+        if not any(_grows(node) for node in _nodes(body, called) if node.op in ops):
+            return False
+        args = _first_values(loop)
+        turns = turns_of(called(loop.attrs["cond"]), body, args, called)
+        return turns is None or length_after(body, index, 0, args, turns) is None
+
+
+def _is_all_of_growing(gather: Node) -> bool:
+    """Return whether all elements are gathered of a tensor array that may grow."""
+    array, indices = origin(gather, 0), origin(gather, 1)
+    if array.op != "TensorArrayV3" or not array.attrs["dynamic_size"]:
+        return False
+    return indices.op == "Range" and origin(indices, 1).op == "TensorArraySizeV3"
+
+
+def _nodes(body: FunctionBody, called: Callable[[FuncAttr], FunctionBody]) -> Iterator[Node]:
+    """Yield the nodes of a body and of what it calls."""
+    pending = [body]
+    seen: set[str] = set()
+    while pending:
+        for node in pending.pop().graph.nodes:
+            yield node
+            fresh = [attr for attr in followed_functions(node) if attr.name not in seen]
+            seen.update(attr.name for attr in fresh)
+            pending += map(called, fresh)
+
+
+def _grows(node: Node) -> bool:
+    return node.op != "TensorListSetItem" or bool(node.attrs["resize_if_index_out_of_bounds"])
+
+
+def _first_values(loop: Node) -> list[Any]:
+    """Return the first values of a loop that are known when it is traced; None for others."""
+    return [_known(origin(loop, place)) for place in range(len(loop.in_edges))]
+
+
+def _known(source: Node) -> Any:
+    if source.op == "Const":
+        return source.attrs["value"].numpy()
+    return _SOME_NUMBER if are_of_shapes([source]) else None
+
+
+def are_of_shapes(sources: list[Node]) -> bool:
+    """Return whether what some nodes give follows from shapes and constants alone."""
+    pending = list(sources)
+    seen = set(pending)
+    while pending:
+        source = pending.pop()
+        if source.op in _OF_SHAPES:
+            continue
+        if not source.in_edges or len(seen) > _MOST_SOURCES:
+            return False
+        fresh = [edge.src for edge in source.in_edges if edge.src not in seen]
+        seen.update(fresh)
+        pending.extend(fresh)
+    return True

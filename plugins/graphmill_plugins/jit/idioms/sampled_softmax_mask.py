@@ -1,0 +1,95 @@
+"""Mark candidates that are true classes: `SparseToDense(ComputeAccidentalHits)` becomes one node.
+
+So sampled losses take the candidates out that were drawn by accident. How many they are depends on
+values, which no compiler can have; the matrix in which they are marked does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill_plugins.jit.ir.free_name import free_name
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Edge, Node
+    from graphmill.lowering.passes import PassOptions
+
+_HITS: Final = "ComputeAccidentalHits"
+_HANDS_ON: Final = frozenset({"StopGradient", "Identity"})
+
+
+def mark_accidental_hits(graph: Graph, options: PassOptions) -> None:
+    """Replace hits that nobody reads but a `SparseToDense`, of candidates without repetitions."""
+    for dense in [node for node in graph.nodes if node.op == "SparseToDense"]:
+        between = _between(dense)
+        if between is None:
+            continue
+        hits, shape = between[-1], dense.in_edges[1]
+        gone = [dense, *between]
+        before = {edge.src: None for node in gone for edge in node.control_in_edges}
+        before.pop(graph.source, None)
+        new = graph.add_node(
+            free_name(graph, f"{dense.name}/hits", ()),
+            options.host.ops.get("_AccidentalHits"),
+            [(edge.src, edge.src_output) for edge in (*hits.in_edges, shape)],
+            list(before),
+            {"num_true": hits.attrs["num_true"], "Tshape": dense.attrs["Tindices"]},
+        )
+        new.assigned_device = dense.assigned_device
+        graph.replace_node(dense, new)
+        graph.withdraw(between)
+
+
+def _between(dense: Node) -> list[Node] | None:
+    """Return what is between a `SparseToDense` and hits, these last; None if it is not of them."""
+    pairs, _, values, default = dense.in_edges
+    hits, joined = values.src, pairs.src
+    if hits.op != _HITS or values.src_output != 2 or not _are_unique(hits.in_edges[1].src):
+        return None
+    if joined.op != "ConcatV2" or len(joined.in_edges) != 3 or _constant(default) != 0:
+        return None
+    if _constant(joined.in_edges[2]) not in (1, -1):
+        return None
+    found = [joined]
+    for column, edge in enumerate(joined.in_edges[:2]):
+        nodes = _as_column(edge)
+        if nodes is None or (edge := nodes[-1].in_edges[0]).src is not hits:
+            return None
+        if edge.src_output != column:
+            return None
+        found += nodes
+    found.append(hits)
+    readers = [edge for node in found for edge in node.out_edges if not _is_end(node, edge)]
+    inside = {dense, *found}
+    return found if all(edge.dst in inside and not edge.is_control for edge in readers) else None
+
+
+def _is_end(node: Node, edge: Edge) -> bool:
+    return edge.is_control and edge.dst is node.graph.sink
+
+
+def _as_column(edge: Edge) -> list[Node] | None:
+    """Return the nodes that make a column of a vector of integers, last one first."""
+    found: list[Node] = []
+    while (node := edge.src).op in ("Reshape", "Cast"):
+        if node.op == "Reshape" and _constant(node.in_edges[1]) != [-1, 1]:
+            return None
+        found.append(node)
+        edge = node.in_edges[0]
+    return found if any(node.op == "Reshape" for node in found) else None
+
+
+def _are_unique(node: Node) -> bool:
+    """Return whether a node's candidates come of a sampler that draws none twice."""
+    while node.op in _HANDS_ON:
+        node = node.in_edges[0].src
+    return node.op.endswith("CandidateSampler") and bool(node.attrs["unique"])
+
+
+def _constant(edge: Edge) -> Any:
+    """Return a constant's value as Python has it, None for what is none."""
+    node = edge.src
+    return np.asarray(node.attrs["value"].numpy()).tolist() if node.op == "Const" else None

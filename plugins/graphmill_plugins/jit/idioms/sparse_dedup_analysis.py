@@ -1,0 +1,180 @@
+"""`RepeatedRows`: what adds up the rows of a gradient that come more than once.
+
+An optimizer that updates rows of a variable names each row once: `Unique` finds the distinct
+numbers of rows, `UnsortedSegmentSum` adds up the updates of each, and what is computed of the sums
+goes into the rows. How many distinct ones there are depends on values, and no program of XLA's has
+such a shape. But nobody counts them either: a program may as well have a number and a sum for each
+update, of which those that repeat another's name no row, and are dropped.
+
+That is so if all that comes of the `Unique` goes that way, which is found out here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Edge, Node
+    from graphmill_plugins.jit.ir.forms import Forms
+
+Tensor: TypeAlias = "tuple[Node, int]"
+
+# What a tensor is: the distinct numbers, for each update the place of its number among them, how
+# many they are, or something for each of them.
+_NUMBERS, _PLACES, _SIZE, _ROWS = "numbers", "places", "size", "rows"
+UNIQUE: Final = "Unique"
+_SUM: Final = "UnsortedSegmentSum"
+REASON: Final = "how many distinct values it finds is asked by others"
+APART: Final = "what it finds goes to another cluster"
+NOT_DISTINCT: Final = "the rows that it updates may repeat"
+
+
+def is_elementwise(node: Node) -> bool:
+    """Return whether a node computes each row of the same row of its inputs."""
+    traits = node.op_def.traits
+    return traits.elementwise or traits.forwards
+
+
+class RepeatedRows:
+    """Answers for one graph.
+
+    Args:
+        graph: is looked at.
+        forms: how its nodes are compiled.
+
+    Attributes:
+        members: for each `Unique` that serves nothing else, the nodes that take part, itself too.
+        begun_by: for a sum, the nodes that nobody but it needs before: the `Unique`, and what
+            tells how many numbers there are. They may as well be where the sum is.
+        beside: for what is computed of rows, the inputs that are none: they must be the same for
+            all rows.
+        unique_of: for each node that updates or reads rows by numbers of such a one, which it is.
+    """
+
+    def __init__(self, graph: Graph, forms: Forms) -> None:
+        self._forms = forms
+        self.members: dict[Node, frozenset[Node]] = {}
+        self.unique_of: dict[Node, Node] = {}
+        self.begun_by: dict[Node, tuple[Node, ...]] = {}
+        self.beside: dict[Node, tuple[int, ...]] = {}
+        for node in graph.nodes:
+            if node.op == UNIQUE:
+                self._look_at(node)
+        self._inside = frozenset().union(*self.members.values())
+
+    def __contains__(self, node: Node) -> bool:
+        return node in self._inside
+
+    def concerns(self, node: Node) -> bool:
+        """Return whether `why_not` has a say about a node."""
+        return node.op == UNIQUE or self._forms.needs_distinct_rows(node)
+
+    def why_not(self, node: Node) -> str | None:
+        """Return why a `Unique`, or a sparse update, cannot be in a cluster, or None."""
+        if node.op == UNIQUE:
+            return None if node in self.members else REASON
+        return None if node in self.unique_of else NOT_DISTINCT
+
+    def apart(self, clusters: Sequence[Collection[Node]]) -> dict[Node, str]:
+        """Return the nodes that cannot be in these clusters, since not all that take part are."""
+        found: dict[Node, str] = {}
+        for unique, members in self.members.items():
+            homes = [cluster for cluster in clusters if unique in cluster]
+            if not homes or members.issubset(homes[0]):
+                continue
+            updates = (node for node in members if self._forms.needs_distinct_rows(node))
+            found |= dict.fromkeys((unique, *updates), APART)
+        return found
+
+    def _look_at(self, unique: Node) -> None:
+        kinds = self._kinds_of(unique)
+        if kinds is None:
+            return
+        readers = {
+            edge.dst
+            for node, output in kinds
+            for edge in node.out_edges
+            if not edge.is_control and edge.src_output == output
+        }
+        if not readers or not all(self._fits(node, kinds) for node in readers):
+            return
+        self.members[unique] = frozenset({unique, *readers})
+        for node in readers:
+            if self._position(node, "indices") is not None:
+                self.unique_of[node] = unique
+            if is_elementwise(node) and (node, 0) in kinds and kinds[node, 0] is _ROWS:
+                edges = enumerate(node.in_edges)
+                self.beside[node] = tuple(
+                    position for position, edge in edges if (edge.src, edge.src_output) not in kinds
+                )
+        sums = [node for node in readers if node.op == _SUM]
+        early = {unique, *(node for (node, _), kind in kinds.items() if kind is _SIZE)}
+        if len(sums) == 1 and not any(edge.is_control for n in early for edge in n.out_edges):
+            self.begun_by[sums[0]] = tuple(early)
+
+    def _kinds_of(self, unique: Node) -> dict[Tensor, str] | None:
+        """Return what the tensors are that come of a `Unique`; None if one goes elsewhere."""
+        kinds: dict[Tensor, str] = {(unique, 0): _NUMBERS, (unique, 1): _PLACES}
+        pending = list(kinds)
+        while pending:
+            tensor = pending.pop()
+            for edge in tensor[0].out_edges:
+                if edge.is_control or edge.src_output != tensor[1]:
+                    continue
+                kind = self._handed_on(edge, kinds[tensor])
+                if kind is None:
+                    return None
+                result = (edge.dst, 0)
+                if kind and kinds.get(result) != kind:
+                    if result in kinds:
+                        return None
+                    kinds[result] = kind
+                    pending.append(result)
+        return kinds
+
+    def _handed_on(self, edge: Edge, kind: str) -> str | None:
+        """Return what a reader makes of a tensor: "" if it keeps it, None if it may not have it."""
+        node, position = edge.dst, edge.dst_input
+        if kind is not _PLACES and node.op_def.traits.forwards:
+            return kind
+        if kind is _ROWS:
+            if is_elementwise(node):
+                return _ROWS
+            return "" if position == self._position(node, "values") else None
+        if node.op == _SUM:
+            expected = {_PLACES: 1, _SIZE: 2}.get(kind)
+            return _ROWS if position == expected else None
+        if kind is _SIZE:
+            return _SIZE if node.op == "StridedSlice" and position == 0 else None
+        if kind is _NUMBERS:
+            if node.op == "Shape":
+                return _SIZE
+            if position == self._position(node, "indices"):
+                return "" if node.op_def.traits.writes else _ROWS
+        return None
+
+    def _position(self, node: Node, what: str) -> int | None:
+        """Return which input of a node that works on rows has their indices, or their values."""
+        if node.attrs.get("batch_dims") or not self._forms.takes_distinct_rows(node):
+            return None
+        uses = [use for use in node.op_def.traits.resources or () if use.rows]
+        name = uses[0].rows if what == "indices" else uses[0].updates
+        names = [arg.name for arg in node.op_def.input_args]
+        return names.index(name) if name else None
+
+    def _fits(self, node: Node, kinds: dict[Tensor, str]) -> bool:
+        """Return whether all inputs of a reader are of one `Unique`, where they have to be."""
+
+        def kind(position: int) -> str | None:
+            edge = node.in_edges[position]
+            return kinds.get((edge.src, edge.src_output))
+
+        if node.op == _SUM:
+            return (kind(0), kind(1), kind(2)) == (None, _PLACES, _SIZE)
+        indices, values = self._position(node, "indices"), self._position(node, "values")
+        if values is None or indices is None:
+            return True
+        return (kind(indices), kind(values)) == (_NUMBERS, _ROWS)

@@ -1,0 +1,1 @@
+"""What a node becomes on its way into a program: forms, sources, routines, signatures, handles."""

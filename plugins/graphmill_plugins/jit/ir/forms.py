@@ -1,0 +1,217 @@
+"""`Forms`: in which form a compiler computes a node, decided by the kernel that is chosen for it.
+
+There is one choice of kernel: that of `KernelRegistry.find` for the node's device. A compiler may
+use that very kernel with traced values, a kernel of the same supplier for the compiler's backend,
+or a lowering of that supplier. Anything else might compute something else, so a node whose kernel
+has no such form stays outside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from graphmill.graph.function_calls import calls_of
+from graphmill.ops.effects import effects_of
+from graphmill.ops.op_traits import CallKind
+from graphmill.runtime.lowering_registry import supplier_of
+from graphmill_plugins.jit.ir.called_bodies import plain_bodies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.plugin.host import Host
+    from graphmill.runtime.device import Device
+    from graphmill.runtime.kernel_registry import KernelChoice
+    from graphmill.runtime.lowering import Check, Lowering
+    from graphmill_plugins.jit.ir.called_bodies import Bodies
+
+BACKEND: Final = "jax"
+_HOST_TYPE, _HOST_BACKENDS = "CPU", ("numpy",)  # where no device is known
+_FOLLOWED: Final = frozenset(
+    {CallKind.ONCE, CallKind.BRANCH, CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
+)
+_VARIABLES, _DRAWS = frozenset({"state"}), frozenset({"state", "rng"})
+
+
+def device_of(graph: Graph, devices: Iterable[Device]) -> Device | None:
+    """Return the device that the nodes of one partition are on; None if none is assigned."""
+    names = {node.assigned_device for node in graph.nodes if node.assigned_device}
+    return next((device for device in devices if device.name in names), None)
+
+
+def followed_functions(node: Node) -> list[FuncAttr]:
+    """Return the functions that run when a node does, in ways that a compiler follows."""
+    return [called.function for called in calls_of(node) if called.kind in _FOLLOWED]
+
+
+class Form(NamedTuple):
+    """How a compiler computes a node.
+
+    Attributes:
+        kernel: the kernel that is called with traced values; None if the lowering does all.
+        lowering: what is declared beside it.
+        checks: what must hold for the result to be the kernel's.
+        is_call: whether the node only calls functions, as its op's traits say.
+    """
+
+    kernel: KernelChoice | None = None
+    lowering: Lowering | None = None
+    checks: tuple[Check, ...] = ()
+    is_call: bool = False
+
+    @property
+    def has_function(self) -> bool:
+        """Whether a lowering gives the traceable form."""
+        return self.lowering is not None and self.lowering.function is not None
+
+    @property
+    def takes_handles(self) -> bool:
+        """Whether inputs and outputs may be variables, tensor arrays, lists and the like."""
+        traces = self.kernel is not None and self.kernel.definition.traces_variables
+        return self.has_function or self.is_call or traces
+
+
+class Forms:
+    """Answers for the nodes of one device.
+
+    Args:
+        host: whose kernels and lowerings.
+        device: where the nodes run; by default the host's processor.
+        bodies: see the attribute; by default bodies as they stand in the library.
+
+    Attributes:
+        bodies: gives the bodies of the functions that nodes call.
+    """
+
+    def __init__(
+        self, host: Host, device: Device | None = None, bodies: Bodies | None = None
+    ) -> None:
+        self._host = host
+        self.bodies = bodies or plain_bodies(host.ops)
+        self._type = _HOST_TYPE if device is None else device.device_type
+        self._backends = _HOST_BACKENDS if device is None else tuple(device.backends)
+
+    def choice(self, node: Node) -> KernelChoice | None:
+        """Return the kernel that is chosen for a node."""
+        return self._host.kernels.try_find(node.op_def, node.attrs, self._type, self._backends)
+
+    def on(self, node: Node, backend: str) -> KernelChoice | None:
+        """Return the kernel that computes on a backend what the chosen one computes."""
+        choice = self.choice(node)
+        return choice and self._host.kernels.find_form(
+            choice, node.op_def, node.attrs, self._type, backend
+        )
+
+    def is_standalone(self, node: Node) -> bool:
+        """Return whether one node is worth a program of its own, as its lowering declares."""
+        form = self.of(node)
+        lowering = None if isinstance(form, str) else form.lowering
+        if lowering is None:
+            return False
+        declared = lowering.standalone
+        return declared(node) if callable(declared) else declared
+
+    def needs_distinct_rows(self, node: Node) -> bool:
+        """Return whether a node is compiled only if no row comes twice among those it updates."""
+        if not _takes_rows(node):
+            return False
+        kernel = self.on(node, BACKEND)
+        return kernel is not None and kernel.definition.distinct_rows
+
+    def takes_distinct_rows(self, node: Node) -> bool:
+        """Return whether a node drops row indices that stand for rows that come twice."""
+        if not _takes_rows(node):
+            return False
+        form = self.of(node, refuses=False)
+        if isinstance(form, str):
+            return False
+        if form.has_function:
+            return form.lowering is not None and form.lowering.distinct_rows
+        return form.kernel is not None and form.kernel.definition.distinct_rows
+
+    def of(self, node: Node, *, refuses: bool = True) -> Form | str:
+        """Return the form of a node, or why it has none.
+
+        Args:
+            node: the node.
+            refuses: whether to ask its lowering whether it refuses the node, as is done once,
+                before anything is traced.
+        """
+        if node.op in node.graph.library:
+            return Form(is_call=True)
+        choice = self.choice(node)
+        owner = self._host.ops.provenance(node.op) if choice is None else choice.owner
+        declared = None if choice is None else choice.definition.lowering
+        lowering = declared or self._host.lowerings.find(node.op, owner)
+        if lowering is not None and refuses:
+            reason = lowering.refuse and lowering.refuse(node)
+            if reason:
+                return reason
+        return self._form(node, choice, lowering)
+
+    def _form(
+        self, node: Node, choice: KernelChoice | None, lowering: Lowering | None
+    ) -> Form | str:
+        has_function = lowering is not None and lowering.function is not None
+        if node.op_def.calls and not has_function:
+            return self._call(node, choice)
+        if choice is None:
+            return Form(None, lowering, lowering.checks) if has_function else "it has no kernel"
+        kernels = self._host.kernels
+        kernel = kernels.find_form(choice, node.op_def, node.attrs, self._type, BACKEND)
+        reason = _why_not(node, choice, kernel, has_function=has_function)
+        if reason:
+            return reason
+        checks = dict.fromkeys(choice.definition.checks)
+        checks |= dict.fromkeys(kernel.definition.checks if kernel is not None else ())
+        checks |= dict.fromkeys(lowering.checks if lowering is not None else ())
+        return Form(kernel, lowering, tuple(checks))
+
+    def _call(self, node: Node, choice: KernelChoice | None) -> Form | str:
+        """Return the form of a node that calls functions, as its op declares."""
+        calls = node.op_def.calls
+        if not all(call.kind in _FOLLOWED for call in calls) or any(c.counted for c in calls):
+            return "when it calls its functions, only its kernel knows"
+        owner = self._host.ops.provenance(node.op)
+        if choice is not None and supplier_of(choice.owner) != supplier_of(owner):
+            return _no_lowering(choice)  # it may do something else than the op's traits say
+        return Form(is_call=True)
+
+
+def _why_not(
+    node: Node, choice: KernelChoice, kernel: KernelChoice | None, *, has_function: bool
+) -> str:
+    """Return why a chosen kernel cannot be compiled as `kernel`; empty if it can."""
+    chosen = choice.definition
+    effects = effects_of(node.op_def) | chosen.effects
+    if has_function:
+        return _forbidden(effects - _VARIABLES)
+    if kernel is None:
+        return _no_lowering(choice)
+    definition = kernel.definition
+    effects |= definition.effects
+    if definition.keeps_variable:
+        if not chosen.variable:
+            return "the kernel that interprets it keeps no variable"
+        return _forbidden(effects - _DRAWS)
+    if definition.traces_variables:
+        return _forbidden(effects - _VARIABLES)
+    if not definition.is_traceable:
+        return "its kernel needs concrete values or a context"
+    return _forbidden(effects)
+
+
+def _takes_rows(node: Node) -> bool:
+    return any(use.rows for use in node.op_def.traits.resources or ())
+
+
+def _forbidden(effects: frozenset[str]) -> str:
+    return f"it has effects: {', '.join(sorted(effects))}" if effects else ""
+
+
+def _no_lowering(choice: KernelChoice) -> str:
+    of = f" of {choice.owner}" if choice.owner is not None else ""
+    return f"its kernel {choice.definition.source}{of} has no lowering"

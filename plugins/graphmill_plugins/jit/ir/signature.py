@@ -1,0 +1,127 @@
+"""For what inputs a cluster is compiled: their shapes, which variables, and known values."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphmill.runtime.variables import Ref, ResourceHandle, Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from graphmill.graph.node import Node
+    from graphmill_plugins.jit.ir.routine import Routine
+    from graphmill_plugins.jit.ir.traced_variable import TracedVariable
+
+_Looked: TypeAlias = "tuple[list[Any], list[int], list[Variable]]"
+
+
+class Inputs:
+    """What the inputs of a cluster are, by position.
+
+    Besides its arguments a cluster has the variables that its own nodes name, or keep what they
+    keep in; they come after the arguments.
+
+    Args:
+        routine: the cluster.
+        nodes: those of it, and of functions that it calls, that name or keep a variable.
+
+    Attributes:
+        arrays: positions of tensors.
+        handles: positions of variables.
+        nodes: those that name or keep variables; their positions follow the arguments.
+        known: those of `arrays` whose values must be known when it is compiled; grows as compiling
+            shows the need.
+    """
+
+    def __init__(self, routine: Routine, nodes: Iterable[Node] = ()) -> None:
+        types = routine.arg_types
+        self.handles = [
+            index
+            for index, dtype in enumerate(types)
+            if dtype.is_ref or dtype.name in ("resource", "variant")
+        ]
+        self.arrays = [index for index in range(len(types)) if index not in self.handles]
+        self.nodes = list(nodes)
+        self.handles.extend(range(len(types), len(types) + len(self.nodes)))
+        self.known: frozenset[int] = frozenset()
+        self._has_only_arrays = not self.handles
+        self._last: _Looked | None = None  # the same handles come in nearly every call
+
+    def key(self, values: Sequence[Any]) -> Hashable:
+        """Return what tells the signature of some inputs from others; None if it has none.
+
+        There is none where a variable has no value, or a handle is of something else.
+        """
+        known = self.known
+        if self._has_only_arrays and not known:
+            return tuple([value.shape for value in values])
+        variables = self.variables(values)
+        if variables is None:
+            return None
+        slots, distinct = variables
+        return self.key_of(values, known, slots, [variable.value.shape for variable in distinct])
+
+    def key_of(
+        self,
+        values: Sequence[Any],
+        known: frozenset[int],
+        slots: Sequence[int],
+        shapes: Iterable[tuple[int, ...]],
+    ) -> Hashable:
+        """Return the key of inputs of which some values are known.
+
+        Which ones are is a part of it: what was compiled when fewer were known tells less apart.
+        """
+        arrays = [
+            (values[index].shape, np.asarray(values[index]).tobytes())
+            if index in known
+            else values[index].shape
+            for index in self.arrays
+        ]
+        return (*((known,) if known else ()), *arrays, *slots, *shapes)
+
+    @staticmethod
+    def known_of(key: Hashable) -> frozenset[int]:
+        """Return the positions whose values a key holds."""
+        first = key[0] if isinstance(key, tuple) and key else None
+        return first if isinstance(first, frozenset) else frozenset()
+
+    def variables(self, values: Sequence[Any]) -> tuple[list[int], list[Variable]] | None:
+        """Return for each handle the number of its variable, and the variables; None as in `key`.
+
+        Two handles may be of one variable, which then has one value for both.
+        """
+        handles = [values[index] for index in self.handles]
+        last = self._last
+        if last is None or not all(map(operator.is_, handles, last[0])):
+            last = self._last = self._look_at(handles)
+            if last is None:
+                return None
+        _, slots, distinct = last
+        return None if any(variable.value is None for variable in distinct) else (slots, distinct)
+
+    @staticmethod
+    def _look_at(handles: list[Any]) -> _Looked | None:
+        """Return handles with what `variables` gives for them; None if one is of no variable."""
+        distinct: dict[int, tuple[int, Variable]] = {}
+        slots = []
+        for value in handles:
+            variable = value.resource if isinstance(value, ResourceHandle) else value
+            if not isinstance(variable, Variable):
+                return None
+            slot, _ = distinct.setdefault(id(variable), (len(distinct), variable))
+            slots.append(slot)
+        return handles, slots, [variable for _, variable in distinct.values()]
+
+    def traced_variables(self, values: Sequence[Any], slots: Sequence[int]) -> list[TracedVariable]:
+        """Return for each handle what stands for it while it is traced."""
+        from graphmill_plugins.jit.ir.traced_variable import TracedVariable
+
+        return [
+            TracedVariable(slot, isinstance(values[index], Ref), getattr(values[index], "name", ""))
+            for index, slot in zip(self.handles, slots, strict=True)
+        ]

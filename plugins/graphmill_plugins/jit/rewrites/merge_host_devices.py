@@ -1,0 +1,46 @@
+"""Give what several devices compute in one memory to one of them, so that one program does it.
+
+Several CPU devices of a process are names for the same cores and the same memory. Where the nodes
+of a graph that runs often are divided between them, each crossing ends a cluster and costs a send
+and a receive. Nodes without state move to the host's own device before the graph is partitioned;
+variables, queues and whatever else belongs to a device stay, and so do the nodes that hold them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
+from graphmill_plugins.jit.regions.eligibility import Eligibility
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.lowering.passes import PassOptions
+
+
+def gather_on_host(graph: Graph, options: PassOptions) -> None:
+    """Place the nodes that only compute, of all devices that are the host's memory, on its own."""
+    host = options.devices.host
+    others = {
+        device.name
+        for device in options.devices
+        if device is not host and type(device) is type(host) and device.is_host_memory
+    }
+    placed = [node for node in graph.nodes if node.assigned_device in others]
+    if not placed or not host.is_host_memory:
+        return
+    eligibility = Eligibility(options.host, device=host)
+    for node in placed:
+        if _only_computes(node, eligibility):
+            node.assigned_device = host.name
+
+
+def _only_computes(node: Node, eligibility: Eligibility) -> bool:
+    """Return whether a node gives the same on any device: it holds nothing and names nothing."""
+    types = (*node.input_types, *node.output_types)
+    if any(dtype.is_ref or dtype.name in HANDLE_TYPES for dtype in types):
+        return False
+    if node.op_def.calls or node.op in node.graph.library:
+        return False  # a body may name variables of the device
+    return node.op_def.traits.is_control_flow or eligibility.why_not(node) is None

@@ -1,0 +1,40 @@
+"""Iteration budgets: XLA programs cannot be cancelled, so loops of unknown length end early."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from graphmill_plugins._jax import jax_module
+
+TURNS: Final = "iterations left"
+"""Key of the tracer's state: how many iterations all long loops may still make together."""
+
+
+class Limit:
+    """Ends loops after some turns, so that the host can look whether the step goes on.
+
+    Args:
+        turns: how many a loop makes at most, traced.
+
+    Attributes:
+        counts: how many each loop made, traced.
+    """
+
+    def __init__(self, turns: Any) -> None:
+        self._turns = turns
+        self.counts: list[Any] = []
+
+    def loop(self, test: Any, turn: Any, first: Any) -> Any:
+        """Trace a loop of JAX's that ends early, and note how many turns it made."""
+
+        def go_on(carry: Any) -> Any:
+            return (carry[1] < self._turns) & test(carry[0])
+
+        def turn_and_count(carry: Any) -> Any:
+            return turn(carry[0]), carry[1] + 1
+
+        whole = jax_module().lax.while_loop(go_on, turn_and_count, (first, np.int32(0)))
+        self.counts.append(whole[1])
+        return whole[0]

@@ -1,0 +1,65 @@
+"""Lists and tensor arrays that grew in a loop get the lengths that are known of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill_plugins.jit.analysis.trip_count import origin
+from graphmill_plugins.jit.idioms.list_length import growth_of, is_array_write, length_after
+from graphmill_plugins.jit.tracing.elements import Elements, is_known
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.graph.function_body import FunctionBody
+    from graphmill_plugins.jit.analysis.trip_count import Turns
+    from graphmill_plugins.jit.tracing.values import State
+
+
+def with_known_lengths(
+    body: FunctionBody,
+    args: Sequence[Any],
+    results: Sequence[Any],
+    before: State,
+    after: State,
+    turns: Turns,
+) -> tuple[list[Any], State]:
+    """Return what a loop gives, its lists and arrays with the lengths that they have for sure.
+
+    Args:
+        body: of the loop.
+        args, results: the first and last values.
+        before, after: the state.
+        turns: how often it turns.
+    """
+
+    def counted(index: int, first: Any, last: Any) -> Any:
+        if not (isinstance(first, Elements) and isinstance(last, Elements)):
+            return last
+        length = first.size if first.length is None else first.length
+        if last.length is None or not (isinstance(length, int) or is_known(length)):
+            return last
+        known = length_after(body, index, int(length), args, turns)
+        return last if known is None else replace(last, length=np.int32(known))
+
+    found, state = list(results), dict(after)
+    for index, (first, last) in enumerate(zip(args, results, strict=True)):
+        if isinstance(last, Elements):
+            found[index] = counted(index, first, last)
+            continue
+        array = _array(body, index, args)
+        if array in state:
+            state[array] = counted(index, before.get(array), state[array])
+    return found, state
+
+
+def _array(body: FunctionBody, index: int, args: Sequence[Any]) -> Any:
+    """Return the tensor array that a body writes into before it returns a flow, if it does."""
+    change = growth_of(body, index)
+    if change is None or not is_array_write(change):
+        return None
+    source = origin(change, 0)
+    return args[source.attrs["index"]] if source.op == "_Arg" else None

@@ -1,0 +1,58 @@
+"""Loops turn after turn, while they are traced: where values change their shape from turn to turn.
+
+A loop of XLA's carries values of the same shapes. What decodes a sequence often appends to it in
+each turn; if it is known how many there are, the turns can be one after the other in the program.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill_plugins.jit.ir.errors import NotTraceable
+from graphmill_plugins.jit.tracing.elements import is_known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill_plugins.jit.tracing.values import Function, State
+
+MOST_UNROLLED: Final = 2_000
+"""So many nodes are traced for the turns of one loop at most; they take seconds to compile."""
+
+
+def unrolled(
+    cond: Function,
+    body: Function,
+    args: Sequence[Any],
+    state: State,
+    num_traced: Callable[[], int],
+) -> tuple[list[Any], State]:
+    """Trace a loop as its turns.
+
+    Args:
+        cond, body, args, state: as for `loops.trace_while`.
+        num_traced: tells how many nodes were traced so far.
+
+    Returns:
+        The last values, and the state after.
+
+    Raises:
+        NotTraceable: it is not known how many turns there are, or there are too many.
+    """
+    most = num_traced() + MOST_UNROLLED
+    values, after = list(args), dict(state)
+    while True:
+        found, after = cond(values, after)
+        if not is_known(found[0]):
+            raise NotTraceable("it is not known how many turns a loop makes")
+        if not _holds(found[0]):
+            return values, after
+        if num_traced() >= most:
+            raise NotTraceable("a loop makes too many turns to be unrolled")
+        values, after = body(values, after)
+
+
+def _holds(pred: Any) -> bool:
+    return bool(np.size(pred)) if np.ndim(pred) else bool(pred)

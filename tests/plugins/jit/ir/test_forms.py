@@ -1,0 +1,162 @@
+"""`Forms`: the compiler uses the kernel that is chosen for a node, or nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.plugins.jit.small_graphs import graph
+
+from graphmill import dtypes
+from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.op_traits import OpTraits, ResourceUse
+from graphmill.plugin.host import Host
+from graphmill.plugin.markers import hookimpl
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.lowering import Check, lowering
+from graphmill_plugins.jit.ir.forms import Forms
+
+
+def host_with(*kernels: Any, lowerings: Any = (), ops: Any = ()) -> Host:
+    class Mine:
+        @staticmethod
+        @hookimpl
+        def graphmill_register_ops(ops: Any, added: Any = ops) -> None:
+            for op in added:
+                ops.add(op)
+
+        @staticmethod
+        @hookimpl
+        def graphmill_register_kernels(kernels: Any, added: Any = kernels) -> None:
+            for one in added:
+                kernels.add(one)
+
+        @staticmethod
+        @hookimpl
+        def graphmill_register_lowerings(lowerings: Any, added: Any = lowerings) -> None:
+            for one in added:
+                lowerings.add(one)
+
+    return Host(plugins=[Mine])
+
+
+def form_of(host: Host, text: str, **inputs: str) -> Any:
+    return Forms(host).of(graph(text, **inputs).node("y"))
+
+
+MATMUL = {"x": "float32[2,2]"}
+
+
+def test_numpy_kernel_of_another_plugin_keeps_the_node_outside() -> None:
+    @kernel("MatMul", backend="numpy", priority=10)
+    def mine(xp: Any, a: Any, b: Any) -> Any:
+        return a @ b
+
+    reason = form_of(host_with(mine), "y = MatMul(x, x)", **MATMUL)
+    assert "mine" in reason
+    assert "has no lowering" in reason
+
+
+def test_general_kernel_of_another_plugin_is_traced_itself() -> None:
+    @kernel("MatMul", priority=10)
+    def mine(xp: Any, a: Any, b: Any) -> Any:
+        return xp.matmul(a, b)
+
+    form = form_of(host_with(mine), "y = MatMul(x, x)", **MATMUL)
+    assert form.kernel.definition.function is mine
+
+
+def test_jax_kernel_of_another_plugin_is_not_used_for_a_numpy_kernel_of_ours() -> None:
+    @kernel("MatMul", backend="jax", priority=10)
+    def mine(xp: Any, a: Any, b: Any) -> Any:
+        return a @ b
+
+    form = form_of(host_with(mine), "y = MatMul(x, x)", **MATMUL)
+    assert form.kernel.definition.function is not mine
+
+
+def test_kernel_by_type_wins_for_that_type_only() -> None:
+    @kernel("MatMul", backend="numpy", types={"T": [dtypes.float32]}, priority=10)
+    def mine(xp: Any, a: Any, b: Any) -> Any:
+        return a @ b
+
+    host = host_with(mine)
+    assert isinstance(form_of(host, "y = MatMul(x, x)", **MATMUL), str)
+    assert form_of(host, "y = MatMul(x, x)", x="float64[2,2]").kernel is not None
+
+
+def test_kernel_of_lower_priority_is_no_form_of_one_that_outranks_it() -> None:
+    @kernel("MatMul", backend="numpy", priority=10)
+    def special(xp: Any, a: Any, b: Any) -> Any:
+        return a @ b
+
+    @kernel("MatMul", priority=5)
+    def general(xp: Any, a: Any, b: Any) -> Any:
+        return xp.matmul(a, b)
+
+    assert "has no lowering" in form_of(host_with(special, general), "y = MatMul(x, x)", **MATMUL)
+
+
+def test_lowering_of_the_same_plugin_is_used_with_its_checks() -> None:
+    check = Check(lambda xp, a, b: xp.all(a >= 0))
+
+    @kernel("MatMul", backend="numpy", priority=10)
+    def mine(xp: Any, a: Any, b: Any) -> Any:
+        return a @ b
+
+    @lowering("MatMul", check=check)
+    def lowered(trace: Any, a: Any, b: Any) -> Any:
+        return trace.xp.matmul(a, b)
+
+    form = form_of(host_with(mine, lowerings=[lowered]), "y = MatMul(x, x)", **MATMUL)
+    assert form.has_function
+    assert form.checks == (check,)
+
+
+def test_lowering_of_another_plugin_is_not_used_for_a_kernel_of_ours() -> None:
+    @lowering("Neg", check=lambda xp, x: False, priority=99)
+    def lowered(trace: Any, x: Any) -> Any:
+        return x
+
+    form = form_of(host_with(lowerings=[lowered]), "y = Neg(x)", x="float32[2]")
+    assert not form.has_function
+
+
+@pytest.mark.parametrize("where", ["op", "kernel"])
+def test_declared_effects_keep_a_node_outside(where: str) -> None:
+    op = OpDef(
+        "Mine>Now",
+        (ArgDef("x", dtypes.float32),),
+        (ArgDef("y", dtypes.float32),),
+        traits=OpTraits(frozenset({"clock"}) if where == "op" else None),
+    )
+
+    @kernel("Mine>Now", effects=["clock"] if where == "kernel" else [])
+    def now(xp: Any, x: Any) -> Any:
+        return x
+
+    host = host_with(now, ops=[op])
+    made = graph("x2 = Neg(x)", x="float32[2]")
+    node = made.add_node("y", op, [(made.node("x2"), 0)], attrs={})
+    assert Forms(host).of(node) == "it has effects: clock"
+
+
+def test_optimizer_of_another_plugin_is_traced_with_variables() -> None:
+    op = OpDef(
+        "Mine>ApplyLion",
+        (ArgDef("var", dtypes.resource), ArgDef("g", dtypes.float32)),
+        is_stateful=True,
+        traits=OpTraits(
+            frozenset({"state"}), resources=(ResourceUse("var", reads=True, writes=True),)
+        ),
+    )
+
+    @kernel("Mine>ApplyLion", stateful=True, effects=["state"], traces_variables=True)
+    def lion(ctx: Any, var: Any, g: Any) -> None: ...
+
+    host = host_with(lion, ops=[op])
+    made = graph("g = Neg(x)", "v = VarHandleOp(dtype=float32, shape=[2])", x="float32[2]")
+    node = made.add_node("y", op, [(made.node("v"), 0), (made.node("g"), 0)], attrs={})
+    form = Forms(host).of(node)
+    assert not isinstance(form, str)
+    assert form.takes_handles

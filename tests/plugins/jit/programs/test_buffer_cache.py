@@ -1,0 +1,69 @@
+"""A compiler's form of a variable's value goes when the value is replaced (row S11)."""
+
+from __future__ import annotations
+
+from weakref import ref
+
+import numpy as np
+import pytest
+from tests.plugins.jit.small_graphs import HotSession, graph_def
+
+from graphmill import dtypes
+from graphmill.runtime.variables import Variable
+from graphmill_plugins.jit.programs.buffer_cache import keep, kept_of
+
+pytestmark = pytest.mark.jax
+
+jax = pytest.importorskip("jax")
+
+SHAPE = [1000]
+GRAPH = graph_def(
+    "v = VarHandleOp(dtype=float32, shape=[1000], shared_name='v')",
+    "start = AssignVariableOp(v, x)",
+    "add = AssignAddVariableOp(v, x)",
+    "read = ReadVariableOp(v, dtype=float32, after=[add])",
+    "y = Mul(read, x)",
+    x="float32[1000]",
+)
+
+
+def variable_with(array):
+    variable = Variable(dtypes.float32, (3,))
+    variable.value = np.asarray(array)
+    keep(variable, variable.value, array)
+    return variable
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
+def test_it_is_found_as_long_as_the_value_is_the_same_s11(dtype):
+    array = jax.numpy.ones(3, dtype)
+    variable = variable_with(array)
+    assert kept_of(variable, variable.value) is array
+    assert kept_of(variable, np.array(variable.value)) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
+def test_it_goes_with_the_value_s11(dtype):
+    array = jax.numpy.ones(3, dtype)
+    variable = variable_with(array)
+    gone = ref(array)
+    del array
+    assert kept_of(variable, variable.value) is gone()
+    assert gone() is not None
+    variable.value = np.zeros(3, np.float32)
+    assert gone() is None
+
+
+def test_an_interpreted_update_leaves_nothing_of_the_compiled_one_s11():
+    ones = np.ones(SHAPE, np.float32)
+    with HotSession(GRAPH) as session:
+        session.run([], {"x:0": ones}, targets=["start"])
+        assert session.run("y:0", {"x:0": ones})[0] == 2
+        assert any(one.num_compiled for c in session.clusters for one in c.signatures)
+        device = session.session._impl.devices.host
+        variable = device.resource_mgr.lookup("", "v", Variable)
+        kept = ref(kept_of(variable, variable.value))
+        assert kept() is not None
+        variable.value = ones
+        assert kept() is None
+        assert session.run("y:0", {"x:0": ones})[0] == 2

@@ -1,0 +1,156 @@
+"""Compiled loops that are not known to end can be stopped (rows S6, S11), and are right."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill.errors import CancelledError, DeadlineExceededError, InvalidArgumentError
+from graphmill.explain import explain_all
+from graphmill.ops import math, state
+
+pytestmark = pytest.mark.jax
+
+pytest.importorskip("jax")
+
+from graphmill_plugins.jit.programs import preemptible_loops  # noqa: E402 - needs JAX
+
+EAGER = {"graphmill": {"jit": "eager", "jitMinClusterSize": 1}}
+SOON = 60.0
+
+
+def a_loop(x):
+    """Count as floats to x, one by one."""
+    _, value = graphmill.while_loop(lambda i, v: v < x, lambda i, v: (i + 1, v + 1.0), [0, 0.0])
+    return value
+
+
+def a_loop_in_a_loop(x):
+    def turn(value):
+        inner = graphmill.while_loop(lambda v: v < value, lambda v: (v + 1.0,), [0.0])
+        return value + 1.0 + math.minimum(inner, 0.0)
+
+    return graphmill.while_loop(lambda v: v < x, turn, [0.0])
+
+
+def two_loops(x):
+    return a_loop(a_loop(x) * 2.0) + 1.0
+
+
+def a_loop_in_a_conditional(x):
+    return graphmill.cond(x > 3.0, lambda: a_loop(x), lambda: x)
+
+
+def session_of(build):
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        y = build(x)
+    return graphmill.Session(graph=graph, config=EAGER), x, y
+
+
+def signatures(session):
+    steps = explain_all(session)
+    clusters = [c for step in steps for made in step.compilations.values() for c in made.clusters]
+    return [one for cluster in clusters for one in cluster.signatures]
+
+
+BUILDS = [a_loop, a_loop_in_a_loop, two_loops, a_loop_in_a_conditional]
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_turns_that_do_not_suffice_are_made_again_s6(build, monkeypatch):
+    monkeypatch.setattr(preemptible_loops, "_LONGEST_NS", 10**15)  # however busy the machine is
+    session, x, y = session_of(build)
+    with session:
+        for value in (0.0, 4.0, 300.0, 0.0, 600.0):
+            expected = {two_loops: 2 * value + 1}.get(build, value)
+            assert session.run(y, {x: value}) == expected
+        assert all(one.num_straight == 0 for one in signatures(session))
+
+
+@pytest.mark.parametrize("build", [a_loop, two_loops])
+def test_what_takes_long_goes_on_in_stages_s6(build, monkeypatch):
+    monkeypatch.setattr(preemptible_loops, "_LONG_NS", 0)  # each time is long
+    session, x, y = session_of(build)
+    with session:
+        for value in (0.0, 4.0, 500.0, 3.0):
+            expected = {two_loops: 2 * value + 1}.get(build, value)
+            assert session.run(y, {x: value}) == expected
+        (signature,) = signatures(session)
+        assert (signature.num_straight, signature.num_compiled) == (0, 4)
+
+
+def test_inner_loops_that_take_long_are_left_to_the_interpreter_s6(monkeypatch):
+    monkeypatch.setattr(preemptible_loops, "_LONGEST_NS", 0)
+    session, x, y = session_of(a_loop_in_a_loop)
+    with session:
+        assert session.run(y, {x: 30.0}) == 30.0
+        (signature,) = signatures(session)
+        assert "nothing could stop them" in signature.reason
+        assert session.run(y, {x: 30.0}) == 30.0
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_timeout_stops_a_loop_s6(build):
+    session, x, y = session_of(build)
+    with session:
+        session.run(y, {x: 4.0})
+        with pytest.raises(DeadlineExceededError):
+            session.run(y, {x: np.inf}, options=graphmill.RunOptions(timeout_in_ms=100))
+        assert session.run(y, {x: 0.0}) in (0.0, 1.0)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_closing_the_session_stops_a_loop_s11(build):
+    session, x, y = session_of(build)
+    session.run(y, {x: 4.0})
+    errors = []
+
+    def run():
+        try:
+            session.run(y, {x: np.inf})
+        except CancelledError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive()
+    session.close()
+    thread.join(SOON)
+    assert not thread.is_alive()
+    assert len(errors) == 1
+
+
+def test_a_stopped_loop_leaves_variables_as_they_were_s6():
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        handle = state.var_handle_op(dtype="float32", shape=[], shared_name="v")
+        start = state.assign_variable_op(handle, 1.0)
+        add = state.assign_add_variable_op(handle, a_loop(x))
+        with graph.control_dependencies([add]):
+            after = state.read_variable_op(handle, dtype="float32")
+        now = state.read_variable_op(handle, dtype="float32")
+    with graphmill.Session(graph=graph, config=EAGER) as session:
+        session.run([], targets=[start])
+        assert session.run(after, {x: 4.0}) == 5.0
+        with pytest.raises(DeadlineExceededError):
+            session.run(after, {x: np.inf}, options=graphmill.RunOptions(timeout_in_ms=50))
+        assert session.run(now) == 5.0
+        assert session.run(after, {x: 2.0}) == 7.0
+
+
+def test_errors_in_long_loops_are_those_of_the_interpreter_e8():
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("int32", [], name="x")
+        y = graphmill.while_loop(lambda i: i < x, lambda i: i + math.floor_div(0, 99 - i) + 1, [0])
+    with graphmill.Session(graph=graph, config=EAGER) as session:
+        assert session.run(y, {x: 90}) == 90
+        with pytest.raises(InvalidArgumentError, match="zero"):
+            session.run(y, {x: 1000})
