@@ -6,7 +6,8 @@ of one-hot vectors become counts, constant segments are counted, and accidental 
 (`rewrites`); then loops and conditionals become functions (`functionalize`), and regions that a
 compiler can trace one node each (`regions`). Such a node (`cluster_kernel`) starts as generated
 Python code (`straight`), and is traced (`tracing`) and compiled by XLA (`programs`) for each
-signature of its inputs, in the background.
+signature of its inputs, in the background. Which form serves a signature is decided by a state
+machine (`tiers`).
 """
 
 from __future__ import annotations

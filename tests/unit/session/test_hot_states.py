@@ -15,6 +15,8 @@ from graphmill import proto
 from graphmill.errors import InternalError, UnimplementedError
 from graphmill.explain import explain_all
 from graphmill.lowering.plugin_faults import PluginFaultError
+from graphmill.ops.op_def import OpDef
+from graphmill.ops.op_traits import ControlFlow, OpTraits
 from graphmill.plugin.fault_warnings import FaultWarnings
 from graphmill.plugin.pass_registry import HOT, HOT_PLACEMENT
 from graphmill.registry import PluginWarning
@@ -143,6 +145,30 @@ def test_two_threads_that_see_the_same_step_submit_one_job() -> None:
     for _ in range(2):
         events.hot_steps.build_later(events.executors)
     assert len(events.background.jobs) == 1
+
+
+@pytest.mark.parametrize("is_expensive", [False, True])
+def test_a_loop_is_cheap_or_not_by_the_kernels_of_its_device(is_expensive: bool) -> None:
+    """Its entrance is told by the trait of an op that no TensorFlow has."""
+    asked = []
+
+    def try_find(op_def: Any, attrs: Any, device_type: str, backends: Any) -> Any:
+        del op_def, attrs
+        asked.append((device_type, backends))
+        return SimpleNamespace(definition=SimpleNamespace(expensive=is_expensive))
+
+    events = RandomEvents(0)
+    events.hot_steps.after_steps = 3
+    events.hot_steps._session.host.kernels = SimpleNamespace(try_find=try_find)  # type: ignore[assignment]
+    node = SimpleNamespace(
+        op_def=OpDef("Mine>Enter", traits=OpTraits(control_flow=ControlFlow.ENTER)), attrs={}
+    )
+    device = SimpleNamespace(device_type="NPU", backends=("mine",))
+    item = SimpleNamespace(graph=SimpleNamespace(nodes=[node]), device=device)
+    events.executors.items = events.executors.serving = (item,)  # type: ignore[assignment]
+    events.hot_steps.prepare(events.executors)
+    assert asked == [("NPU", ("mine",))]
+    assert events.executors.hot.state is (HotState.COUNTING if is_expensive else HotState.HOT)
 
 
 # ------------------------------------------------------------------------------ faults of plugins
