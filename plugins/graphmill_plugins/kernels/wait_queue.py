@@ -10,7 +10,7 @@ from graphmill.errors import CancelledError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.spi import CancellationManager
 
 
 class Waiting:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.plugin.markers import hookimpl
+from graphmill.spi import hookimpl
 
 if TYPE_CHECKING:
-    from graphmill.plugin.registrars import PassRegistrar
+    from graphmill.spi import PassRegistrar
 
 _PHASE = "POST_REWRITE_FOR_EXEC"
 

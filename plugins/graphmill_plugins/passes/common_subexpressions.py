@@ -10,17 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import OpError
-from graphmill.graph.algorithms import topological_order
-from graphmill.ops.attr_types import TensorAttr
+from graphmill.spi import TensorAttr, topological_order
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import has_pure_op, is_pure
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
+    from graphmill.spi import Graph, Node
+    from graphmill.spi.passes import PassOptions
 
 _MAX_CONSTANT: Final = 16  # elements
 

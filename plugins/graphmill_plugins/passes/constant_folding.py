@@ -15,19 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.graph.algorithms import topological_order
-from graphmill.lowering.bind_node import bind_node
-from graphmill.lowering.node_effects import effects_of_node, kernels_of_node
-from graphmill.ops.attr_types import TensorAttr
-from graphmill.registry import Provenance
+from graphmill.spi import Provenance, TensorAttr, topological_order
+from graphmill.spi.passes import bind_node, effects_of_node, kernels_of_node
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import has_pure_op, is_forwarding
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
-    from graphmill.runtime.kernel_registry import KernelChoice
+    from graphmill.spi import Graph, Node
+    from graphmill.spi.compilers import KernelChoice
+    from graphmill.spi.passes import PassOptions
 
 _MAX_BYTES: Final = 10 << 20  # TensorFlow's default of max_folded_constant_in_bytes
 _CONST: Final = "Const"

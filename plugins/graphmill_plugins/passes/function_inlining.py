@@ -12,15 +12,13 @@ from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.graph.algorithms import MERGE_OPS
 from graphmill.lowering.function_bodies import place_body
-from graphmill.lowering.node_effects import effects_of_node, function_with_effects
-from graphmill.lowering.place import PlacementOptions, place
+from graphmill.spi.passes import PlacementOptions, effects_of_node, function_with_effects, place
 from graphmill_plugins.passes.options import is_enabled
 
 if TYPE_CHECKING:
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
+    from graphmill.spi import Graph, Node
+    from graphmill.spi.graphs import FunctionBody
+    from graphmill.spi.passes import PassOptions
 
 _CALL_OPS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _MAX_NODES: Final = 100_000

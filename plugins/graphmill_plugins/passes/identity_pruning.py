@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill.graph.algorithms import NEXT_ITERATION_OPS, ancestors
-from graphmill.lowering.node_effects import effects_of_node
+from graphmill.graph.algorithms import NEXT_ITERATION_OPS
+from graphmill.spi.graphs import ancestors
+from graphmill.spi.passes import effects_of_node
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import is_forwarding
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
+    from graphmill.spi import Graph, Node
+    from graphmill.spi.passes import PassOptions
 
 _KEPT: Final = NEXT_ITERATION_OPS | {"_Arg"}
 

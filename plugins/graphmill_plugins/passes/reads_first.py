@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.graph.algorithms import is_back_edge, topological_order
-from graphmill.ops.op_traits import Source
+from graphmill.spi import Source, topological_order
+from graphmill.spi.graphs import is_back_edge
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Edge, Node
-    from graphmill.lowering.passes import PassOptions
+    from graphmill.spi import Edge, Graph, Node
+    from graphmill.spi.passes import PassOptions
 
 
 def order_reads(graph: Graph, options: PassOptions) -> None:

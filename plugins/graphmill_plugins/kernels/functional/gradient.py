@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.lowering.bind_node import bind_node
 from graphmill.spi import kernel
+from graphmill.spi.passes import bind_node
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.kernels.functional._body import evaluator
 

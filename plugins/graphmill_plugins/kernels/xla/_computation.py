@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.lowering.bind_node import bind_node
+from graphmill.spi.passes import bind_node
 from graphmill_plugins.kernels.functional._body import evaluator
 
 if TYPE_CHECKING:
