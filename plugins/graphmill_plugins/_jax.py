@@ -1,19 +1,23 @@
-"""JAX, imported when the first device that needs it is made, and the base of those devices.
+"""Import JAX when the first device or program needs it; the base class of JAX's devices.
 
 TensorFlow graphs are full of 64-bit numbers, so everything is done in JAX's 64-bit mode. It is
-switched on for the running thread around each call only: a program's own use of JAX is left alone.
+enabled for the running thread around each call only: a program's own use of JAX is left alone.
+
+JAX does not survive a fork: its threads are gone in the child, and calls may wait for them for
+ever. So nothing in this package calls a JAX that the parent process has started.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.runtime.device import Device, DeviceAttributes
-from graphmill.spi.process import JAX_DISPATCH
+from graphmill.spi.process import JAX_DISPATCH, deferred_forks, never_destroy, track_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +26,64 @@ if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace, Value
 
 
+INHERITED: Final = (
+    "JAX was started before this process was forked, and does not work in the child of a fork"
+)
+
+
+class _JaxInProcess:
+    """Whether this process may use JAX.
+
+    Attributes:
+        is_used: whether graphmill has imported it.
+        is_inherited: whether the process from which this one was forked had started it.
+    """
+
+    def __init__(self) -> None:
+        self.is_used = False
+        self.is_inherited = False
+        track_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Note whether the parent had started JAX, and let the child end nevertheless.
+
+        JAX's clients wait for their threads when the interpreter destroys them at its end.
+        """
+        bridge = sys.modules.get("jax._src.xla_bridge")
+        clients = list(getattr(bridge, "_backends", {}).values())
+        for client in clients:
+            never_destroy(client)
+        self.is_inherited = self.is_inherited or self.is_used or bool(clients)
+
+
+JAX: Final = _JaxInProcess()
+
+
 def jax_module() -> Any:
-    """Return the module `jax`, importing it at the first call."""
-    return importlib.import_module("jax")
+    """Return the module `jax`, importing it at the first call.
+
+    Raises:
+        FailedPreconditionError: the parent of this forked process had started it.
+    """
+    if JAX.is_inherited:
+        raise_inherited()
+    if not JAX.is_used:
+        with deferred_forks():
+            JAX.is_used = True
+            importlib.import_module("jax")
+    return sys.modules["jax"]
+
+
+def raise_inherited(*_: object, **__: object) -> NoReturn:
+    """Raise the error of calls to JAX in the child of a fork, with any arguments.
+
+    Raises:
+        FailedPreconditionError: always.
+    """
+    raise FailedPreconditionError(
+        f"{INHERITED}; start worker processes with multiprocessing's 'spawn' or 'forkserver', or "
+        "do not run anything on JAX in the parent before the fork"
+    )
 
 
 def cpu_devices() -> list[Any]:
@@ -104,14 +163,18 @@ class JaxDevice(Device):
         compute = kernel.compute
         if kernel.definition.host:
             return compute
-        enable_x64, default_device = self._enable_x64, self._default_device
-        device = self.jax_device
+        default_device, device = self._default_device, self.jax_device
 
         def call(*inputs: Any, **keywords: Any) -> Any:
-            with enable_x64(True), default_device(device):
+            with self._enable_x64(True), default_device(device):
                 return compute(*inputs, **keywords)
 
         return call
+
+    def after_fork_in_child(self) -> None:
+        """Refuse to compute from now on; what JAX has computed before can still be read."""
+        if JAX.is_inherited:
+            self._put = self._enable_x64 = raise_inherited
 
     def sync(self) -> None:
         """Wait until all that was started is done."""

@@ -6,7 +6,6 @@ devices `process_function_library_runtime.cc`.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import (
@@ -24,6 +23,7 @@ from graphmill.runtime.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorBarrier
 from graphmill.runtime.op_segment import OpSegment
+from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.stuck import StuckWatch
 
@@ -69,7 +69,7 @@ class FunctionHandle:
         self.partitions: list[PerPartition] = []
         self.lowered: FunctionBody | None = None
         self.segment = OpSegment()
-        self.lock = threading.Lock()
+        self.lock = fork_safe_lock()
 
 
 class FunctionLibraryRuntime:
@@ -95,7 +95,7 @@ class FunctionLibraryRuntime:
         self._options = options
         self._maker = maker
         self._peer = peer
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._handles: dict[tuple[str, frozenset[tuple[str, Any]]], FunctionHandle] = {}
         self.closing = CancellationManager()
         self._family = {} if family is None else family

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from typing import TYPE_CHECKING
 
 from graphmill.registry import PluginWarning
+from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -19,7 +19,7 @@ class FaultWarnings:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._warned: set[Hashable] = set()
 
     def warn(self, subject: Hashable, text: str) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import threading
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.plugin.gradient_declaration import GradientDef, gradients_of
 from graphmill.registry import PluginConflictError, Provenance
+from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from graphmill.ops.op_def import OpDef
@@ -36,7 +36,7 @@ class GradientRegistry:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._by_op: dict[str, list[_Registration]] = {}
         self._modules: dict[str, list[tuple[str, object, int]]] = {}
         self._loaded: set[tuple[str, object, int]] = set()

@@ -28,6 +28,7 @@ from graphmill.runtime.device import DeviceFactory
 from graphmill.runtime.executor import ExecutorFactory
 from graphmill.runtime.kernel_registry import KernelRegistry
 from graphmill.runtime.lowering_registry import LoweringRegistry
+from graphmill.runtime.process import fork
 from graphmill.runtime.thread_pool import SharedThreadPools
 from graphmill.runtime.transport import Transport
 
@@ -200,10 +201,17 @@ class _Assembly:
         self.done = threading.Event()
         self.host: Host
         self.error: BaseException | None = None
+        fork.track_forks(self)
 
     @property
     def is_made_by_this_thread(self) -> bool:
         return not self.done.is_set() and self.builder == threading.get_ident()
+
+    def after_fork_in_child(self) -> None:
+        """Have the next call assemble the host if the thread that did is not in this process."""
+        global _default
+        if not self.done.is_set() and self is _default and not self.is_made_by_this_thread:
+            _default = None
 
     def result(self) -> Host:
         self.done.wait()
@@ -212,7 +220,7 @@ class _Assembly:
         return self.host
 
 
-_default_lock = threading.Lock()  # guards _default, never held in plugin code
+_default_lock = fork.fork_safe_lock()  # guards _default, never held in plugin code
 _default: _Assembly | None = None
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import Any
+
+from graphmill.runtime.process.fork import fork_safe_lock
 
 
 class LiveSessions:
@@ -14,7 +15,7 @@ class LiveSessions:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._sessions: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def add(self, session: Any) -> None:

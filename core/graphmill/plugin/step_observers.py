@@ -6,9 +6,10 @@ test of None. An observer that raises is logged, noted in its plugin's record, a
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,7 +56,7 @@ class StepObservers:
     __slots__ = ("_finished", "_lock", "_started")
 
     def __init__(self, started: Sequence[Observer], finished: Sequence[Observer]) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._started = tuple(started)
         self._finished = tuple(finished)
 

@@ -9,7 +9,6 @@ Semantics: `tensorflow/core/framework/allocator.h` (AllocatorStats, Allocator).
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError, ResourceExhaustedError
+from graphmill.runtime.process.fork import fork_safe_lock
 
 ALIGNMENT: Final = 64
 """Bytes to which memory is aligned: a cache line, and what vector units want at most."""
@@ -55,7 +55,7 @@ class Allocator(ABC):
     def __init__(self, name: str, limit: int = 0) -> None:
         self.name = name
         self.limit = limit
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._sizes: dict[int, tuple[Any, int]] = {}  # by identity: memory, and how much it is
         self._in_use = 0
         self._peak = 0

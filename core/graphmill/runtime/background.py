@@ -53,7 +53,7 @@ class BackgroundWork:
         self._is_ending = False
         self.num_done = 0
         self.num_dropped = 0
-        fork.track(self)
+        fork.track_forks(self)
 
     @property
     def is_idle(self) -> bool:

@@ -1,4 +1,4 @@
-"""`CancellationManager`: tells everything that waits on behalf of a step to stop.
+"""Tell everything that waits on behalf of a step to stop.
 
 Semantics: `tensorflow/core/framework/cancellation.h`.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
+
+from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +27,8 @@ class CancellationManager:
     """
 
     def __init__(self, parent: CancellationManager | None = None) -> None:
-        self._lock = threading.Lock()
+        # Those without a parent are a session's; those of steps must cost little.
+        self._lock = fork_safe_lock() if parent is None else threading.Lock()
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._next_token = 0
         self.is_cancelled = False

@@ -111,6 +111,13 @@ class Device(ABC):
         del on_host
         return None
 
+    def after_fork_in_child(self) -> None:  # noqa: B027 - most devices have nothing to do
+        """Prepare for use in the child of a fork, where no thread but one exists.
+
+        Called for the devices of each open session. A device whose library does not work there
+        raises `FailedPreconditionError` from then on, in `to_device` and when it computes.
+        """
+
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
         """Return what executors call to compute a node; asked once for each kernel that is made.
 

@@ -8,7 +8,6 @@ of ops, imported when the first op of the family is needed (`add_family`).
 from __future__ import annotations
 
 import importlib
-import threading
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +17,7 @@ from graphmill.registry import PluginConflictError, PluginWarning, Provenance
 from graphmill.runtime.kernel import KernelDef, kernels_of, python_value
 from graphmill.runtime.kernel_signature import check_signature
 from graphmill.runtime.lowering_registry import supplier_of
+from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -90,7 +90,7 @@ class KernelRegistry:
             find_op: returns the definition of an op, by which its kernels' parameters are checked.
         """
         self._find_op = find_op
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._by_op: dict[str, list[Registration]] = {}
         self._modules_by_op: dict[str, list[_LazyModule]] = {}
         self._modules_by_family: dict[str, list[_LazyModule]] = {}

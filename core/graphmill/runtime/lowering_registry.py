@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.registry import PluginConflictError, Provenance
 from graphmill.runtime.lowering import Lowering, lowerings_of
+from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ class LoweringRegistry:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._by_op: dict[str, list[_Registered]] = {}
         self._modules: dict[str, list[_LazyModule]] = {}
         self._loaded: set[_LazyModule] = set()

@@ -7,8 +7,9 @@ their own in each session and for each set of attrs that it is called with.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
+
+from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,7 @@ class OpSegment:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._kernels: dict[str, OpKernel] = {}
 
     def find_or_create(self, node_name: str, create: Callable[[], OpKernel]) -> OpKernel:

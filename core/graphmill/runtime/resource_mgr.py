@@ -5,10 +5,10 @@ Semantics: `tensorflow/core/framework/resource_mgr.h`.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, suggest
+from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ class ResourceMgr:
     def __init__(self, default_container: str = DEFAULT_CONTAINER) -> None:
         self.default_container = default_container
         self.generation = 0
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._containers: dict[str, dict[tuple[type[Any], str], Any]] = {}
 
     def lookup(self, container: str, name: str, kind: type[_Resource]) -> _Resource:

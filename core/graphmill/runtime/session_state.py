@@ -6,10 +6,10 @@ Semantics: `tensorflow/core/common_runtime/session_state.cc`.
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from graphmill.typing import Value
@@ -22,7 +22,7 @@ class SessionState:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._numbers = itertools.count(1)
         self._tensors: dict[str, Value] = {}
 

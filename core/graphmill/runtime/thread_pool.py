@@ -42,7 +42,7 @@ class ThreadPool:
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._is_closed = False
-        fork.track(self)
+        fork.track_forks(self)
 
     def schedule(self, task: Callable[[], None]) -> None:
         """Have a thread of the pool call `task`."""

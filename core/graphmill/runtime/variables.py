@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmill.dtypes import resource as resource_dtype
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
+from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class Variable:
         self.name = name
         self.value: Value = None
         self.kept: tuple[Callable[[], Any], Callable[[], Any]] | None = None
-        self.lock = threading.Lock()
+        self.lock = fork_safe_lock()
 
     @property
     def is_initialized(self) -> bool:

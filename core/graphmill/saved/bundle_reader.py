@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import sys
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from graphmill import dtypes, errors, files, proto
 from graphmill.memory import aligned_empty
+from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.saved import bundle_format as layout
 from graphmill.saved import crc
 from graphmill.saved.slice_copy import assemble
@@ -79,7 +79,7 @@ class BundleReader:
         self.prefix = files.as_path(prefix)
         self._check = check
         self._mapped = mapped
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._data: dict[int, files.Reader] = {}
         self._maps: dict[int, mmap.mmap] = {}
         self._index = _open_index(self.prefix)

@@ -6,7 +6,6 @@ Semantics: `tensorflow/core/common_runtime/direct_session.cc`.
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import (
@@ -23,7 +22,7 @@ from graphmill.lowering.passes import PassOptions, check_needed
 from graphmill.lowering.prune import ClientEnd
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
-from graphmill.runtime.process.fork import watch_forks
+from graphmill.runtime.process import fork
 from graphmill.runtime.process.shutdown import watch_for_shutdown
 from graphmill.runtime.session_state import SessionState
 from graphmill.runtime.transport import rendezvous_maker
@@ -103,7 +102,7 @@ class DirectSession:
             self.new_rendezvous,
             self._function_runtime,
         )
-        self._graph_lock = threading.RLock()
+        self._graph_lock = fork.fork_safe_rlock()
         self._state = GraphExecutionState(
             host.ops, self._options, is_static=config.experimental.optimize_for_static_graph
         )
@@ -120,7 +119,8 @@ class DirectSession:
         self._source_edits = 0
         host.sessions.add(self)
         watch_for_shutdown()
-        watch_forks()
+        fork.watch_forks()
+        fork.track_forks(self)
 
     @property
     def graph(self) -> Graph:
@@ -249,6 +249,16 @@ class DirectSession:
         self.session_state.clear()
         self.devices.close()
         self._pools.close()
+
+    def after_fork_in_child(self) -> None:
+        """Give up what other threads were doing for the session; they are not in this process."""
+        if self.is_closed:
+            return
+        for device in self.devices:
+            device.after_fork_in_child()
+        self.partial_runs.abandon()
+        for executors in self.kept_executors():
+            self.hot_steps.after_fork_in_child(executors)
 
     def reset(self, containers: Iterable[str]) -> None:
         """Clear resource containers (row S10)."""

@@ -6,11 +6,11 @@ Semantics: `GetOrCreateExecutors` in `tensorflow/core/common_runtime/direct_sess
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.session.hot_states import HotGraph
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class ExecutorsCache:
     """
 
     def __init__(self, capacity: int = 256, warn_at: int = 64) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._exact: dict[Signature, CachedExecutors] = {}
         self._sorted: dict[Signature, ExecutorsAndKeys] = {}
         self._capacity = capacity

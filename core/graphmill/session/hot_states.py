@@ -51,6 +51,7 @@ class HotEvent(Label):
     BUILT = "built"
     GRAPH_REFUSED = "graph refused"
     PLUGIN_RAISED = "plugin raised"
+    FORKED = "forked"
 
 
 class HotAction(Label):
@@ -78,6 +79,9 @@ HOT_TRANSITIONS: Final[Table] = {
     (_S.BUILDING, _E.BUILT): (_S.HOT, _A.SWITCH),
     (_S.BUILDING, _E.GRAPH_REFUSED): (_S.REFUSED, _A.KEEP),
     (_S.BUILDING, _E.PLUGIN_RAISED): (_S.FAILED, _A.KEEP),
+    # In the child of a fork there is no background thread: the next step asks for one.
+    (_S.QUEUED, _E.FORKED): (_S.COUNTING, _A.KEEP),
+    (_S.BUILDING, _E.FORKED): (_S.COUNTING, _A.KEEP),
 }
 
 EXPLAINED: Final = (_S.INTERPRETED, _S.DROPPED, _S.REFUSED, _S.FAILED)

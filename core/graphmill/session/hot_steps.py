@@ -9,7 +9,6 @@ traced, watched or partial keep the first executors, in which every node is to b
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +16,7 @@ from graphmill.errors import InternalError, InvalidArgumentError, OpError
 from graphmill.lowering.plugin_faults import PluginFaultError
 from graphmill.ops.op_traits import ControlFlow
 from graphmill.plugin.pass_registry import HOT
+from graphmill.runtime.process.fork import deferred_forks, fork_safe_lock
 from graphmill.runtime.validation import is_validation_on
 from graphmill.session.executors_cache import NEVER
 from graphmill.session.hot_states import EXPLAINED, HotEvent, HotState
@@ -59,7 +59,7 @@ class HotSteps:
     def __init__(
         self, session: DirectSession, config: ConfigProto, forbidden: frozenset[str]
     ) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._session = session
         self.mode = _mode(config)
         names = {name for name, _ in session.host.passes.places_in(HOT)}
@@ -109,6 +109,11 @@ class HotSteps:
         if not self._session.host.background.submit(self._session, job):
             self._send_in(HotState.QUEUED, executors, HotEvent.QUEUE_FULL, _QUEUE_FULL)
 
+    def after_fork_in_child(self, executors: ExecutorsAndKeys) -> None:
+        """Have the next step request the build again; the thread that had it is not here."""
+        if executors.hot.state in (HotState.QUEUED, HotState.BUILDING):
+            self._send(executors, HotEvent.FORKED)
+
     def _build_queued(self, executors: ExecutorsAndKeys) -> None:
         if self._session.is_closed or executors.is_closed:
             return
@@ -124,7 +129,8 @@ class HotSteps:
         """
         key = (executors.feeds, executors.fetches, executors.targets)
         try:
-            items = self._session.hot_partitions(key, executors.form)
+            with deferred_forks():  # it imports passes and kernels
+                items = self._session.hot_partitions(key, executors.form)
         except PluginFaultError as error:
             self._send(executors, HotEvent.PLUGIN_RAISED, error.message)
             text = f"{error.message}. The steps are interpreted: {', '.join(executors.fetches)}"

@@ -20,6 +20,7 @@ from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
+from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.rendezvous import HOST, RendezvousKey
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
@@ -210,7 +211,7 @@ class PartialRuns:
 
     def __init__(self, session: DirectSession) -> None:
         self._session = session
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._numbers = itertools.count(1)
         self._states: dict[str, RunState] = {}
 
@@ -231,6 +232,10 @@ class PartialRuns:
             state.start()
         self._release_oldest()
         return handle
+
+    def abandon(self) -> None:
+        """Forget all partial runs: in the child of a fork they cannot be continued."""
+        self._states.clear()
 
     def run(
         self, handle: str, fetches: Sequence[str], feeds: Mapping[str, Any], run_metadata: Any

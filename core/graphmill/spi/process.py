@@ -1,4 +1,4 @@
-"""The process as a whole: signals, threads of BLAS, memory, and what may be switched off.
+"""The process as a whole: signals, forks, threads of BLAS, memory, and what may be switched off.
 
     from graphmill.spi.process import DeferredInterrupt, warnings_ignored
 
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from graphmill.runtime.process.effects import JAX_GPU_MEMORY as JAX_GPU_MEMORY
     from graphmill.runtime.process.effects import ProcessEffect as ProcessEffect
     from graphmill.runtime.process.environment import variables_set as variables_set
+    from graphmill.runtime.process.fork import ForkAware as ForkAware
+    from graphmill.runtime.process.fork import deferred_forks as deferred_forks
+    from graphmill.runtime.process.fork import fork_safe_lock as fork_safe_lock
+    from graphmill.runtime.process.fork import never_destroy as never_destroy
+    from graphmill.runtime.process.fork import track_forks as track_forks
+    from graphmill.runtime.process.fork import watch_forks as watch_forks
     from graphmill.runtime.process.malloc import keep_freed_memory as keep_freed_memory
     from graphmill.runtime.process.references import references_in as references_in
     from graphmill.runtime.process.warning_filters import warnings_ignored as warnings_ignored
@@ -30,6 +36,9 @@ else:
             "graphmill.runtime.process.defer_sigint": "DeferredInterrupt",
             "graphmill.runtime.process.effects": "JAX_DISPATCH JAX_GPU_MEMORY ProcessEffect",
             "graphmill.runtime.process.environment": "variables_set",
+            "graphmill.runtime.process.fork": (
+                "ForkAware deferred_forks fork_safe_lock never_destroy track_forks watch_forks"
+            ),
             "graphmill.runtime.process.malloc": "keep_freed_memory",
             "graphmill.runtime.process.references": "references_in",
             "graphmill.runtime.process.warning_filters": "warnings_ignored",

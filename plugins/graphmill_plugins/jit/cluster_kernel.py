@@ -13,6 +13,8 @@ from graphmill.errors import InternalError
 from graphmill.explain.compilation import ClusterRecord
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.validation import is_validation_on
+from graphmill.spi.process import track_forks
+from graphmill_plugins._jax import INHERITED, JAX
 from graphmill_plugins.jit.ir.called_bodies import bodies_of
 from graphmill_plugins.jit.ir.routine import Routines
 from graphmill_plugins.jit.ir.routine_kernels import RoutineKernels
@@ -80,6 +82,7 @@ class ClusterKernel:
             record, rules, host.background, lambda values: signature_text(inputs, values)
         )
         self._find = self._machine.find
+        track_forks(self)
 
     def __call__(self, ctx: OpKernelContext, inputs: list[Any]) -> list[Any]:
         """Return the outputs.
@@ -112,6 +115,13 @@ class ClusterKernel:
         if is_measured:
             self._machine.call_timed(signature, perf_counter_ns() - began)
         return list(results)
+
+    def after_fork_in_child(self) -> None:
+        """Interpret everything if JAX cannot be used here, else request lost compilations again."""
+        if JAX.is_inherited:
+            self._machine.compiler_lost(INHERITED)
+        else:
+            self._machine.compilations_lost()
 
     def _handles(self, ctx: OpKernelContext) -> list[Any]:
         """Return the variables that its nodes name or keep; looked up again if any was removed."""
@@ -154,6 +164,8 @@ class ClusterKernel:
         refusal = ""
         if not self._is_compiled:
             refusal = _DETERMINISTIC
+        elif JAX.is_inherited:
+            refusal = INHERITED
         elif key is None:
             refusal = _NO_SIGNATURE
         signature, action = self._machine.enter(key, refusal, values)

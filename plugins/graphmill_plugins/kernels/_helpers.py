@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphmill.runtime.process import fork
+from graphmill.spi.process import track_forks, watch_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -99,7 +99,7 @@ class Helpers:
         self.processors = min(processors, _MOST)
         self._lock = threading.Lock()
         self._idle: deque[_Helper] | None = None
-        fork.track(self)
+        track_forks(self)
 
     def run(self, pieces: Sequence[Piece]) -> None:
         """Run all pieces, and return when the last one is done; raise what one raised."""
@@ -116,7 +116,7 @@ class Helpers:
         job.finish()
 
     def _start(self) -> deque[_Helper]:
-        fork.watch_forks()
+        watch_forks()
         with self._lock:
             if self._idle is None:
                 idle: deque[_Helper] = deque()

@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import CancelledError
+from graphmill.spi.process import track_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,11 @@ class WaitingLine:
         self._lock = lock
         self._what = what
         self._line: deque[Waiting] = deque()
+        track_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Forget who waits: those steps are not in this process."""
+        self._line.clear()
 
     @property
     def first(self) -> Waiting | None:

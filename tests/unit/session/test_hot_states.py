@@ -75,8 +75,8 @@ class RandomEvents:
         if self.executors.hot.state is HotState.COLD:
             self.hot_steps.prepare(self.executors)
             return
-        events = [self.step, self.work, self.ask, self.jobs, self.fault]
-        (event,) = self.random.choices(events, [50, 20, 5, 5, 20])
+        events = [self.step, self.work, self.ask, self.jobs, self.fault, self.fork]
+        (event,) = self.random.choices(events, [50, 20, 5, 5, 20, 5])
         event()
 
     def step(self) -> None:
@@ -94,6 +94,13 @@ class RandomEvents:
 
     def jobs(self) -> None:
         self.background.takes_jobs = not self.background.takes_jobs
+
+    def fork(self) -> None:
+        """Go on in the child of a fork, which has no background thread."""
+        if self.executors.hot.state is HotState.QUEUED and self.random.random() < 0.5:
+            self.hot_steps._send(self.executors, HotEvent.BUILD_STARTED)
+        self.background.jobs.clear()
+        self.hot_steps.after_fork_in_child(self.executors)
 
     def fault(self) -> None:
         self.error = self.random.choice(

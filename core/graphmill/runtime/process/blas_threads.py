@@ -40,7 +40,7 @@ class SingleThreaded:
         self._lock = threading.Lock()
         self._users = 0
         self._before = 1
-        fork.track(self)
+        fork.track_forks(self)
 
     def __enter__(self) -> None:
         """Have products take one thread each until the block ends."""

@@ -39,7 +39,7 @@ _suspended: Final[list[tuple[Callable[[], None], Callable[[], None]]]] = []
 _deferral: Final = threading.RLock()
 
 
-def track(owner: ForkAware) -> None:
+def track_forks(owner: ForkAware) -> None:
     """Tell an object about forks, in the child; those that were tracked first are told first."""
     _tracked[owner] = None
 
@@ -64,6 +64,16 @@ def fork_safe_rlock() -> Any:
 def suspend_during_forks(begin: Callable[[], None], end: Callable[[], None]) -> None:
     """Have `begin` called before each fork, and `end` after it in parent and child."""
     _suspended.append((begin, end))
+
+
+def never_destroy(value: object) -> None:
+    """Keep an object for good, past the end of the interpreter.
+
+    For what waits for its threads when it is destroyed, which a forked child does not have.
+    """
+    import ctypes  # here: few programs fork
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 @contextmanager

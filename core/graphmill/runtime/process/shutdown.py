@@ -42,7 +42,7 @@ class Shutdown:
         self.idle_code: set[CodeType] = set()
         self._actions: list[Callable[[], None]] = []
         self._ended: SimpleQueue[threading.Thread] = SimpleQueue()
-        fork.track(self)
+        fork.track_forks(self)
 
     def register(self, action: Callable[[], None]) -> None:
         """Have `action` called when the shutdown begins, while all modules still exist."""

@@ -30,7 +30,7 @@ class LowSwitchInterval:
         self._users = 0
         self._before = 0.0
         self._ours = 0.0
-        fork.track(self)
+        fork.track_forks(self)
 
     def __enter__(self) -> None:
         if not effects.SWITCH_INTERVAL.is_enabled:

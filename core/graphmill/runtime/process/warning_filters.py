@@ -29,7 +29,7 @@ class IgnoredWarnings:
         self._lock = threading.Lock()
         self._users = 0
         self._filters = ExitStack()
-        fork.track(self)
+        fork.track_forks(self)
 
     def enter(self) -> None:
         """Ignore all warnings until `leave` was called as often."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.graph.algorithms import topological_order
 from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.jit.ir.called_bodies import plain_bodies
 from graphmill_plugins.jit.ir.forms import Forms
 
@@ -110,7 +110,7 @@ class Routines:
         self.forms = Forms(host, device)
         self._library: FunctionLibrary = body.graph.library
         self._functions: dict[tuple[str, int], Routine] = {}
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def function(self, attr: FuncAttr) -> Routine:
         """Return the routine of a function.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.runtime.process.defer_sigint import DeferredInterrupt
+from graphmill.spi.process import DeferredInterrupt
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.donation import Loan

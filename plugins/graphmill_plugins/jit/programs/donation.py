@@ -17,7 +17,7 @@ import numpy as np
 
 from graphmill.errors import DataLossError
 from graphmill.runtime.exclusive_update import acquire, release, set_value
-from graphmill.runtime.process.references import references_in
+from graphmill.spi.process import references_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,11 +6,11 @@ and does what it answers. The states and the table of transitions are in `states
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from graphmill.runtime.validation import is_validation_on
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.jit.tiers.call_times import CallTimes
 from graphmill_plugins.jit.tiers.signature_records import SignatureRecords
 from graphmill_plugins.jit.tiers.signature_state import Signature
@@ -92,7 +92,7 @@ class TierMachine:
         background: Background,
         describe: Callable[[Sequence[Any]], str],
     ) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._table = SignatureTable()
         self._records = SignatureRecords(record)
         self._story = record.story
@@ -243,6 +243,21 @@ class TierMachine:
         with self._lock:
             if signature.kept_program is program:
                 self._release(signature, Event.PROGRAM_RAISED, cause)
+
+    def compilations_lost(self) -> None:
+        """Note that the background compiler is gone: it was a thread of the parent process."""
+        with self._lock:
+            for signature in self._table.in_states((State.QUEUED, State.COMPILING)):
+                signature.calls_left = 1
+                cause = "the process was forked while it waited; the next call requests it again"
+                self._apply(signature, Event.COMPILATION_LOST, cause)
+
+    def compiler_lost(self, cause: str) -> None:
+        """Note that neither the compiler nor its programs can be used in this process."""
+        with self._lock:
+            for signature in self._table.in_states((*_WITHOUT_PROGRAM, *HAS_PROGRAM)):
+                signature.others_calls = {}
+                self._release(signature, Event.COMPILER_LOST, cause)
 
     def _reception(self, refusal: str) -> tuple[Event, str]:
         if refusal:

@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from graphmill.explain.compilation import COMPILED, CompileRecord
+from graphmill.spi.process import deferred_forks
 from graphmill_plugins.jit.tiers.signature_records import signature_text
 from graphmill_plugins.jit.tiers.states import Event
 
@@ -114,6 +115,7 @@ class ProgramMaker:
 
 def compiler_module() -> Any:
     """Return the compiler, which imports JAX, when the first cluster is compiled."""
-    from graphmill_plugins.jit.programs import compiler
+    with deferred_forks():
+        from graphmill_plugins.jit.programs import compiler
 
     return compiler

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill_plugins.jit.tiers.states import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Collection, Hashable
 
     from graphmill_plugins.jit.tiers.signature_state import Signature
 
@@ -61,6 +61,10 @@ class SignatureTable:
         for one in removed:
             del self._signatures[one.key]
         return removed
+
+    def in_states(self, states: Collection[State]) -> list[Signature]:
+        """Return the signatures in one of some states."""
+        return [one for one in self._signatures.values() if one.state in states]
 
     def holders(self) -> list[Signature]:
         """Return the signatures that have a program."""

@@ -77,6 +77,8 @@ class Event(Label):
     CHECKS_FAIL = "checks fail"
     PROGRAM_RAISED = "program raised"
     PAUSE_ENDED = "pause ended"
+    COMPILATION_LOST = "compilation lost in a fork"
+    COMPILER_LOST = "compiler lost in a fork"
 
 
 class Action(Label):
@@ -134,6 +136,15 @@ TRANSITIONS: Final[Table] = {
     (_S.QUEUED, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
     # More inputs must be known than when it came: it is never asked for again.
     (_S.COUNTING, _E.REPLACED): (_S.SUPERSEDED, _A.KEEP),
+    # In the child of a fork there is no background compiler: the next call asks for one …
+    (_S.QUEUED, _E.COMPILATION_LOST): (_S.COUNTING, _A.KEEP),
+    (_S.COMPILING, _E.COMPILATION_LOST): (_S.COUNTING, _A.KEEP),
+    # … unless JAX cannot be used there.
+    **{
+        (state, _E.COMPILER_LOST): (_S.NOT_COMPILABLE, _A.KEEP)
+        for state in (_S.COUNTING, _S.NO_PLACE, _S.QUEUED, _S.COMPILING)
+    },
+    **{(state, _E.COMPILER_LOST): (_S.NOT_COMPILABLE, _A.DISCARD) for state in HAS_PROGRAM},
     **{(state, _E.REPLACED): (_S.SUPERSEDED, _A.DISCARD) for state in HAS_PROGRAM},
     **{(state, _E.PROGRAM_RAISED): (_S.PROGRAM_FAILED, _A.DISCARD) for state in HAS_PROGRAM},
     **{(state, _E.PLACE_LOST): (_S.EVICTED, _A.DISCARD) for state in HAS_PROGRAM},

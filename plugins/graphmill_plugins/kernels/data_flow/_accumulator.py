@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.wait_queue import Waiting, WaitingLine
@@ -47,7 +47,7 @@ class Accumulator(ABC):
         self.dtype = dtype
         self.shape = shape
         self.reduction = reduction
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._line = WaitingLine(self._lock, "TakeGrad operation")
         self._count = 0
         self._step = 0

@@ -8,12 +8,12 @@ waits.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import CancelledError, OutOfRangeError
+from graphmill.spi.process import fork_safe_lock, track_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -203,7 +203,7 @@ class Queue(ABC):
         shapes: tuple[Shape, ...] | None = None,
         capacity: int = -1,
     ) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._enqueues: deque[Attempt] = deque()
         self._dequeues: deque[Attempt] = deque()
         self.name = name
@@ -212,6 +212,12 @@ class Queue(ABC):
         self.capacity = UNBOUNDED if capacity < 0 else capacity
         self.is_closed = False
         self.entries: Any = self._new_entries()
+        track_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Forget who waits: those steps are not in this process."""
+        self._enqueues.clear()
+        self._dequeues.clear()
 
     @property
     def size(self) -> int:

@@ -6,11 +6,11 @@ lines and are tried again whenever something changes, so that no thread waits.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import CancelledError
+from graphmill.spi.process import fork_safe_lock, track_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,9 +54,15 @@ class Store:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = fork_safe_lock()
         self._puts: deque[Request] = deque()
         self._takes: deque[Request] = deque()
+        track_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Forget who waits: those steps are not in this process."""
+        self._puts.clear()
+        self._takes.clear()
 
     def submit(
         self,

@@ -7,13 +7,13 @@ threads, so its order depends on chance whatever the seed; ours depends on the s
 from __future__ import annotations
 
 import random
-import threading
 from typing import TYPE_CHECKING
 
 from graphmill import files
 from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.files.stream import check_compression, open_stream
 from graphmill.runtime.kernel import kernel
+from graphmill.spi.process import fork_safe_lock
 from graphmill.tf_record import read_record
 from graphmill_plugins.kernels._strings import string_array
 
@@ -105,7 +105,7 @@ class RecordInputKernel:
         ).records()
         if self._batch_size <= 0:
             raise InvalidArgumentError(f"batch_size must be positive, got {self._batch_size}")
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def __call__(self, ctx: OpKernelContext) -> Value:
         """Return the next records."""

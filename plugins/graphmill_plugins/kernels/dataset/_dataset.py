@@ -21,6 +21,7 @@ from graphmill.runtime.executor import ExecutorArgs
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.step_container import StepContainer
 from graphmill.runtime.step_runner import StepRunner
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._memory import to_device, to_host
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Scope:
         self.pool: ThreadPool | None = ctx.args.runner.pool
         self.cancellation = CancellationManager(ctx.functions.closing)
         self.shared: dict[Any, Any] = {}
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._fresh: dict[Any, Any] = {}
         self._device = ctx.device
         self._step: tuple[int, CancellationManager | None] = (0, None)

@@ -7,13 +7,13 @@ is enough for any pipeline, and a session without threads runs it too, one eleme
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.errors import CancelledError
+from graphmill.errors import CancelledError, FailedPreconditionError
+from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels.dataset._dataset import ElementIterator
 
 if TYPE_CHECKING:
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
 
     Done = Callable[[Element | None, BaseException | None], None]
+
+
+TORN_BY_FORK: Final = (
+    "another thread was advancing the iterator when the process was forked, which the child cannot "
+    "continue; run the iterator's initializer again in the child"
+)
 
 
 class Job:
@@ -35,7 +41,7 @@ class Job:
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work: Callable[[], Any] | None = work
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._is_done = False
         self._result: Any = None
         self._error: BaseException | None = None
@@ -45,12 +51,12 @@ class Job:
         with self._lock:
             if self._is_done:
                 return
-            work, self._work = self._work, None
+            work = self._work
             try:
                 self._result = work() if work is not None else None
             except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
                 self._error = error
-            self._is_done = True
+            self._is_done, self._work = True, None
 
     def result(self) -> Any:
         """Return what the work gave, doing it now if need be.
@@ -78,12 +84,23 @@ class Prefetching(ElementIterator):
         self._source = source
         self._size = size
         self._scope = scope
-        self._making = threading.Lock()
-        self._lock = threading.Lock()
+        self._making = fork_safe_lock()
+        self._lock = fork_safe_lock()
         self._buffer: deque[tuple[Element | None, BaseException | None]] = deque()
         self._waiting: deque[Waiter] = deque()
         self._is_filling = False
         self._is_at_end = False
+        self._is_making = self._is_torn = False
+        track_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Forget who waits and who fills the buffer: these threads are not in this process.
+
+        If one was just advancing the input, nobody can continue that.
+        """
+        self._waiting.clear()
+        self._is_torn = self._is_torn or self._is_making
+        self._is_filling = self._is_making = False
 
     def __next__(self) -> Element:
         taken = self._taken()
@@ -131,10 +148,15 @@ class Prefetching(ElementIterator):
             return None, None
         if self._scope.cancellation.is_cancelled:
             return None, CancelledError("the iterator was deleted, or its session closed")
+        if self._is_torn:
+            return None, FailedPreconditionError(TORN_BY_FORK)
+        self._is_making = True
         try:
             element = next(self._source, None)
         except BaseException as error:  # noqa: BLE001 - raised where the element is taken
             return None, error
+        finally:
+            self._is_making = False
         self._is_at_end = element is None
         return element, None
 
@@ -182,7 +204,7 @@ class Waiter:
 
     def __init__(self, done: Done) -> None:
         self._done = done
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._was_told = False
         self._step: CancellationManager | None = None
         self._token: int | None = None

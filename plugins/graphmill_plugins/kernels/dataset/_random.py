@@ -5,7 +5,6 @@ Semantics: tensorflow/core/kernels/data/{random_seed_ops,shuffle_dataset_op,rand
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.dataset._dataset import (
     INFINITE,
     UNKNOWN,
@@ -36,7 +36,7 @@ class SeedGenerator:
     """
 
     def __init__(self, seed: int, seed2: int, *, reseeds: bool) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._seeds = random_seeds(seed, seed2)
         self._numbers = random_numbers(*self._seeds) if reseeds else None
 

@@ -5,7 +5,6 @@ Semantics: tensorflow/core/kernels/data/{cache,prefetch,window,generator}_datase
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from graphmill import files
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError, OpError
 from graphmill.saved.bundle_reader import BundleReader
 from graphmill.saved.bundle_writer import BundleWriter
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.dataset._basic import ListOfElements
 from graphmill_plugins.kernels.dataset._dataset import (
     UNKNOWN,
@@ -121,7 +121,7 @@ class FileCache(Derived):
     def __init__(self, source: Dataset, prefix: str) -> None:
         super().__init__(source)
         self.prefix = prefix
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._is_being_written = False
 
     @property

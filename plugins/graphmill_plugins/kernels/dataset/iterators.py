@@ -8,7 +8,6 @@ waited for no thread is.
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from graphmill.errors import (
     OutOfRangeError,
 )
 from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels._support import shape_text
@@ -35,7 +35,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
 )
 from graphmill_plugins.kernels.dataset._handle_text import handle_text, named_handle
 from graphmill_plugins.kernels.dataset._optional import Optional
-from graphmill_plugins.kernels.dataset._prefetch import Prefetching, Waiter
+from graphmill_plugins.kernels.dataset._prefetch import TORN_BY_FORK, Prefetching, Waiter
 from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
 from graphmill_plugins.kernels.state.value import resource_key
 
@@ -69,9 +69,15 @@ class IteratorResource:
     def __init__(self, types: Sequence[DType], shapes: Sequence[Shape], name: str) -> None:
         self.dtypes, self.shapes = tuple(types), tuple(shapes)
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._running: tuple[Dataset, Elements, Scope] | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
+        self._is_taking = self._is_torn = False
+        track_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Refuse to go on if another thread was just taking an element."""
+        self._is_torn, self._is_taking = self._is_torn or self._is_taking, False
 
     def start(self, dataset: Dataset, ctx: OpKernelContext) -> None:
         """Begin a dataset anew.
@@ -84,6 +90,7 @@ class IteratorResource:
         scope = Scope(ctx)
         elements = dataset.iterate(scope)
         before, self._running = self._running, (dataset, elements, scope)
+        self._is_torn = False
         if before is not None:
             before[2].close()
         if self._finalizer is not None:
@@ -109,13 +116,19 @@ class IteratorResource:
                 f"have run the initializer operation for this iterator ({self._name}) before "
                 "getting the next element."
             )
+        if self._is_torn:
+            raise FailedPreconditionError(TORN_BY_FORK)
         return running
 
     def take(self, step: CancellationManager | None) -> Element | None:
         """Return the next element, None at the end; wait for it here."""
         _, elements, scope = self.running()
         with self._lock:
-            return scope.take_for(elements, step)
+            self._is_taking = True
+            try:
+                return scope.take_for(elements, step)
+            finally:
+                self._is_taking = False
 
     def take_async(
         self, ctx: OpKernelContext, done: Callable[[Element | None, BaseException | None], None]
@@ -213,7 +226,7 @@ class OneShotIteratorKernel(_HandleKernel):
                 "use IteratorV2 to share one"
             )
         self._factory = construction.attrs["dataset_factory"]
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
         """Return the handle."""

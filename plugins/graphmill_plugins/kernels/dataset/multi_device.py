@@ -6,7 +6,6 @@ device asks; those that are not its own wait for theirs.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.dataset._dataset import (
     dataset_kernel,
     dataset_of,
@@ -55,7 +55,7 @@ class MultiDeviceIterator:
     def __init__(self, devices: int, types: Sequence[Any], shapes: Sequence[Shape]) -> None:
         self.iterator = IteratorResource(types, shapes, _KIND)
         self.incarnation = 0
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._waiting: list[deque[Element]] = [deque() for _ in range(devices)]
         self._turn = 0
 

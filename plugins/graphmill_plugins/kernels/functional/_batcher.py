@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphmill.errors import CancelledError, UnavailableError
+from graphmill.spi.process import fork_safe_lock, track_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,8 +97,14 @@ class Batcher:
         self._patience = patience if patience > _NO_WAIT else 0.0
         self._most_waiting = most_waiting
         self._later = later
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._waiting: list[Batch] = []
+        self._running = 0
+        track_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Forget all batches: those steps are not in this process."""
+        self._waiting.clear()
         self._running = 0
 
     def submit(self, queue: str, rows: Rows, cancellation: CancellationManager | None) -> None:

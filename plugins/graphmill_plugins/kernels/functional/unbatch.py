@@ -7,7 +7,6 @@ batch, whose index has a row (key, start, end) for each of the steps.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from graphmill.errors import CancelledError, InternalError, InvalidArgumentError
 from graphmill.runtime.kernel import kernel
+from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.state.value import resource_key
 
@@ -65,9 +65,14 @@ class Gradients:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._available: dict[int, Value] = {}
         self._wanting: dict[int, _Wanting] = {}
+        track_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Forget who waits: those steps are not in this process."""
+        self._wanting.clear()
 
     def bring(
         self,

@@ -6,7 +6,6 @@ came; while one waits for the queue, no thread does.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from graphmill.errors import DataLossError, InvalidArgumentError, UnimplementedE
 from graphmill.files import as_path, read_bytes
 from graphmill.files.stream import open_stream, read_exactly
 from graphmill.proto.wire import LENGTH, VARINT, iterate_fields, length_delimited, write_varint
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.data_flow._queue import Dequeue
 from graphmill_plugins.kernels.dataset._files import FixedLengthPart, LinePart, TFRecordPart
@@ -60,7 +60,7 @@ class Reader:
     """Whether a piece of work is finished with its first record."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._reads: deque[Read] = deque()
         self.work: bytes | None = None
         self.last_work = b""

@@ -7,13 +7,13 @@ scalars (bytes or integers), values NumPy arrays of the table's value shape.
 from __future__ import annotations
 
 import math
-import threading
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill import dtypes, errors
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.lookup._integer_index import IntegerIndex
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class LookupTable:
         self.value_dtype = value_dtype
         self.value_shape = value_shape
         self.name = name
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._entries: dict[Any, Any] = {}
         is_plain = key_dtype.kind == "i" and not value_shape and not self.has_reserved_keys
         self._index = IntegerIndex(value_dtype.as_numpy_dtype) if is_plain else None

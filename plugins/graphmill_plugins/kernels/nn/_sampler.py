@@ -7,12 +7,12 @@ distribution_sampler.cc. The alias method is public (Walker 1977, Vose 1991).
 from __future__ import annotations
 
 import math
-import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.random._philox import samples
 from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
 
@@ -107,7 +107,7 @@ class Unigram:
         self.size = size
         self._counts = np.ones(size, np.int32)
         self._ends: Any = None  # running sums of the counts, once they are asked for
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def stream(self, generator: Philox, count: int) -> Iterator[int]:
         """Yield classes without end; about `count` are asked for."""

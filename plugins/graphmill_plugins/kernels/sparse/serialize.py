@@ -7,7 +7,6 @@ deserialize_sparse_variant_op.cc, sparse_tensors_map_ops.cc.
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.ops.tensor_proto import tensor_proto_to_numpy
 from graphmill.proto.wire import write_varint
 from graphmill.runtime.kernel import kernel
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels._variant import TensorVariant
 from graphmill_plugins.kernels.sparse._sparse import check_parts
@@ -204,7 +204,7 @@ class SparseTensorsMap:
     def __init__(self) -> None:
         self._content: dict[int, Parts] = {}
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def add(self, parts: Parts) -> int:
         """Keep one and return its number."""

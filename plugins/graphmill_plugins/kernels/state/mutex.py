@@ -7,7 +7,6 @@ it is consumed, or until nobody has the value any more. Waiting for it is asynch
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +14,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.state.value import node_key
 from graphmill_plugins.kernels.wait_queue import Waiting, WaitingLine
 
@@ -42,7 +42,7 @@ class Mutex:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._line = WaitingLine(self._lock, f"acquiring mutex {name!r}")
         self._is_held = False
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 import weakref
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from graphmill.errors import FailedPreconditionError
 from graphmill.files import join
 from graphmill.files.append import Appender
 from graphmill.proto.event_pb2 import Event
+from graphmill.spi.process import fork_safe_lock
 from graphmill.tf_record import frame
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class EventFile:
 
     def __init__(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._max_queue = max_queue
         self._flush_seconds = flush_seconds
         self._waiting: list[bytes] = []
@@ -85,7 +85,7 @@ class _Numbers:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = fork_safe_lock()
         self.number = -1
 
 
@@ -107,7 +107,7 @@ class SummaryWriter:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._file: EventFile | None = None
         self._finalizer: weakref.finalize[..., SummaryWriter] | None = None
 

@@ -156,8 +156,8 @@ class RandomEvents:
 
     def play(self) -> None:
         choices = [self.calls, self.compile, self.fail, self.idle, self.jobs]
-        choices += [self.refuse, self.learn]
-        (event,) = self.random.choices(choices, [50, 30, 8, 5, 2, 1, 1])
+        choices += [self.refuse, self.learn, self.fork]
+        (event,) = self.random.choices(choices, [50, 30, 8, 5, 2, 1, 1, 0.1])
         event()
 
     def key(self) -> Any:
@@ -178,6 +178,8 @@ class RandomEvents:
             self.cluster.fail(key, for_good=for_good)
 
     def idle(self) -> None:
+        if self.random.random() < 0.05:  # the only time at which some signatures await it
+            self.fork()
         self.cluster.background.is_idle = not self.cluster.background.is_idle
 
     def jobs(self) -> None:
@@ -190,6 +192,17 @@ class RandomEvents:
     def refuse(self) -> None:
         if self.cluster.machine.find(None) is None:
             self.cluster.machine.enter(None, "a variable has no value yet", [])
+
+    def fork(self) -> None:
+        """Go on in the child of a fork, with or without a compiler."""
+        cluster = self.cluster
+        if cluster.queue and self.random.random() < 0.5:
+            cluster.machine.start_compiling(cluster.queue[0])
+        cluster.queue.clear()
+        if self.random.random() < 0.5:
+            cluster.machine.compiler_lost("JAX does not work here")
+        else:
+            cluster.machine.compilations_lost()
 
 
 @pytest.fixture
@@ -222,7 +235,7 @@ def test_random_events_use_every_row_of_the_table(
         return send(self, event, cause)
 
     monkeypatch.setattr(Signature, "send", note)
-    for seed in range(400):
+    for seed in range(600):
         events = RandomEvents(seed)
         for _ in range(150):
             events.play()
@@ -416,6 +429,28 @@ def test_a_late_call_of_a_program_that_was_given_up_changes_nothing() -> None:
     for _ in range(20):
         cluster.machine.call_timed(signature, SLOW)
     assert signature.state is State.PROGRAM_FAILED
+
+
+def test_signature_whose_compilation_was_lost_in_a_fork_is_queued_by_its_next_call() -> None:
+    cluster = Cluster()
+    signatures = [cluster.call(key) for key in "aabb"]
+    cluster.machine.start_compiling(signatures[0])
+    cluster.machine.compilations_lost()
+    assert {one.state for one in signatures} == {State.COUNTING}
+    assert cluster.call("a").state is cluster.call("b").state is State.QUEUED
+
+
+def test_programs_are_given_up_if_the_compiler_was_lost_in_a_fork() -> None:
+    cluster = Cluster()
+    cluster.compiled("a")
+    cluster.call("b")
+    cluster.machine.compiler_lost("JAX does not work here")
+    for key in "ab":
+        assert cluster.call(key).state is State.NOT_COMPILABLE
+        assert cluster.call(key).program is None
+    assert {(one.tier, one.reason) for one in cluster.record.signatures} == {
+        (STRAIGHT_LINE, "JAX does not work here")
+    }
 
 
 # ------------------------------------------------------------------------------------------ stories
