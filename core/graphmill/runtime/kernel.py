@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.ops.attr_width import check_attr_widths
-from graphmill.ops.op_traits import EFFECTS
+from graphmill.ops.op_traits import EFFECTS, Boundary
 from graphmill.runtime.kernel_signature import parameters_of, takes_namespace
 from graphmill.runtime.lowering import as_checks, as_lowering
 
@@ -322,6 +322,7 @@ class OpKernel:
         functions: the `FunctionLibraryRuntime` of the graph, for ops that call functions.
         state: a dict that belongs to this node in this session.
         variable: what it keeps from call to call, where its declaration names the attribute.
+        gives_dead: whether its op declares that an output may be `DEAD`.
     """
 
     __slots__ = (
@@ -329,6 +330,7 @@ class OpKernel:
         "definition",
         "device",
         "functions",
+        "gives_dead",
         "node_name",
         "op",
         "owner",
@@ -355,6 +357,7 @@ class OpKernel:
         self.xp = xp
         self.owner = owner
         self.functions: Any = None
+        self.gives_dead = True
         self.state: dict[Any, Any] = {}
         self.variable: Variable | None = None
 
@@ -412,6 +415,7 @@ def bind(
         owner,
     )
     bound.variable = variable
+    bound.gives_dead = op_def.traits.may_be_dead or op_def.traits.boundary is not Boundary.NONE
     return bound
 
 

@@ -54,17 +54,24 @@ def checked_dtypes(node: Node) -> tuple[np.dtype[Any] | None, ...]:
     return tuple(map(_checked_dtype, node.output_types))
 
 
-def check_output(kernel: OpKernel, index: int, value: Any, expected: np.dtype[Any]) -> None:
+def check_output(kernel: OpKernel, index: int, value: Any, expected: np.dtype[Any] | None) -> None:
     """Check the dtype of an output.
 
     Raises:
         InternalError: it is not what the graph says; a fault of the kernel.
     """
     dtype = getattr(value, "dtype", None)
-    if dtype is None:
+    if value is DEAD:
+        raise InternalError(
+            f"the kernel {kernel.definition.source} returned DEAD for output {index}, and op "
+            f"{kernel.op} does not declare that it may; define the op with "
+            "traits=OpTraits(gives_dead=True)"
+        )
+    if dtype is None or expected is None:
+        wanted = "another value" if expected is None else f"a tensor of {as_dtype(expected).name}"
         raise InternalError(
             f"the kernel {kernel.definition.source} returned {type(value).__name__} for output "
-            f"{index}, expected a tensor of {as_dtype(expected).name}"
+            f"{index}, expected {wanted}"
         )
     if dtype != expected:
         raise InternalError(
@@ -88,7 +95,10 @@ def check_outputs(kernel: OpKernel, expected: Sequence[np.dtype[Any] | None], re
             f"the kernel {kernel.definition.source} returned {given} outputs, expected {count}"
         )
     for index, (value, dtype) in enumerate(zip(result, expected, strict=True)):
-        if dtype is not None and getattr(value, "dtype", None) is not dtype and value is not DEAD:
+        if value is DEAD:
+            if not kernel.gives_dead:
+                check_output(kernel, index, value, dtype)
+        elif dtype is not None and getattr(value, "dtype", None) is not dtype:
             check_output(kernel, index, value, dtype)
 
 

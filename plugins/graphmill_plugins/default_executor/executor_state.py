@@ -14,7 +14,6 @@ from graphmill.errors import InternalError, OpError
 from graphmill.spi import (
     DEAD,
     OpKernelContext,
-    check_output,
     check_outputs,
     read_refs,
     step_cancelled,
@@ -136,7 +135,10 @@ class ExecutorState:
                 if item.num_outputs == 1:
                     dtype = item.output_dtype
                     if dtype is not None and getattr(result, "dtype", None) is not dtype:
-                        check_output(item.kernel, 0, result, dtype)  # type: ignore[arg-type]
+                        check_outputs(item.kernel, item.output_dtypes, (result,))  # type: ignore[arg-type]
+                        if result is DEAD:
+                            node_done(item, iteration, False, (DEAD,), ready)
+                            continue
                     output_done(item, iteration, result, ready)
                 else:
                     if not item.num_outputs:

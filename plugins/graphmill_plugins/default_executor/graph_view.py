@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from graphmill.errors import OpError
 from graphmill.spi import DEAD, Boundary, ControlFlow, checked_dtypes, refs_to_read
 from graphmill.spi.graphs import (
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Graph, Node, OpKernel
 
 # How the outputs of a node travel: within its iteration, into a frame, out of it, to the next one.
+_NEVER_GIVEN: Final = np.dtype(np.void)
 PLAIN: Final = 0
 ENTER: Final = 1
 EXIT: Final = 2
@@ -121,6 +124,8 @@ class NodeItem:
         self.dead_outputs = (DEAD,) * node.num_outputs
         self.output_dtypes = checked_dtypes(node)
         self.output_dtype = self.output_dtypes[0] if self.num_outputs == 1 else None
+        if node.op_def.traits.gives_dead and self.num_outputs == 1:
+            self.output_dtype = _NEVER_GIVEN  # so that each output is looked at
         boundary = node.op_def.traits.boundary
         self.is_arg = boundary is Boundary.ARGUMENT
         self.is_retval = boundary is Boundary.RESULT

@@ -38,7 +38,7 @@ from graphmill.spi.graphs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphmill.spi import ExecutorArgs, Graph, LocalExecutorParams, Node, OpKernel
     from graphmill.spi.executors import DoneCallback
@@ -90,9 +90,9 @@ class Instruction:
         """Give the node its kernel."""
         self.kernel = kernel
         self.compute = kernel.compute
-        self.is_simple = not (kernel.definition.stateful or self.ref_inputs) and (
-            self.num_outputs == 1
-        )
+        self.is_simple = not (
+            kernel.definition.stateful or self.ref_inputs or kernel.gives_dead
+        ) and (self.num_outputs == 1)
 
 
 class SingleThreadedExecutor(Executor):
@@ -201,7 +201,7 @@ class SingleThreadedExecutor(Executor):
             inputs.insert(0, OpKernelContext(args, kernel))
         started = now() if args.stats_collector is not None else 0
         if kernel.definition.async_:
-            result = _wait(kernel, inputs, args)
+            result = call_and_wait(kernel, inputs, args)
         else:
             result = kernel.compute(*inputs)
         if args.stats_collector is not None:
@@ -210,6 +210,8 @@ class SingleThreadedExecutor(Executor):
         start, count = instruction.output, instruction.num_outputs
         given = (result,) if count == 1 else result
         check_outputs(kernel, instruction.output_dtypes, given)
+        if kernel.gives_dead and count:
+            _refuse_dead(given)
         if count == 1:
             slots[start] = result
         elif count:
@@ -256,16 +258,14 @@ def _note_last_uses(body: list[Instruction]) -> None:
         alive.update(instruction.inputs)
 
 
-def _wait(kernel: OpKernel, inputs: list[Any], args: ExecutorArgs) -> Any:
-    """Call an asynchronous kernel and wait for it, letting the step's other work go on.
+def _refuse_dead(outputs: Sequence[Any]) -> None:
+    """Raise if an output has no value: nothing here could take note of it.
 
     Raises:
-        UnimplementedError: an output has no value.
+        UnimplementedError: one has none.
     """
-    outputs = call_and_wait(kernel, inputs, args)
-    if isinstance(outputs, (tuple, list)) and any(value is DEAD for value in outputs):
+    if any(value is DEAD for value in outputs):
         raise UnimplementedError(
             "SINGLE_THREADED_EXECUTOR runs nothing that has no value for some of its outputs. "
             "Choose executor_type DEFAULT or INLINE"
         )
-    return outputs

@@ -24,6 +24,7 @@ def has_pure_op(node: Node) -> bool:
         op_def.is_stateful
         or traits.control_flow is not ControlFlow.NONE
         or traits.source is Source.PLACEHOLDER
+        or traits.gives_dead
         or op_def.calls
         or node.op in node.graph.library
         or effects_of(op_def)

@@ -131,6 +131,8 @@ class Liveness:
             return None
         if is_switch(node) and output >= 0:
             return branch.side_of(pred_of(node), output)
+        if node.op_def.traits.gives_dead and output >= 0:
+            return None
         if is_enter(node):
             return self.roots[output_frame(node, self.frames)]
         return self.around(self.frames[node]) if is_exit(node) else branch

@@ -68,6 +68,8 @@ class Eligibility:
             return "it is where the graph begins or ends"
         if traits.is_control_flow:
             return "it says by dead values what runs"
+        if traits.gives_dead:
+            return "it may give dead values"
         form = Form() if is_source(node) else self.forms.of(node)
         reason = _bad_type(node, is_source(node) or traits.forwards or _takes_handles(form))
         if reason is not None:

@@ -90,7 +90,7 @@ def _grouped(
                 before, of_before = place[edge.src]
                 depth = max(depth, before)
                 blockers = blockers | of_before if blockers != of_before else blockers
-                if edge.src.op_def.traits.control_flow in _SWITCHES and not edge.is_control:
+                if _decides(edge.src) and not edge.is_control:
                     blockers = blockers | {(_MAY_BE_DEAD, edge.src.id, edge.src_output)}
                 if edge.src in apart and not edge.is_control:
                     blockers = blockers | {(_SOME_ROWS, edge.src.id, edge.src_output)}
@@ -111,6 +111,12 @@ def _grouped(
             if is_member and why_not(earlier) is None:
                 place[earlier] = place[node]  # later than it might be, but nobody asks before
     return _connected(chosen, place)
+
+
+def _decides(node: Node) -> bool:
+    """Return whether a node that runs says for each of its outputs whether it is dead."""
+    traits = node.op_def.traits
+    return traits.gives_dead or traits.control_flow in _SWITCHES
 
 
 def _handed_on(node: Node, blockers: _Blockers, *, waits: bool) -> _Blockers:

@@ -76,6 +76,8 @@ class StraightLoops:
         refused = self._refusal(node)
         if refused is not None:
             return refused, 0
+        if node.op_def.traits.may_be_dead:
+            return "it may give dead values", 0
         if is_transfer(node) or "net" in effects_of(node.op_def):
             return "it talks to another device", 0
         found = self._forms.choice(node)
