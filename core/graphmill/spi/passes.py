@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphmill.lowering.bind_node import bind_node as bind_node
     from graphmill.lowering.effects_policy import EffectsPolicy as EffectsPolicy
+    from graphmill.lowering.function_bodies import body_as_run as body_as_run
+    from graphmill.lowering.function_bodies import place_body as place_body
     from graphmill.lowering.node_effects import effects_of_node as effects_of_node
     from graphmill.lowering.node_effects import function_with_effects as function_with_effects
     from graphmill.lowering.node_effects import kernels_of_node as kernels_of_node
@@ -25,6 +27,7 @@ else:
         {
             "graphmill.lowering.bind_node": "bind_node",
             "graphmill.lowering.effects_policy": "EffectsPolicy",
+            "graphmill.lowering.function_bodies": "body_as_run place_body",
             "graphmill.lowering.node_effects": (
                 "effects_of_node function_with_effects kernels_of_node"
             ),

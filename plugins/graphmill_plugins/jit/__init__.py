@@ -14,15 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.plugin.markers import hookimpl
+from graphmill.spi import hookimpl
 
 if TYPE_CHECKING:
-    from graphmill.plugin.registrars import (
-        KernelRegistrar,
-        LoweringRegistrar,
-        OpRegistrar,
-        PassRegistrar,
-    )
+    from graphmill.spi import KernelRegistrar, LoweringRegistrar, OpRegistrar, PassRegistrar
 
 _PHASE = "HOT"
 GATHER_PASS = "jit_gather"

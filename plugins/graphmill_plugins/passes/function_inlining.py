@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import dtypes
 from graphmill.errors import OpError
-from graphmill.graph.algorithms import MERGE_OPS
-from graphmill.lowering.function_bodies import place_body
-from graphmill.spi.passes import PlacementOptions, effects_of_node, function_with_effects, place
+from graphmill.spi import ControlFlow
+from graphmill.spi.passes import (
+    PlacementOptions,
+    effects_of_node,
+    function_with_effects,
+    place,
+    place_body,
+)
 from graphmill_plugins.passes.options import is_enabled
 
 if TYPE_CHECKING:
@@ -23,7 +28,10 @@ if TYPE_CHECKING:
 _CALL_OPS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _MAX_NODES: Final = 100_000
 _MAX_DEPTH: Final = 50
-_CONTROL_FLOW: Final = MERGE_OPS | {"Switch", "RefSwitch", "Enter", "RefEnter", "_SwitchN"}
+_CONTROL_FLOW: Final = (
+    *(ControlFlow.SWITCH, ControlFlow.SWITCH_N),
+    *(ControlFlow.MERGE, ControlFlow.ENTER),
+)
 
 
 def inline_functions(graph: Graph, options: PassOptions) -> None:
@@ -94,7 +102,7 @@ def _callee(call: Node) -> tuple[str, Any]:
 
 
 def _has_control_flow(graph: Graph) -> bool:
-    return any(node.op in _CONTROL_FLOW for node in graph.nodes)
+    return any(node.op_def.traits.control_flow in _CONTROL_FLOW for node in graph.nodes)
 
 
 class _Inliner:

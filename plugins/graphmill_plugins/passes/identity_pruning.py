@@ -6,10 +6,9 @@ edges only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from graphmill.graph.algorithms import NEXT_ITERATION_OPS
-from graphmill.spi.graphs import ancestors
+from graphmill.spi.graphs import ancestors, is_argument, is_next_iteration
 from graphmill.spi.passes import effects_of_node
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import is_forwarding
@@ -18,15 +17,17 @@ if TYPE_CHECKING:
     from graphmill.spi import Graph, Node
     from graphmill.spi.passes import PassOptions
 
-_KEPT: Final = NEXT_ITERATION_OPS | {"_Arg"}
-
 
 def prune(graph: Graph, options: PassOptions) -> None:
     """Bypass forwarding nodes, then drop nodes that no result and no effect needs."""
     if not is_enabled("identity_pruning", options.config):
         return
     # A loop whose results nobody reads may be what the step is run for: it has no last node.
-    roots = [node for node in graph.nodes if not node.out_edges or node.op in _KEPT]
+    roots = [
+        node
+        for node in graph.nodes
+        if not node.out_edges or is_next_iteration(node) or is_argument(node)
+    ]
     kept = set(roots)
     for node in graph.nodes:
         if not is_forwarding(node) or node in kept or not _can_bypass(node):

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
-    from graphmill.runtime.device import Device
+    from graphmill.spi import Device, Node
+    from graphmill.spi.passes import PassOptions
 
 Refusal: TypeAlias = "Callable[[Node], str | None]"
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from graphmill.graph.node_roles import is_constant
+from graphmill.spi.graphs import is_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.node import Node
-    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.spi import FuncAttr, Node
+    from graphmill.spi.graphs import FunctionBody
 
     Bodies: TypeAlias = "Callable[[FuncAttr], FunctionBody]"
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import OpError
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.spi import FuncAttr
 from graphmill_plugins.jit.ir.forms import followed_functions
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
+    from graphmill.spi import Graph, Node
     from graphmill_plugins.jit.ir.forms import Forms
 
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.explain.compilation import RegionNote, compilation_of
-from graphmill.graph.node_roles import is_merge, is_switch
-from graphmill.lowering.node_effects import effects_of_node
+from graphmill.spi import compilation_of
+from graphmill.spi.compilers import RegionNote
+from graphmill.spi.graphs import is_merge, is_switch
+from graphmill.spi.passes import effects_of_node
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
 from graphmill_plugins.jit.functionalize.conditionals import (
     Conditional,
@@ -46,11 +47,9 @@ from graphmill_plugins.jit.ir.forms import Forms, device_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from graphmill.graph.frames import FramePath
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
-    from graphmill.plugin.host import Host
+    from graphmill.spi import Graph, Host, Node
+    from graphmill.spi.graphs import FramePath
+    from graphmill.spi.passes import PassOptions
 
     Wanted = Callable[[Region], str | None]
 
@@ -91,7 +90,7 @@ def functionalize(
     if not any(node.op_def.traits.is_control_flow for node in graph.nodes):
         return []
     if host is None:
-        from graphmill.plugin.host import default_host
+        from graphmill.spi.compilers import default_host
 
         host = default_host()
     try:

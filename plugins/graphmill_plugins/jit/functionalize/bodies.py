@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.graph.algorithms import topological_order
-from graphmill.graph.function_body import FunctionBody
-from graphmill.graph.graph import Graph
-from graphmill.graph.node_roles import (
+from graphmill.spi import Graph, Source, topological_order
+from graphmill.spi.graphs import (
+    FunctionBody,
     is_argument,
     is_argument_or_result,
     is_enter,
     is_loop_cond,
     is_switch,
 )
-from graphmill.ops.op_traits import Source
 from graphmill_plugins.jit.functionalize.liveness import pred_of
 from graphmill_plugins.jit.functionalize.region import NotProvenError
 from graphmill_plugins.jit.ir.sources import does_nothing, is_variable
@@ -23,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from graphmill.dtypes import DType
-    from graphmill.graph.node import Edge, Node
-    from graphmill.ops.attr_types import TensorAttr
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.spi import Edge, Node, TensorAttr
+    from graphmill.spi.graphs import OpRegistry
     from graphmill_plugins.jit.functionalize.liveness import Tensor
 
     Outside = Callable[[Tensor], Tensor]

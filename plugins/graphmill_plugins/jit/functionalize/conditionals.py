@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphmill.graph.algorithms import (
-    is_back_edge,
-    topological_order,
-)
-from graphmill.graph.node_roles import (
+from graphmill.spi import topological_order
+from graphmill.spi.graphs import (
     is_argument_or_result,
+    is_back_edge,
     is_control_trigger,
     is_merge,
     is_next_iteration,
@@ -30,8 +28,7 @@ from graphmill_plugins.jit.functionalize.region import NotProvenError, Region
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
+    from graphmill.spi import Graph, Node
     from graphmill_plugins.jit.functionalize.liveness import Branch, Liveness, Tensor
 
 

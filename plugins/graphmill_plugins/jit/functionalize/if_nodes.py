@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.dtypes import int32
-from graphmill.ops.attr_types import FuncAttr, TensorAttr
+from graphmill.spi import FuncAttr, TensorAttr
 from graphmill_plugins.jit.functionalize.bodies import (
     BodyMaker,
     Captures,
@@ -27,10 +27,8 @@ from graphmill_plugins.jit.ir.free_name import free_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Edge, Node
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.spi import Edge, Graph, Node
+    from graphmill.spi.graphs import FunctionBody, OpRegistry
     from graphmill_plugins.jit.functionalize.conditionals import Conditional
     from graphmill_plugins.jit.functionalize.liveness import Tensor
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphmill.graph.node_roles import (
+from graphmill.spi.graphs import (
     is_enter,
     is_exit,
     is_loop_cond,
@@ -27,8 +27,8 @@ from graphmill_plugins.jit.functionalize.region import NotProvenError, Region
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from graphmill.graph.frames import FramePath
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
+    from graphmill.spi.graphs import FramePath
     from graphmill_plugins.jit.functionalize.liveness import Liveness, Tensor
 
 

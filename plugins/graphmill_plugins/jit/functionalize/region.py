@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
 
 FUNCTIONALISED: Final = "functionalised"
 """The outcome of a region that was rewritten."""

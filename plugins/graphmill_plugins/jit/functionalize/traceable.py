@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.graph.node_roles import is_control_trigger
+from graphmill.spi.graphs import is_control_trigger
 from graphmill_plugins.jit.ir.forms import Forms
 from graphmill_plugins.jit.ir.sources import is_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.graph.node import Node
-    from graphmill.plugin.host import Host
+    from graphmill.spi import Host, Node
     from graphmill_plugins.jit.functionalize.region import Region
 
 

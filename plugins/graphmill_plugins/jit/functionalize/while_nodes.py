@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.spi import FuncAttr
 from graphmill_plugins.jit.functionalize.bodies import (
     BodyMaker,
     Captures,
@@ -18,10 +18,8 @@ from graphmill_plugins.jit.functionalize.loops import controls_of, value_of
 from graphmill_plugins.jit.ir.free_name import free_name
 
 if TYPE_CHECKING:
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.spi import Graph, Node
+    from graphmill.spi.graphs import FunctionBody, OpRegistry
     from graphmill_plugins.jit.functionalize.liveness import Tensor
     from graphmill_plugins.jit.functionalize.loops import Loop
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.ops.attr_types import TensorAttr
+from graphmill.spi import TensorAttr
 from graphmill_plugins.jit.ir.free_name import free_name
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Edge, Node
-    from graphmill.lowering.passes import PassOptions
+    from graphmill.spi import Edge, Graph, Node
+    from graphmill.spi.passes import PassOptions
 
 _SCALES: Final = {"Sum": "sum", "Mean": "mean", "SqrtN": "sqrtn"}
 _FORWARD: Final = frozenset(f"SparseSegment{name}" for name in _SCALES)

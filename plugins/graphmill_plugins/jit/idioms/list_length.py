@@ -10,8 +10,8 @@ from graphmill_plugins.jit.analysis.trip_count import is_argument, origin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
+    from graphmill.spi.graphs import FunctionBody
     from graphmill_plugins.jit.analysis.trip_count import Turns
 
 _CHANGES: Final = {"TensorListPushBack": 0, "TensorListSetItem": 0, "TensorArrayWriteV3": 3}

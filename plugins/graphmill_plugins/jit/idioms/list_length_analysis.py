@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from graphmill.errors import OpError
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.spi import FuncAttr
 from graphmill_plugins.jit.analysis.trip_count import origin, turns_of
 from graphmill_plugins.jit.idioms.list_length import length_after
 from graphmill_plugins.jit.ir.forms import followed_functions
@@ -19,8 +19,8 @@ from graphmill_plugins.jit.ir.forms import followed_functions
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
+    from graphmill.spi.graphs import FunctionBody
     from graphmill_plugins.jit.ir.called_bodies import Bodies
 
 

@@ -13,9 +13,8 @@ import numpy as np
 from graphmill_plugins.jit.ir.free_name import free_name
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
+    from graphmill.spi import Graph, Node
+    from graphmill.spi.passes import PassOptions
 
 # Whole numbers are exact in them: what is counted is what is added up.
 _EXACT: Final = frozenset({"float32", "float64", "int32", "int64"})

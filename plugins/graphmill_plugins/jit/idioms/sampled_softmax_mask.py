@@ -13,9 +13,8 @@ import numpy as np
 from graphmill_plugins.jit.ir.free_name import free_name
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Edge, Node
-    from graphmill.lowering.passes import PassOptions
+    from graphmill.spi import Edge, Graph, Node
+    from graphmill.spi.passes import PassOptions
 
 _HITS: Final = "ComputeAccidentalHits"
 _HANDS_ON: Final = frozenset({"StopGradient", "Identity"})

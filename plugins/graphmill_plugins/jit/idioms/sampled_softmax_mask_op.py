@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphmill import dtypes
-from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+from graphmill.spi import ArgDef, AttrDef, OpDef
 
 ACCIDENTAL_HITS: Final = OpDef(
     name="_AccidentalHits",

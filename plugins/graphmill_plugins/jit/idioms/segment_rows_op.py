@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+from graphmill.spi import ArgDef, AttrDef, OpDef
 
 SEGMENT_ROWS: Final = OpDef(
     name="_SegmentRows",

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Edge, Node
+    from graphmill.spi import Edge, Graph, Node
     from graphmill_plugins.jit.ir.forms import Forms
 
 Tensor: TypeAlias = "tuple[Node, int]"

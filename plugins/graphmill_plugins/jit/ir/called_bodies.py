@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from graphmill.graph.function_body import instantiate_function
-from graphmill.lowering.function_bodies import body_as_run
+from graphmill.spi.graphs import instantiate_function
+from graphmill.spi.passes import body_as_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.function_library import FunctionLibrary
-    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
-    from graphmill.lowering.passes import PassOptions
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.ops.op_registry import OpRegistry
-    from graphmill.runtime.device import Device
+    from graphmill.spi import Device, FuncAttr
+    from graphmill.spi.compilers import FunctionLibraryRuntime
+    from graphmill.spi.graphs import FunctionBody, FunctionLibrary, OpRegistry
+    from graphmill.spi.passes import PassOptions
 
 Bodies: TypeAlias = "Callable[[FuncAttr, FunctionLibrary], FunctionBody]"
 

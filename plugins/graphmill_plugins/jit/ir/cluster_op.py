@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from graphmill.ops.attr_types import FuncAttr
-from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+from graphmill.spi import ArgDef, AttrDef, FuncAttr, OpDef
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphmill.explain.compilation import ClusterRecord
-    from graphmill.graph.function_body import FunctionBody
+    from graphmill.spi import ClusterRecord
+    from graphmill.spi.graphs import FunctionBody
 
 
 def _op(name: str) -> OpDef:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.runtime.lowering import NotTraceable
+from graphmill.spi import NotTraceable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
 
 __all__ = ["KernelFault", "NeedsKnown", "NotTraceable", "ShapesChange"]
 

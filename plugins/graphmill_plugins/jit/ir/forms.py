@@ -10,22 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from graphmill.graph.function_calls import calls_of
-from graphmill.ops.effects import effects_of
-from graphmill.ops.op_traits import CallKind
-from graphmill.runtime.lowering_registry import supplier_of
+from graphmill.spi import CallKind
+from graphmill.spi.compilers import supplier_of
+from graphmill.spi.graphs import calls_of
+from graphmill.spi.passes import effects_of
 from graphmill_plugins.jit.ir.called_bodies import plain_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.plugin.host import Host
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.kernel_registry import KernelChoice
-    from graphmill.runtime.lowering import Check, Lowering
+    from graphmill.spi import Check, Device, FuncAttr, Graph, Host, Lowering, Node
+    from graphmill.spi.compilers import KernelChoice
     from graphmill_plugins.jit.ir.called_bodies import Bodies
 
 BACKEND: Final = "jax"
@@ -159,7 +154,9 @@ class Forms:
         if node.op_def.calls and not has_function:
             return self._call(node, choice)
         if choice is None:
-            return Form(None, lowering, lowering.checks) if has_function else "it has no kernel"
+            if lowering is None or lowering.function is None:
+                return "it has no kernel"
+            return Form(None, lowering, lowering.checks)
         kernels = self._host.kernels
         kernel = kernels.find_form(choice, node.op_def, node.attrs, self._type, BACKEND)
         reason = _why_not(node, choice, kernel, has_function=has_function)

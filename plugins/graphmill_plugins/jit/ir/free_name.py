@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.graph.graph import Graph
+    from graphmill.spi import Graph
 
 
 def free_name(graph: Graph, name: str, functions: Iterable[str]) -> str:

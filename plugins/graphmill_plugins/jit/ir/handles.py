@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
 
 HANDLE_TYPES: Final = frozenset({"resource", "variant"})
 """Names of the types of what is no array."""

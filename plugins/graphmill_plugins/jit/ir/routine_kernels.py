@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.lowering.kernel_factory import KernelFactory
+from graphmill.spi.compilers import KernelFactory
 
 if TYPE_CHECKING:
-    from graphmill.graph.node import Node
-    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.spi import Device, FuncAttr, Node, OpKernel
+    from graphmill.spi.compilers import FunctionLibraryRuntime
     from graphmill_plugins.jit.ir.routine import Routine
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphmill.runtime.variables import Ref, ResourceHandle, Variable
+from graphmill.spi import Ref, ResourceHandle, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
     from graphmill_plugins.jit.ir.routine import Routine
     from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 

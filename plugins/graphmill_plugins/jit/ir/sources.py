@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill.graph.node_roles import is_argument
-from graphmill.ops.effects import effects_of
-from graphmill.ops.op_traits import Source
+from graphmill.spi import Source
+from graphmill.spi.graphs import is_argument
+from graphmill.spi.passes import effects_of
 
 if TYPE_CHECKING:
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
 
 _KINDS: Final = (Source.CONSTANT, Source.VARIABLE)
 

@@ -8,7 +8,7 @@ from graphmill.spi import lowering
 from graphmill_plugins.jit.idioms.list_length_analysis import are_of_shapes
 
 if TYPE_CHECKING:
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
     from graphmill_plugins.jit.tracing.node_trace import NodeTrace
 
 

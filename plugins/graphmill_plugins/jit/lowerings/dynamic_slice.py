@@ -19,7 +19,7 @@ from graphmill_plugins.jit.tracing.elements import GUARD, is_known
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
     from graphmill_plugins.jit.tracing.node_trace import NodeTrace
     from graphmill_plugins.jit.tracing.offsets import Offsets
     from graphmill_plugins.jit.tracing.values import State

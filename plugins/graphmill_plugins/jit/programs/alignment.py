@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from graphmill.memory import ALIGNMENT, aligned_empty
+from graphmill.spi.compilers import ALIGNMENT, aligned_empty
 
 COPIED_LATER: Final = 100 << 10
 """Bytes from which JAX copies in the background what is not aligned."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
-    from graphmill.runtime.variables import Variable
+    from graphmill.spi import Variable
 
 
 def keep(variable: Variable, view: Any, array: Any) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 from jax.extend import core
 
 from graphmill.errors import InternalError, OpError
-from graphmill.graph.node_roles import is_constant
-from graphmill.runtime.validation import is_validation_on
+from graphmill.spi.executors import is_validation_on
+from graphmill.spi.graphs import is_constant
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import KernelFault, NeedsKnown, NotTraceable
@@ -52,7 +52,7 @@ __all__ = [
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
     from graphmill_plugins.jit.ir.routine import Routine, Routines
     from graphmill_plugins.jit.ir.signature import Inputs
 

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.memory import LentMemory
-from graphmill.runtime.exclusive_update import is_sole_holder, set_value, value_of
+from graphmill.spi.compilers import LentMemory, is_sole_holder, set_value, value_of
 from graphmill_plugins._jax import JaxDevice, cpu_devices, jax_module
 from graphmill_plugins.jit.programs.alignment import aligned
 from graphmill_plugins.jit.programs.buffer_cache import keep, kept_of
 
 if TYPE_CHECKING:
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.variables import Variable
+    from graphmill.spi import Device, Variable
 
 
 class HostMemory:

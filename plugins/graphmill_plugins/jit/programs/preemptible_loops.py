@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.runtime.kernel_errors import step_cancelled
+from graphmill.spi import step_cancelled
 from graphmill_plugins._jax import jax_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.runtime.executor import ExecutorArgs
+    from graphmill.spi import ExecutorArgs
     from graphmill_plugins.jit.programs.loop_split import Stage
 
 _FIRST_LIMIT: Final = 64

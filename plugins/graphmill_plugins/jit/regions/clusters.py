@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.explain.compilation import OutsideNote, compilation_of
+from graphmill.spi import OutsideNote, compilation_of
 from graphmill_plugins.jit.analysis.refusal import refusal_on
 from graphmill_plugins.jit.ir.called_bodies import bodies_on
 from graphmill_plugins.jit.ir.cluster_op import STRAIGHT_LINE
@@ -22,10 +22,8 @@ from graphmill_plugins.jit.regions.inner_clusters import inner_bodies
 from graphmill_plugins.jit.straight.straight_loops import straight_loops
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
-    from graphmill.runtime.device import Device
+    from graphmill.spi import Device, Graph, Node
+    from graphmill.spi.passes import PassOptions
 
 
 def form_clusters(graph: Graph, options: PassOptions) -> None:

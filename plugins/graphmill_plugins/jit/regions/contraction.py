@@ -6,9 +6,8 @@ import itertools
 import os
 from typing import TYPE_CHECKING, Final
 
-from graphmill.explain.compilation import ClusterRecord, compilation_of
-from graphmill.graph.function_body import FunctionBody
-from graphmill.graph.graph import Graph
+from graphmill.spi import ClusterRecord, Graph, compilation_of
+from graphmill.spi.graphs import FunctionBody
 from graphmill_plugins.jit.ir.cluster_op import (
     CALLS,
     CLUSTER,
@@ -22,11 +21,9 @@ from graphmill_plugins.jit.ir.sources import is_source
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from graphmill.graph.node import Edge, Node
-    from graphmill.lowering.passes import PassOptions
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.ops.op_def import OpDef
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.spi import Edge, FuncAttr, Node, OpDef
+    from graphmill.spi.graphs import OpRegistry
+    from graphmill.spi.passes import PassOptions
     from graphmill_plugins.jit.ir.cluster_op import FunctionKey
 
 _CACHE_VARIABLE: Final = "GRAPHMILL_JIT_CACHE_DIR"

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.graph.node_roles import is_constant
+from graphmill.spi.graphs import is_constant
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
+    from graphmill.spi import Graph, Node
 
 
 def free_constants(graph: Graph, in_loop: AbstractSet[Node]) -> None:

@@ -19,12 +19,9 @@ from graphmill_plugins.jit.regions.free_constants import free_constants
 from graphmill_plugins.jit.regions.grouping import find_clusters, weight
 
 if TYPE_CHECKING:
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.runtime.device import Device
+    from graphmill.spi import Device, FuncAttr, Graph, Node
+    from graphmill.spi.graphs import FunctionBody
+    from graphmill.spi.passes import PassOptions
     from graphmill_plugins.jit.ir.called_bodies import Bodies
     from graphmill_plugins.jit.ir.cluster_op import FunctionKey
 

@@ -15,8 +15,7 @@ from graphmill_plugins.jit.ir.sources import is_source_or_argument
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Edge, Node
+    from graphmill.spi import Edge, Graph, Node
 
 REASON: Final = "it works on a tensor array, list or stack that others have outside its cluster"
 

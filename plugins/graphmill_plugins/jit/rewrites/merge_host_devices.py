@@ -14,9 +14,8 @@ from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
 from graphmill_plugins.jit.regions.eligibility import Eligibility
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
+    from graphmill.spi import Graph, Node
+    from graphmill.spi.passes import PassOptions
 
 
 def gather_on_host(graph: Graph, options: PassOptions) -> None:

@@ -9,8 +9,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InternalError
-from graphmill.explain.compilation import ClusterRecord, SignatureRecord
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import ClusterRecord, SignatureRecord, kernel
 from graphmill_plugins.jit.ir.called_bodies import bodies_of
 from graphmill_plugins.jit.ir.routine import Routines
 from graphmill_plugins.jit.ir.routine_kernels import RoutineKernels
@@ -19,9 +18,7 @@ from graphmill_plugins.jit.straight.straight_line import StraightLine
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from graphmill.runtime.executor import ExecutorArgs
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.spi import ExecutorArgs, OpKernelConstruction, OpKernelContext
     from graphmill_plugins.jit.ir.cluster_op import ClusterAttr
 
     Done = Callable[..., None]

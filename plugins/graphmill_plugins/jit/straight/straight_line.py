@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import CancelledError, FailedPreconditionError
-from graphmill.graph.function_calls import calls_of
-from graphmill.ops.op_traits import CallKind, Source
-from graphmill.runtime.kernel_errors import add_iteration, as_status, at_node, not_a_scalar
-from graphmill.runtime.kernel_io import refs_to_read
-from graphmill.runtime.op_kernel_context import OpKernelContext
+from graphmill.spi import CallKind, OpKernelContext, Source, as_status, at_node, refs_to_read
+from graphmill.spi.executors import add_iteration
+from graphmill.spi.graphs import calls_of
+from graphmill.spi.kernels import not_a_scalar
 from graphmill_plugins.jit.ir.cluster_op import CLUSTER
 from graphmill_plugins.jit.ir.handles import was_switch
 from graphmill_plugins.jit.ir.sources import does_nothing
@@ -27,10 +26,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from graphmill.errors import OpError
-    from graphmill.graph.function_calls import CalledFunction
-    from graphmill.graph.node import Node
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.spi import FuncAttr, Node, OpKernel
+    from graphmill.spi.graphs import CalledFunction
     from graphmill_plugins.jit.ir.routine import Routine, Routines
 
     Calls = Sequence[CalledFunction]

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE, SignatureRecord
+from graphmill.spi import COMPILED, STRAIGHT_LINE, SignatureRecord
 from graphmill_plugins.jit.tiers.states import SERVED_COMPILED, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.explain.compilation import ClusterRecord
+    from graphmill.spi import ClusterRecord
     from graphmill_plugins.jit.ir.signature import Inputs
 
 _MOST_SHOWN: Final = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.runtime.state_machine import StateMachine
+from graphmill.spi.compilers import StateMachine
 from graphmill_plugins.jit.tiers.call_times import CallTimes
 from graphmill_plugins.jit.tiers.signature_records import show_state
 from graphmill_plugins.jit.tiers.states import (
@@ -23,8 +23,8 @@ from graphmill_plugins.jit.tiers.states import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from graphmill.explain.compilation import CallCounts, SignatureRecord
-    from graphmill.runtime.state_machine import Story
+    from graphmill.spi import SignatureRecord
+    from graphmill.spi.compilers import CallCounts, Story
 
     Program = Callable[..., Any]
 

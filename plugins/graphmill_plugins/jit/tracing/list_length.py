@@ -14,7 +14,7 @@ from graphmill_plugins.jit.tracing.elements import Elements, is_known
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.graph.function_body import FunctionBody
+    from graphmill.spi.graphs import FunctionBody
     from graphmill_plugins.jit.analysis.trip_count import Turns
     from graphmill_plugins.jit.tracing.values import State
 

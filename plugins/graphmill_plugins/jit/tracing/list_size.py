@@ -15,7 +15,7 @@ from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, is_known
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.graph.node import Node
+    from graphmill.spi import Node
     from graphmill_plugins.jit.tracing.values import State
 
 COUNTING: Final = frozenset({"TensorArraySizeV3", "TensorListLength"})

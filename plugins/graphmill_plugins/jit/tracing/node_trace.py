@@ -13,8 +13,7 @@ from graphmill_plugins.jit.tracing.traced_kernels import unknown_static
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphmill.graph.node import Node
-    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.spi import FuncAttr, Node
     from graphmill_plugins.jit.tracing.trace import Tracer
     from graphmill_plugins.jit.tracing.values import State
 

@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.dtypes import as_dtype
-from graphmill.graph.function_calls import calls_of
-from graphmill.ops.effects import effects_of
-from graphmill.ops.op_traits import CallKind, Source
-from graphmill.ops.system_ops import COPY_TO_DEVICE, COPY_TO_HOST
-from graphmill.runtime.kernel import DISTINCT_ROWS
-from graphmill.runtime.kernel_io import refs_to_read
-from graphmill.runtime.op_kernel_context import OpKernelContext
-from graphmill.runtime.variables import Ref, ResourceHandle, Variable
+from graphmill.spi import (
+    CallKind,
+    OpKernelContext,
+    Ref,
+    ResourceHandle,
+    Source,
+    Variable,
+    refs_to_read,
+)
+from graphmill.spi.compilers import COPY_TO_DEVICE, COPY_TO_HOST
+from graphmill.spi.graphs import calls_of
+from graphmill.spi.kernels import DISTINCT_ROWS
+from graphmill.spi.passes import effects_of
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.analysis.trip_count import pass_through, turns_of
 from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable, ShapesChange
@@ -49,12 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.function_calls import CalledFunction
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.spi import FuncAttr, Graph, Node, OpKernel
+    from graphmill.spi.graphs import CalledFunction, FunctionBody
     from graphmill_plugins._constants import Marks
     from graphmill_plugins.jit.ir.forms import Form
     from graphmill_plugins.jit.ir.routine import Routine, Routines

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import OpError
-from graphmill.lowering.bind_node import bind_node
-from graphmill.registry import Provenance
-from graphmill.runtime.kernel import KernelDef, OpKernelConstruction, wanted_attrs
-from graphmill.runtime.kernel_registry import KernelChoice
-from graphmill.runtime.op_kernel_context import OpKernelContext
+from graphmill.spi import KernelDef, OpKernelConstruction, OpKernelContext, Provenance
+from graphmill.spi.compilers import KernelChoice, wanted_attrs
+from graphmill.spi.passes import bind_node
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import KernelFault, NotTraceable
 from graphmill_plugins.jit.ir.forms import BACKEND, Form
@@ -21,10 +19,8 @@ from graphmill_plugins.jit.tracing.elements import is_known
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.graph.node import Node
-    from graphmill.lowering.effects_policy import EffectsPolicy
-    from graphmill.runtime.kernel import OpKernel
-    from graphmill.runtime.lowering import Check
+    from graphmill.spi import Check, Node, OpKernel
+    from graphmill.spi.passes import EffectsPolicy
     from graphmill_plugins.jit.ir.forms import Forms
 
 _NUMPY = "numpy"

@@ -17,8 +17,7 @@ from graphmill_plugins.jit.idioms.sparse_dedup_analysis import RepeatedRows
 from graphmill_plugins.jit.ir.errors import NotTraceable
 
 if TYPE_CHECKING:
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
+    from graphmill.spi import Graph, Node
     from graphmill_plugins.jit.ir.forms import Forms
 
 _SPARE: Final = 4  # places of the table for each value
