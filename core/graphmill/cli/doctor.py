@@ -27,7 +27,7 @@ _LIBRARIES: Final = (
 _FEW: Final = 3
 _VARIABLES: Final = (
     *("GRAPHMILL_DISABLE_PLUGINS", "GRAPHMILL_LOAD_PLUGINS", "GRAPHMILL_TRACEBACK"),
-    *("GRAPHMILL_VALIDATE", "JAX_PLATFORMS", "XLA_FLAGS"),
+    *("GRAPHMILL_PROCESS_EFFECTS", "GRAPHMILL_VALIDATE", "JAX_PLATFORMS", "XLA_FLAGS"),
     *CACHE_VARIABLES,
 )
 
@@ -44,6 +44,7 @@ class Diagnosis:
         plugins: the records of all plugins.
         jax: JAX's platform and devices, or why it cannot be used.
         caches: folders of compiled programs with their sizes in bytes; None where there is none.
+        process: each effect on the process, and whether it is on.
         advice: what to do, a line each.
     """
 
@@ -54,6 +55,7 @@ class Diagnosis:
     plugins: list[dict[str, Any]]
     jax: dict[str, Any]
     caches: dict[str, int | None]
+    process: dict[str, str]
     advice: list[str] = field(default_factory=list)
 
 
@@ -86,6 +88,7 @@ def doctor(settings: Settings) -> int:
 def diagnose(host: Host | None) -> Diagnosis:
     """Return what there is to say of this installation; `host` is None if it has none."""
     from graphmill.plugin.spi_version import VERSION
+    from graphmill.runtime.process import effects
 
     found = Diagnosis(
         python=f"{platform.python_version()} on {platform.platform()}",
@@ -95,6 +98,7 @@ def diagnose(host: Host | None) -> Diagnosis:
         plugins=[record.as_dict() for record in host.plugins] if host else [],
         jax=_jax(),
         caches=cache_sizes(),
+        process={name: effects.state_of(effect) for name, effect in effects.EFFECTS.items()},
     )
     found.advice = advice_on_requirements(["graphmill", *_distributions(host)])
     if host is not None:
@@ -150,7 +154,18 @@ def _tables(found: Diagnosis) -> list[Table | str]:
     )
     lines = [f"Python {found.python}; graphmill.spi {found.spi}", f"JAX: {said}", caches]
     lines += [f"{name}={value}" for name, value in found.environment.items()]
-    return [versions, plugins, *lines]
+    return [versions, plugins, _process_table(found.process), *lines]
+
+
+def _process_table(states: dict[str, str]) -> Table:
+    """Return what graphmill changes in a process, and which of it is on."""
+    from graphmill.runtime.process.effects import EFFECTS
+
+    table = Table(("process effect", "state", "what it changes", "when"))
+    table.rows = [
+        (name, state, EFFECTS[name].changes, EFFECTS[name].when) for name, state in states.items()
+    ]
+    return table
 
 
 def _said(kind: str, names: list[str]) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
+from graphmill.runtime.process import effects
 
 
 @pytest.fixture
@@ -43,8 +44,25 @@ def test_json_has_everything(graphmill_cli) -> None:
     data = json.loads(outcome.out)
     assert data["versions"]["numpy"]
     assert data["spi"].startswith("1.")
+    assert data["process"]["switch_interval"] == "on"
     assert {"cpu", "default_executor", "kernels"} <= {p["name"] for p in data["plugins"]}
     assert data["jax"]["platform"] == "cpu" or "devices" in data["jax"]
+
+
+@pytest.mark.usefixtures("no_jax")
+def test_process_effects_are_listed_with_their_state(graphmill_cli, monkeypatch) -> None:
+    monkeypatch.setenv(effects.VARIABLE, "-malloc")
+    effects.disabled.cache_clear()
+    try:
+        data = json.loads(graphmill_cli("doctor", "--json").out)
+        text = graphmill_cli("doctor").out
+    finally:
+        monkeypatch.undo()
+        effects.disabled.cache_clear()
+    assert set(data["process"]) == set(effects.EFFECTS)
+    assert data["process"]["malloc"] == "off (GRAPHMILL_PROCESS_EFFECTS)"
+    assert data["process"]["shutdown"] == "on"
+    assert all(name in text for name in effects.EFFECTS)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -166,3 +167,9 @@ with graphmill.Session(graph=graph) as session:
 def test_importing_graphmill_reads_no_variable() -> None:
     code = "print(effects.disabled.cache_info().currsize)"
     assert output_of(code, "") == "0"
+
+
+@pytest.mark.parametrize("page", ["explanation/process.md", "reference/environment.md"])
+def test_pages_name_each_effect(page: str) -> None:
+    text = (Path(__file__).parents[4] / "docs" / page).read_text(encoding="utf-8")
+    assert [name for name in effects.EFFECTS if f"`{name}`" not in text] == []
