@@ -52,6 +52,12 @@ def _rule(
     return declare
 
 
+def _complement(rate: Value) -> Value:
+    """Return 1 - rate in its own type: with a Python 1, bfloat16 is float32 in old NumPy."""
+    one: Value = rate.dtype.type(1)
+    return one - rate
+
+
 @_rule("GradientDescent", states="var")
 def gradient_descent(xp: ArrayNamespace, *, var: Value, alpha: Value, grad: Value) -> States:
     """Step against the gradient."""
@@ -151,9 +157,9 @@ def adadelta(
     grad: Value,
 ) -> States:
     """Scale by the ratio of running updates to running gradients."""
-    accum = accum * rho + grad * grad * (1 - rho)
+    accum = accum * rho + grad * grad * _complement(rho)
     update = xp.sqrt(accum_update + epsilon) / xp.sqrt(accum + epsilon) * grad
-    return var - update * lr, accum, accum_update * rho + update * update * (1 - rho)
+    return var - update * lr, accum, accum_update * rho + update * update * _complement(rho)
 
 
 @_rule("Adam", states="var m v", attrs="use_nesterov")
@@ -173,10 +179,10 @@ def adam(
     use_nesterov: bool,
 ) -> States:
     """Step along the first moment over the root of the second."""
-    rate = lr * xp.sqrt(1 - beta2_power) / (1 - beta1_power)
-    m = m + (grad - m) * (1 - beta1)
-    v = v + (grad * grad - v) * (1 - beta2)
-    first = grad * (1 - beta1) + beta1 * m if use_nesterov else m
+    rate = lr * xp.sqrt(_complement(beta2_power)) / _complement(beta1_power)
+    m = m + (grad - m) * _complement(beta1)
+    v = v + (grad * grad - v) * _complement(beta2)
+    first = grad * _complement(beta1) + beta1 * m if use_nesterov else m
     return var - first * rate / (xp.sqrt(v) + epsilon), m, v
 
 
@@ -197,9 +203,9 @@ def adam_with_amsgrad(
     grad: Value,
 ) -> States:
     """Step as Adam does, with the largest second moment so far."""
-    rate = lr * xp.sqrt(1 - beta2_power) / (1 - beta1_power)
-    m = m + (grad - m) * (1 - beta1)
-    v = v + (grad * grad - v) * (1 - beta2)
+    rate = lr * xp.sqrt(_complement(beta2_power)) / _complement(beta1_power)
+    m = m + (grad - m) * _complement(beta1)
+    v = v + (grad * grad - v) * _complement(beta2)
     vhat = xp.maximum(vhat, v)
     return var - m * rate / (xp.sqrt(vhat) + epsilon), m, v, vhat
 
@@ -219,9 +225,9 @@ def ada_max(
     grad: Value,
 ) -> States:
     """Step along the first moment over the largest gradient."""
-    m = m + (grad - m) * (1 - beta1)
+    m = m + (grad - m) * _complement(beta1)
     v = xp.maximum(beta2 * v, xp.abs(grad))
-    return var - lr / (1 - beta1_power) * (m / (v + epsilon)), m, v
+    return var - lr / _complement(beta1_power) * (m / (v + epsilon)), m, v
 
 
 @_rule("RMSProp", states="var ms mom", sparse=True)
@@ -238,7 +244,7 @@ def rms_prop(
     grad: Value,
 ) -> States:
     """Divide by the root of the running mean of squares."""
-    ms = ms + (grad * grad - ms) * (1 - rho)
+    ms = ms + (grad * grad - ms) * _complement(rho)
     mom = mom * momentum + grad * lr / xp.sqrt(ms + epsilon)
     return var - mom, ms, mom
 
@@ -258,8 +264,8 @@ def centered_rms_prop(
     grad: Value,
 ) -> States:
     """Divide by the root of the running variance."""
-    ms = ms + (grad * grad - ms) * (1 - rho)
-    mg = mg + (grad - mg) * (1 - rho)
+    ms = ms + (grad * grad - ms) * _complement(rho)
+    mg = mg + (grad - mg) * _complement(rho)
     mom = mom * momentum + grad * lr / xp.sqrt(ms - mg * mg + epsilon)
     return var - mom, mg, ms, mom
 
@@ -342,7 +348,7 @@ def add_sign(
     grad: Value,
 ) -> States:
     """Step further where gradient and its mean agree in sign."""
-    m = m * beta + grad * (1 - beta)
+    m = m * beta + grad * _complement(beta)
     agree = xp.sign(grad) * xp.sign(m)
     return var - lr * (alpha + sign_decay * agree) * grad, m
 
@@ -360,6 +366,6 @@ def power_sign(
     grad: Value,
 ) -> States:
     """Step further by a power where gradient and its mean agree in sign."""
-    m = m * beta + grad * (1 - beta)
+    m = m * beta + grad * _complement(beta)
     agree = xp.sign(grad) * xp.sign(m)
     return var - lr * xp.exp(logbase * sign_decay * agree) * grad, m
