@@ -69,9 +69,6 @@ CORE = Part(
         "lowering/debug_watches.py": "Copy",
         "lowering/partition.py": "Const Identity _HostRecv _HostSend _Recv _Send",
         "lowering/prune.py": "_Arg _Recv _Retval _Send",
-        # The compiler and passes still ask for these sets.
-        "graph/algorithms.py": "Merge NextIteration RefMerge RefNextIteration",
-        "graph/frames.py": "Enter Exit RefEnter RefExit",
     },
 )
 EXECUTORS = (
@@ -80,7 +77,15 @@ EXECUTORS = (
     Part("contrib_executors/graphmill-memorybudget/graphmill_memorybudget"),
     Part("contrib_executors/graphmill-replay/graphmill_replay"),
 )
-PARTS = (CORE, *EXECUTORS)
+PASSES = Part(
+    "plugins/graphmill_plugins/passes",
+    allowed={
+        # Nodes that are made; constant folding looks for those that it makes.
+        "constant_folding.py": "Const",
+        "function_inlining.py": "Identity NoOp",
+    },
+)
+PARTS = (CORE, *EXECUTORS, PASSES)
 
 
 @cache

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
 
-NEXT_ITERATION_OPS = frozenset({"NextIteration", "RefNextIteration"})
-MERGE_OPS = frozenset({"Merge", "RefMerge"})
-
 
 def is_back_edge(edge: Edge) -> bool:
     """Return whether an edge closes a loop: it goes from a `NextIteration` to a `Merge`."""

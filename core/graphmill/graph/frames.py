@@ -7,7 +7,7 @@ Semantics: `tensorflow/core/graph/control_flow.cc` (BuildControlFlowInfo) and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.algorithms import is_back_edge
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
-
-ENTER_OPS: Final = frozenset({"Enter", "RefEnter"})
-EXIT_OPS: Final = frozenset({"Exit", "RefExit"})
 
 FramePath = tuple[str, ...]
 """The names of the frames that a node is in, from the outside in; empty for the root frame."""

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import dtypes
 from graphmill.errors import OpError
-from graphmill.spi import ControlFlow
+from graphmill.spi import CallKind
+from graphmill.spi.graphs import (
+    called_functions,
+    calls_of,
+    is_argument,
+    is_argument_or_result,
+    is_result,
+)
 from graphmill.spi.passes import (
     PlacementOptions,
+    effects_of,
     effects_of_node,
     function_with_effects,
     place,
@@ -25,13 +33,8 @@ if TYPE_CHECKING:
     from graphmill.spi.graphs import FunctionBody
     from graphmill.spi.passes import PassOptions
 
-_CALL_OPS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _MAX_NODES: Final = 100_000
 _MAX_DEPTH: Final = 50
-_CONTROL_FLOW: Final = (
-    *(ControlFlow.SWITCH, ControlFlow.SWITCH_N),
-    *(ControlFlow.MERGE, ControlFlow.ENTER),
-)
 
 
 def inline_functions(graph: Graph, options: PassOptions) -> None:
@@ -91,18 +94,19 @@ def _place_inlined(graph: Graph, options: PassOptions) -> None:
 
 
 def _is_call(node: Node) -> bool:
-    return node.op in _CALL_OPS or node.op in node.graph.library
+    """Return whether all that a node does is to call one function with its inputs."""
+    called = calls_of(node)
+    is_plain = len(called) == 1 and called[0].kind is CallKind.ONCE
+    return is_plain and not called[0].call.first_input and not effects_of(node.op_def)
 
 
 def _callee(call: Node) -> tuple[str, Any]:
-    if call.op in _CALL_OPS:
-        function = call.attrs["f"]
-        return function.name, function.attrs
-    return call.op, call.attrs
+    (function,) = called_functions(call)
+    return function.name, function.attrs
 
 
 def _has_control_flow(graph: Graph) -> bool:
-    return any(node.op_def.traits.control_flow in _CONTROL_FLOW for node in graph.nodes)
+    return any(node.op_def.traits.may_be_dead for node in graph.nodes)
 
 
 class _Inliner:
@@ -126,7 +130,7 @@ class _Inliner:
         if self.before is not None:
             # The whole body waits for what the call waits for: so its arguments do.
             self.args = [self._waiting_argument(index) for index in range(len(self.args))]
-        inner = [node for node in self.body.graph.nodes if node.op not in ("_Arg", "_Retval")]
+        inner = [node for node in self.body.graph.nodes if not is_argument_or_result(node)]
         for node in inner:
             self.copies[node] = self._copy(node)
         for node in inner:
@@ -169,7 +173,7 @@ class _Inliner:
             self.graph.add_control_edge(self.before, copy)
 
     def _source(self, node: Node, output: int) -> tuple[Node, int]:
-        if node.op == "_Arg":
+        if is_argument(node):
             index: int = node.attrs["index"]
             return self.args[index]
         return self.copies[node], output
@@ -177,7 +181,7 @@ class _Inliner:
     def _results(self) -> list[tuple[Node, int]]:
         found: dict[int, tuple[Node, int]] = {}
         for node in self.body.graph.nodes:
-            if node.op == "_Retval":
+            if is_result(node):
                 edge = node.in_edges[0]
                 found[node.attrs["index"]] = self._source(edge.src, edge.src_output)
         return [found[index] for index in range(len(found))]
