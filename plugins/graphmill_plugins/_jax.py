@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
-from graphmill.runtime.device import Device, DeviceAttributes
+from graphmill.spi import Device, DeviceAttributes
 from graphmill.spi.process import JAX_DISPATCH, deferred_forks, never_destroy, track_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernel import OpKernel
-    from graphmill.typing import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, OpKernel, Value
 
 
 INHERITED: Final = (

@@ -10,9 +10,8 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InternalError
-from graphmill.explain.compilation import ClusterRecord
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.validation import is_validation_on
+from graphmill.spi import ClusterRecord, kernel
+from graphmill.spi.executors import is_validation_on
 from graphmill.spi.process import track_forks
 from graphmill_plugins._jax import INHERITED, JAX
 from graphmill_plugins.jit.ir.called_bodies import bodies_of
@@ -29,8 +28,7 @@ from graphmill_plugins.jit.tiers.states import Action, Event
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.spi import OpKernelConstruction, OpKernelContext
     from graphmill_plugins.jit.ir.cluster_op import ClusterAttr
     from graphmill_plugins.jit.tiers.signature_state import Signature
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.lowering.node_effects import effects_of_node
-from graphmill.ops.effects import effects_of
-from graphmill.ops.op_traits import ControlFlow, Source
+from graphmill.spi import ControlFlow, Source
+from graphmill.spi.passes import effects_of, effects_of_node
 
 if TYPE_CHECKING:
-    from graphmill.graph.node import Node
-    from graphmill.lowering.passes import PassOptions
+    from graphmill.spi import Node
+    from graphmill.spi.passes import PassOptions
 
 
 def has_pure_op(node: Node) -> bool:

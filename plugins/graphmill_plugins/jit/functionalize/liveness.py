@@ -13,16 +13,23 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
-from graphmill.graph.algorithms import is_back_edge
-from graphmill.graph.frames import FramePath, analyse_frames, output_frame
-from graphmill.graph.node_roles import is_control_trigger, is_enter, is_exit, is_merge, is_switch
-from graphmill.ops.effects import effects_of
+from graphmill.spi.graphs import (
+    FramePath,
+    analyse_frames,
+    is_back_edge,
+    is_control_trigger,
+    is_enter,
+    is_exit,
+    is_merge,
+    is_switch,
+    output_frame,
+)
+from graphmill.spi.passes import effects_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Edge, Node
+    from graphmill.spi import Edge, Graph, Node
 
 Tensor: TypeAlias = "tuple[Node, int]"
 

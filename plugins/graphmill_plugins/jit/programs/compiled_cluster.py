@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
     from threading import Lock
 
-    from graphmill.runtime.executor import ExecutorArgs
-    from graphmill.runtime.variables import Variable
+    from graphmill.spi import ExecutorArgs, Variable
     from graphmill_plugins.jit.ir.signature import Inputs
     from graphmill_plugins.jit.programs.guard_program import EarlyCheck
     from graphmill_plugins.jit.programs.memory import HostMemory

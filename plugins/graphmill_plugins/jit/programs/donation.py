@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import DataLossError
-from graphmill.runtime.exclusive_update import acquire, release, set_value
+from graphmill.spi.compilers import acquire, release, set_value
 from graphmill.spi.process import references_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.runtime.variables import Variable
+    from graphmill.spi import Variable
     from graphmill_plugins.jit.programs.memory import HostMemory
 
 LEAST_BYTES: Final = 64 << 10

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
-from graphmill.graph.node_roles import is_argument_or_result
-from graphmill.ops.attr_types import FuncAttr
-from graphmill.ops.op_traits import Source
+from graphmill.spi import FuncAttr, Source
+from graphmill.spi.graphs import is_argument_or_result
 from graphmill_plugins.jit.analysis.refusal import refuses_nothing
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
 from graphmill_plugins.jit.idioms.list_length_analysis import GrowingLists
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphmill.dtypes import DType
-    from graphmill.graph.node import Node
-    from graphmill.plugin.host import Host
-    from graphmill.runtime.device import Device
+    from graphmill.spi import Device, Host, Node
     from graphmill_plugins.jit.analysis.refusal import Refusal
     from graphmill_plugins.jit.ir.called_bodies import Bodies
 

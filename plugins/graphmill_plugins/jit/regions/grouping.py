@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from graphmill.graph.algorithms import topological_order
-from graphmill.graph.frames import analyse_frames
-from graphmill.graph.node_roles import is_control_trigger, is_merge
-from graphmill.ops.op_traits import ControlFlow
+from graphmill.spi import ControlFlow, topological_order
+from graphmill.spi.graphs import analyse_frames, is_control_trigger, is_merge
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import RepeatedRows
 from graphmill_plugins.jit.ir.sources import does_nothing, is_source, is_source_or_argument
 from graphmill_plugins.jit.regions.contraction import control_inputs
@@ -23,8 +21,7 @@ from graphmill_plugins.jit.regions.shared_structures import shared_structures
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Edge, Node
+    from graphmill.spi import Edge, Graph, Node
     from graphmill_plugins.jit.ir.forms import Forms
     from graphmill_plugins.jit.regions.eligibility import Eligibility
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import OpError
-from graphmill.graph.node_roles import is_argument_or_result, is_transfer
-from graphmill.ops.attr_types import FuncAttr
-from graphmill.ops.effects import effects_of
-from graphmill.ops.op_traits import CallKind
+from graphmill.spi import CallKind, FuncAttr
+from graphmill.spi.graphs import is_argument_or_result, is_transfer
+from graphmill.spi.passes import effects_of
 from graphmill_plugins.jit.analysis.refusal import refuses_nothing
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
 from graphmill_plugins.jit.ir.forms import Forms, followed_functions
@@ -23,9 +22,7 @@ from graphmill_plugins.jit.ir.sources import does_nothing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from graphmill.graph.graph import Graph
-    from graphmill.graph.node import Node
-    from graphmill.plugin.host import Host
+    from graphmill.spi import Graph, Host, Node
     from graphmill_plugins.jit.analysis.refusal import Refusal
     from graphmill_plugins.jit.functionalize.region import Region
 

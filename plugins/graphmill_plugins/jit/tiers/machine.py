@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from graphmill.runtime.validation import is_validation_on
+from graphmill.spi.executors import is_validation_on
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.jit.tiers.call_times import CallTimes
 from graphmill_plugins.jit.tiers.signature_records import SignatureRecords
@@ -24,7 +24,7 @@ from graphmill_plugins.jit.tiers.states import HAS_PROGRAM, Action, Event, State
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from graphmill.explain.compilation import ClusterRecord, SignatureRecord
+    from graphmill.spi import ClusterRecord, SignatureRecord
 
 TRIAL_CALLS: Final = 8  # after which the faster of two tiers is kept
 VARIED_TRIAL_CALLS: Final = 16  # the same where what is computed depends on the values

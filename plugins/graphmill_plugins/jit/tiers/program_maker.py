@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from graphmill.explain.compilation import COMPILED, CompileRecord
+from graphmill.spi import COMPILED, CompileRecord
 from graphmill.spi.process import deferred_forks
 from graphmill_plugins.jit.tiers.signature_records import signature_text
 from graphmill_plugins.jit.tiers.states import Event
@@ -13,8 +13,7 @@ from graphmill_plugins.jit.tiers.states import Event
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from graphmill.explain.compilation import SignatureRecord
-    from graphmill.runtime.device import Device
+    from graphmill.spi import Device, SignatureRecord
     from graphmill_plugins.jit.ir.errors import NeedsKnown
     from graphmill_plugins.jit.ir.routine import Routines
     from graphmill_plugins.jit.ir.signature import Inputs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from graphmill.runtime.state_machine import Label
+from graphmill.spi.compilers import Label
 
 
 class State(Label):

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.dtypes import DType
-    from graphmill.runtime.cancellation import CancellationManager
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import CancellationManager, Shape, Value
 
 _log = logging.getLogger("graphmill.kernels")
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.runtime.cancellation import CancellationManager
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import CancellationManager, Shape, Value
 
     Element = tuple[Value, ...]
     """One entry of a queue: a value for each component."""

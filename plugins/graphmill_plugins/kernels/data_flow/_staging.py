@@ -15,7 +15,7 @@ from graphmill.spi.process import fork_safe_lock, track_forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.spi import CancellationManager
 
     Done = Callable[..., None]
     Try = Callable[[], "tuple[Any] | None"]

@@ -9,20 +9,16 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from graphmill import files
 from graphmill.errors import InvalidArgumentError, NotFoundError
-from graphmill.files.stream import check_compression, open_stream
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import files, kernel
+from graphmill.spi.files import check_compression, open_stream, read_record
 from graphmill.spi.process import fork_safe_lock
-from graphmill.tf_record import read_record
 from graphmill_plugins.kernels._strings import string_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _READ_SIZE = 1 << 18
 

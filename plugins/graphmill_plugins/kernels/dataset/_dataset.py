@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmill import dtypes
 from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
-from graphmill.runtime.cancellation import CancellationManager
-from graphmill.runtime.executor import ExecutorArgs
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.step_container import StepContainer
-from graphmill.runtime.step_runner import StepRunner
+from graphmill.spi import CancellationManager, ExecutorArgs, StepRunner, kernel
+from graphmill.spi.kernels import StepContainer
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._memory import to_device, to_host
 
@@ -30,9 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from graphmill.dtypes import DType
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.runtime.thread_pool import ThreadPool
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import OpKernelContext, Shape, Value
+    from graphmill.spi.kernels import ThreadPool
 
     Element = tuple[Value, ...]
     """One element: a value for each component."""

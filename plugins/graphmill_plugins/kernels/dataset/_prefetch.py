@@ -19,7 +19,7 @@ from graphmill_plugins.kernels.dataset._dataset import ElementIterator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.spi import CancellationManager
     from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
 
     Done = Callable[[Element | None, BaseException | None], None]

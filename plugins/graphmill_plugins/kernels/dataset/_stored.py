@@ -9,10 +9,9 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from graphmill import files
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError, OpError
-from graphmill.saved.bundle_reader import BundleReader
-from graphmill.saved.bundle_writer import BundleWriter
+from graphmill.spi import files
+from graphmill.spi.checkpoints import BundleReader, BundleWriter
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.dataset._basic import ListOfElements
 from graphmill_plugins.kernels.dataset._dataset import (
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.typing import Shape
+    from graphmill.spi import Shape
     from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
 
 _AUTOMATIC: Final = 4

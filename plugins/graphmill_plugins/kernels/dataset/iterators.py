@@ -19,7 +19,7 @@ from graphmill.errors import (
     InvalidArgumentError,
     OutOfRangeError,
 )
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi import ResourceHandle
 from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._strings import string_scalar
@@ -43,11 +43,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.runtime.cancellation import CancellationManager
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.runtime.thread_pool import ThreadPool
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import (
+        CancellationManager,
+        OpKernelConstruction,
+        OpKernelContext,
+        Shape,
+        Value,
+    )
+    from graphmill.spi.kernels import ThreadPool
     from graphmill_plugins.kernels.dataset._dataset import Element, Elements
 
     Done = Callable[..., None]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi import ResourceHandle
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.dataset._dataset import (
     dataset_kernel,
@@ -32,10 +32,13 @@ from graphmill_plugins.kernels.state.value import resource_key
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.runtime.cancellation import CancellationManager
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Shape, Value
+    from graphmill.spi import (
+        CancellationManager,
+        OpKernelConstruction,
+        OpKernelContext,
+        Shape,
+        Value,
+    )
     from graphmill_plugins.kernels.dataset._dataset import Element
 
 _STATE = ("state",)

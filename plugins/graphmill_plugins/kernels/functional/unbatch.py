@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import CancelledError, InternalError, InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.state.value import resource_key
@@ -22,10 +22,7 @@ from graphmill_plugins.kernels.state.value import resource_key
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.cancellation import CancellationManager
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import CancellationManager, OpKernelConstruction, OpKernelContext, Value
 
     Done = Callable[..., None]
     Call = Callable[[], None]

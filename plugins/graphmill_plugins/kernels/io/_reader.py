@@ -10,10 +10,9 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from graphmill.errors import DataLossError, InvalidArgumentError, UnimplementedError
-from graphmill.files import as_path, read_bytes
-from graphmill.files.stream import open_stream, read_exactly
-from graphmill.proto.wire import LENGTH, VARINT, iterate_fields, length_delimited, write_varint
+from graphmill.spi.files import as_path, open_stream, read_bytes, read_exactly
 from graphmill.spi.process import fork_safe_lock
+from graphmill.spi.protos import LENGTH, VARINT, iterate_fields, length_delimited, write_varint
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.data_flow._queue import Dequeue
 from graphmill_plugins.kernels.dataset._files import FixedLengthPart, LinePart, TFRecordPart
@@ -21,7 +20,7 @@ from graphmill_plugins.kernels.dataset._files import FixedLengthPart, LinePart, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.spi import CancellationManager
     from graphmill_plugins.kernels.data_flow._queue import Element, Queue
     from graphmill_plugins.kernels.dataset._files import FilePart
 

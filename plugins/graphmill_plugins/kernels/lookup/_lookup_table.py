@@ -19,7 +19,7 @@ from graphmill_plugins.kernels.lookup._integer_index import IntegerIndex
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from graphmill.typing import Value
+    from graphmill.spi import Value
 
 
 class LookupTable:

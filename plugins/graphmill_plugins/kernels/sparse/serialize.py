@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from graphmill import dtypes, proto
+from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops.tensor_proto import tensor_proto_to_numpy
-from graphmill.proto.wire import write_varint
-from graphmill.runtime.kernel import kernel
+from graphmill.spi import kernel
 from graphmill.spi.process import fork_safe_lock
+from graphmill.spi.protos import TensorProto, tensor_proto_to_numpy, write_varint
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels._variant import TensorVariant
 from graphmill_plugins.kernels.sparse._sparse import check_parts
@@ -26,9 +25,7 @@ from graphmill_plugins.kernels.state.value import resource_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.typing import Value
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 Parts = tuple[Any, Any, Any]
 """Indices, values, shape."""
@@ -43,7 +40,7 @@ def _encoder(out_type: np.dtype[Any]) -> Callable[[Value], Any]:
 def _message(tensor: Value) -> bytes:
     """Return a tensor as a message with all its content in `tensor_content`."""
     dtype = dtypes.as_dtype(tensor.dtype)
-    message = proto.TensorProto()
+    message = TensorProto()
     message.dtype = dtype.enum  # type: ignore[assignment]
     for size in tensor.shape:
         message.tensor_shape.dim.add(size=size)
@@ -69,7 +66,7 @@ def _decoded(item: Any) -> Any:
     """
     if isinstance(item, TensorVariant):
         return item.tensor
-    message = proto.TensorProto()
+    message = TensorProto()
     try:
         if not isinstance(item, bytes):
             raise ValueError(f"a variant that holds {item!r}")

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.spi import ResourceHandle, kernel
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.state.value import node_key
 from graphmill_plugins.kernels.wait_queue import Waiting, WaitingLine
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from graphmill.runtime.cancellation import CancellationManager
-    from graphmill.runtime.kernel import OpKernelConstruction
-    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.spi import CancellationManager, OpKernelConstruction, OpKernelContext
 
     Done = Callable[..., None]
     Keep = Callable[["Hold"], None]

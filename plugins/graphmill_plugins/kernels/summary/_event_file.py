@@ -12,14 +12,12 @@ import weakref
 from typing import TYPE_CHECKING
 
 from graphmill.errors import FailedPreconditionError
-from graphmill.files import join
-from graphmill.files.append import Appender
-from graphmill.proto.event_pb2 import Event
+from graphmill.spi.files import Appender, frame, join
 from graphmill.spi.process import fork_safe_lock
-from graphmill.tf_record import frame
+from graphmill.spi.protos import Event
 
 if TYPE_CHECKING:
-    from graphmill.proto.summary_pb2 import Summary
+    from graphmill.spi.protos import Summary
 
 _VERSION = "brain.Event:2"
 
