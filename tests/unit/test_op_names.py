@@ -77,6 +77,38 @@ EXECUTORS = (
     Part("contrib_executors/graphmill-memorybudget/graphmill_memorybudget"),
     Part("contrib_executors/graphmill-replay/graphmill_replay"),
 )
+COMPILER = Part(
+    "plugins/graphmill_plugins/jit",
+    left_out=("lowerings/",),  # where lowerings are declared, for ops by name
+    allowed={
+        # Nodes that are made, and bodies.
+        "functionalize/bodies.py": "EnsureShape _Arg _Retval",
+        "functionalize/if_nodes.py": "Const FakeParam If StatelessIf",
+        "functionalize/while_nodes.py": "StatelessWhile While",
+        "regions/contraction.py": "_Arg _Retval",
+        # Patterns of several ops.
+        "idioms/constant_segments.py": "Const Const Mean Sum Unique UnsortedSegmentSum",
+        "idioms/list_length.py": """
+            TensorArrayWriteV3 TensorArrayWriteV3 TensorListPushBack TensorListPushBack
+            TensorListSetItem
+        """,
+        "idioms/list_length_analysis.py": """
+            Range TensorArrayGatherV3 TensorArraySizeV3 TensorArrayV3 TensorArrayWriteV3
+            TensorListPushBack TensorListSetItem TensorListSetItem TensorListStack
+            TensorListStack
+        """,
+        "idioms/multi_hot.py": "Const OneHot Sum",
+        "idioms/sampled_softmax_mask.py": """
+            Cast ComputeAccidentalHits ConcatV2 Const Identity Reshape Reshape Reshape
+            SparseToDense StopGradient
+        """,
+        "idioms/sparse_dedup_analysis.py": "Shape StridedSlice Unique UnsortedSegmentSum",
+        # Arithmetic on the counters of loops.
+        "analysis/trip_count.py": "Add AddV2 EnsureShape Less LessEqual LogicalAnd",
+        # A kind of resource, and not an op.
+        "tracing/trace.py": "Variable",
+    },
+)
 PASSES = Part(
     "plugins/graphmill_plugins/passes",
     allowed={
@@ -85,7 +117,7 @@ PASSES = Part(
         "function_inlining.py": "Identity NoOp",
     },
 )
-PARTS = (CORE, *EXECUTORS, PASSES)
+PARTS = (CORE, *EXECUTORS, COMPILER, PASSES)
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.spi import CallKind
+from graphmill.spi.compilers import supplier_of
 from graphmill.spi.graphs import (
     called_functions,
     calls_of,
@@ -48,7 +49,9 @@ def inline_functions(graph: Graph, options: PassOptions) -> None:
 def _inline_all(graph: Graph, options: PassOptions) -> bool:
     """Inline all calls that can be; return whether there was one."""
     # For each call the functions that it came out of, so that recursion is seen.
-    pending: list[tuple[Node, tuple[str, ...]]] = [(n, ()) for n in graph.nodes if _is_call(n)]
+    pending: list[tuple[Node, tuple[str, ...]]] = [
+        (n, ()) for n in graph.nodes if _is_call(n, options)
+    ]
     has_inlined = False
     while pending:
         call, chain = pending.pop()
@@ -62,7 +65,7 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
         if _has_control_flow(body.graph):
             continue
         inlined = _Inliner(graph, call, body, options).inline()
-        pending.extend((node, (*chain, name)) for node in inlined if _is_call(node))
+        pending.extend((node, (*chain, name)) for node in inlined if _is_call(node, options))
         has_inlined = True
     return has_inlined
 
@@ -93,11 +96,18 @@ def _place_inlined(graph: Graph, options: PassOptions) -> None:
     )
 
 
-def _is_call(node: Node) -> bool:
+def _is_call(node: Node, options: PassOptions) -> bool:
     """Return whether all that a node does is to call one function with its inputs."""
     called = calls_of(node)
     is_plain = len(called) == 1 and called[0].kind is CallKind.ONCE
-    return is_plain and not called[0].call.first_input and not effects_of(node.op_def)
+    if not is_plain or called[0].call.first_input or effects_of(node.op_def):
+        return False
+    if node.op in node.graph.library:
+        return True
+    host, device = options.host, options.devices.host
+    choice = host.kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
+    # Another plugin's kernel for the op may do something else than the op's traits say.
+    return choice is None or supplier_of(choice.owner) == supplier_of(host.ops.provenance(node.op))
 
 
 def _callee(call: Node) -> tuple[str, Any]:
@@ -157,7 +167,7 @@ class _Inliner:
             return node.device
         name = self.call.assigned_device
         device = next((d for d in self.devices if d.name == name), None)
-        if device is None or _is_call(node):
+        if device is None or _is_call(node, self.options):
             return name
         kernel = self.kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
         return "" if kernel is None else name

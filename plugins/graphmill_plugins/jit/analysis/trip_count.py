@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from graphmill.spi.graphs import is_constant
+from graphmill.spi.graphs import calls_of, is_argument, is_constant, is_loop_cond, is_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     Bodies: TypeAlias = "Callable[[FuncAttr], FunctionBody]"
 
-_PASSING: Final = frozenset({"EnsureShape", "Identity", "LoopCond", "StopGradient"})
+_CHECKED: Final = frozenset({"EnsureShape"})  # gives its input, if it gives anything
 _CONJUNCTIONS: Final = frozenset({"LogicalAnd"})
-_CONDITIONALS: Final = frozenset({"If", "StatelessIf"})
 _SUMS: Final = frozenset({"Add", "AddV2"})
 
 # How often a counter that starts at `a` and grows by `s` stays within `b`.
@@ -32,9 +31,9 @@ def pass_through(body: FunctionBody) -> frozenset[int]:
     """Return which arguments a body returns as they are, each in its own place."""
     found = set()
     for node in body.graph.nodes:
-        if node.op == "_Retval":
+        if is_result(node):
             source = origin(node, 0)
-            if source.op == "_Arg" and source.attrs["index"] == node.attrs["index"]:
+            if is_argument(source) and source.attrs["index"] == node.attrs["index"]:
                 found.add(source.attrs["index"])
     return frozenset(found)
 
@@ -84,9 +83,15 @@ def _conjuncts(node: Node, bodies: Bodies) -> list[Node]:
     """Return nodes that all hold where a node does, other than itself."""
     if node.op in _CONJUNCTIONS:
         return [origin(node, 0), origin(node, 1)]
-    if node.op in _CONDITIONALS and _is_false_without(node, bodies):
+    if _is_predicated(node) and _is_false_without(node, bodies):
         return [origin(node, 0)]
     return []
+
+
+def _is_predicated(node: Node) -> bool:
+    """Return whether a node chooses between two functions by a predicate."""
+    attrs = {call.attr for call in node.op_def.calls}
+    return node.op_def.traits.is_conditional and len(attrs) == 2
 
 
 def _is_false_without(node: Node, bodies: Bodies) -> bool:
@@ -94,20 +99,20 @@ def _is_false_without(node: Node, bodies: Bodies) -> bool:
 
     So Python's `and` is traced: as a conditional that otherwise gives its predicate.
     """
-    results = _results(bodies(node.attrs["else_branch"]))
+    results = _results(bodies(calls_of(node)[1].function))
     if len(results) != 1:
         return False
     source = origin(results[0], 0)
     if is_constant(source):
         return not np.any(source.attrs["value"].numpy())
-    return source.op == "_Arg" and origin(node, 1 + source.attrs["index"]) is origin(node, 0)
+    return is_argument(source) and origin(node, 1 + source.attrs["index"]) is origin(node, 0)
 
 
 def _trips(
     test: Node, body: FunctionBody, args: Sequence[Any], invariant: frozenset[int]
 ) -> int | None:
     counter, limit = origin(test, 0), origin(test, 1)
-    if counter.op != "_Arg":
+    if not is_argument(counter):
         return None
     index = counter.attrs["index"]
     start, added = number(args[index]), step(body, index)
@@ -125,7 +130,7 @@ def step(body: FunctionBody, index: int) -> int | None:
         return None
     for place in (0, 1):
         source = origin(added, place)
-        if is_argument(source, index):
+        if is_argument_at(source, index):
             return _known(origin(added, 1 - place), (), frozenset())
     return None
 
@@ -133,7 +138,7 @@ def step(body: FunctionBody, index: int) -> int | None:
 def _known(node: Node, args: Sequence[Any], invariant: frozenset[int]) -> int | None:
     if is_constant(node):
         return number(node.attrs["value"].numpy())
-    if node.op == "_Arg" and node.attrs["index"] in invariant:
+    if is_argument(node) and node.attrs["index"] in invariant:
         return number(args[node.attrs["index"]])
     return None
 
@@ -144,9 +149,9 @@ def number(value: Any) -> int | None:
     return int(value) if is_known and value.size == 1 else None
 
 
-def is_argument(node: Node, index: int) -> bool:
+def is_argument_at(node: Node, index: int) -> bool:
     """Return whether a node is a certain argument of the body that it is in."""
-    return node.op == "_Arg" and bool(node.attrs["index"] == index)
+    return is_argument(node) and bool(node.attrs["index"] == index)
 
 
 def result(body: FunctionBody, index: int) -> Node | None:
@@ -155,12 +160,12 @@ def result(body: FunctionBody, index: int) -> Node | None:
 
 
 def _results(body: FunctionBody) -> list[Node]:
-    return [node for node in body.graph.nodes if node.op == "_Retval"]
+    return [node for node in body.graph.nodes if is_result(node)]
 
 
 def origin(node: Node, place: int) -> Node:
     """Return the node that an input comes from, through all that only hands it on."""
     source = node.in_edges[place].src
-    while source.op in _PASSING:
+    while source.op_def.traits.forwards or is_loop_cond(source) or source.op in _CHECKED:
         source = source.in_edges[0].src
     return source

@@ -15,6 +15,7 @@ from graphmill.spi.graphs import (
     is_argument_or_result,
     is_back_edge,
     is_control_trigger,
+    is_loop_cond,
     is_merge,
     is_next_iteration,
     is_switch,
@@ -80,7 +81,7 @@ def find_conditionals(liveness: Liveness, root: Branch) -> list[Conditional]:
         members = liveness.members(around)
         for pred, sides in around.children.items():
             pending.extend(sides)
-            if pred[0].op == "LoopCond":
+            if is_loop_cond(pred[0]):
                 continue
             switches = [n for n in members if is_switch(n) and pred_of(n) == pred]
             merges = [n for n in members if is_merge(n) and _merges(n, sides, liveness)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from graphmill.spi.graphs import is_argument
 from graphmill_plugins.jit.analysis import trip_count
-from graphmill_plugins.jit.analysis.trip_count import is_argument, origin
+from graphmill_plugins.jit.analysis.trip_count import is_argument_at, origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ def length_after(
     if change.op == "TensorListPushBack":
         return length + turns.most
     counter = origin(change, 1)
-    if counter.op != "_Arg" or not turns.most:
+    if not is_argument(counter) or not turns.most:
         return None
     start = trip_count.number(args[counter.attrs["index"]])
     step = trip_count.step(body, counter.attrs["index"])
@@ -52,7 +53,7 @@ def growth_of(body: FunctionBody, index: int) -> Node | None:
     chained = None if change is None else _CHANGES.get(change.op)
     if change is None or chained is None:
         return None
-    return change if is_argument(origin(change, chained), index) else None
+    return change if is_argument_at(origin(change, chained), index) else None
 
 
 def is_array_write(growth: Node) -> bool:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from graphmill.errors import OpError
-from graphmill.spi import FuncAttr
+from graphmill.spi import CallKind, FuncAttr
+from graphmill.spi.graphs import calls_of, is_constant
 from graphmill_plugins.jit.analysis.trip_count import origin, turns_of
 from graphmill_plugins.jit.idioms.list_length import length_after
 from graphmill_plugins.jit.ir.forms import followed_functions
@@ -35,8 +36,6 @@ _STACKS: Final = {
     "TensorListStack": _Stacking(0, frozenset({"TensorListSetItem", "TensorListPushBack"})),
     "TensorArrayGatherV3": _Stacking(2, frozenset({"TensorArrayWriteV3"})),
 }
-_LOOPS: Final = frozenset({"While", "StatelessWhile"})
-_OF_SHAPES: Final = frozenset({"Const", "Shape", "ShapeN", "Size", "Rank"})
 _MOST_SOURCES: Final = 64  # those of the gradient of a sum are about ten
 _SOME_NUMBER: Final = np.int32(1)  # in the place of one that is known once shapes are
 
@@ -57,9 +56,9 @@ class GrowingLists:
         if grows is None or not (node.op == "TensorListStack" or _is_all_of_growing(node)):
             return False
         edge = node.in_edges[grows.position]
-        while edge.src.op == "Identity":
+        while edge.src.op_def.traits.forwards:
             edge = edge.src.in_edges[0]
-        if edge.src.op not in _LOOPS:
+        if not _runs_body(edge.src):
             return False
         try:
             return self._grows_unseen(edge.src, edge.src_output, grows.ops)
@@ -73,12 +72,19 @@ class GrowingLists:
         def called(attr: FuncAttr) -> FunctionBody:
             return self._bodies(FuncAttr(attr.name), library)
 
-        body = called(loop.attrs["body"])
+        of_kind = {call.kind: call.function for call in calls_of(loop)}
+        body = called(of_kind[CallKind.LOOP_BODY])
         if not any(_grows(node) for node in _nodes(body, called) if node.op in ops):
             return False
         args = _first_values(loop)
-        turns = turns_of(called(loop.attrs["cond"]), body, args, called)
+        turns = turns_of(called(of_kind[CallKind.LOOP_CONDITION]), body, args, called)
         return turns is None or length_after(body, index, 0, args, turns) is None
+
+
+def _runs_body(node: Node) -> bool:
+    """Return whether a node runs a condition and a body in turn."""
+    kinds = {call.kind for call in node.op_def.calls}
+    return kinds == {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
 
 
 def _is_all_of_growing(gather: Node) -> bool:
@@ -111,7 +117,7 @@ def _first_values(loop: Node) -> list[Any]:
 
 
 def _known(source: Node) -> Any:
-    if source.op == "Const":
+    if is_constant(source):
         return source.attrs["value"].numpy()
     return _SOME_NUMBER if are_of_shapes([source]) else None
 
@@ -122,7 +128,7 @@ def are_of_shapes(sources: list[Node]) -> bool:
     seen = set(pending)
     while pending:
         source = pending.pop()
-        if source.op in _OF_SHAPES:
+        if is_constant(source) or source.op_def.traits.shape_only:
             continue
         if not source.in_edges or len(seen) > _MOST_SOURCES:
             return False

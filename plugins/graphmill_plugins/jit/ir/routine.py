@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.graph.algorithms import topological_order
 from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
+from graphmill.spi.graphs import is_argument, is_result
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.jit.ir.called_bodies import plain_bodies
 from graphmill_plugins.jit.ir.forms import Forms
@@ -53,9 +54,9 @@ def routine_of(body: FunctionBody, call: FuncAttr | None = None) -> Routine:
     results: dict[int, tuple[Node, int]] = {}
     nodes = []
     for node in topological_order(body.graph):
-        if node.op == "_Arg":
+        if is_argument(node):
             args[node.attrs["index"]] = node
-        elif node.op == "_Retval":
+        elif is_result(node):
             results[node.attrs["index"]] = node.inputs[0]
         else:
             nodes.append(node)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.spi import Lowering, LoweringTable
-from graphmill_plugins.jit.tracing.list_size import COUNTING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from graphmill_plugins.jit.lowerings.tensor_array import TracedOp
     from graphmill_plugins.jit.tracing.node_trace import NodeTrace
 
 
 def structure_lowerings(
-    functions: Mapping[str, TracedOp], static: Mapping[str, tuple[str, ...]] | None = None
+    functions: Mapping[str, TracedOp],
+    static: Mapping[str, tuple[str, ...]] | None = None,
+    counting: Collection[TracedOp] = (),
 ) -> LoweringTable:
     """Return the lowerings of some ops.
 
@@ -23,18 +24,19 @@ def structure_lowerings(
         functions: by op, a function of state (which it changes), inputs and canonical attrs that
             gives all outputs.
         static: by op, the inputs that say how large something is, and must be known.
+        counting: the functions that give how many elements there are.
     """
     static = static or {}
     return LoweringTable(
-        Lowering((op,), _lowering_of(function), static=static.get(op, ()))
+        Lowering((op,), _lowering_of(function, counting), static=static.get(op, ()))
         for op, function in functions.items()
     )
 
 
-def _lowering_of(function: TracedOp) -> Callable[..., Any]:
+def _lowering_of(function: TracedOp, counting: Collection[TracedOp]) -> Callable[..., Any]:
     def lower(trace: NodeTrace, *_: Any) -> Any:
         outputs = function(trace.state, trace.inputs, trace.attrs)
-        if trace.op in COUNTING:
+        if function in counting:
             trace.tracer.counts.note(trace.inputs[0], outputs[0], trace.state)
         return outputs[0] if len(outputs) == 1 else outputs
 

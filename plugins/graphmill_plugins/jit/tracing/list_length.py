@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.spi.graphs import is_argument
 from graphmill_plugins.jit.analysis.trip_count import origin
 from graphmill_plugins.jit.idioms.list_length import growth_of, is_array_write, length_after
 from graphmill_plugins.jit.tracing.elements import Elements, is_known
@@ -62,4 +63,4 @@ def _array(body: FunctionBody, index: int, args: Sequence[Any]) -> Any:
     if change is None or not is_array_write(change):
         return None
     source = origin(change, 0)
-    return args[source.attrs["index"]] if source.op == "_Arg" else None
+    return args[source.attrs["index"]] if is_argument(source) else None

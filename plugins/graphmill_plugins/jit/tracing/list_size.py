@@ -6,7 +6,7 @@ the first of as many numbers as there is room for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Node
     from graphmill_plugins.jit.tracing.values import State
-
-COUNTING: Final = frozenset({"TensorArraySizeV3", "TensorListLength"})
-"""Ops that tell how many elements there are."""
 
 
 class Counts:
