@@ -31,7 +31,7 @@ HEAD = """\
 [What stays as it is](../explanation/stability.md) says what its numbers mean. Names are imported
 when they are first used. A plugin may also import `graphmill.errors`, `graphmill.dtypes`, and
 the functions of `graphmill.ops`, which build nodes.
-The built-in plugins import nothing else, but for what `tests/unit/test_builtin_imports.py` lists.
+The built-in plugins import nothing else; `tests/unit/test_builtin_imports.py` holds them to it.
 
 """
 

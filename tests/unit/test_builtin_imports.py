@@ -20,23 +20,6 @@ FILES = sorted((ROOT / "plugins").rglob("*.py"))
 
 PUBLIC = ("graphmill.spi", "graphmill.errors", "graphmill.dtypes", "graphmill.__version__")
 
-EXCEPTIONS: frozenset[str] = frozenset(
-    {
-        "graphmill.graph.algorithms.topological_order",
-        "graphmill.graph.function_body.FunctionBody",
-        "graphmill.graph.function_library.FunctionLibrary",
-        "graphmill.graph.node.Node",
-        "graphmill.lowering.effects_policy.EffectsPolicy",
-        "graphmill.lowering.memory_types.MemoryTypeFinder",
-        "graphmill.lowering.memory_types.ensure_memory_types",
-        "graphmill.ops.attr_types.FuncAttr",
-        "graphmill.plugin.host.Host",
-        "graphmill.runtime.device.Device",
-    }
-)
-"""What built-ins import and other plugins may not. It only gets shorter: give what they need to
-`graphmill.spi`, in a form that everybody can use, or move the code."""
-
 
 def imports_of(source: str) -> Iterator[str]:
     """Return what a source text imports, `from a import b` as "a.b"."""
@@ -58,17 +41,15 @@ def is_private(imported: str) -> bool:
 
 
 def test_builtins_import_what_every_plugin_may() -> None:
+    assert FILES
     found: dict[str, Path] = {}
     for file in FILES:
         for imported in filter(is_private, imports_of(file.read_text("utf-8"))):
             found.setdefault(imported, file.relative_to(ROOT))
-    new = {name: file for name, file in found.items() if name not in EXCEPTIONS}
-    assert new == {}, "import these from graphmill.spi"
-
-
-def test_no_exception_is_left_over() -> None:
-    used = {name for file in FILES for name in imports_of(file.read_text("utf-8"))}
-    assert used >= EXCEPTIONS, "take these off the list"
+    assert found == {}, (
+        "import these from graphmill.spi; give it what is missing, in a form that every plugin can "
+        "use"
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphmill.graph.algorithms import topological_order
-from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
+from graphmill.spi import topological_order
+from graphmill.spi.compilers import MemoryTypeFinder, ensure_memory_types
 from graphmill.spi.graphs import is_argument, is_result
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.jit.ir.called_bodies import plain_bodies
@@ -15,13 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphmill.dtypes import DType
-    from graphmill.graph.function_body import FunctionBody
-    from graphmill.graph.function_library import FunctionLibrary
-    from graphmill.graph.node import Node
-    from graphmill.lowering.effects_policy import EffectsPolicy
-    from graphmill.ops.attr_types import FuncAttr
-    from graphmill.plugin.host import Host
-    from graphmill.runtime.device import Device
+    from graphmill.spi import Device, FuncAttr, Host, Node
+    from graphmill.spi.graphs import FunctionBody, FunctionLibrary
+    from graphmill.spi.passes import EffectsPolicy
     from graphmill_plugins.jit.ir.called_bodies import Bodies
 
 
