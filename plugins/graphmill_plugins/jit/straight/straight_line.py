@@ -14,12 +14,13 @@ import numpy as np
 
 from graphmill.errors import CancelledError, FailedPreconditionError
 from graphmill.spi import CallKind, OpKernelContext, Source, as_status, at_node, refs_to_read
-from graphmill.spi.executors import add_iteration
+from graphmill.spi.executors import add_iteration, is_validation_on
 from graphmill.spi.graphs import calls_of
 from graphmill.spi.kernels import not_a_scalar
 from graphmill_plugins.jit.ir.cluster_op import CLUSTER
 from graphmill_plugins.jit.ir.handles import was_switch
 from graphmill_plugins.jit.ir.sources import does_nothing
+from graphmill_plugins.jit.straight.output_checks import FIRST_CALLS, OutputChecks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,7 +46,7 @@ class StraightLine:
         to_device: copies a constant to a device with a memory of its own; None for the host's.
 
     Attributes:
-        source: the code, for `explain`.
+        source: the code, for `explain`, as it is after the first calls.
         call: takes the step's `ExecutorArgs` and the inputs; returns a tuple of outputs, or if
             `waits` a generator: it yields (asynchronous kernel's call, its inputs), is sent what
             that gives, and returns the outputs.
@@ -73,6 +74,7 @@ class StraightLine:
             "_context": OpKernelContext,
             "_at_once": _at_once,
         }
+        self._checks = OutputChecks(self._names)
         self._waiting: set[str] = set()  # the functions that are generators
         self._lines: list[str] = []
         self._nodes: dict[int, Node] = {}
@@ -81,16 +83,35 @@ class StraightLine:
         self._constants: list[Node] = []
         self._frames: dict[str, str] = {}  # by the name of what counts the turns of a loop
         self._routine("cluster", routines.main)
-        self.source = "\n".join(self._lines) + "\n"
-        exec(compile(self.source, _FILE, "exec"), self._names)  # what we wrote above
-        self.call: Callable[..., Any] = self._names["cluster"]
+        checked = "\n".join(self._lines) + "\n"
+        self.source = self._checks.without_first(checked)
+        self._checked_calls = 0
+        self._checked: Callable[..., Any] = self._compiled(checked)
+        self.call: Callable[..., Any] = self._checked
+        if self._checks.has_first and not is_validation_on():
+            self.call = self._first_calls
         self.waits = "cluster" in self._waiting
+
+    def _compiled(self, source: str) -> Callable[..., Any]:
+        exec(compile(source, _FILE, "exec"), self._names)  # what we wrote ourselves
+        made: Callable[..., Any] = self._names["cluster"]
+        return made
+
+    def _first_calls(self, *inputs: Any) -> Any:
+        """Run the code that checks all outputs; after some calls the other one takes its place."""
+        self._checked_calls += 1
+        if self._checked_calls == FIRST_CALLS:
+            self._checks.end_first()
+            self.call = self._compiled(self.source)
+        return self._checked(*inputs)
 
     def error_of(self, error: Exception) -> OpError:
         """Return what a call raised as the error of the node that it came from."""
         line = _deepest_line(error.__traceback__)
         node = self._nodes.get(line) if line is not None else None
         kernel = self.kernels.get(node) if node is not None else None
+        if node is not None and kernel is not None:
+            error = self._checks.wrong_output(error, node, kernel) or error
         status = as_status(error, kernel)
         if node is not None:
             iteration = self._iteration_of(error)
@@ -176,11 +197,13 @@ class StraightLine:
             inputs = [f"_context(args, n{number})", *inputs]
         if kernel.definition.forwards and node.num_outputs == len(node.in_edges) == 1:
             writer.add(f"{targets}{inputs[0]}", node)
-        elif kernel.definition.async_:
+            return
+        if kernel.definition.async_:
             given = "".join(f"{name}, " for name in inputs)
-            writer.add(f"{targets}yield k{number}, ({given})", node)
+            call = f"yield k{number}, ({given})"
         else:
-            writer.add(f"{targets}k{number}({', '.join(inputs)})", node)
+            call = f"k{number}({', '.join(inputs)})"
+        writer.add(self._checks.checked(targets, f"k{number}", call, node, kernel), node)
 
     def _write_call(
         self, function: str, inputs: list[str], targets: str, writer: _Writer, node: Node

@@ -1,0 +1,138 @@
+"""`OutputChecks`: generated code that looks at what kernels give, as executors do.
+
+A node with one output is checked by an expression behind its call, `v1.dtype is d0 or e1(v1)`:
+nothing is called where the type is right. The others are checked by a function around the call.
+
+The expression costs a tenth of what a kernel of scalars costs. A kernel that is a function of the
+array namespace cannot look at values, so that the types of its outputs follow from those of its
+inputs: it is checked in the first calls of the code only, and in all with `GRAPHMILL_VALIDATE=1`.
+Kernels that may look at values are checked in each call.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InternalError
+from graphmill.spi import check_output, check_outputs, checked_dtypes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from graphmill.spi import Node, OpKernel
+
+FIRST_CALLS: Final = 8
+"""In so many calls of a cluster's code all outputs are checked."""
+
+_EXPRESSION: Final = re.compile(r"; \w+\.dtype is d\d+ or (e\d+)\(\w+\)")
+
+
+class OutputChecks:
+    """Writes the checks of one cluster.
+
+    Args:
+        names: the global names of its code, to which are added those that checks need.
+    """
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self._names = names
+        self._dtypes: dict[np.dtype[Any], str] = {}
+        self._num_checks = 0
+        self._wrapped: dict[str, Callable[..., Any]] = {}  # kernels by the names of their calls
+        self._first: set[str] = set()  # the checks that are left out after the first calls
+
+    def checked(self, targets: str, function: str, call: str, node: Node, kernel: OpKernel) -> str:
+        """Return the code that assigns to `targets` what `call` of `function` gives, checked."""
+        dtypes = checked_dtypes(node)
+        if not dtypes or not any(dtypes) or (len(dtypes) > 1 and kernel.definition.forwards):
+            return targets + call
+        if len(dtypes) > 1:
+            return targets + self._several(function, call, kernel, dtypes)
+        (dtype,) = dtypes
+        assert dtype is not None
+        check = self._named(lambda value: check_output(kernel, 0, value, dtype))
+        name = targets.removesuffix(" = ")
+        if not _looks_at_values(kernel):
+            self._first.add(check)
+        return f"{targets}{call}; {name}.dtype is {self._dtype(dtype)} or {check}({name})"
+
+    def _several(
+        self,
+        function: str,
+        call: str,
+        kernel: OpKernel,
+        dtypes: tuple[np.dtype[Any] | None, ...],
+    ) -> str:
+        """Return the code of a call that gives several outputs, checked."""
+        if kernel.definition.async_:
+            check = self._named(lambda result: _all_checked(kernel, dtypes, result))
+            return f"{check}(({call}))"
+        compute = self._names[function]
+        self._names[function] = lambda *inputs: _all_checked(kernel, dtypes, compute(*inputs))
+        if not _looks_at_values(kernel):
+            self._wrapped[function] = compute
+        return call
+
+    @property
+    def has_first(self) -> bool:
+        """Whether some checks are left out after the first calls."""
+        return bool(self._first or self._wrapped)
+
+    def end_first(self) -> None:
+        """Have the code call kernels themselves that are checked in the first calls only."""
+        self._names.update(self._wrapped)
+
+    def without_first(self, source: str) -> str:
+        """Return code without the checks of the first calls; its lines stay where they are."""
+        return _EXPRESSION.sub(lambda found: "" if found[1] in self._first else found[0], source)
+
+    def wrong_output(self, error: Exception, node: Node, kernel: OpKernel) -> InternalError | None:
+        """Return what is wrong with an output that is no array, if a check raised `error`.
+
+        Args:
+            error: what the code raised.
+            node: the node whose line it comes from.
+            kernel: the node's.
+        """
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        is_ours = trace is not None and trace.tb_frame.f_globals is self._names
+        if not is_ours or not isinstance(error, AttributeError) or error.name != "dtype":
+            return None
+        (dtype,) = checked_dtypes(node)
+        assert dtype is not None
+        try:
+            check_output(kernel, 0, error.obj, dtype)
+        except InternalError as wrong:
+            return wrong
+        return None
+
+    def _dtype(self, dtype: np.dtype[Any]) -> str:
+        """Return the name of an element type."""
+        name = self._dtypes.get(dtype)
+        if name is None:
+            name = self._dtypes[dtype] = f"d{len(self._dtypes)}"
+            self._names[name] = dtype
+        return name
+
+    def _named(self, check: Callable[[Any], Any]) -> str:
+        """Return the name of a new check."""
+        name = f"e{self._num_checks}"
+        self._num_checks += 1
+        self._names[name] = check
+        return name
+
+
+def _looks_at_values(kernel: OpKernel) -> bool:
+    """Return whether the types of a kernel's outputs may depend on the values of its inputs."""
+    definition = kernel.definition
+    return definition.backend is not None or not definition.is_traceable
+
+
+def _all_checked(kernel: OpKernel, dtypes: tuple[np.dtype[Any] | None, ...], result: Any) -> Any:
+    check_outputs(kernel, dtypes, result)
+    return result

@@ -1,0 +1,90 @@
+"""Generated code looks at what kernels give: in its first calls, and always where values decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.plugins.jit.small_graphs import body
+
+import graphmill
+from graphmill.errors import InternalError
+from graphmill.lowering.effects_policy import EffectsPolicy
+from graphmill.runtime.kernel import OpKernelConstruction, bind, kernel, kernels_of
+from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill_plugins.jit.ir.routine import Routines
+from graphmill_plugins.jit.straight.output_checks import FIRST_CALLS
+from graphmill_plugins.jit.straight.straight_line import StraightLine
+
+
+def code(give: Any, *nodes: str, **declared: Any) -> StraightLine:
+    """Return the code of nodes whose kernels all are `give`."""
+    definition = kernels_of(kernel("Neg", "Split", **declared)(give))[-1]
+
+    def create(node: Any, routine: Any) -> Any:
+        del routine
+        return bind(definition, OpKernelConstruction(node.name, node.op_def, node.attrs, None, np))
+
+    routines = Routines(body(*nodes, x="float32[4]"), graphmill.default_host(), EffectsPolicy())
+    return StraightLine(routines, create, "/device:CPU:0")
+
+
+def error_of(made: StraightLine, value: Any) -> Any:
+    try:
+        made.call(None, value)
+    except Exception as error:  # noqa: BLE001 - as the kernel of a cluster does
+        return made.error_of(error)
+    return None
+
+
+def double_of_two(xp: Any, x: Any) -> Any:
+    return np.float64(x) if x == 2 else x
+
+
+@pytest.mark.parametrize("result", [np.float64(1), None, "text", (np.float32(1), np.float32(1))])
+def test_wrong_output_names_node_and_kernel(result: Any) -> None:
+    error = error_of(code(lambda xp, x: result, "y = Neg(x)"), np.float32(1))
+    assert type(error) is InternalError
+    assert (error.node, error.op) == ("y", "Neg")
+    assert "<lambda>" in error.message
+
+
+@pytest.mark.parametrize("result", [(np.ones(2, np.float32),) * 3, np.ones(2, np.float32), None])
+def test_wrong_number_of_outputs_names_node(result: Any) -> None:
+    nodes = ("d = Const(dtype=int32, value='int32: 0')", "y = Split(d, x, num_split=2)")
+    error = error_of(code(lambda xp, d, x: result, *nodes), np.ones(4, np.float32))
+    assert type(error) is InternalError
+    assert error.node == "y"
+
+
+def test_error_of_the_kernel_itself_stays() -> None:
+    def fail(xp: Any, x: Any) -> Any:
+        return x.no_such_attribute
+
+    error = error_of(code(fail, "y = Neg(x)"), np.float32(1))
+    assert "no_such_attribute" in error.message
+
+
+def test_kernel_of_the_array_namespace_is_checked_in_the_first_calls() -> None:
+    made = code(double_of_two, "y = Neg(x)")
+    assert ".dtype" not in made.source
+    for _ in range(FIRST_CALLS - 1):
+        assert error_of(made, np.float32(1)) is None
+    assert error_of(made, np.float32(2)).node == "y"
+    assert error_of(made, np.float32(2)) is None
+
+
+def test_kernel_that_looks_at_values_is_checked_in_each_call() -> None:
+    made = code(double_of_two, "y = Neg(x)", backend="numpy")
+    for _ in range(FIRST_CALLS + 1):
+        assert error_of(made, np.float32(1)) is None
+    assert error_of(made, np.float32(2)).node == "y"
+
+
+def test_validation_checks_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VALIDATE_VARIABLE, "1")
+    made = code(double_of_two, "y = Neg(x)")
+    for _ in range(FIRST_CALLS + 1):
+        assert error_of(made, np.float32(1)) is None
+    assert error_of(made, np.float32(2)).node == "y"
