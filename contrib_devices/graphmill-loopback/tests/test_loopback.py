@@ -8,7 +8,7 @@ import numpy as np
 
 import graphmill
 from graphmill.ops import math, nn
-from graphmill.testing.conformance import DeviceTests, KernelTests
+from graphmill.testing.conformance import DeviceTests, KernelTests, TierTests
 
 DEVICE = "/device:LOOPBACK:0"
 
@@ -18,6 +18,10 @@ class TestLoopback(DeviceTests):
 
 
 class TestLoopbackKernels(KernelTests):
+    device = DEVICE
+
+
+class TestLoopbackTiers(TierTests):
     device = DEVICE
 
 

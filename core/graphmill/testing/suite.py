@@ -28,6 +28,10 @@ class TestKernels(conformance.KernelTests):
     """Its kernels."""
 
 
+class TestTiers(conformance.TierTests):
+    """What plugins declare, on that device, interpreted and compiled."""
+
+
 class TestAllocator(conformance.AllocatorTests):
     """The allocator of that device, if it has one of its own."""
 

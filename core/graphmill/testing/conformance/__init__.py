@@ -19,6 +19,7 @@ from graphmill.testing.conformance.executor import ExecutorTests
 from graphmill.testing.conformance.kernels import KernelTests
 from graphmill.testing.conformance.passes import PassTests
 from graphmill.testing.conformance.rendezvous import RendezvousTests
+from graphmill.testing.conformance.tiers import TierTests
 
 __all__ = [
     "AllocatorTests",
@@ -27,4 +28,5 @@ __all__ = [
     "KernelTests",
     "PassTests",
     "RendezvousTests",
+    "TierTests",
 ]

@@ -1,0 +1,335 @@
+"""`TierTests`: what plugins declare holds whether a step is interpreted or compiled, on a device.
+
+Plugins of a third party are made for the tests: kernels that win, ops that wait, effects,
+optimisers, random ops, checks and faults.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+import pytest
+
+from graphmill import proto
+from graphmill.errors import InternalError, InvalidArgumentError, OpError
+from graphmill.explain import explain_all
+from graphmill.graph.builder import Graph
+from graphmill.graph.device_name import parse_device_name
+from graphmill.ops import math
+from graphmill.plugin.host import Host
+from graphmill.session.session import Session
+from graphmill.testing.conformance.rows import rows
+from graphmill.testing.foreign import (
+    Counting,
+    Mailbox,
+    faulty,
+    generator,
+    optimizer,
+    scales,
+    square_root,
+)
+from graphmill.testing.foreign import ForeignPlugin as Foreign
+from graphmill.testing.tier_programs import PROGRAMS, TierProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from graphmill.graph.tensor import Tensor
+
+TIERS: Final = ("off", "tiered", "eager")
+"""The modes of `config.graphmill.jit` that steps are run under."""
+_STEPS: Final = 8  # a signature is compiled after the third one, the graph after a few more
+_FEW: Final = 3
+_PATIENCE_MS: Final = 60_000  # the import of JAX counts
+_KERNELS: Final[dict[str, dict[str, Any]]] = {
+    "any backend": {},
+    "its backend": {"backend": True},
+    "its device": {"device": True},
+    "one dtype": {"types": {"T": ["float32"]}},
+}
+_EACH_KERNEL: Final = (
+    *((name, "any backend") for name in PROGRAMS),
+    *((name, declared) for name in ("graph", "v1 loop") for declared in list(_KERNELS)[1:]),
+)
+_FAULTS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
+    "another dtype": (np.float64, "returned a tensor of float64 for output 0"),
+    "two outputs": (lambda x: (x, x), "returned tuple for output 0, expected a tensor"),
+    "nothing": (lambda _: None, "returned NoneType for output 0, expected a tensor"),
+    "no array": (lambda _: "text", "returned str for output 0, expected a tensor"),
+}
+_EACH_FAULT: Final = (
+    *((name, "another dtype") for name in PROGRAMS),
+    *((name, fault) for name in ("graph", "v1 loop") for fault in list(_FAULTS)[1:]),
+)
+
+
+class TierTests:
+    """Hold a device, and the compiler that runs there, to what plugins declare.
+
+        class TestNpuTiers(TierTests):
+            device = "/device:NPU:0"
+
+    Attributes:
+        device: where the nodes run; by default what `--graphmill-device` says, else the processor.
+        backend: a backend of its kernels; by default `numpy`, on an XLA device `jax`.
+        settings: `ConfigProto` fields that its sessions need, besides `device_count`.
+        is_compiled: whether a compiler takes nodes of that device, so that a foreign kernel that
+            can be compiled must be; by default on the host's processor, where JAX is installed.
+    """
+
+    graphmill_suite: ClassVar[str] = "TierTests"
+    device: ClassVar[str] = ""
+    settings: ClassVar[dict[str, Any]] = {}
+    backend: ClassVar[str] = ""
+    is_compiled: ClassVar[bool | None] = None
+
+    @pytest.fixture(params=TIERS)
+    def tier(self, request: pytest.FixtureRequest) -> str:
+        """Give each tier."""
+        return str(request.param)
+
+    @pytest.fixture
+    def plugins(self) -> list[object]:
+        """Give plugins that hosts of these tests have besides those installed."""
+        return []
+
+    @pytest.fixture
+    def place(self, graphmill_device: str) -> str:
+        """Give the device's name."""
+        return self.device or graphmill_device or "/device:CPU:0"
+
+    @pytest.fixture
+    def config(self, place: str, tier: str) -> Any:
+        """Give the configuration of sessions of a tier: clusters of any size are compiled."""
+        parsed = parse_device_name(place)
+        count = {"CPU": 1, parsed.type or "CPU": (parsed.id or 0) + 1}
+        made = proto.ConfigProto(device_count=count, allow_soft_placement=True, **self.settings)
+        made.graphmill.jit = tier
+        made.graphmill.jit_min_cluster_size = 1
+        return made
+
+    @pytest.fixture
+    def open_session(self, plugins: list[object], config: Any) -> Callable[..., Any]:
+        """Give a maker of sessions on hosts with one plugin more."""
+
+        @contextmanager
+        def made(plugin: object, graph: Callable[[Host], Any]) -> Iterator[_Steps]:
+            host = Host(plugins=[*plugins, plugin])
+            with Session(graph=graph(host), host=host, config=config) as session:
+                yield _Steps(session, host)
+
+        return made
+
+    def must_compile(self, place: str, tier: str) -> bool:
+        """Return whether what can be compiled must be, after some steps of a tier."""
+        is_there = importlib.util.find_spec("jax") is not None
+        expected = self.is_compiled
+        if expected is None:
+            expected = is_there and parse_device_name(place).type == "CPU"
+        return expected and tier != "off"
+
+    @rows("E6", "P4")
+    @pytest.mark.parametrize(("program", "declared"), _EACH_KERNEL)
+    def test_the_kernel_of_highest_priority_wins(
+        self, program: str, declared: str, place: str, open_session: Any
+    ) -> None:
+        """It computes each step, wherever its node stands."""
+        made = PROGRAMS[program]
+        wins = scales("Neg", 3.0, priority=10, **self._declared(declared, place))
+        with open_session(Foreign(kernels=[wins]), self._graph_of(made, place)) as steps:
+            for _ in range(_STEPS):
+                assert steps.run(made.fetch, made.feeds) == 2.0 * 6.0 ** (made.calls // 2)
+
+    @rows("E6")
+    @pytest.mark.parametrize("declared", _KERNELS)
+    def test_the_kernel_of_a_gradient_wins(
+        self, declared: str, place: str, open_session: Any
+    ) -> None:
+        """An op that graphs of gradients are made of is no exception."""
+        wins = scales("ReluGrad", 3.0, priority=10, **self._declared(declared, place))
+        program = TierProgram(("d = ReluGrad(x, x)", "y = AddV2(d, x)"))
+        with open_session(Foreign(kernels=[wins]), self._graph_of(program, place)) as steps:
+            for _ in range(_STEPS):
+                assert steps.run("y:0", program.feeds) == 8.0
+
+    @rows("E6")
+    def test_a_kernel_with_a_compiled_form_wins_in_both(
+        self, place: str, tier: str, open_session: Any
+    ) -> None:
+        """A compiler takes the form of the plugin whose kernel is chosen."""
+        chosen = scales("Neg", 3.0, priority=10)
+        lowered = scales("Neg", 3.0, priority=10, backend="jax")
+        program = PROGRAMS["graph"]
+        plugin = Foreign(kernels=[chosen, lowered])
+        with open_session(plugin, self._graph_of(program, place)) as steps:
+            for _ in range(_STEPS):
+                assert steps.run("y:0", program.feeds) == 12.0
+            assert steps.is_compiled("a") or not self.must_compile(place, tier)
+
+    @rows("E3")
+    def test_nodes_may_wait_for_each_other(self, place: str, open_session: Any) -> None:
+        """A pair of ops without an edge between them is in no cluster that waits for itself."""
+        box = Mailbox()
+        with open_session(box.plugin, lambda host: _mailbox_graph(host, place)) as steps:
+            for step in range(12):
+                taken = steps.run("b:0", {"x:0": float(step)}, targets=["put"])
+                np.testing.assert_allclose(taken, np.tanh(np.float32(step**2)) + step**2, 1e-6)
+
+    @rows("P4", "E9")
+    @pytest.mark.parametrize("program", PROGRAMS)
+    @pytest.mark.parametrize(("effect", "declared_by"), [("clock", "op"), ("log", "kernel")])
+    def test_a_node_with_effects_runs_once_where_it_stands(
+        self, program: str, effect: str, declared_by: str, place: str, open_session: Any
+    ) -> None:
+        """Effects that op or kernel declares are neither merged, folded, dropped nor doubled."""
+        made, counting = PROGRAMS[program], Counting(effect, declared_by)
+        graph = self._graph_of(made, place, "Foreign>Act")
+        with open_session(counting.plugin, graph) as steps:
+            for step in range(1, _STEPS + 1):
+                steps.run(made.fetch, made.feeds)
+                assert counting.calls == step * made.calls
+
+    @rows("E6")
+    def test_an_optimizer_that_may_be_traced_is_compiled(
+        self, place: str, tier: str, open_session: Any
+    ) -> None:
+        """It gives the variable the same values in each tier."""
+        with open_session(optimizer(), lambda host: _optimizer_graph(host, place)) as steps:
+            steps.run([], targets=["init"])
+            for step in range(1, _STEPS + 1):
+                value = steps.run("after:0", {"x:0": np.array([1, -2], np.float32)})
+                assert value.tolist() == [-0.25 * step, 0.25 * step]
+            assert steps.is_compiled("update") or not self.must_compile(place, tier)
+
+    @rows("E6")
+    def test_a_random_op_goes_on_where_it_was(
+        self, place: str, tier: str, open_session: Any
+    ) -> None:
+        """A node whose numbers follow from one variable draws them in the same order."""
+        program = PROGRAMS["graph"]
+        graph = self._graph_of(program, place, "Foreign>Draw")
+        with open_session(generator(), graph) as steps:
+            drawn = [float(steps.run("y:0", program.feeds)) for _ in range(_STEPS)]
+            assert steps.is_compiled("a") or not self.must_compile(place, tier)
+        assert drawn == [2 * (2 + number) for number in _numbers(_STEPS)]
+
+    @rows("E6", "S12")
+    def test_a_checking_kernel_refuses_the_same_values(
+        self, place: str, tier: str, open_session: Any
+    ) -> None:
+        """The error is the kernel's, of the same class, and names its node."""
+        program = PROGRAMS["graph"]
+        graph = self._graph_of(program, place, "Foreign>Root")
+        with open_session(square_root(), graph) as steps:
+            for _ in range(_STEPS):
+                root = steps.run("y:0", {**program.feeds, "x:0": 9.0})
+                assert root == 6.0
+                error = steps.error("y:0", {**program.feeds, "x:0": -9.0})
+                assert type(error) is InvalidArgumentError, repr(error)
+                assert error.node in ("a", "b"), error.node
+                assert "no root of a negative number" in error.message
+            assert steps.is_compiled("a") or not self.must_compile(place, tier)
+
+    @rows("E6", "S12")
+    @pytest.mark.parametrize(("program", "fault"), _EACH_FAULT)
+    def test_a_wrong_output_is_an_error_that_names_its_node(
+        self, program: str, fault: str, place: str, open_session: Any
+    ) -> None:
+        """Type, number and kind of what a kernel gives are checked in each tier."""
+        give, words = _FAULTS[fault]
+        made = PROGRAMS[program]
+        graph = self._graph_of(made, place, "Foreign>Faulty")
+        with open_session(faulty(give), graph) as steps:
+            for _ in range(_FEW + 1):
+                steps.run(made.fetch, {**made.feeds, "x:0": 5.0})
+                error = steps.error(made.fetch, made.feeds)
+                assert type(error) is InternalError, repr(error)
+                assert words in error.message
+                assert error.op == "Foreign>Faulty", error.op
+                assert (error.node or "").rpartition("/")[2] in ("a", "b"), error.node
+
+    def _declared(self, name: str, place: str) -> dict[str, Any]:
+        """Return what a kernel of the tests declares, for a device."""
+        declared = dict(_KERNELS[name])
+        kind = parse_device_name(place).type or "CPU"
+        if "device" in declared:
+            declared["device"] = kind
+        if "backend" in declared:
+            declared["backend"] = self.backend or ("jax" if "XLA" in kind else "numpy")
+        return declared
+
+    @staticmethod
+    def _graph_of(program: TierProgram, place: str, op: str = "Neg") -> Callable[[Host], Any]:
+        return lambda host: program.graph_def(host.ops, op, place)
+
+
+class _Steps:
+    """The steps of a session, each after the work behind the one before."""
+
+    def __init__(self, session: Session, host: Host) -> None:
+        self._session = session
+        self._host = host
+
+    def run(self, fetches: Any, feeds: Any = None, targets: Any = ()) -> Any:
+        """Run a step."""
+        options = proto.RunOptions(timeout_in_ms=_PATIENCE_MS)
+        try:
+            return self._session.run(fetches, feeds, targets=list(targets), options=options)
+        finally:
+            self._host.background.wait_idle(_PATIENCE_MS / 1000)
+
+    def error(self, fetches: Any, feeds: Any) -> OpError:
+        """Run a step that fails, and return its error."""
+        try:
+            result = self.run(fetches, feeds)
+        except OpError as error:
+            return error
+        raise AssertionError(f"the step gave {result!r} instead of an error")
+
+    def is_compiled(self, node: str) -> bool:
+        """Return whether a node is in a cluster that was compiled."""
+        records = [
+            cluster
+            for step in explain_all(self._session)
+            for compilation in step.compilations.values()
+            for cluster in compilation.clusters
+        ]
+        return any(node in cluster.nodes and cluster.tier == "compiled" for cluster in records)
+
+
+def _mailbox_graph(host: Host, place: str) -> Graph:
+    graph = Graph(ops=host.ops)
+    with graph.as_default(), graph.device(place):
+        x = graph.placeholder("float32", (), name="x")
+        square = math.mul(x, x, name="square")
+        graph.create_op("Foreign>Put", [square], name="put")
+        (taken,) = graph.outputs_of(graph.create_op("Foreign>Take", [], name="take"))
+        math.add_v2(math.tanh(taken), square, name="b")
+    return graph
+
+
+def _optimizer_graph(host: Host, place: str) -> Graph:
+    graph = Graph(ops=host.ops)
+    with graph.as_default(), graph.device(place):
+        x = graph.placeholder("float32", [2], name="x")
+        attrs = {"dtype": "float32", "shape": (2,)}
+        (handle,) = graph.outputs_of(graph.create_op("VarHandleOp", [], attrs, name="v"))
+        zeros = graph.constant(np.zeros(2, np.float32))
+        graph.create_op("AssignVariableOp", [handle, zeros], name="init")
+        gradient: Tensor = math.tanh(math.mul(x, 2.0), name="gradient")
+        update = graph.create_op("Foreign>ApplySign", [handle, gradient], name="update")
+        with graph.control_dependencies([update]):
+            graph.create_op("ReadVariableOp", [handle], {"dtype": "float32"}, name="after")
+    return graph
+
+
+def _numbers(count: int) -> list[float]:
+    """Return the first numbers of the generator of `generator`."""
+    last, numbers = 1, []
+    for _ in range(count):
+        last = (last * 1664525 + 1013904223) % (1 << 32)
+        numbers.append(float(last >> 16))
+    return numbers

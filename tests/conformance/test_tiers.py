@@ -1,0 +1,28 @@
+"""What third parties declare holds in every tier, on the built-in devices and a strict one."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphmill.testing import boxed_device
+from graphmill.testing.conformance import TierTests
+
+
+class TestCpu(TierTests):
+    device = "/device:CPU:0"
+
+
+@pytest.mark.jax
+class TestXlaCpu(TierTests):
+    device = "/device:XLA_CPU:0"
+
+
+class TestBoxed(TierTests):
+    """A device with a memory of its own; what is not copied to it fails at once."""
+
+    device = "/device:BOXED:0"
+    backend = "boxed"
+
+    @pytest.fixture
+    def plugins(self) -> list[object]:
+        return [boxed_device]
