@@ -40,7 +40,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
         for members in find_clusters(graph, eligibility, outside):
             size = sum(weight(node, eligibility.forms) for node in members)
             if size < min_size:
-                reason = f"what it hangs together with is too small: {size} of {min_size} nodes"
+                reason = _too_small(size, min_size)
             else:
                 reason = Contraction(graph, members, options).contract()
             outside.update(dict.fromkeys(members, reason) if reason else {})
@@ -58,6 +58,11 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
     compilation_of(graph).outside.extend(
         OutsideNote(node.name, node.op, reason) for node, reason in outside.items()
     )
+
+
+def _too_small(size: int, min_size: int) -> str:
+    nodes = "1 node" if size == 1 else f"{size} nodes"
+    return f"its connected component is too small ({nodes}, minimum {min_size})"
 
 
 def _devices(graph: Graph, options: PassOptions) -> list[Device]:
