@@ -9,8 +9,10 @@ import numpy as np
 from graphmill.errors import NotFoundError
 from graphmill.graph.node_roles import is_argument_or_result, is_constant, is_transfer
 from graphmill.lowering.bind_node import bind_node
+from graphmill.runtime.declaration_checks import validated
 from graphmill.runtime.kernel import KernelDef, OpKernel
 from graphmill.runtime.kernel_errors import as_status, at_node
+from graphmill.runtime.validation import is_validation_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -115,6 +117,8 @@ class KernelFactory:
         if is_constant(node) and _makes_device_value(choice.definition, self._device):
             _keep_on_device(kernel, self._device)
         kernel.compute = self._device.compute_of(kernel)
+        if is_validation_on():
+            kernel.compute = validated(kernel, node)
         return kernel
 
     def _namespace(self, choice: KernelChoice) -> ArrayNamespace:

@@ -1,0 +1,83 @@
+"""Declarations that a kernel contradicts are found in validation mode, in every tier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill.errors import InternalError, InvalidArgumentError
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.lowering import Check
+from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.testing.foreign import ForeignPlugin, float_op
+
+TIERS = ("off", "tiered", "eager")
+STEPS = 6
+
+
+@kernel("Foreign>Writes", backend="numpy")
+def writes(x: Any) -> Any:
+    x += 1
+    return x
+
+
+@kernel("Foreign>Forwards", backend="numpy")
+def forwards(x: Any) -> Any:
+    return x
+
+
+def is_positive(xp: Any, x: Any) -> Any:
+    return xp.all(x > 0)
+
+
+@kernel("Foreign>Checked", backend="numpy", check=Check(is_positive, InvalidArgumentError))
+def forgets_its_check(x: Any) -> Any:
+    return x * 2
+
+
+def session(definition: Any, op: str, tier: str) -> graphmill.Session:
+    host = graphmill.Host(plugins=[ForeignPlugin([float_op(op)], [definition])])
+    graph = graphmill.Graph(ops=host.ops)
+    with graph.as_default():
+        x = graph.placeholder("float32", [2], name="x")
+        graph.create_op(op, [graphmill.ops.math.mul(x, 1.0)], name="y")
+    config = {"graphmill": {"jit": tier, "jit_min_cluster_size": 1}}
+    return graphmill.Session(graph=graph, host=host, config=config)
+
+
+@pytest.fixture(autouse=True)
+def validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VALIDATE_VARIABLE, "1")
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_kernel_without_effects_cannot_write_to_its_inputs(tier: str) -> None:
+    with session(writes, "Foreign>Writes", tier) as made:
+        for _ in range(STEPS):
+            with pytest.raises(InternalError, match="writes to one of its inputs") as caught:
+                made.run("y:0", {"x:0": np.ones(2, np.float32)})
+    for text in ("ForeignPlugin", "Foreign>Writes", "test_declarations_in_tiers.writes"):
+        assert text in caught.value.message
+    assert caught.value.node == "y"
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_kernel_may_give_its_input(tier: str) -> None:
+    with session(forwards, "Foreign>Forwards", tier) as made:
+        for _ in range(STEPS):
+            assert made.run("y:0", {"x:0": np.ones(2, np.float32)}).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_kernel_must_raise_where_its_check_is_false(tier: str) -> None:
+    with session(forgets_its_check, "Foreign>Checked", tier) as made:
+        for _ in range(STEPS):
+            assert made.run("y:0", {"x:0": np.ones(2, np.float32)}).tolist() == [2, 2]
+            with pytest.raises(InternalError, match="check=is_positive with Invalid") as caught:
+                made.run("y:0", {"x:0": -np.ones(2, np.float32)})
+    for text in ("ForeignPlugin", "Foreign>Checked", "forgets_its_check"):
+        assert text in caught.value.message
+    assert caught.value.node == "y"
