@@ -80,6 +80,11 @@ def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> No
             )
 
 
+def is_switched_off(name: str) -> bool:
+    """Return whether `GRAPHMILL_DISABLE_PASSES` names a pass, or an analysis of a compiler."""
+    return name in os.environ.get(DISABLE_VARIABLE, "").split(",")
+
+
 def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
     """Run the passes of a phase, each changing `graph` in place.
 

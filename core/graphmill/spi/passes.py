@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.node_effects import function_with_effects as function_with_effects
     from graphmill.lowering.node_effects import kernels_of_node as kernels_of_node
     from graphmill.lowering.passes import PassOptions as PassOptions
+    from graphmill.lowering.passes import is_switched_off as is_switched_off
     from graphmill.lowering.place import PlacementOptions as PlacementOptions
     from graphmill.lowering.place import place as place
     from graphmill.ops.effects import effects_of as effects_of
@@ -31,7 +32,7 @@ else:
             "graphmill.lowering.node_effects": (
                 "effects_of_node function_with_effects kernels_of_node"
             ),
-            "graphmill.lowering.passes": "PassOptions",
+            "graphmill.lowering.passes": "PassOptions is_switched_off",
             "graphmill.lowering.place": "PlacementOptions place",
             "graphmill.ops.effects": "effects_of",
         },

@@ -13,6 +13,7 @@ import numpy as np
 from graphmill.errors import OpError
 from graphmill.spi import CallKind, FuncAttr
 from graphmill.spi.graphs import calls_of, is_constant
+from graphmill.spi.passes import is_switched_off
 from graphmill_plugins.jit.analysis.trip_count import origin, turns_of
 from graphmill_plugins.jit.idioms.list_length import length_after
 from graphmill_plugins.jit.ir.forms import followed_functions
@@ -36,6 +37,8 @@ _STACKS: Final = {
     "TensorListStack": _Stacking(0, frozenset({"TensorListSetItem", "TensorListPushBack"})),
     "TensorArrayGatherV3": _Stacking(2, frozenset({"TensorArrayWriteV3"})),
 }
+NAME: Final = "jit_list_length"
+"""In `GRAPHMILL_DISABLE_PASSES` it keeps loops with such lists outside of programs."""
 _MOST_SOURCES: Final = 64  # those of the gradient of a sum are about ten
 _SOME_NUMBER: Final = np.int32(1)  # in the place of one that is known once shapes are
 
@@ -53,7 +56,11 @@ class GrowingLists:
     def gives_some_rows(self, node: Node) -> bool:
         """Return whether a node stacks what has a length that only the program finds out."""
         grows = _STACKS.get(node.op)
-        if grows is None or not (node.op == "TensorListStack" or _is_all_of_growing(node)):
+        if (
+            grows is None
+            or is_switched_off(NAME)
+            or not (node.op == "TensorListStack" or _is_all_of_growing(node))
+        ):
             return False
         edge = node.in_edges[grows.position]
         while edge.src.op_def.traits.forwards:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from graphmill.spi.passes import is_switched_off
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
@@ -25,6 +27,8 @@ Tensor: TypeAlias = "tuple[Node, int]"
 # many they are, or something for each of them.
 _NUMBERS, _PLACES, _SIZE, _ROWS = "numbers", "places", "size", "rows"
 UNIQUE: Final = "Unique"
+NAME: Final = "jit_sparse_dedup"
+"""In `GRAPHMILL_DISABLE_PASSES` it keeps such updates outside of programs."""
 _SUM: Final = "UnsortedSegmentSum"
 REASON: Final = "how many distinct values it finds is asked by others"
 APART: Final = "what it finds goes to another cluster"
@@ -59,8 +63,9 @@ class RepeatedRows:
         self.unique_of: dict[Node, Node] = {}
         self.begun_by: dict[Node, tuple[Node, ...]] = {}
         self.beside: dict[Node, tuple[int, ...]] = {}
+        is_on = not is_switched_off(NAME)
         for node in graph.nodes:
-            if node.op == UNIQUE:
+            if is_on and node.op == UNIQUE:
                 self._look_at(node)
         self._inside = frozenset().union(*self.members.values())
 

@@ -125,6 +125,8 @@ def _compiled(
         staged = hoist(closed, range(len(constants)))
     if num_loops or build.has_inner_loop:  # only now it is known
         closed = _traced(partial(build.trace, is_limited=True), flat)
+    if cache is not None:
+        cache = cache.for_kernels(build.suppliers)
     parts = hoist(closed, range(len(constants)))
     prepared: tuple[Any, ...] = ()
     if constants or parts.moved:
@@ -231,6 +233,7 @@ class _Build:
         self._variables = inputs.traced_variables(values, slots)
         self.layout = Layout([], [])
         self.has_inner_loop = False
+        self.suppliers: frozenset[str] = frozenset()
         self.large: list[Node] = _large_constants(routines)
 
     def trace(self, *flat: Any, is_limited: bool = False) -> list[Any]:
@@ -266,6 +269,7 @@ class _Build:
             tracer = Tracer(self._routines, constants, handles, marks, limit)
             results, after = tracer.run(main, args, state)
         self.has_inner_loop = tracer.has_inner_loop
+        self.suppliers = tracer.suppliers
         self.layout.num_loops, self.layout.is_limited = len(limit.counts), is_limited
         more = limit.counts
         if is_limited:

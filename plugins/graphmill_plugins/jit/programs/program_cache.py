@@ -2,7 +2,8 @@
 
 The key of a program is the program itself as it is given to XLA, with all that decides what XLA
 makes of it: versions, CPU, options. Tracing is not saved, which takes a tenth of the time of
-compiling; in return no change of a graph, kernel or plugin can ever bring back a wrong program.
+compiling; in return no change of a graph or kernel can ever bring back a wrong program. The
+versions of the plugins whose kernels were traced are part of the key, too.
 
 A file holds machine code and a pickle, as `jax.experimental.serialize_executable` makes them:
 loading one means to trust whoever wrote it. So a folder is used only if it is the user's own and
@@ -35,7 +36,7 @@ from graphmill import __version__
 from graphmill_plugins._jax import cpu_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _MAGIC: Final = b"graphmill compiled program, format 1\n"
 _SUFFIX: Final = ".program"
@@ -79,12 +80,26 @@ class ProgramCache:
         max_bytes: how large all files together may become; 0 for 1 GiB. The ones that were not used
             for longest go first.
         device: the device of JAX that programs are for; by default the first CPU.
+        kernels: who supplied the kernels that programs were traced from.
     """
 
-    def __init__(self, folder: str, max_bytes: int = 0, device: Any = None) -> None:
+    def __init__(
+        self, folder: str, max_bytes: int = 0, device: Any = None, kernels: str = ""
+    ) -> None:
         self._folder = Path(folder).expanduser()
         self._max_bytes = max_bytes or _MOST_BYTES
         self._device = device if device is not None else cpu_devices()[0]
+        self._kernels = kernels
+
+    def for_kernels(self, suppliers: Iterable[str]) -> ProgramCache:
+        """Return the same cache for programs that were traced from kernels of some suppliers.
+
+        Args:
+            suppliers: distributions with their versions. A program of one version of a plugin is
+                never found by another, even where the traced text is the same.
+        """
+        kernels = "\n".join(sorted(suppliers))
+        return ProgramCache(str(self._folder), self._max_bytes, self._device, kernels)
 
     def compile(self, lowered: Any, options: Mapping[str, Any]) -> Program:
         """Return a program from the folder, or compile it and put it there.
@@ -103,7 +118,7 @@ class ProgramCache:
         why_not = "it calls back into Python" if "python_cpu_callback" in text else self._refused()
         if why_not:
             return Program(_compiled(lowered, options), note=f"not cached: {why_not}")
-        key = _key(text, options, _environment(self._device))
+        key = _key(text, options, _environment(self._device), self._kernels)
         path = self._folder / (key + _SUFFIX)
         note = ""
         try:
@@ -207,9 +222,10 @@ def _compiled(lowered: Any, options: Mapping[str, Any]) -> Any:
     return lowered.compile(compiler_options=dict(options))
 
 
-def _key(text: str, options: Mapping[str, Any], environment: str) -> str:
+def _key(text: str, options: Mapping[str, Any], environment: str, kernels: str) -> str:
     digest = hashlib.sha256()
-    parts = (environment, repr(sorted(options.items())), os.environ.get("XLA_FLAGS", ""), text)
+    flags = os.environ.get("XLA_FLAGS", "")
+    parts = (environment, kernels, repr(sorted(options.items())), flags, text)
     for part in parts:
         digest.update(part.encode())
         digest.update(b"\0")

@@ -155,6 +155,11 @@ class Tracer:
             return self._variable_op(node, form, inputs, state)
         return self.compute(node, inputs, state)
 
+    @property
+    def suppliers(self) -> frozenset[str]:
+        """The distributions, with versions, whose kernels and lowerings were traced."""
+        return frozenset(self._kernels.suppliers)
+
     def kernel_of(self, node: Node) -> OpKernel:
         """Return the kernel of a node that is called with traced values.
 

@@ -32,6 +32,9 @@ class TracedKernels:
     Args:
         forms: which kernel or lowering computes a node.
         policy: which effects they may have.
+
+    Attributes:
+        suppliers: who supplied what was bound, with versions.
     """
 
     def __init__(self, forms: Forms, policy: EffectsPolicy) -> None:
@@ -39,6 +42,7 @@ class TracedKernels:
         self._policy = policy
         self._found: dict[Node, Form] = {}
         self._kernels: dict[tuple[Node, str], OpKernel] = {}
+        self.suppliers: set[str] = set()
         self._functions: dict[Node, OpKernel] = {}
 
     def form(self, node: Node) -> Form:
@@ -102,6 +106,7 @@ class TracedKernels:
         return attempted(partial(check.predicate, xp, **attrs), values, "a check", owner)
 
     def _bind(self, node: Node, choice: KernelChoice, namespace: Any) -> OpKernel:
+        self.suppliers.add(str(choice.owner))
         try:
             return bind_node(node, choice, self._policy, namespace)
         except OpError as error:

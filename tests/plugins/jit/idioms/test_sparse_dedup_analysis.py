@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from tests.plugins.jit.small_graphs import graph
 
+from graphmill.lowering.passes import DISABLE_VARIABLE
 from graphmill.plugin.host import default_host
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import (
     APART,
+    NAME,
     NOT_DISTINCT,
     REASON,
     RepeatedRows,
@@ -99,3 +101,10 @@ def test_nobody_who_waits_for_it_waits_longer() -> None:
     made, rows = found(UPDATE, "after = Neg(lr, after=[u])")
     assert made.node("u") in rows
     assert not rows.begun_by
+
+
+def test_analysis_is_switched_off_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, rows = found(UPDATE)
+    assert rows.members
+    monkeypatch.setenv(DISABLE_VARIABLE, NAME)
+    assert not RepeatedRows(made, Forms(default_host())).members

@@ -356,3 +356,13 @@ def test_a_folder_that_cannot_be_used_costs_nothing_but_the_saving(
     (compiled,) = compilation.clusters[0].signatures[0].compiles
     assert compiled.outcome == "compiled"
     assert "cannot be made" in compiled.cache
+
+
+def test_programs_of_another_version_of_a_plugin_are_not_found(folder: Path) -> None:
+    cache = ProgramCache(str(folder))
+    first = cache.for_kernels(["plugin 'mine' (mine 1.0)"])
+    assert not compile_program(lowered(), {}, first).is_loaded
+    assert compile_program(lowered(), {}, first).is_loaded
+    assert not compile_program(
+        lowered(), {}, cache.for_kernels(["plugin 'mine' (mine 1.1)"])
+    ).is_loaded
