@@ -18,6 +18,7 @@ from graphmill.testing.conformance.device import DeviceTests
 from graphmill.testing.conformance.executor import ExecutorTests
 from graphmill.testing.conformance.kernels import KernelTests
 from graphmill.testing.conformance.passes import PassTests
+from graphmill.testing.conformance.plugins import PluginTests
 from graphmill.testing.conformance.rendezvous import RendezvousTests
 from graphmill.testing.conformance.tiers import TierTests
 
@@ -27,6 +28,7 @@ __all__ = [
     "ExecutorTests",
     "KernelTests",
     "PassTests",
+    "PluginTests",
     "RendezvousTests",
     "TierTests",
 ]
