@@ -137,7 +137,8 @@ def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner
     except NotTraceable:
         raise
     except errors.JAXTypeError as error:  # it asked for the value of what is traced
-        raise NotTraceable(f"its kernel needs values: {_first_line(error)}") from error
+        text = f"{source} needs the values of traced arrays: {_first_line(error)}"
+        raise NotTraceable(text) from error
     except Exception as error:  # the interpreter tells what is wrong with the values, if anything
         raise _failure(error, source, owner) from error
 
