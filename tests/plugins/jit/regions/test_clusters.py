@@ -10,6 +10,7 @@ from tests.plugins.jit.small_graphs import OPS, fetch_unread, form, graph
 
 from graphmill.graph.algorithms import topological_order
 from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.spi import compilation_of
 from graphmill.testing.graphs import random_graph
 from graphmill.testing.structured_graphs import structured_graph
 from graphmill_plugins.jit.regions.eligibility import Eligibility
@@ -76,6 +77,15 @@ def test_small_ones_stay_as_they_are(size: int, count: int) -> None:
     made = graph("a = Neg(x)", "b = Abs(a)", "c = Identity(b)", **X)
     fetch_unread(made)
     assert [node.op for node in form(made, size).nodes].count("_Cluster") == count
+
+
+@pytest.mark.parametrize(("expression", "nodes"), [("Neg(x)", "1 node"), ("Neg(k)", "2 nodes")])
+def test_the_reason_of_a_small_component_counts_its_nodes(expression: str, nodes: str) -> None:
+    made = graph("k = Abs(x)", f"y = {expression}", **X)
+    fetch_unread(made)
+    outside = compilation_of(form(made, min_size=3)).outside
+    reason = f"its connected component is too small ({nodes}, minimum 3)"
+    assert reason in {note.reason for note in outside if note.node == "y"}
 
 
 def test_a_product_is_worth_a_cluster_alone() -> None:
