@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.errors import InvalidArgumentError, suggest
 
@@ -110,8 +110,7 @@ class CallKind(Enum):
     """Any number of times, now or later (by an iterator, say), with inputs of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionCall:
+class FunctionCall(NamedTuple):
     """A function that an op calls.
 
     Attributes:
@@ -128,8 +127,7 @@ class FunctionCall:
     counted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceUse:
+class ResourceUse(NamedTuple):
     """A variable or other resource that an op is given by handle or reference.
 
     Attributes:
@@ -264,8 +262,7 @@ class OpTraits:
 DEFAULT_TRAITS = OpTraits()
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(NamedTuple):
     """What an op of a role has: how many inputs and outputs, None for any number, and attrs."""
 
     inputs: int | None
