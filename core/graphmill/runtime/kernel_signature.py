@@ -114,8 +114,9 @@ def check_signature(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
     """Check a kernel against those of its ops that are known.
 
     Raises:
-        InvalidArgumentError: it has a parameter that is neither an input nor an attr of its op, or
-            fewer parameters than the op has inputs; names kernel, op and parameter.
+        InvalidArgumentError: it has a parameter that is neither an input nor an attr of its op,
+            fewer parameters than the op has inputs, or a static input that the op does not have;
+            names kernel, op and parameter.
     """
     function: Any = definition.function
     is_class = isinstance(function, type)
@@ -125,6 +126,7 @@ def check_signature(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
     for op_def in op_defs:
         _check_namespace_name(definition, op_def, given)
         _check_inputs(definition, op_def, given)
+    _check_static(definition, op_defs)
     _check_others(definition, op_defs, given)
 
 
@@ -143,6 +145,19 @@ def _check_inputs(definition: KernelDef, op_def: OpDef, given: Parameters) -> No
             "namespace (or context), the inputs in order, then attrs by name",
             op=op_def.name,
         )
+
+
+def _check_static(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
+    """Check that the inputs that are to be static are inputs of one of the ops."""
+    inputs = {arg.name for op_def in op_defs for arg in op_def.input_args}
+    for name in definition.static:
+        if op_defs and name not in inputs:
+            raise InvalidArgumentError(
+                f"the kernel {definition.source} declares static={name!r}, which is no input of op "
+                f"{op_defs[0].name!r}{suggest(name, sorted(inputs))}; its inputs are "
+                f"{_listed(sorted(inputs))}",
+                op=op_defs[0].name,
+            )
 
 
 def _check_others(definition: KernelDef, op_defs: Sequence[OpDef], given: Parameters) -> None:

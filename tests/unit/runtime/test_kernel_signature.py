@@ -142,3 +142,12 @@ def test_parameters_are_read_alike_with_and_without_code() -> None:
         ) -> None: ...
 
     assert parameters_of(plain) == parameters_of(Called())
+
+
+def test_static_input_that_the_op_does_not_have_is_refused() -> None:
+    @kernel("Reshape", static=["shap"])
+    def reshape(xp: Any, tensor: Any, shape: Any) -> Any:
+        return tensor
+
+    with pytest.raises(InvalidArgumentError, match=r"static='shap', which is no input.*'shape'"):
+        checked(reshape)

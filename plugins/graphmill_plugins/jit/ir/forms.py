@@ -184,6 +184,8 @@ def _why_not(
     """Return why a chosen kernel cannot be compiled as `kernel`; empty if it can."""
     chosen = choice.definition
     effects = effects_of(node.op_def) | chosen.effects
+    if chosen.may_wait:
+        return "its kernel may wait for another node"
     if has_function:
         return _forbidden(effects - _VARIABLES)
     if kernel is None:

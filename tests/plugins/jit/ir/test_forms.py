@@ -160,3 +160,12 @@ def test_optimizer_of_another_plugin_is_traced_with_variables() -> None:
     form = Forms(host).of(node)
     assert not isinstance(form, str)
     assert form.takes_handles
+
+
+def test_kernel_that_may_wait_keeps_the_node_outside() -> None:
+    @kernel("Neg", priority=10, waits=True)
+    def mine(xp: Any, x: Any) -> Any:
+        return -x
+
+    reason = form_of(host_with(mine), "y = Neg(x)", x="float32[2]")
+    assert reason == "its kernel may wait for another node"
