@@ -80,8 +80,12 @@ class StraightLoops:
         found = self._forms.choice(node)
         if found is None:
             return "it has no kernel", 0
-        if found.definition.async_ and node.op_def.calls:
+        definition = found.definition
+        if definition.async_ and node.op_def.calls:
             return "its kernel runs other nodes", 0
+        if definition.async_ and definition.waits is None:
+            # The executor may run ten iterations at once, and generated code one after the other.
+            return "its kernel returns before it is done, so iterations may overlap", 0
         return "", int(self._waits.may_wait(node))
 
     def _look_at_functions(self, names: Iterable[str], node: Node) -> tuple[str, int]:

@@ -153,7 +153,13 @@ def sparse_apply_gradient(
     found.apply(step, gradient_indices, gradient_values, gradient_shape, has_known_shape)
 
 
-@kernel("AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient", async_=True, effects=_STATE)
+@kernel(
+    "AccumulatorTakeGradient",
+    "ResourceAccumulatorTakeGradient",
+    async_=True,
+    waits=True,
+    effects=_STATE,
+)
 def take_gradient(
     ctx: OpKernelContext, handle: Any, num_required: Value, dtype: np.dtype[Any], done: Done
 ) -> None:
@@ -162,7 +168,7 @@ def take_gradient(
     found.take(_scalar(num_required, "num_required"), done, ctx.cancellation)
 
 
-@kernel("SparseAccumulatorTakeGradient", async_=True, effects=_STATE)
+@kernel("SparseAccumulatorTakeGradient", async_=True, waits=True, effects=_STATE)
 def sparse_take_gradient(
     ctx: OpKernelContext, handle: Any, num_required: Value, dtype: np.dtype[Any], done: Done
 ) -> None:

@@ -208,7 +208,7 @@ def barrier_insert_many(
     barrier.changed()
 
 
-@kernel("BarrierTakeMany", async_=True, host_memory=("num_elements",), effects=_STATE)
+@kernel("BarrierTakeMany", async_=True, waits=True, host_memory=("num_elements",), effects=_STATE)
 class BarrierTakeManyKernel:
     """Take complete elements; wait for them."""
 

@@ -69,7 +69,7 @@ def _names(types: Sequence[DType]) -> str:
     return ", ".join(dtype.name for dtype in types)
 
 
-@kernel("QueueEnqueue", "QueueEnqueueV2", async_=True, effects=_STATE)
+@kernel("QueueEnqueue", "QueueEnqueueV2", async_=True, waits=True, effects=_STATE)
 class EnqueueKernel(_UserKernel):
     """Put one element into a queue; wait for room."""
 
@@ -88,7 +88,7 @@ class EnqueueKernel(_UserKernel):
             queue.submit(Enqueue([element], done), ctx.cancellation)
 
 
-@kernel("QueueEnqueueMany", "QueueEnqueueManyV2", async_=True, effects=_STATE)
+@kernel("QueueEnqueueMany", "QueueEnqueueManyV2", async_=True, waits=True, effects=_STATE)
 class EnqueueManyKernel(_UserKernel):
     """Put the rows of some tensors into a queue, one by one; wait for room."""
 
@@ -133,7 +133,7 @@ def _check_batch(queue: Queue, components: list[Value]) -> None:
             )
 
 
-@kernel("QueueDequeue", "QueueDequeueV2", async_=True, effects=_STATE)
+@kernel("QueueDequeue", "QueueDequeueV2", async_=True, waits=True, effects=_STATE)
 class DequeueKernel(_UserKernel):
     """Take one element from a queue; wait for one."""
 
@@ -160,6 +160,7 @@ class DequeueKernel(_UserKernel):
     "QueueDequeueUpTo",
     "QueueDequeueUpToV2",
     async_=True,
+    waits=True,
     effects=_STATE,
 )
 class DequeueManyKernel(_UserKernel):

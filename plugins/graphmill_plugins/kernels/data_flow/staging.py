@@ -132,7 +132,7 @@ class _AreaKernel:
         return values
 
 
-@kernel("Stage", async_=True, effects=_STATE)
+@kernel("Stage", async_=True, waits=True, effects=_STATE)
 class StageKernel(_AreaKernel):
     """Put an element in; wait for room."""
 
@@ -151,7 +151,7 @@ class StageKernel(_AreaKernel):
         area.submit(put, done, ctx.cancellation)
 
 
-@kernel("Unstage", async_=True, effects=_STATE)
+@kernel("Unstage", async_=True, waits=True, effects=_STATE)
 class UnstageKernel(_AreaKernel):
     """Take the oldest element out; wait for one."""
 
@@ -169,7 +169,7 @@ class UnstageKernel(_AreaKernel):
         area.submit(take, done, ctx.cancellation, is_take=True)
 
 
-@kernel("StagePeek", async_=True, host_memory=("index",), effects=_STATE)
+@kernel("StagePeek", async_=True, waits=True, host_memory=("index",), effects=_STATE)
 class StagePeekKernel(_AreaKernel):
     """Look at an element by its place; wait until it is there."""
 
@@ -234,7 +234,14 @@ class _MapKernel(_AreaKernel):
         return found
 
 
-@kernel("MapStage", "OrderedMapStage", async_=True, host_memory=("key", "indices"), effects=_STATE)
+@kernel(
+    "MapStage",
+    "OrderedMapStage",
+    async_=True,
+    waits=True,
+    host_memory=("key", "indices"),
+    effects=_STATE,
+)
 class MapStageKernel(_MapKernel):
     """Put components of an element in under a key; wait for room."""
 
@@ -262,6 +269,7 @@ class MapStageKernel(_MapKernel):
 @kernel(
     *("MapUnstage", "MapPeek", "OrderedMapUnstage", "OrderedMapPeek"),
     async_=True,
+    waits=True,
     host_memory=("key", "indices"),
     effects=_STATE,
 )
@@ -288,6 +296,7 @@ class MapTakeKernel(_MapKernel):
 @kernel(
     *("MapUnstageNoKey", "OrderedMapUnstageNoKey"),
     async_=True,
+    waits=True,
     host_memory=("key", "indices"),
     effects=_STATE,
 )

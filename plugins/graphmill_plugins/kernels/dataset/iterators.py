@@ -295,7 +295,7 @@ def make_iterator(ctx: OpKernelContext, dataset: Value, iterator: Any) -> None:
     iterator_of(iterator).start(dataset_of(dataset), ctx)
 
 
-@dataset_kernel("IteratorGetNext", effects=_STATE, async_=True)
+@dataset_kernel("IteratorGetNext", effects=_STATE, async_=True, waits=True)
 def iterator_get_next(
     ctx: OpKernelContext,
     iterator: Any,
@@ -357,7 +357,7 @@ def element_fault(
     return None
 
 
-@dataset_kernel("IteratorGetNextAsOptional", effects=_STATE, async_=True)
+@dataset_kernel("IteratorGetNextAsOptional", effects=_STATE, async_=True, waits=True)
 def iterator_get_next_as_optional(
     ctx: OpKernelContext,
     iterator: Any,

@@ -135,7 +135,7 @@ def reader_of(ctx: OpKernelContext, handle: Any) -> Reader:
     return ctx.resources.lookup(container, name, Reader)
 
 
-@kernel("ReaderRead", "ReaderReadV2", async_=True, host=True, effects=_READ)
+@kernel("ReaderRead", "ReaderReadV2", async_=True, waits=True, host=True, effects=_READ)
 def reader_read(ctx: OpKernelContext, reader: Any, queue: Any, done: Done) -> None:
     """Take the next key and record."""
 
@@ -149,7 +149,7 @@ def reader_read(ctx: OpKernelContext, reader: Any, queue: Any, done: Done) -> No
     reader_of(ctx, reader).submit(read)
 
 
-@kernel("ReaderReadUpTo", "ReaderReadUpToV2", async_=True, host=True, effects=_READ)
+@kernel("ReaderReadUpTo", "ReaderReadUpToV2", async_=True, waits=True, host=True, effects=_READ)
 def reader_read_up_to(
     ctx: OpKernelContext, reader: Any, queue: Any, num_records: Value, done: Done
 ) -> None:

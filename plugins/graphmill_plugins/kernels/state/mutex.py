@@ -140,7 +140,7 @@ class MutexKernel:
         return ResourceHandle(ctx.device.name, container, self._name, "Mutex", found)
 
 
-@kernel("MutexLock", async_=True, effects=_STATE)
+@kernel("MutexLock", async_=True, waits=True, effects=_STATE)
 def mutex_lock(ctx: OpKernelContext, mutex: Any, done: Done) -> None:
     """Return the lock when the mutex is free."""
     found: Mutex = mutex.expect(Mutex)
