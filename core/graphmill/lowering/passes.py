@@ -70,12 +70,12 @@ def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> No
     Raises:
         FailedPreconditionError: one is not; names the executor type and the pass.
     """
-    disabled = os.environ.get(DISABLE_VARIABLE, "").split(",")
     for name in factory.needs_passes:
-        if name not in host.passes or name in disabled:
+        is_off = is_switched_off(name)
+        if name not in host.passes or is_off:
             raise FailedPreconditionError(
                 f"executor_type {executor_type!r} needs the graph pass {name!r}, which is "
-                f"{'switched off' if name in disabled else 'not registered'}; passes: "
+                f"{'switched off' if is_off else 'not registered'}; passes: "
                 f"{', '.join(host.passes.keys()) or 'none'}"
             )
 
@@ -95,10 +95,9 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
         PluginFaultError: a pass raised anything else; names pass and plugin.
         InternalError: a pass left a graph that is not sound; the same.
     """
-    disabled = os.environ.get(DISABLE_VARIABLE, "").split(",")
     validates = is_validation_on()
     for name, graph_pass in options.host.passes.in_phase(phase):
-        if name in disabled or name in options.forbidden:
+        if is_switched_off(name) or name in options.forbidden:
             continue
         owner = options.host.passes.provenance(name)
         verifier = PassVerifier(graph, f"{name!r} of {owner} ({phase})") if validates else None
