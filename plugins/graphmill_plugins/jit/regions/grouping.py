@@ -3,8 +3,8 @@
 A region is convex, so that the graph stays without cycles. In topological order each node gets a
 depth: at least that of its inputs, odd for a node that can be in a cluster, even for one that
 cannot. Depth never falls along an edge, so nodes of one depth have only such nodes between them.
-Of these, what hangs together becomes a cluster if all of it waits for the same nodes that may block
-or be dead: nothing then waits for more than it did, and nothing dies that lived.
+A connected component of one depth forms a cluster if all its members share the same blocking and
+deadness ancestors, so that clustering adds neither waits nor dead values.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _why_not(node: Node, in_loop: set[Node], eligibility: Eligibility) -> str | 
 
 
 def _connected(chosen: list[Node], place: dict[Node, Any]) -> list[list[Node]]:
-    """Return what hangs together among nodes of one place, by data edges."""
+    """Return the components of nodes of one place that are connected by data edges."""
     leader: dict[Node, Node] = {node: node for node in chosen}
 
     def find(node: Node) -> Node:
