@@ -22,8 +22,9 @@ BLOCKS_ITS_THREAD = """
 WAITS_WITHOUT_A_THREAD = """
     QueueEnqueueV2 QueueDequeueV2 QueueDequeueManyV2 Stage Unstage MapPeek MapUnstage
     MutexLock BarrierTakeMany AccumulatorTakeGradient IteratorGetNext
-    IteratorGetNextAsOptional ReaderReadV2 Recv _HostRecv
+    IteratorGetNextAsOptional ReaderReadV2
 """
+DECLARES_NOTHING = "Recv _HostRecv"
 
 
 def definitions(op):
@@ -42,6 +43,11 @@ def test_a_kernel_that_blocks_its_thread_may_wait(op):
 
 
 @pytest.mark.parametrize("op", WAITS_WITHOUT_A_THREAD.split())
+def test_a_kernel_that_waits_without_a_thread_declares_it(op):
+    assert [(found.async_, found.waits) for found in definitions(op)] == [(True, True)]
+
+
+@pytest.mark.parametrize("op", DECLARES_NOTHING.split())
 def test_an_asynchronous_kernel_may_wait_by_default(op):
     assert [(found.async_, found.waits, found.may_wait) for found in definitions(op)] == [
         (True, None, True)
