@@ -35,7 +35,7 @@ def is_call(node: Node) -> bool:
 
     An op with effects of its own (`RemoteCall`) does more than to call them.
     """
-    return _kind_of(calls_of(node)) is not None and not effects_of(node.op_def)
+    return _kind_of(node, calls_of(node)) is not None and not effects_of(node.op_def)
 
 
 def call_gradient(
@@ -48,14 +48,15 @@ def call_gradient(
     """
     called = calls_of(op.node)
     dense_grads = [None if value is None else dense(value) for value in grads]
-    if _kind_of(called) is CallKind.LOOP_BODY:
+    kind = _kind_of(op.node, called)
+    if kind is CallKind.LOOP_BODY:
         return while_gradient(op, dense_grads, wanted)
     skipped = called[0].call.first_input
     given = _complete(op, dense_grads)
     made = FunctionGradient.build(op, [one.function for one in called], wanted[skipped:])
     inputs = [*op.inputs[skipped:], *given]
     functions = [FuncAttr(name, {}) for name in made.names]
-    if _kind_of(called) is CallKind.ONCE:
+    if kind is CallKind.ONCE:
         found = functional.stateful_partitioned_call(inputs, Tout=made.types, f=functions[0])
     elif _chooses_by_index(op.node):
         found = functional.case(op.inputs[0], inputs, Tout=made.types, branches=functions)
@@ -71,16 +72,15 @@ def call_gradient(
     return [None] * skipped + made.spread(found)
 
 
-def _kind_of(called: Sequence[CalledFunction]) -> CallKind | None:
+def _kind_of(node: Node, called: Sequence[CalledFunction]) -> CallKind | None:
     """Return how the functions are called, where gradients can go through such calls."""
     kinds = {one.kind for one in called}
     if kinds == {CallKind.ONCE} and len(called) == 1:
         return CallKind.ONCE
     if kinds == {CallKind.BRANCH}:
         return CallKind.BRANCH
-    is_loop = kinds == {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY} and len(called) == 2
-    is_plain = not any(one.call.counted or one.call.first_input for one in called)
-    return CallKind.LOOP_BODY if is_loop and is_plain else None
+    takes_all = not any(one.call.first_input for one in called)
+    return CallKind.LOOP_BODY if node.op_def.is_while and takes_all else None
 
 
 def _chooses_by_index(node: Node) -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     _TypePlan = tuple[tuple[DType | None, str], ...]
 
 _FUNCTION_TYPES = ("func", "list(func)")
+_WHILE = {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
 _MOST_TENSORS = 1 << 24  # in one list: a graph's attr must not make us fill the memory
 
 __all__ = ["NO_DEFAULT", "ArgDef", "AttrDef", "AttrPlaceholder", "FuncAttr", "OpDef"]
@@ -223,6 +224,12 @@ class OpDef:
     def calls(self) -> tuple[FunctionCall, ...]:
         """The functions that the op calls: as its traits declare, undeclared ones as deferred."""
         return self._calls
+
+    @property
+    def is_while(self) -> bool:
+        """Whether the op calls a loop condition and a body that counts nothing, and no more."""
+        kinds = {call.kind for call in self._calls if not call.counted}
+        return len(self._calls) == 2 and kinds == _WHILE
 
     @property
     def attr_types(self) -> dict[str, str]:

@@ -103,3 +103,29 @@ def test_op_with_an_undeclared_function_attr_has_no_calls() -> None:
     added = OpRegistry().add(OpDef("Mine>Each", attrs=(AttrDef("f", "func"),)))
     assert added.traits.calls == ()
     assert FuncAttr("g", {})  # what such an attr holds
+
+
+CONDITION = FunctionCall("cond", CallKind.LOOP_CONDITION)
+BODY = FunctionCall("body", CallKind.LOOP_BODY)
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_while"),
+    [
+        ((CONDITION, BODY), True),
+        ((BODY, CONDITION), True),
+        ((BODY,), False),
+        ((CONDITION, BODY._replace(counted=True)), False),
+        ((CONDITION, BODY, FunctionCall("hook", CallKind.ONCE)), False),
+    ],
+)
+def test_a_while_calls_a_condition_and_a_body_and_no_more(
+    calls: tuple[FunctionCall, ...], is_while: bool
+) -> None:
+    attrs = tuple(AttrDef(call.attr, "func") for call in calls)
+    assert OpDef("Mine>Loop", attrs=attrs, traits=OpTraits(calls=calls)).is_while == is_while
+
+
+def test_a_while_with_an_undeclared_function_is_none() -> None:
+    attrs = tuple(AttrDef(name, "func") for name in ("cond", "body", "callback"))
+    assert not OpDef("Mine>Loop", attrs=attrs, traits=OpTraits(calls=(CONDITION, BODY))).is_while

@@ -1,17 +1,18 @@
 """Which loops become generated code although no compiler takes them, and putting it in their place.
 
-The executor spends a microsecond and more on each node of a loop in each turn; generated code a
-tenth of that. Its turns follow each other, as those of a loop with `parallel_iterations=1` do. That
-can only be told from what DEFAULT does by a loop in which one node waits for what another node of
-the same or a later turn does, so no loop with more than one node that may wait is taken.
+The executor spends a microsecond and more on each node of a loop in each iteration; generated code
+a tenth of that. Its iterations follow each other, as those of a loop with `parallel_iterations=1`
+do. That can only be told from what DEFAULT does by a loop in which one node waits for what another
+node of the same or a later iteration does, so no loop with more than one node that may wait is
+taken.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graphmill.errors import OpError
-from graphmill.spi import CallKind, FuncAttr
+from graphmill.spi import FuncAttr
 from graphmill.spi.graphs import is_argument_or_result, is_transfer
 from graphmill.spi.passes import effects_of
 from graphmill_plugins.jit.analysis.refusal import refuses_nothing
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from graphmill.spi import Graph, Host, Node
     from graphmill_plugins.jit.analysis.refusal import Refusal
     from graphmill_plugins.jit.functionalize.region import Region
-
-_LOOP: Final = {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
 
 
 class StraightLoops:
@@ -150,11 +149,5 @@ def straight_loops(
         forms: which kernels compute the nodes; by default those on the host's processor.
     """
     loops = StraightLoops(host, refusal, forms)
-    found = [node for node in graph.nodes if _is_loop(node) and node not in inside]
+    found = [node for node in graph.nodes if node.op_def.is_while and node not in inside]
     return [node for node in found if not loops.why_not([node])]
-
-
-def _is_loop(node: Node) -> bool:
-    """Return whether a node runs a condition and a body in turn, and counts no iterations."""
-    calls = node.op_def.calls
-    return {call.kind for call in calls} == _LOOP and not any(call.counted for call in calls)
