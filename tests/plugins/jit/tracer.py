@@ -12,7 +12,7 @@ from graphmill.graph.algorithms import topological_order
 from graphmill.graph.function_body import instantiate_function
 from graphmill.runtime.kernel import OpKernelConstruction, bind
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.analysis.trip_count import pass_through, turns_of
+from graphmill_plugins.jit.analysis.trip_count import pass_through, trip_count_of
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings import stack, tensor_array, tensor_list
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
@@ -90,14 +90,14 @@ def _outputs(node: Any, inputs: list[Any], state: Any, library: Any) -> Any:
         return results
     if node.op.endswith("While"):
         cond, body = (function(node.attrs[kind].name) for kind in ("cond", "body"))
-        turns = turns_of(cond, body, inputs, lambda attr: function(attr.name))
+        trips = trip_count_of(cond, body, inputs, lambda attr: function(attr.name))
         results, after = trace_while(
             partial(evaluate, cond.graph),
             partial(evaluate, body.graph),
             inputs,
             state,
             invariant=pass_through(body),
-            trips=None if turns is None else turns.most,
+            trips=None if trips is None else trips.most,
         )
         state.update(after)
         return results

@@ -38,8 +38,8 @@ def pass_through(body: FunctionBody) -> frozenset[int]:
     return frozenset(found)
 
 
-class Turns(NamedTuple):
-    """How often a loop turns.
+class TripCount(NamedTuple):
+    """How often a loop iterates.
 
     Attributes:
         most: how often at most.
@@ -50,10 +50,10 @@ class Turns(NamedTuple):
     is_exact: bool
 
 
-def turns_of(
+def trip_count_of(
     cond: FunctionBody, body: FunctionBody, args: Sequence[Any], bodies: Bodies
-) -> Turns | None:
-    """Return how often a loop turns, if a counter and a limit that are known tell.
+) -> TripCount | None:
+    """Return how often a loop iterates, if a counter and a limit that are known tell.
 
     Args:
         cond: its condition: a comparison of a counter, alone or in a conjunction.
@@ -76,7 +76,7 @@ def turns_of(
         if node.op in _TRIPS:
             bounds.append(_trips(node, body, args, invariant))
     known = [bound for bound in bounds if bound is not None]
-    return Turns(min(known), is_exact) if known else None
+    return TripCount(min(known), is_exact) if known else None
 
 
 def _conjuncts(node: Node, bodies: Bodies) -> list[Node]:
@@ -123,7 +123,7 @@ def _trips(
 
 
 def step(body: FunctionBody, index: int) -> int | None:
-    """Return what a body adds to an argument in each turn, if that is known."""
+    """Return what a body adds to an argument in each iteration, if that is known."""
     returned = result(body, index)
     added = None if returned is None else origin(returned, 0)
     if added is None or added.op not in _SUMS:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Node
     from graphmill.spi.graphs import FunctionBody
-    from graphmill_plugins.jit.analysis.trip_count import Turns
+    from graphmill_plugins.jit.analysis.trip_count import TripCount
 
 _CHANGES: Final = {"TensorListPushBack": 0, "TensorListSetItem": 0, "TensorArrayWriteV3": 3}
 """What makes a list or array longer, and which input it hands on: the list, or the array's flow."""
 
 
 def length_after(
-    body: FunctionBody, index: int, length: int, args: Sequence[Any], turns: Turns
+    body: FunctionBody, index: int, length: int, args: Sequence[Any], trips: TripCount
 ) -> int | None:
     """Return how many elements a list or array has after a loop, if that is known.
 
@@ -29,25 +29,25 @@ def length_after(
         index: which of the loop's arguments the list is, or the flow of the array.
         length: how many it has before.
         args: the first values, NumPy arrays where they are known.
-        turns: how often the loop turns.
+        trips: how often the loop iterates.
     """
     change = growth_of(body, index)
-    if change is None or not turns.is_exact:
+    if change is None or not trips.is_exact:
         return None
     if change.op == "TensorListPushBack":
-        return length + turns.most
+        return length + trips.most
     counter = origin(change, 1)
-    if not is_argument(counter) or not turns.most:
+    if not is_argument(counter) or not trips.most:
         return None
     start = trip_count.number(args[counter.attrs["index"]])
     step = trip_count.step(body, counter.attrs["index"])
     if start is None or step is None:
         return None
-    return max(length, start + 1, start + (turns.most - 1) * step + 1)
+    return max(length, start + 1, start + (trips.most - 1) * step + 1)
 
 
 def growth_of(body: FunctionBody, index: int) -> Node | None:
-    """Return what makes a list longer, or the array of a flow, if a body does so once a turn."""
+    """Return what makes a list or the array of a flow longer in each iteration of a body."""
     returned = trip_count.result(body, index)
     change = None if returned is None else origin(returned, 0)
     chained = None if change is None else _CHANGES.get(change.op)

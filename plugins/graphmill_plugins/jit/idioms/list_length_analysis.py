@@ -1,7 +1,7 @@
 """Lists and tensor arrays that grow in loops: whether a program knows how long they become.
 
-How many turns a loop makes that may end early, only the program finds out: what is stacked of a
-list that grew in it leaves the program, and who reads the rows is in another one.
+How many iterations a loop that may end early makes is known once it has run: what is stacked of a
+list that grew in it leaves the program, and the nodes that read the rows are in another cluster.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from graphmill.errors import OpError
 from graphmill.spi import CallKind, FuncAttr
 from graphmill.spi.graphs import calls_of, is_constant
 from graphmill.spi.passes import is_switched_off
-from graphmill_plugins.jit.analysis.trip_count import origin, turns_of
+from graphmill_plugins.jit.analysis.trip_count import origin, trip_count_of
 from graphmill_plugins.jit.idioms.list_length import length_after
 from graphmill_plugins.jit.ir.forms import followed_functions
 
@@ -65,7 +65,7 @@ class GrowingLists:
         edge = node.in_edges[grows.position]
         while edge.src.op_def.traits.forwards:
             edge = edge.src.in_edges[0]
-        if not _runs_body(edge.src):
+        if not edge.src.op_def.is_while:
             return False
         try:
             return self._grows_unseen(edge.src, edge.src_output, grows.ops)
@@ -84,14 +84,8 @@ class GrowingLists:
         if not any(_grows(node) for node in _nodes(body, called) if node.op in ops):
             return False
         args = _first_values(loop)
-        turns = turns_of(called(of_kind[CallKind.LOOP_CONDITION]), body, args, called)
-        return turns is None or length_after(body, index, 0, args, turns) is None
-
-
-def _runs_body(node: Node) -> bool:
-    """Return whether a node runs a condition and a body in turn."""
-    kinds = {call.kind for call in node.op_def.calls}
-    return kinds == {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
+        trips = trip_count_of(called(of_kind[CallKind.LOOP_CONDITION]), body, args, called)
+        return trips is None or length_after(body, index, 0, args, trips) is None
 
 
 def _is_all_of_growing(gather: Node) -> bool:

@@ -27,7 +27,7 @@ class NeedsKnown(NotTraceable):
 
 
 class ShapesChange(NotTraceable):
-    """The values of a loop change their shapes from turn to turn."""
+    """The values of a loop change their shapes from iteration to iteration."""
 
 
 class KernelFault(NotTraceable):

@@ -12,7 +12,7 @@ from graphmill.spi.process import DeferredInterrupt
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.donation import Loan
-from graphmill_plugins.jit.programs.preemptible_loops import LimitedProgram, TurnsUsedUpError
+from graphmill_plugins.jit.programs.preemptible_loops import IterationBudgetError, LimitedProgram
 from graphmill_plugins.jit.tracing.elements import FirstRows
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Of a program that is called: JAX refuses types and layouts of arguments, XLA has no memory, …
 _RUN_ERRORS: Final = (
-    *(TypeError, ValueError, MemoryError, TurnsUsedUpError),
+    *(TypeError, ValueError, MemoryError, IterationBudgetError),
     jax_module().errors.JaxRuntimeError,
 )
 _ACQUIRE: Final = methodcaller("acquire")
@@ -56,10 +56,10 @@ class Layout:
         is_guarded: whether the output after new values and results tells if all checks held.
         num_traced: how many results are traced.
         lent: numbers of results whose memory the program gives away: large ones that it computes.
-        num_loops: how many loops are not known to end after a few turns, but those within others;
-            how many turns each made are the last outputs.
-        is_limited: whether instead the last output tells if all such loops have turns left, as does
-            that of the checks.
+        num_loops: how many loops, those within others left out, are not known to end after a few
+            iterations; how many iterations each made are the last outputs.
+        is_limited: whether instead the last output tells if all such loops have iterations left, as
+            does that of the checks.
     """
 
     results: list[Any]
@@ -222,7 +222,7 @@ class CompiledCluster:
                 elif limited.is_long:
                     outputs = limited.go_on(step, self._constants, given)
                 else:
-                    outputs = self._program(self._constants, *given, limited.turns)
+                    outputs = self._program(self._constants, *given, limited.iterations)
                 is_good = self._is_good(outputs)
                 if not (is_good or limited is None or np.asarray(outputs[-1])):
                     outputs = limited.go_on(step, self._constants, given)

@@ -34,7 +34,7 @@ from graphmill_plugins.jit.programs.preemptible_loops import LimitedProgram
 from graphmill_plugins.jit.programs.program_cache import Program, ProgramCache, compile_program
 from graphmill_plugins.jit.programs.trace_cache import bound_traces
 from graphmill_plugins.jit.tracing.elements import GUARD, FirstRows, is_known
-from graphmill_plugins.jit.tracing.iteration_limit import TURNS, Limit
+from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT, Limit
 from graphmill_plugins.jit.tracing.trace import Tracer
 
 __all__ = [
@@ -116,9 +116,9 @@ def _compiled(
     """Return the program, the constants that it takes, and how many operations moved to them."""
     jax = jax_module()
     shape = jax.ShapeDtypeStruct
-    turns = shape((), np.int32)
+    iterations = shape((), np.int32)
     given = [shape(value.shape, value.dtype) for value in (*arrays, *state)]
-    flat = [*(shape(c.shape, c.dtype) for c in constants), *given, turns]
+    flat = [*(shape(c.shape, c.dtype) for c in constants), *given, iterations]
     closed = _traced(build.trace, flat)
     staged, num_loops = None, build.layout.num_loops
     if num_loops and not build.has_inner_loop:
@@ -135,7 +135,7 @@ def _compiled(
     options = compiler_options_for(closed, build.memory.platform)
     shapes = tuple(shape(value.shape, value.dtype) for value in prepared)
     if build.layout.is_limited:
-        given.append(turns)
+        given.append(iterations)
 
     layout = build.layout
     is_limited = layout.is_limited
@@ -167,7 +167,7 @@ def _donate(layout: Layout, closed: Any, state: Sequence[Any], cache: ProgramCac
         and closed.out_avals[place].shape == state[variable.slot].shape
         and closed.out_avals[place].dtype == state[variable.slot].dtype
     )
-    if not large or layout.is_limited:  # one of limited turns may have to run again
+    if not large or layout.is_limited:  # one of limited iterations may have to run again
         return
     if layout.is_guarded:
         layout.check = early_check(closed, layout.guard, cache)
@@ -202,7 +202,7 @@ def _takes(prepare: Callable[..., Any], constants: Sequence[Any], shapes: Sequen
 
 
 def _traced(function: Callable[..., Any], flat: Sequence[Any]) -> Any:
-    """Return a function as JAX traced it; its last argument is how many turns loops make."""
+    """Return a function as JAX traced it; its last argument is the most iterations of a loop."""
     try:
         return jax_module().make_jaxpr(function)(*flat)
     except NotTraceable:
@@ -240,10 +240,10 @@ class _Build:
         """Return the traced results, new values of variables and the outcome of the checks.
 
         Args:
-            flat: large constants, arrays, values of variables, and how many turns a loop makes.
+            flat: large constants, arrays, values of variables, and the most iterations of a loop.
             is_limited: whether that is how many all loops make together.
         """
-        *flat, turns = flat  # type: ignore[assignment]
+        *flat, iterations = flat  # type: ignore[assignment]
         constants = dict(zip(self.large, flat, strict=False))
         moving = iter(flat[len(self.large) :])
         main, inputs = self._routines.main, self._inputs
@@ -263,8 +263,8 @@ class _Build:
         for variable in self._variables:
             state[variable] = first[variable.slot]
         if is_limited:
-            state[TURNS] = turns
-        limit = Limit(turns)
+            state[ITERATIONS_LEFT] = iterations
+        limit = Limit(iterations)
         with marking(self.memory.platform) as marks:
             tracer = Tracer(self._routines, constants, handles, marks, limit)
             results, after = tracer.run(main, args, state)
@@ -273,9 +273,9 @@ class _Build:
         self.layout.num_loops, self.layout.is_limited = len(limit.counts), is_limited
         more = limit.counts
         if is_limited:
-            has_turns = after[TURNS] > 0
-            more = [] if is_known(after[GUARD]) else [has_turns]
-            after[GUARD] = after[GUARD] & has_turns
+            has_iterations = after[ITERATIONS_LEFT] > 0
+            more = [] if is_known(after[GUARD]) else [has_iterations]
+            after[GUARD] = after[GUARD] & has_iterations
         elif more:  # two forms of a program have the same outputs
             after[GUARD] = jax_module().numpy.asarray(after[GUARD])
         return [*self._outputs(results, after, first), *more]

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class LoopPositions:
     """Where the numbers of a loop's program are.
 
     Attributes:
-        limit: position among its inputs of how many turns it makes at most.
+        limit: position among its inputs of how many iterations it makes at most.
         count: position among its inputs of how many it has made.
-        carried: of the first input that it carries from turn to turn; the others follow.
-        counted: position among its outputs of how many turns it has made.
+        carried: of the first input that it carries from iteration to iteration; the others follow.
+        counted: position among its outputs of how many iterations it has made.
     """
 
     limit: int
@@ -41,7 +41,7 @@ class Stage:
     Attributes:
         function: to be compiled.
         inputs, outputs: slots of what it takes and gives.
-        turns: of a loop; None for other parts.
+        loop: where its numbers are, if it is a loop; None for other parts.
         donated: positions of inputs that nobody reads any more.
         last_read: slots that nothing reads afterwards.
         call: `function`, compiled.
@@ -50,7 +50,7 @@ class Stage:
     function: Callable[..., Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    turns: Turns | None = None
+    loop: LoopPositions | None = None
     donated: tuple[int, ...] = ()
     last_read: tuple[int, ...] = ()
     call: Any = None
@@ -78,12 +78,12 @@ def cut(closed: core.ClosedJaxpr, num_loops: int) -> Cut:
     """Cut a program (`jax.make_jaxpr`, flat) into stages.
 
     Args:
-        closed: its last argument is the most turns that a loop makes in one call, its last results
-            are the turns that each long loop made.
+        closed: its last argument is the most iterations that a loop makes in one call, its last
+            results are the iterations that each long loop made.
         num_loops: how many these are.
 
     Raises:
-        NotTraceable: what counts turns is not made by a loop.
+        NotTraceable: what counts iterations is not made by a loop.
     """
     jaxpr = closed.jaxpr
     slots = _Slots(closed)
@@ -97,7 +97,7 @@ def cut(closed: core.ClosedJaxpr, num_loops: int) -> Cut:
             eqns.append(eqn)
             continue
         if eqn.primitive.name != "while":
-            raise NotTraceable(f"the turns of a loop are counted by {eqn.primitive.name}")
+            raise NotTraceable(f"the iterations of a loop are counted by {eqn.primitive.name}")
         _add_straight(stages, closed, eqns, [*rest[place:]], results, slots)
         eqns = []
         stages.append(_loop(eqn, limit, counts, slots))
@@ -167,9 +167,9 @@ def _loop(eqn: Any, limit: Any, counts: set[Any], slots: _Slots) -> Stage:
     def function(*values: Any) -> Any:
         return eqn.primitive.bind(*values, **eqn.params)
 
-    turns = Turns(eqn.invars.index(limit), carried + counted, carried, counted)
+    positions = LoopPositions(eqn.invars.index(limit), carried + counted, carried, counted)
     inputs = tuple(slots.of(v) for v in eqn.invars)
-    return Stage(function, inputs, tuple(slots.of(v) for v in eqn.outvars), turns)
+    return Stage(function, inputs, tuple(slots.of(v) for v in eqn.outvars), positions)
 
 
 def _note_last_reads(made: Cut) -> None:
@@ -179,13 +179,13 @@ def _note_last_reads(made: Cut) -> None:
     for stage in reversed(made.stages):
         gone = set(stage.inputs) - live - fixed
         stage.last_read = tuple(gone)
-        if stage.turns is not None:
+        if stage.loop is not None:
             mine = gone - set(made.arguments)
             stage.donated = tuple(
                 place
                 for place, slot in enumerate(stage.inputs)
-                if place >= stage.turns.carried
-                and place != stage.turns.count
+                if place >= stage.loop.carried
+                and place != stage.loop.count
                 and slot in mine
                 and stage.inputs.count(slot) == 1
             )

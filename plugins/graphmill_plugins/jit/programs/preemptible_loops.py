@@ -1,11 +1,11 @@
-"""Programs with loops that are not known to end: they come back now and then to be stopped.
+"""Run programs whose loops have an unknown trip count so that a step can be cancelled.
 
-Nothing stops a program of XLA's before its end. So one with loops that nobody knows the end of has
-a budget of turns. When it is used up all loops end, the results are dropped, and the program runs
-again with more (`LimitedProgram`). That costs short loops next to nothing. Where it takes long, a
-second form takes over (`StagedProgram`): each loop is a program of its own, which turns for some
-hundredths of a second and is called again with what it carries; what comes before, between and
-after loops are others. Loops within loops have no such form.
+XLA programs cannot be cancelled. So one with loops of an unknown trip count has an iteration
+budget. When that is used up all loops end, the results are dropped, and the program runs again with
+a larger one (`LimitedProgram`). That costs short loops next to nothing. Where it takes long, a
+second form takes over (`StagedProgram`): each loop is a program of its own, which iterates for some
+hundredths of a second and is called again with the values that it carries; what comes before,
+between and after loops are others. Loops within loops have no such form.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.programs.loop_split import Stage
 
 _FIRST_LIMIT: Final = 64
-_MOST_TURNS: Final = 1 << 27
+_MOST_ITERATIONS: Final = 1 << 27
 _GROWTH: Final = 8
-_SHORT_NS: Final = 5_000_000  # a program that turns for less turns more often the next time …
-_LONG_NS: Final = 50_000_000  # … and for more, less often
+_SHORT_NS: Final = 5_000_000  # a program that takes less gets a larger budget the next time …
+_LONG_NS: Final = 50_000_000  # … and one that takes more, a smaller one
 _LONGEST_NS: Final = 500_000_000  # of what can only be run again as a whole
 
 
-class TurnsUsedUpError(Exception):
-    """A loop that nothing could stop goes on for too long."""
+class IterationBudgetError(Exception):
+    """A loop that cannot be cancelled has used up the largest iteration budget."""
 
 
 class StagedProgram:
@@ -45,7 +45,7 @@ class StagedProgram:
         arguments: slots of the arguments.
         results: slots of the results.
 
-    Threads: any number may run it; how many turns are worth it is noted without a lock.
+    Threads: any number may run it; the budgets are noted without a lock.
     """
 
     def __init__(
@@ -72,53 +72,53 @@ class StagedProgram:
             held[slot] = value
         for number, stage in enumerate(self._stages):
             given = [held[slot] for slot in stage.inputs]
-            if stage.turns is None:
+            if stage.loop is None:
                 outputs = stage.call(*given)
             else:
-                outputs = self._turned(number, stage, given, step)
+                outputs = self._iterated(number, stage, given, step)
             for slot, value in zip(stage.outputs, outputs, strict=True):
                 held[slot] = value
             for slot in stage.last_read:
                 held[slot] = None
         return [held[slot] for slot in self._results]
 
-    def _turned(self, number: int, stage: Stage, given: list[Any], step: ExecutorArgs) -> Any:
-        """Let a loop turn until it ends."""
-        turns = stage.turns
-        assert turns is not None
+    def _iterated(self, number: int, stage: Stage, given: list[Any], step: ExecutorArgs) -> Any:
+        """Let a loop iterate until it ends."""
+        loop = stage.loop
+        assert loop is not None
         while True:
             limit = self._limits[number]
-            given[turns.limit], given[turns.count] = np.int32(limit), np.int32(0)
+            given[loop.limit], given[loop.count] = np.int32(limit), np.int32(0)
             began = perf_counter_ns()
             outputs = stage.call(*given)
-            if np.asarray(outputs[turns.counted]) < limit:
+            if np.asarray(outputs[loop.counted]) < limit:
                 return outputs
             self._limits[number] = _worth(limit, perf_counter_ns() - began)
             if step.is_cancelled:
                 raise step_cancelled(step.cancel_reason())
-            given[turns.carried : turns.carried + len(outputs)] = outputs
+            given[loop.carried : loop.carried + len(outputs)] = outputs
 
 
 def _worth(limit: int, nanoseconds: int) -> int:
-    """Return how many turns a program is to make the next time."""
+    """Return the iteration budget of the next call."""
     if nanoseconds < _SHORT_NS:
-        return min(limit * _GROWTH, _MOST_TURNS)
+        return min(limit * _GROWTH, _MOST_ITERATIONS)
     return max(limit // 4, 1) if nanoseconds > _LONG_NS else limit
 
 
 class LimitedProgram:
-    """A program all of whose long loops make so many turns at most.
+    """A program all of whose long loops share an iteration budget.
 
-    Its last result tells whether any are left.
+    Its last result tells whether any of it is left.
 
     Args:
-        call: takes constants, the other arguments, and the number of turns.
+        call: takes constants, the other arguments, and the budget.
         staged: the same in stages, if there is such a form.
         device: of JAX, where it runs.
 
     Attributes:
         call: as given.
-        turns: how many it makes, as an array of JAX.
+        iterations: the budget, as an array of JAX.
         is_long: whether only the form in stages is to be run any more.
     """
 
@@ -131,36 +131,35 @@ class LimitedProgram:
         self.is_long = False
         self._set(_FIRST_LIMIT)
 
-    def _set(self, turns: int) -> None:
-        self._number = turns
-        self.turns = jax_module().device_put(np.int32(turns), self._device)
+    def _set(self, iterations: int) -> None:
+        self._number = iterations
+        self.iterations = jax_module().device_put(np.int32(iterations), self._device)
 
     def go_on(
         self, step: ExecutorArgs, constants: Sequence[Any], values: Sequence[Any]
     ) -> Sequence[Any]:
-        """Compute the results where turns did not suffice.
+        """Compute the results where the budget did not suffice.
 
         Raises:
-            TurnsUsedUpError: it would have to be run for too long.
+            IterationBudgetError: it would have to be run for too long.
             CancelledError, DeadlineExceededError: the step was cancelled; nothing was done.
         """
         while not self.is_long:
             number = self._number
             began = perf_counter_ns()
-            outputs = self.call(constants, *values, self.turns)
+            outputs = self.call(constants, *values, self.iterations)
             if np.asarray(outputs[-1]):
                 return outputs
             if step.is_cancelled:
                 raise step_cancelled(step.cancel_reason())
             took = perf_counter_ns() - began
-            if took < (_LONG_NS if self._staged else _LONGEST_NS) and number < _MOST_TURNS:
+            if took < (_LONG_NS if self._staged else _LONGEST_NS) and number < _MOST_ITERATIONS:
                 self._set(number * (_GROWTH if took < _SHORT_NS else 2))
             elif self._staged is not None:
                 self.is_long = True
             else:
-                raise TurnsUsedUpError(
-                    f"loops within others make more than {number} turns, and nothing could stop "
-                    "them"
+                raise IterationBudgetError(
+                    f"nested loops make more than {number} iterations, and nothing could stop them"
                 )
         assert self._staged is not None
         return self._staged.run(step, [*constants, *values])

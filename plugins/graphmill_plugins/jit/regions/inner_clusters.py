@@ -1,8 +1,8 @@
-"""Clusters within a loop that no compiler takes as a whole.
+"""Form clusters in the body of a loop that cannot be compiled as a whole.
 
-One node that cannot be traced (a random number, a picture that is decoded, a shape that depends on
-values) keeps a loop from being one program. It is generated code then; but what hangs together in a
-turn and can be traced is a cluster there as anywhere, and is compiled if that is faster.
+One node that cannot be traced (a random number, an image that is decoded, a shape that depends on
+values) keeps a loop from being one program. It is generated code then; but a connected component of
+its body that can be traced is a cluster there as anywhere, and is compiled if that is faster.
 """
 
 from __future__ import annotations

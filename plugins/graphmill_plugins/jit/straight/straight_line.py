@@ -81,7 +81,7 @@ class StraightLine:
         self.kernels: dict[Node, OpKernel] = {}
         self._functions: dict[int, str] = {}
         self._constants: list[Node] = []
-        self._frames: dict[str, str] = {}  # by the name of what counts the turns of a loop
+        self._frames: dict[str, str] = {}  # by the name of what counts the iterations of a loop
         self._routine("cluster", routines.main)
         checked = "\n".join(self._lines) + "\n"
         self.source = self._checks.without_first(checked)
@@ -122,13 +122,13 @@ class StraightLine:
 
     def _iteration_of(self, error: Exception) -> str:
         """Return frame and iteration of what was control flow v1, as the executor names them."""
-        frames, turns = self._frames, []
+        frames, counts = self._frames, []
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == _FILE:
-                turns += [(n, v) for n, v in trace.tb_frame.f_locals.items() if n in frames]
+                counts += [(n, v) for n, v in trace.tb_frame.f_locals.items() if n in frames]
             trace = trace.tb_next
-        return "/".join(f"{frames[name]}:{turn}" for name, turn in turns if frames[name])
+        return "/".join(f"{frames[name]}:{count}" for name, count in counts if frames[name])
 
     def _routine(self, name: str, routine: Routine) -> None:
         """Write a function; those that it calls are written before it."""
@@ -238,13 +238,13 @@ class StraightLine:
         test = self._function(of_kind[CallKind.LOOP_CONDITION])
         body = self._function(of_kind[CallKind.LOOP_BODY])
         inputs = inputs[calls[0].call.first_input :]
-        carried, turn = writer.fresh(), f"t{len(self._frames)}"
-        self._frames[turn] = _frame_of(node, of_kind[CallKind.LOOP_BODY])
-        writer.add(f"{carried} = ({''.join(f'{name}, ' for name in inputs)}); {turn} = 0", node)
+        carried, count = writer.fresh(), f"t{len(self._frames)}"
+        self._frames[count] = _frame_of(node, of_kind[CallKind.LOOP_BODY])
+        writer.add(f"{carried} = ({''.join(f'{name}, ' for name in inputs)}); {count} = 0", node)
         given = f", *{carried}"
         writer.add(f"while _holds({self._call(test, given)}[0]):", node)
-        writer.add(f"    {carried} = {self._call(body, given)}; {turn} += 1; _go_on(args)", node)
-        writer.add(f"{_unpacked(targets, node)}{carried}; del {carried}, {turn}", node)
+        writer.add(f"    {carried} = {self._call(body, given)}; {count} += 1; _go_on(args)", node)
+        writer.add(f"{_unpacked(targets, node)}{carried}; del {carried}, {count}", node)
 
     def write_branches(
         self, node: Node, calls: Calls, inputs: list[str], targets: str, writer: _Writer

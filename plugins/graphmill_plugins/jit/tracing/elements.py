@@ -309,7 +309,7 @@ def set_and_grown(
 ) -> Elements:
     """Return elements with one set that may be the first behind their end, and is theirs then.
 
-    There is room for one more; a loop makes room for as many as it makes turns.
+    There is room for one more; a loop makes room for as many as it makes iterations.
     """
     if elements.length is None:
         if is_known(index) and not is_outside(index, elements.size):

@@ -8,33 +8,33 @@ import numpy as np
 
 from graphmill_plugins._jax import jax_module
 
-TURNS: Final = "iterations left"
+ITERATIONS_LEFT: Final = "iterations left"
 """Key of the tracer's state: how many iterations all long loops may still make together."""
 
 
 class Limit:
-    """Ends loops after some turns, so that the host can look whether the step goes on.
+    """Ends loops after some iterations, so that the host can look whether the step goes on.
 
     Args:
-        turns: how many a loop makes at most, traced.
+        iterations: how many a loop makes at most, traced.
 
     Attributes:
         counts: how many each loop made, traced.
     """
 
-    def __init__(self, turns: Any) -> None:
-        self._turns = turns
+    def __init__(self, iterations: Any) -> None:
+        self._iterations = iterations
         self.counts: list[Any] = []
 
-    def loop(self, test: Any, turn: Any, first: Any) -> Any:
-        """Trace a loop of JAX's that ends early, and note how many turns it made."""
+    def loop(self, test: Any, iteration: Any, first: Any) -> Any:
+        """Trace a loop of JAX's that ends early, and note how many iterations it made."""
 
         def go_on(carry: Any) -> Any:
-            return (carry[1] < self._turns) & test(carry[0])
+            return (carry[1] < self._iterations) & test(carry[0])
 
-        def turn_and_count(carry: Any) -> Any:
-            return turn(carry[0]), carry[1] + 1
+        def iterate_and_count(carry: Any) -> Any:
+            return iteration(carry[0]), carry[1] + 1
 
-        whole = jax_module().lax.while_loop(go_on, turn_and_count, (first, np.int32(0)))
+        whole = jax_module().lax.while_loop(go_on, iterate_and_count, (first, np.int32(0)))
         self.counts.append(whole[1])
         return whole[0]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi.graphs import FunctionBody
-    from graphmill_plugins.jit.analysis.trip_count import Turns
+    from graphmill_plugins.jit.analysis.trip_count import TripCount
     from graphmill_plugins.jit.tracing.values import State
 
 
@@ -26,7 +26,7 @@ def with_known_lengths(
     results: Sequence[Any],
     before: State,
     after: State,
-    turns: Turns,
+    trips: TripCount,
 ) -> tuple[list[Any], State]:
     """Return what a loop gives, its lists and arrays with the lengths that they have for sure.
 
@@ -34,7 +34,7 @@ def with_known_lengths(
         body: of the loop.
         args, results: the first and last values.
         before, after: the state.
-        turns: how often it turns.
+        trips: how often it iterates.
     """
 
     def counted(index: int, first: Any, last: Any) -> Any:
@@ -43,7 +43,7 @@ def with_known_lengths(
         length = first.size if first.length is None else first.length
         if last.length is None or not (isinstance(length, int) or is_known(length)):
             return last
-        known = length_after(body, index, int(length), args, turns)
+        known = length_after(body, index, int(length), args, trips)
         return last if known is None else replace(last, length=np.int32(known))
 
     found, state = list(results), dict(after)

@@ -13,7 +13,7 @@ import numpy as np
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable, ShapesChange
 from graphmill_plugins.jit.tracing.elements import GUARD, Elements, is_gradient_of_known, is_known
-from graphmill_plugins.jit.tracing.iteration_limit import TURNS
+from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT
 from graphmill_plugins.jit.tracing.values import (
     Absent,
     fitted,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.values import Function, State
 
 _MOST_ROUNDS: Final = 8  # in which the shapes of a loop have to settle
-_SOME_TURNS: Final = 256  # for which there is room where nobody knows how many there are
+_SOME_ITERATIONS: Final = 256  # for which there is room where nobody knows how many there are
 _MOST_GUESSED: Final = 1 << 26  # bytes of room for so many
 
 
@@ -67,16 +67,16 @@ def trace_while(
     if is_known(found[0]) and not _holds(found[0]):
         return list(args), after
     if any(key not in state or after[key] is not state[key] for key in after):
-        # A loop of XLA's drops what its condition writes: here the turns end with the condition.
-        test, turn = _condition_last(cond, body)
+        # A loop of XLA's drops what its condition writes: here iterations end with it.
+        test, iteration = _condition_last(cond, body)
         moved = {index + 1 for index in invariant}
         first = [_holds(found[0]), *args]
         results, last = trace_while(
-            test, turn, first, after, invariant=moved, trips=trips, limit=limit
+            test, iteration, first, after, invariant=moved, trips=trips, limit=limit
         )
         return results[1:], last
-    if TURNS in state and limit is not None:
-        cond, body = _within_turns(cond, body)
+    if ITERATIONS_LEFT in state and limit is not None:
+        cond, body = _within_iterations(cond, body)
         limit = None
     loop = _Loop(cond, body, list(args), dict(state), invariant)
     loop.reserve(trips)
@@ -84,18 +84,18 @@ def trace_while(
     return loop.run(limit)
 
 
-def _within_turns(cond: Function, body: Function) -> tuple[Function, Function]:
-    """Return condition and body of the loop that ends when all turns of the program are made."""
+def _within_iterations(cond: Function, body: Function) -> tuple[Function, Function]:
+    """Return condition and body of a loop that ends when the iteration budget is used up."""
 
     def test(values: list[Any], state: State) -> tuple[list[Any], State]:
         found, state = cond(values, state)
-        return [_holds(found[0]) & (state[TURNS] > 0)], state
+        return [_holds(found[0]) & (state[ITERATIONS_LEFT] > 0)], state
 
-    def turn(values: list[Any], state: State) -> tuple[list[Any], State]:
+    def iteration(values: list[Any], state: State) -> tuple[list[Any], State]:
         results, state = body(values, state)
-        return results, {**state, TURNS: state[TURNS] - 1}
+        return results, {**state, ITERATIONS_LEFT: state[ITERATIONS_LEFT] - 1}
 
-    return test, turn
+    return test, iteration
 
 
 def _condition_last(cond: Function, body: Function) -> tuple[Function, Function]:
@@ -104,12 +104,12 @@ def _condition_last(cond: Function, body: Function) -> tuple[Function, Function]
     def test(values: list[Any], state: State) -> tuple[list[Any], State]:
         return values[:1], state
 
-    def turn(values: list[Any], state: State) -> tuple[list[Any], State]:
+    def iteration(values: list[Any], state: State) -> tuple[list[Any], State]:
         results, state = body(values[1:], state)
         found, state = cond(list(results), state)
         return [_holds(found[0]), *results], state
 
-    return test, turn
+    return test, iteration
 
 
 def _holds(pred: Any) -> Any:
@@ -120,8 +120,8 @@ def _holds(pred: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
-    """A traced turn of a loop.
+class _Iteration:
+    """A traced iteration of a loop.
 
     Attributes:
         results: shapes of the next values of what moves.
@@ -145,7 +145,7 @@ class _Turn:
 
 
 class _Loop:
-    """A loop whose values settle into shapes that stay from turn to turn."""
+    """A loop whose values settle into shapes that stay from iteration to iteration."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class _Loop:
     def reserve(self, trips: int | None) -> None:
         """Make room in all stacks and lists that nothing was pushed to yet, if that is known."""
         self._trips = trips
-        room = _SOME_TURNS if trips is None else trips
+        room = _SOME_ITERATIONS if trips is None else trips
         for key, value in self._state.items():
             if isinstance(value, Elements) and value.may_grow and value.data is None:
                 self._state[key] = value.reserved(room)
@@ -191,9 +191,9 @@ class _Loop:
         for key in self._carried:
             self._state[key] = self._array(self._state[key])
         for _ in range(_MOST_ROUNDS):
-            self._turn = turn = self._traced_turn()
-            if not self._widen(turn):
-                self._keys = [key for key in self._carried if key in turn.changed]
+            self._iteration = iteration = self._traced_iteration()
+            if not self._widen(iteration):
+                self._keys = [key for key in self._carried if key in iteration.changed]
                 self._check_room()
                 return
         raise ShapesChange("the shapes of a loop's values do not settle")
@@ -210,8 +210,8 @@ class _Loop:
         sizes = [v.data.nbytes for v in held if isinstance(v, Elements) and v.length is not None]
         if sum(sizes) > _MOST_GUESSED:
             raise NotTraceable(
-                f"it is not known how often a loop turns, and room for what grows in "
-                f"{_SOME_TURNS} turns takes {sum(sizes)} bytes"
+                f"it is not known how often a loop iterates, and room for what grows in "
+                f"{_SOME_ITERATIONS} iterations takes {sum(sizes)} bytes"
             )
 
     def run(self, limit: Limit | None = None) -> tuple[list[Any], State]:
@@ -227,23 +227,27 @@ class _Loop:
             # After a failed check values are anything: a loop over them might never end.
             return holds & state[GUARD] if is_guarded else holds
 
-        def turn(carry: Any) -> Any:
+        def iteration(carry: Any) -> Any:
             _, state = self._opened(carry, self._keys)
-            values, after = self._turn.again((carry[0], [state[key] for key in self._carried]))
+            values, after = self._iteration.again((carry[0], [state[key] for key in self._carried]))
             return self._closed(values, after, carry)
 
         first = [self._args[i] for i in self._moving], [self._state[k] for k in self._keys]
-        last = limit.loop(test, turn, first) if limit else jax.lax.while_loop(test, turn, first)
+        last = (
+            limit.loop(test, iteration, first)
+            if limit
+            else jax.lax.while_loop(test, iteration, first)
+        )
         args, state = self._opened(last, self._keys)
         unchanged = {k: v for k, v in self._original.items() if k not in self._keys}
         return args, {**state, **unchanged}
 
-    def _traced_turn(self) -> _Turn:
-        """Trace a turn."""
+    def _traced_iteration(self) -> _Iteration:
+        """Trace an iteration."""
         changed: set[Hashable] = set()
         moving: list[Hashable] = []
 
-        def turn(carry: Any) -> Any:
+        def iteration(carry: Any) -> Any:
             args, state = self._opened(carry, self._carried)
             before = dict(state)
             results, after = self._body(list(args), state)
@@ -255,11 +259,11 @@ class _Loop:
             return [results[index] for index in self._moving], [after[key] for key in moving]
 
         first = [self._args[i] for i in self._moving], [self._state[k] for k in self._carried]
-        program, shapes = jax_module().make_jaxpr(turn, return_shape=True)(first)
+        program, shapes = jax_module().make_jaxpr(iteration, return_shape=True)(first)
         values, states = shapes
-        return _Turn(values, dict(zip(moving, states, strict=True)), changed, program)
+        return _Iteration(values, dict(zip(moving, states, strict=True)), changed, program)
 
-    def _widen(self, outcome: _Turn) -> bool:
+    def _widen(self, outcome: _Iteration) -> bool:
         """Give first values the shapes of the next ones; return whether there was any to give."""
         is_wider = False
         for index, shape in zip(self._moving, outcome.results, strict=True):
@@ -272,7 +276,7 @@ class _Loop:
                 is_wider |= wider is not self._state[key]
                 self._state[key] = wider
             elif is_gradient_of_known(key, self._state):
-                # Gradients that the first turn makes are zeros before.
+                # Gradients that the first iteration makes are zeros before.
                 self._state[key] = fitted(Absent(), shape)
                 self._carried.append(key)
                 is_wider = True
@@ -282,9 +286,9 @@ class _Loop:
         if not is_shape(value):
             raise NotTraceable(f"{what} no value before the loop")
         if _begins_to_grow(value, shape):
-            return value.growing(_SOME_TURNS if self._trips is None else self._trips)
+            return value.growing(_SOME_ITERATIONS if self._trips is None else self._trips)
         try:
-            wider = form_of_both(value, shape, f"{what} in the turns of a loop")
+            wider = form_of_both(value, shape, f"{what} in the iterations of a loop")
         except NotTraceable as error:
             raise ShapesChange(*error.args) from None
         return value if wider is value else value.like(wider)
@@ -309,8 +313,10 @@ class _Loop:
             is_same = is_known(value) and is_known(before) and np.array_equal(value, before)
             if is_same:
                 return
-            raise NotTraceable(f"loop variable {index} is no array, or not the same in each turn")
-        raise NotTraceable(f"loop variable {index} is another handle in each turn")
+            raise NotTraceable(
+                f"loop variable {index} is no array, or not the same in each iteration"
+            )
+        raise NotTraceable(f"loop variable {index} is another handle in each iteration")
 
     @staticmethod
     def _array(value: Any) -> Any:

@@ -25,13 +25,13 @@ from graphmill.spi.graphs import calls_of
 from graphmill.spi.kernels import DISTINCT_ROWS
 from graphmill.spi.passes import effects_of
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.analysis.trip_count import pass_through, turns_of
+from graphmill_plugins.jit.analysis.trip_count import pass_through, trip_count_of
 from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable, ShapesChange
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, was_switch
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.elements import GUARD, FirstRows, is_known
-from graphmill_plugins.jit.tracing.iteration_limit import TURNS
+from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT
 from graphmill_plugins.jit.tracing.list_length import with_known_lengths
 from graphmill_plugins.jit.tracing.list_size import Counts
 from graphmill_plugins.jit.tracing.loops import trace_while
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 _COPIES: Final = (COPY_TO_DEVICE, COPY_TO_HOST)  # a program has one memory
 _MOST_FOLDED: Final = 1 << 20  # bytes of a known result
-_FEW_TURNS: Final = 100_000
+_FEW_ITERATIONS: Final = 100_000
 _MOST_ROOM: Final = 4_096  # elements that there is room for where a loop may end long before
 
 
@@ -76,7 +76,7 @@ class Tracer:
         constants: traced values that stand for large constants, by their nodes.
         handles: what stands for the variables that nodes name or keep, by these nodes.
         marks: what stays the same from call to call; grows by what is computed of such values.
-        limit: ends loops that are not known to end after a few turns.
+        limit: ends loops that are not known to end after a few iterations.
 
     Threads: used by one; kernels that it binds are its own.
 
@@ -317,7 +317,7 @@ class Tracer:
             return self.call_function(calls[0].function, inputs[first:], state)
         if kinds == {CallKind.BRANCH}:
             return self._trace_branches(node, calls, inputs, state)
-        if kinds == {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY} and len(calls) == 2:
+        if node.op_def.is_while:
             of_kind = {called.kind: called.function for called in calls}
             test, body = of_kind[CallKind.LOOP_CONDITION], of_kind[CallKind.LOOP_BODY]
             return self._trace_while(test, body, inputs[first:], state)
@@ -347,11 +347,11 @@ class Tracer:
         """Trace a loop of functions."""
         test = self._routines.function(test_function)
         body = self._routines.function(body_function)
-        turns = turns_of(test.body, body.body, inputs, self._body)
-        is_long = turns is None or turns.most > _FEW_TURNS
+        trips = trip_count_of(test.body, body.body, inputs, self._body)
+        is_long = trips is None or trips.most > _FEW_ITERATIONS
         room = None
-        if turns is not None and (turns.is_exact or turns.most <= _MOST_ROOM):
-            room = turns.most
+        if trips is not None and (trips.is_exact or trips.most <= _MOST_ROOM):
+            room = trips.most
         functions = self._function(test_function), self._function(body_function)
         try:
             results, after = trace_while(
@@ -360,14 +360,16 @@ class Tracer:
                 state,
                 invariant=pass_through(body.body),
                 trips=room,
-                limit=self._limit if is_long and (not self._depth or TURNS in state) else None,
+                limit=self._limit
+                if is_long and (not self._depth or ITERATIONS_LEFT in state)
+                else None,
             )
         except ShapesChange:
             results, after = unrolled(*functions, inputs, state, lambda: self._num_traced)
         else:
             self.has_inner_loop |= is_long and self._depth > 0
-        if turns is not None:
-            results, after = with_known_lengths(body.body, inputs, results, state, after, turns)
+        if trips is not None:
+            results, after = with_known_lengths(body.body, inputs, results, state, after, trips)
         _update(state, after)
         return tuple(results)
 

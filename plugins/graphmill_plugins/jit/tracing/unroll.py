@@ -1,7 +1,7 @@
-"""Loops turn after turn, while they are traced: where values change their shape from turn to turn.
+"""Unroll loops whose values change their shapes from iteration to iteration.
 
 A loop of XLA's carries values of the same shapes. What decodes a sequence often appends to it in
-each turn; if it is known how many there are, the turns can be one after the other in the program.
+each iteration; if the trip count is known, the program can hold one iteration after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.values import Function, State
 
 MOST_UNROLLED: Final = 2_000
-"""So many nodes are traced for the turns of one loop at most; they take seconds to compile."""
+"""So many nodes are traced for the iterations of one loop at most; they take seconds to compile."""
 
 
 def unrolled(
@@ -29,7 +29,7 @@ def unrolled(
     state: State,
     num_traced: Callable[[], int],
 ) -> tuple[list[Any], State]:
-    """Trace a loop as its turns.
+    """Trace a loop as one iteration after the other.
 
     Args:
         cond, body, args, state: as for `loops.trace_while`.
@@ -39,18 +39,18 @@ def unrolled(
         The last values, and the state after.
 
     Raises:
-        NotTraceable: it is not known how many turns there are, or there are too many.
+        NotTraceable: the trip count is not known, or too large.
     """
     most = num_traced() + MOST_UNROLLED
     values, after = list(args), dict(state)
     while True:
         found, after = cond(values, after)
         if not is_known(found[0]):
-            raise NotTraceable("it is not known how many turns a loop makes")
+            raise NotTraceable("it is not known how many iterations a loop makes")
         if not _holds(found[0]):
             return values, after
         if num_traced() >= most:
-            raise NotTraceable("a loop makes too many turns to be unrolled")
+            raise NotTraceable("a loop makes too many iterations to be unrolled")
         values, after = body(values, after)
 
 

@@ -202,7 +202,7 @@ def test_too_much_room_is_not_made_where_nobody_bounds_the_turns() -> None:
         hot.run("y:0", {"x:0": np.ones(100000, np.float32)})
         found = [s for c in hot.clusters if "w" in c.nodes for s in c.signatures]
     assert [signature.tier for signature in found] == ["straight-line"]
-    assert "room for what grows in 256 turns takes 102400000 bytes" in found[0].reason
+    assert "room for what grows in 256 iterations takes 102400000 bytes" in found[0].reason
 
 
 def test_a_list_that_is_pushed_to_in_a_loop_that_may_end_early() -> None:

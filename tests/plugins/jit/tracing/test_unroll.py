@@ -52,7 +52,7 @@ def test_a_loop_of_unknown_turns_whose_values_grow_is_interpreted() -> None:
         np.testing.assert_array_equal(session.run("y:0", feeds), -np.ones(4, np.float32))
         (cluster,) = session.clusters
         assert cluster.tier == STRAIGHT_LINE
-        assert "it is not known how many turns" in cluster.signatures[0].reason
+        assert "it is not known how many iterations" in cluster.signatures[0].reason
 
 
 def test_too_many_turns_are_not_unrolled() -> None:
@@ -66,6 +66,6 @@ def test_too_many_turns_are_not_unrolled() -> None:
     def cond(args: list[Any], state: Any) -> Any:
         return [args[0] >= 0], state
 
-    with pytest.raises(NotTraceable, match="too many turns"):
+    with pytest.raises(NotTraceable, match="too many iterations"):
         unrolled(cond, body, [np.int32(0)], {GUARD: True}, lambda: turns)
     assert turns == MOST_UNROLLED
