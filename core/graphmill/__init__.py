@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphmill import dtypes, errors, ops, saved_model, tf_record, train
     from graphmill.backprop.gradients import gradients
     from graphmill.backprop.indexed_slices import IndexedSlices
+    from graphmill.distributed.server import Server
     from graphmill.dtypes import DType, as_dtype
     from graphmill.graph.assertion import Assert
     from graphmill.graph.builder import Graph
@@ -69,6 +70,7 @@ __all__ = [
     "NodeDef",
     "RunMetadata",
     "RunOptions",
+    "Server",
     "Session",
     "Tensor",
     "TensorShape",
@@ -118,6 +120,7 @@ _HOMES = {
     "NodeDef": "graphmill.proto",
     "RunMetadata": "graphmill.proto",
     "RunOptions": "graphmill.proto",
+    "Server": "graphmill.distributed.server",
     "Session": "graphmill.session.session",
     "Tensor": "graphmill.graph.tensor",
     "TensorShape": "graphmill.ops.tensor_shape",

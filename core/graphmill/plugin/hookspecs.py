@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from graphmill.proto.config_pb2 import RunMetadata
     from graphmill.runtime.device import DeviceFactory
     from graphmill.runtime.executor import ExecutorFactory
+    from graphmill.runtime.server_interface import ServerFactory
+    from graphmill.runtime.session_interface import SessionFactory
     from graphmill.runtime.transport import Transport
 
 # Registration: what a plugin supplies.
@@ -201,6 +203,41 @@ def graphmill_register_transports(transports: Registrar[Transport]) -> None:
         @graphmill.hookimpl
         def graphmill_register_transports(transports):
             transports.add("carrier", "downstream.transport:CarrierTransport")
+    """
+
+
+@hookspec
+def graphmill_register_session_factories(session_factories: Registrar[SessionFactory]) -> None:
+    """Register what makes the sessions of targets such as `grpc://HOST:PORT`, by their scheme.
+
+    When: after all plugins have registered transports.
+    How often: once for each host.
+    May change: `session_factories`, by `add`. Sessions with the empty target run in this process.
+    Threads: the one that assembles the host. A factory is imported and made when the first session
+        for such a target is created.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_session_factories(session_factories):
+            session_factories.add("pigeon", "downstream.session:PigeonSessionFactory")
+    """
+
+
+@hookspec
+def graphmill_register_servers(servers: Registrar[ServerFactory]) -> None:
+    """Register servers of clusters, by the name of the protocol that they speak.
+
+    When: after all plugins have registered session factories.
+    How often: once for each host.
+    May change: `servers`, by `add`.
+    Threads: the one that assembles the host. A factory is imported and made for the first server.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_servers(servers):
+            servers.add("pigeon", "downstream.server:PigeonServerFactory")
     """
 
 

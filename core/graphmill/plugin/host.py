@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from graphmill.plugin.records import PluginRecord
     from graphmill.registry import PluginConflictError, Provenance
     from graphmill.runtime.debug_sinks import WatchedTensor
+    from graphmill.runtime.server_interface import ServerFactory
+    from graphmill.runtime.session_interface import SessionFactory
 
 
 class Host:
@@ -57,6 +59,8 @@ class Host:
         executors: executor factories by executor type.
         passes: graph passes by name.
         transports: transports by name.
+        session_factories: what makes the sessions of targets, by their scheme.
+        servers: servers of clusters, by the name of their protocol.
         commands: commands of the command line by name.
         plugins: what became of each plugin, those that are not used among them.
         step_observers: the step hooks, or None if no plugin has any.
@@ -106,6 +110,18 @@ class Host:
             prepare=instance_of(Transport),
             failures=failures,
         )
+        self.session_factories: Registry[SessionFactory] = Registry(
+            "session factory",
+            hook="graphmill_register_session_factories",
+            prepare=_session_factory,
+            failures=failures,
+        )
+        self.servers: Registry[ServerFactory] = Registry(
+            "server",
+            hook="graphmill_register_servers",
+            prepare=_server_factory,
+            failures=failures,
+        )
         self.commands: Registry[object] = Registry(
             "command", hook="graphmill_register_commands", failures=failures
         )
@@ -135,6 +151,8 @@ class Host:
             "executors": partial(Registrar, "executors", self.executors),
             "passes": partial(PassRegistrar, "passes", self.passes),
             "transports": partial(Registrar, "transports", self.transports),
+            "session_factories": partial(Registrar, "session_factories", self.session_factories),
+            "servers": partial(Registrar, "servers", self.servers),
             "commands": partial(Registrar, "commands", self.commands),
         }
         for kind, registrar in registrars.items():
@@ -173,7 +191,15 @@ class Host:
         self.kernels.withdraw(owner)
         self.lowerings.withdraw(owner)
         self.gradients.withdraw(owner)
-        for registry in (self.devices, self.executors, self.passes, self.transports, self.commands):
+        for registry in (
+            self.devices,
+            self.executors,
+            self.passes,
+            self.transports,
+            self.session_factories,
+            self.servers,
+            self.commands,
+        ):
             registry.withdraw(owner)
 
     def _collect_observers(self) -> StepObservers | None:
@@ -191,6 +217,18 @@ class Host:
         for name in ("configure", "step_started", "step_finished"):
             for record, _ in self._manager.implementations(f"graphmill_{name}"):
                 record.registered.setdefault("hooks", []).append(name)
+
+
+def _session_factory(value: object) -> object:
+    from graphmill.runtime.session_interface import SessionFactory
+
+    return instance_of(SessionFactory)(value)
+
+
+def _server_factory(value: object) -> object:
+    from graphmill.runtime.server_interface import ServerFactory
+
+    return instance_of(ServerFactory)(value)
 
 
 class _Assembly:

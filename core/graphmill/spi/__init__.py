@@ -3,8 +3,8 @@
     from graphmill.spi import Device, DeviceFactory, hookimpl
 
 Here is what most plugins need. What only some of them do is in modules by concept: `graphs`,
-`passes`, `gradients`, `kernels`, `executors`, `compilers`, `files`, `checkpoints`, `protos` and
-`process`.
+`passes`, `gradients`, `kernels`, `executors`, `compilers`, `files`, `checkpoints`, `protos`,
+`cluster` and `process`.
 The built-in plugins import nothing else of graphmill's, but for `graphmill.errors`,
 `graphmill.dtypes` and the functions of `graphmill.ops`.
 

@@ -1,5 +1,27 @@
 """Masters, workers and clients over gRPC, in TensorFlow's protocol.
 
 Semantics: `tensorflow/core/distributed_runtime`. grpcio (the extra `graphmill[grpc]`) is imported
-when a server is started or a session is made for a target `grpc://HOST:PORT`, not before.
+when a server is made or a session for a target `grpc://HOST:PORT`, not before.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.spi import hookimpl
+
+if TYPE_CHECKING:
+    from graphmill.spi import Registrar
+    from graphmill.spi.cluster import ServerFactory, SessionFactory
+
+
+@hookimpl
+def graphmill_register_session_factories(session_factories: Registrar[SessionFactory]) -> None:
+    """Register the client of masters that are reached by gRPC."""
+    session_factories.add("grpc", "graphmill_plugins.distributed.client:GrpcSessionFactory")
+
+
+@hookimpl
+def graphmill_register_servers(servers: Registrar[ServerFactory]) -> None:
+    """Register the server of a task: its master and its worker."""
+    servers.add("grpc", "graphmill_plugins.distributed.server:GrpcServerFactory")

@@ -72,6 +72,8 @@ class TestGoodPlugin:
             "executors": ["SEQUENTIAL"],
             "passes": ["say_hello"],
             "transports": ["carrier"],
+            "session_factories": ["pigeon"],
+            "servers": ["pigeon"],
             "commands": ["weigh"],
             "hooks": ["configure", "step_started", "step_finished"],
         }
@@ -89,6 +91,8 @@ class TestGoodPlugin:
         assert host.executors.provenance("SEQUENTIAL") == DOWNSTREAM
         assert host.passes.provenance("say_hello") == DOWNSTREAM
         assert host.transports.provenance("carrier") == DOWNSTREAM
+        assert host.session_factories.provenance("pigeon") == DOWNSTREAM
+        assert host.servers.provenance("pigeon") == DOWNSTREAM
         assert host.commands.get("weigh")() == "heavy"  # type: ignore[operator]
         assert str(DOWNSTREAM) in host.ops.owner("Downstream>MulAdd3")
 

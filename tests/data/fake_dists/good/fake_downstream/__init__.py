@@ -61,6 +61,16 @@ def graphmill_register_transports(transports):
 
 
 @graphmill.hookimpl
+def graphmill_register_session_factories(session_factories):
+    session_factories.add("pigeon", "fake_downstream.extras:PigeonSessionFactory")
+
+
+@graphmill.hookimpl
+def graphmill_register_servers(servers):
+    servers.add("pigeon", "fake_downstream.extras:PigeonServerFactory")
+
+
+@graphmill.hookimpl
 def graphmill_register_commands(commands):
     commands.add("weigh", "fake_downstream.extras:weigh")
 

@@ -1,9 +1,11 @@
-"""A pass, a transport and a command, as small as they get."""
+"""A pass, a transport, factories and a command, as small as they get."""
 
 from __future__ import annotations
 
 import fake_downstream
+from graphmill.errors import UnavailableError
 from graphmill.spi import IntraProcessRendezvous, Transport
+from graphmill.spi.cluster import ServerFactory, SessionFactory
 
 
 def say_hello(graph, options):
@@ -18,3 +20,18 @@ class CarrierTransport(Transport):
 
 def weigh():
     return "heavy"
+
+
+class PigeonSessionFactory(SessionFactory):
+    def new_session(self, target, config, host):
+        fake_downstream.SEEN.append(("session", target))
+        raise UnavailableError(f"no pigeon flies to {target}")
+
+    def reset(self, target, containers, config, host):
+        fake_downstream.SEEN.append(("reset", target))
+
+
+class PigeonServerFactory(ServerFactory):
+    def new_server(self, server_def, host):
+        fake_downstream.SEEN.append(("server", server_def.job_name))
+        raise UnavailableError("all pigeons are away")

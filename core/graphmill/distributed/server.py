@@ -1,0 +1,194 @@
+"""`Server`: a task of a cluster, which other processes reach as a session's target (row W1).
+
+Semantics: `tf.distribute.Server`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from graphmill import proto
+from graphmill.errors import InvalidArgumentError
+from graphmill.plugin.host import Host, default_host
+from graphmill.session.options import as_message
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.proto.tensorflow_server_pb2 import ServerDef
+
+
+class Server:
+    """A task of a cluster, started and taking calls.
+
+        with graphmill.Server() as server:
+            with graphmill.Session(server.target, graph="model.pb") as session:
+                ...
+
+    Args:
+        cluster: the addresses of all tasks: `{"worker": ["host:port", ...], "ps": {0: "..."}}`, a
+            `ClusterDef` message or its bytes, or a `ServerDef`, which says all. None for a server
+            of its own on a free port of the loopback interface, with job `local`.
+        job_name: the job of the task; may be left out where there is only one.
+        task_index: its number in the job.
+        config: a `ConfigProto`, the default of the sessions.
+        protocol: the name of a server plugin.
+        host: where ops, kernels, devices and executors come from.
+        start: whether it takes calls at once; else `start` is to be called.
+
+    Raises:
+        InvalidArgumentError: cluster, job or task do not fit each other.
+        NotFoundError: there is no such protocol.
+        OpError: the address cannot be bound.
+    """
+
+    def __init__(
+        self,
+        cluster: Any = None,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        config: Any = None,
+        *,
+        protocol: str | None = None,
+        host: Host | None = None,
+        start: bool = True,
+    ) -> None:
+        host = host or default_host()
+        config = as_message(proto.ConfigProto, config, "config")
+        self._server_def = server_def_of(cluster, job_name, task_index, config, protocol)
+        factory = host.servers.get(self._server_def.protocol)
+        self._impl = factory.new_server(self._server_def, host)
+        if start:
+            self.start()
+
+    @property
+    def target(self) -> str:
+        """The target of sessions on this server, as `grpc://127.0.0.1:7001`."""
+        return self._impl.target
+
+    @property
+    def server_def(self) -> ServerDef:
+        """A copy of the definition that the server was made of."""
+        made = proto.ServerDef()
+        made.CopyFrom(self._server_def)
+        return made
+
+    def start(self) -> None:
+        """Begin to take calls; a second call does nothing.
+
+        Raises:
+            OpError: the address cannot be bound.
+        """
+        self._impl.start()
+
+    def stop(self, grace: float | None = None) -> None:
+        """Take no more calls, end those that run, and free everything; a second call does nothing.
+
+        Args:
+            grace: for how many seconds running calls may go on; None to cancel them at once.
+        """
+        self._impl.stop(grace)
+
+    def join(self) -> None:
+        """Return when the server has been stopped, by another thread."""
+        self._impl.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+_LOCAL = {"local": ["127.0.0.1:0"]}
+
+
+def server_def_of(
+    cluster: Any,
+    job_name: str | None,
+    task_index: int | None,
+    config: ConfigProto,
+    protocol: str | None = None,
+) -> ServerDef:
+    """Return the definition of a server, as `tf.distribute.Server` understands its arguments.
+
+    Raises:
+        InvalidArgumentError: cluster, job or task do not fit each other.
+    """
+    made = proto.ServerDef()
+    if isinstance(cluster, proto.ServerDef):
+        made.CopyFrom(cluster)
+    else:
+        made.cluster.CopyFrom(cluster_def_of(_LOCAL if cluster is None else cluster))
+    if job_name is not None:
+        made.job_name = job_name
+    elif not made.job_name:
+        jobs = [job.name for job in made.cluster.job]
+        if len(jobs) != 1:
+            raise InvalidArgumentError(
+                f"job_name is needed: the cluster has jobs {', '.join(jobs) or 'none'}"
+            )
+        made.job_name = jobs[0]
+    if task_index is not None:
+        made.task_index = task_index
+    elif not isinstance(cluster, proto.ServerDef) and len(_tasks(made)) > 1:
+        raise InvalidArgumentError(
+            f"task_index is needed: job {made.job_name!r} has tasks {_tasks(made)}"
+        )
+    made.default_session_config.MergeFrom(config)
+    made.protocol = protocol or made.protocol or "grpc"
+    if made.task_index not in _tasks(made):
+        raise InvalidArgumentError(
+            f"the cluster has no task {made.task_index} of job {made.job_name!r}; its jobs: "
+            + ", ".join(f"{job.name} with tasks {sorted(job.tasks)}" for job in made.cluster.job)
+        )
+    return made
+
+
+def cluster_def_of(cluster: Any) -> Any:
+    """Return a `ClusterDef` of what users write for one.
+
+    Raises:
+        InvalidArgumentError: it is none of these, or an address is no text.
+    """
+    if not isinstance(cluster, Mapping):
+        return as_message(proto.ClusterDef, cluster, "cluster")
+    made = proto.ClusterDef()
+    for name, tasks in sorted(cluster.items()):
+        job = made.job.add(name=name)
+        if isinstance(tasks, str):
+            raise InvalidArgumentError(
+                f"job {name!r} of the cluster is the text {tasks!r}; expected a list of addresses, "
+                "or a dict of them by task"
+            )
+        for index, address in _numbered(tasks):
+            if not isinstance(address, str) or not isinstance(index, int):
+                raise InvalidArgumentError(
+                    f"task {index!r} of job {name!r} has the address {address!r}; expected "
+                    "'HOST:PORT'"
+                )
+            job.tasks[index] = address
+    return made
+
+
+def _numbered(tasks: Any) -> list[tuple[Any, Any]]:
+    if isinstance(tasks, Mapping):
+        return sorted(tasks.items())
+    return list(enumerate(tasks))
+
+
+def _tasks(server_def: ServerDef) -> list[int]:
+    return sorted(
+        index
+        for job in server_def.cluster.job
+        if job.name == server_def.job_name
+        for index in job.tasks
+    )

@@ -1,0 +1,61 @@
+"""`ServerInterface` and `ServerFactory`: servers of clusters, as plugins supply them (row W1).
+
+Semantics: `tensorflow/core/distributed_runtime/server_lib.h`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphmill.plugin.host import Host
+    from graphmill.proto.tensorflow_server_pb2 import ServerDef
+
+
+class ServerInterface(ABC):
+    """One running server of some protocol; `Server` is what users hold.
+
+    Threads: any may call anything.
+    """
+
+    @property
+    @abstractmethod
+    def target(self) -> str:
+        """The target of sessions on this server, as `grpc://127.0.0.1:7001`."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin to take calls; a second call does nothing.
+
+        Raises:
+            OpError: the address cannot be bound.
+        """
+
+    @abstractmethod
+    def stop(self, grace: float | None) -> None:
+        """Take no more calls, end those that run, and free everything; a second call does nothing.
+
+        Args:
+            grace: for how many seconds running calls may go on; None to cancel them at once.
+        """
+
+    @abstractmethod
+    def join(self) -> None:
+        """Return when the server has been stopped."""
+
+
+class ServerFactory(ABC):
+    """Makes the servers of one protocol; registered under its name, as `grpc`."""
+
+    @abstractmethod
+    def new_server(self, server_def: ServerDef, host: Host) -> ServerInterface:
+        """Return a server that has not been started.
+
+        Args:
+            server_def: the cluster, which task of it the server is, and its default config.
+            host: where ops, kernels, devices and executors come from.
+
+        Raises:
+            InvalidArgumentError: the cluster or the task is malformed.
+        """

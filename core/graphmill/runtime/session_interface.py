@@ -1,0 +1,219 @@
+"""`SessionInterface`: what carries out the calls of a `Session`, here or on a server (row W0).
+
+Semantics: `tensorflow/core/public/session.h` and `session_factory.h`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import CancelledError, UnimplementedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from graphmill import proto
+    from graphmill.explain.step import StepRecord
+    from graphmill.graph.graph import Graph
+    from graphmill.plugin.host import Host
+    from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
+    from graphmill.runtime.device import DeviceAttributes
+    from graphmill.session.executors_cache import Signature
+    from graphmill.typing import Value
+
+
+class SessionInterface(ABC):
+    """Runs the signatures of one session; `Session` turns what its users write into these calls.
+
+    Tensors are named `node:output`, targets by their nodes. Fed values come as the user gave them;
+    fetched ones are NumPy arrays and scalars.
+
+    Threads: any number may call anything.
+
+    Attributes:
+        host: where ops, kernels, devices and executors come from.
+        config: the session's `ConfigProto`.
+        is_closed: whether `close` was called.
+    """
+
+    host: Host
+    config: ConfigProto
+    is_closed: bool
+
+    @property
+    @abstractmethod
+    def graph(self) -> Graph:
+        """The session's full graph; do not change it."""
+
+    @abstractmethod
+    def extend(
+        self,
+        graph_def: proto.GraphDef,
+        large_tensors: Mapping[tuple[str, str, str], Any] | None = None,
+    ) -> None:
+        """Add the nodes of a GraphDef (row S3); on an error the session is unchanged.
+
+        Args:
+            graph_def: new nodes and functions.
+            large_tensors: values of attrs that are too large for a message, by node (or function
+                and node) and attr.
+
+        Raises:
+            OpError: the graph is malformed, or a name is taken.
+        """
+
+    @abstractmethod
+    def follow(self, source: Graph) -> None:
+        """Take the nodes of a graph object, now and whenever it has grown."""
+
+    @abstractmethod
+    def sync_graph(self) -> None:
+        """Take what the followed graph object has got since the last time; called before each run.
+
+        Raises:
+            FailedPreconditionError: a node that was there before has been changed since.
+        """
+
+    @abstractmethod
+    def run(
+        self,
+        signature: Signature,
+        values: Sequence[Any],
+        options: RunOptions | None,
+        run_metadata: RunMetadata | None,
+    ) -> list[Value]:
+        """Run one step; return the values of its fetches in the order of the signature.
+
+        Args:
+            signature: names of feeds, fetches and targets; a fetch may be there more than once.
+            values: of the feeds.
+            options: how to run it.
+            run_metadata: filled with what was measured, if given.
+
+        Raises:
+            OpError: the first error of the step.
+        """
+
+    @abstractmethod
+    def make_callable(
+        self,
+        signature: Signature,
+        rebuild: Callable[[list[Value]], Any],
+        options: RunOptions | None,
+        callable_options: CallableOptions | None = None,
+    ) -> Callable[..., Any]:
+        """Return a function of the fed values, with `run_metadata` as keyword (row S7).
+
+        Args:
+            signature: what it runs.
+            rebuild: makes what the function returns of the values of the fetches.
+            options: how each call is run.
+            callable_options: what is asked for besides: connections, devices.
+
+        Raises:
+            OpError: the signature cannot be run.
+        """
+
+    @abstractmethod
+    def partial_run_setup(self, signature: Signature, options: RunOptions | None) -> str:
+        """Begin a run that is fed and fetched piece by piece; return its handle (row S8)."""
+
+    @abstractmethod
+    def partial_run(
+        self,
+        handle: str,
+        fetches: Sequence[str],
+        feeds: Mapping[str, Any],
+        run_metadata: RunMetadata | None,
+    ) -> list[Value]:
+        """Do one piece of a partial run.
+
+        Raises:
+            InvalidArgumentError: the handle, a feed or a fetch does not fit.
+            OpError: the first error of a node; the partial run is ended by it.
+        """
+
+    @abstractmethod
+    def partial_run_release(self, handle: str) -> None:
+        """End a partial run that will not be finished.
+
+        Raises:
+            InvalidArgumentError: the handle is unknown or finished.
+        """
+
+    @abstractmethod
+    def list_devices(self) -> list[DeviceAttributes]:
+        """Return name, type, memory limit and incarnation of each device."""
+
+    @abstractmethod
+    def reset(self, containers: Iterable[str]) -> None:
+        """Clear resource containers (row S10)."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Cancel running steps and free everything; a second call does nothing."""
+
+    def explain(self, signature: Signature, *, build: bool) -> StepRecord:
+        """Return why each node of a signature runs where and as it does.
+
+        Raises:
+            UnimplementedError: the session is on a server, which does not tell.
+        """
+        del signature, build
+        raise UnimplementedError(
+            f"{type(self).__name__} cannot explain its steps: they run on a server. Explain the "
+            "graph in a session of this process (target '')"
+        )
+
+    def loading_a_model(self) -> AbstractContextManager[None]:
+        """Let the files of a model be read in a `with` block, whatever effects are forbidden.
+
+        Raises:
+            UnimplementedError: the session is on a server, whose policy is its own.
+        """
+        raise UnimplementedError(
+            f"{type(self).__name__} cannot lift what its server forbids; allow the effect there"
+        )
+
+    def check_open(self) -> None:
+        """Raise CancelledError if the session is closed."""
+        if self.is_closed:
+            raise CancelledError("Session has been closed.")
+
+
+class SessionFactory(ABC):
+    """Makes the sessions of one kind of target; registered under the scheme of its targets.
+
+    A factory for `grpc://HOST:PORT` is registered as `grpc`.
+    """
+
+    @abstractmethod
+    def new_session(self, target: str, config: ConfigProto, host: Host) -> SessionInterface:
+        """Return a new session.
+
+        Args:
+            target: the whole target, its scheme included.
+            config: the session's configuration.
+            host: where ops and kernels come from.
+
+        Raises:
+            InvalidArgumentError: the target is malformed.
+            OpError: the session cannot be made.
+        """
+
+    @abstractmethod
+    def reset(
+        self, target: str, containers: Sequence[str], config: ConfigProto, host: Host
+    ) -> None:
+        """Clear resource containers behind a target and close its sessions (row S10).
+
+        Raises:
+            OpError: the target cannot be reached, or refuses.
+        """
+
+
+def scheme_of(target: str) -> str:
+    """Return what stands before `://`; the whole target if that is not in it."""
+    return target.partition("://")[0]

@@ -1,0 +1,117 @@
+"""`Server`: what its arguments mean, and who makes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphmill import Host, Server, hookimpl, proto
+from graphmill.distributed.server import server_def_of
+from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.spi.cluster import ServerFactory, ServerInterface
+
+TWO_JOBS = {"worker": ["a:1", "b:2"], "ps": {3: "c:4"}}
+
+
+def definition(cluster: Any, job: str | None = None, task: int | None = None) -> Any:
+    return server_def_of(cluster, job, task, proto.ConfigProto())
+
+
+def test_lists_number_their_tasks_and_dicts_say_them() -> None:
+    made = definition(TWO_JOBS, "ps", 3)
+    assert {job.name: dict(job.tasks) for job in made.cluster.job} == {
+        "ps": {3: "c:4"},
+        "worker": {0: "a:1", 1: "b:2"},
+    }
+    assert (made.job_name, made.task_index, made.protocol) == ("ps", 3, "grpc")
+
+
+def test_without_a_cluster_it_is_alone_on_the_loopback_interface() -> None:
+    made = definition(None)
+    assert [(job.name, dict(job.tasks)) for job in made.cluster.job] == [
+        ("local", {0: "127.0.0.1:0"})
+    ]
+
+
+@pytest.mark.parametrize("form", [lambda m: m, lambda m: m.SerializeToString()])
+def test_a_cluster_may_be_a_message_or_its_bytes(form: Any) -> None:
+    given = definition(TWO_JOBS, "ps", 3).cluster
+    assert definition(form(given), "worker", 1).cluster == given
+
+
+def test_a_server_def_says_all_and_arguments_override_it() -> None:
+    given = definition(TWO_JOBS, "worker", 1)
+    assert definition(given) == given
+    assert definition(given, "ps", 3).job_name == "ps"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "job", "task", "message"),
+    [
+        (TWO_JOBS, None, 0, "job_name is needed: the cluster has jobs ps, worker"),
+        (TWO_JOBS, "worker", None, "task_index is needed"),
+        (TWO_JOBS, "worker", 2, "no task 2 of job 'worker'"),
+        (TWO_JOBS, "chief", 0, "no task 0 of job 'chief'"),
+        ({"worker": "a:1"}, "worker", 0, "expected a list of addresses"),
+        ({"worker": [7001]}, "worker", 0, "expected 'HOST:PORT'"),
+        ({"worker": {"0": "a:1"}}, "worker", 0, "expected 'HOST:PORT'"),
+        (7, "worker", 0, "cluster"),
+    ],
+)
+def test_what_does_not_fit_is_refused(cluster: Any, job: Any, task: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        definition(cluster, job, task)
+
+
+class Recorded(ServerInterface):
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    @property
+    def target(self) -> str:
+        return "pigeon://here"
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def stop(self, grace: float | None) -> None:
+        self.calls.append(("stop", grace))
+
+    def join(self) -> None:
+        self.calls.append("join")
+
+
+class RecordingFactory(ServerFactory):
+    def __init__(self) -> None:
+        self.server = Recorded()
+
+    def new_server(self, server_def: Any, host: Host) -> ServerInterface:
+        self.server.calls.append(server_def.protocol)
+        return self.server
+
+    @hookimpl
+    def graphmill_register_servers(self, servers: Any) -> None:
+        servers.add("pigeon", self)
+
+
+def test_the_server_of_the_protocol_is_started_and_stopped() -> None:
+    factory = RecordingFactory()
+    host = Host([factory], load_entry_points=False)
+    with Server(protocol="pigeon", host=host) as server:
+        assert server.target == "pigeon://here"
+        assert server.server_def.job_name == "local"
+    server.stop(2.0)
+    server.join()
+    assert factory.server.calls == ["pigeon", "start", ("stop", None), ("stop", 2.0), "join"]
+
+
+def test_a_server_can_be_started_later() -> None:
+    factory = RecordingFactory()
+    Server(protocol="pigeon", host=Host([factory], load_entry_points=False), start=False)
+    assert factory.server.calls == ["pigeon"]
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(NotFoundError, match="smoke"):
+        Server(protocol="smoke", host=Host([], load_entry_points=False))
