@@ -22,6 +22,22 @@ def crops_exist(
     return in_range(xp, box_ind, 0, image.shape[0])
 
 
+def boxes_are_finite(
+    xp: ArrayNamespace, images: Value, boxes: Value, box_ind: Value, size: Value
+) -> Value:
+    """Check that coordinates of boxes are neither infinite nor nan."""
+    del images, box_ind, size
+    return xp.all(xp.isfinite(boxes))
+
+
+def gradient_boxes_are_finite(
+    xp: ArrayNamespace, grads: Value, image: Value, boxes: Value, box_ind: Value
+) -> Value:
+    """Check that coordinates of boxes are neither infinite nor nan."""
+    del grads, image, box_ind
+    return xp.all(xp.isfinite(boxes))
+
+
 def crops_are_near(
     xp: ArrayNamespace, images: Value, boxes: Value, box_ind: Value, size: Value
 ) -> Value:
@@ -63,16 +79,25 @@ LOWERINGS: Final = LoweringTable(
     (
         Lowering(
             ("CropAndResize",),
-            checks=(Check(crops_exist, errors.OutOfRangeError), Check(crops_are_near)),
+            checks=(
+                Check(crops_exist, errors.OutOfRangeError),
+                Check(boxes_are_finite, errors.InvalidArgumentError),
+                Check(crops_are_near),
+            ),
         ),
         Lowering(
             ("CropAndResizeGradImage",),
-            checks=(Check(image_gradients_exist, errors.OutOfRangeError), Check(crops_are_near)),
+            checks=(
+                Check(image_gradients_exist, errors.OutOfRangeError),
+                Check(boxes_are_finite, errors.InvalidArgumentError),
+                Check(crops_are_near),
+            ),
         ),
         Lowering(
             ("CropAndResizeGradBoxes",),
             checks=(
                 Check(box_gradients_exist, errors.OutOfRangeError),
+                Check(gradient_boxes_are_finite, errors.InvalidArgumentError),
                 Check(box_gradients_are_near),
             ),
         ),

@@ -103,19 +103,23 @@ def histogram(rng):
     return [np.array([0.5, one_of(rng, 0.1, np.nan)], f32), limits, i32(4)], {}
 
 
+def boxes(rng):
+    return floats(rng, 2, 4) + one_of(rng, f32(0), f32(0), f32("inf"), f32("nan"))
+
+
 def crops(rng):
     size = np.array([2, 2], i32)
-    return [floats(rng, 2, 3, 3, 1), floats(rng, 2, 4), ints(rng, -1, 3, 2), size], {}
+    return [floats(rng, 2, 3, 3, 1), boxes(rng), ints(rng, -1, 3, 2), size], {}
 
 
 def crops_image(rng):
     size = np.array([2, 3, 3, 1], i32)
-    return [floats(rng, 2, 2, 2, 1), floats(rng, 2, 4), ints(rng, -1, 3, 2), size], {"T": "float32"}
+    return [floats(rng, 2, 2, 2, 1), boxes(rng), ints(rng, -1, 3, 2), size], {"T": "float32"}
 
 
 def crops_boxes(rng):
     images = floats(rng, 2, 3, 3, 1)
-    return [floats(rng, 2, 2, 2, 1), images, floats(rng, 2, 4), ints(rng, -1, 3, 2)], {}
+    return [floats(rng, 2, 2, 2, 1), images, boxes(rng), ints(rng, -1, 3, 2)], {}
 
 
 def permutation(rng):

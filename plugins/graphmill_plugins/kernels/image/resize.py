@@ -158,6 +158,16 @@ def resize_nearest_neighbor(
     return xp.take(xp.take(images, rows, axis=1), cols, axis=2)
 
 
+def check_box_values(xp: ArrayNamespace, boxes: Value, box_ind: Value, num_images: int) -> None:
+    """Refuse boxes that are not finite, or of images that do not exist, where values are known."""
+    if xp is not np:
+        return
+    if ((box_ind < 0) | (box_ind >= num_images)).any():
+        raise errors.OutOfRangeError("box_index has values outside [0, batch_size)")
+    if not np.isfinite(boxes).all():
+        raise errors.InvalidArgumentError("boxes contains at least one element that is not finite")
+
+
 def _check_crops(image: Value, boxes: Value, box_ind: Value, method: str) -> None:
     check_images(image)
     if boxes.ndim != 2 or boxes.shape[1] != 4 or box_ind.shape != boxes.shape[:1]:
@@ -197,8 +207,7 @@ def crop_and_resize(
     """Return a crop of each box (y1, x1, y2, x2 in units of the image), as float32."""
     _check_crops(image, boxes, box_ind, method)
     height, width = output_size(crop_size)
-    if xp is np and ((box_ind < 0) | (box_ind >= image.shape[0])).any():
-        raise errors.OutOfRangeError("box_index has values outside [0, batch_size)")
+    check_box_values(xp, boxes, box_ind, image.shape[0])
     boxes = boxes.astype(np.float32)
     y, y_inside = crop_positions(xp, boxes[:, 0], boxes[:, 2], image.shape[1], height)
     x, x_inside = crop_positions(xp, boxes[:, 1], boxes[:, 3], image.shape[2], width)

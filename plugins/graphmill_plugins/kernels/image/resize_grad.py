@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError, OutOfRangeError
+from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import is_narrow, shape_text
 from graphmill_plugins.kernels.image.resample import resampled
 from graphmill_plugins.kernels.image.resize import (
+    check_box_values,
     check_centers,
     check_pixels,
     crop_positions,
@@ -140,8 +141,7 @@ def _check_crops(
         raise InvalidArgumentError(
             f"boxes and grads have incompatible shapes: {len(boxes)} and {grads.shape[0]}"
         )
-    if xp is np and ((box_ind < 0) | (box_ind >= pictures)).any():
-        raise OutOfRangeError("box_index has values outside [0, batch_size)")
+    check_box_values(xp, boxes, box_ind, pictures)
 
 
 @kernel(
