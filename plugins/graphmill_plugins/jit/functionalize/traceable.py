@@ -36,7 +36,10 @@ def traceable_regions(host: Host, forms: Forms | None = None) -> Callable[[Regio
 def why_untraceable(node: Node, forms: Forms) -> str | None:
     """Return why a compiler cannot trace a node, or None."""
     traits = node.op_def.traits
-    if traits.is_control_flow or is_control_trigger(node) or is_source(node) or traits.forwards:
+    if traits.is_control_flow or is_control_trigger(node):
+        reason = forms.why_role_is_not_all(node)
+        return f"{node.name} ({node.op}): {reason}" if reason else None
+    if is_source(node) or traits.forwards:
         return None
     form = forms.of(node)
     return f"{node.name} ({node.op}): {form}" if isinstance(form, str) else None

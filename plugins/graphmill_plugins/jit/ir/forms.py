@@ -100,6 +100,15 @@ class Forms:
             choice, node.op_def, node.attrs, self._type, backend
         )
 
+    def why_role_is_not_all(self, node: Node) -> str:
+        """Return why a control-flow node may do more than its role says; empty if it does not.
+
+        A compiler follows the role, for which the supplier of the op vouches. A kernel that another
+        supplier has put in its place may do something else.
+        """
+        choice = self.choice(node)
+        return self._no_form_of_another(node, choice) if choice is not None else ""
+
     def is_standalone(self, node: Node) -> bool:
         """Return whether one node is worth a program of its own, as its lowering declares."""
         form = self.of(node)
@@ -172,10 +181,13 @@ class Forms:
         calls = node.op_def.calls
         if not all(call.kind in _FOLLOWED for call in calls) or any(c.counted for c in calls):
             return "when it calls its functions, only its kernel knows"
+        reason = "" if choice is None else self._no_form_of_another(node, choice)
+        return reason or Form(is_call=True)
+
+    def _no_form_of_another(self, node: Node, choice: KernelChoice) -> str:
+        """Return why a kernel must be called that the supplier of the op does not vouch for."""
         owner = self._host.ops.provenance(node.op)
-        if choice is not None and supplier_of(choice.owner) != supplier_of(owner):
-            return _no_lowering(choice)  # it may do something else than the op's traits say
-        return Form(is_call=True)
+        return _no_lowering(choice) if supplier_of(choice.owner) != supplier_of(owner) else ""
 
 
 def _why_not(

@@ -53,6 +53,16 @@ class StraightLoops:
             return "more than one of its nodes may wait for other nodes"
         return reason
 
+    def why_not_region(self, region: Region) -> str:
+        """Return why a loop of control flow v1 cannot be straight-line code; empty if it can."""
+        inner = []
+        for node in region.nodes:
+            if not node.op_def.traits.is_control_flow:
+                inner.append(node)
+            elif reason := self._forms.why_role_is_not_all(node):
+                return f"{node.name} ({node.op}): {reason}"
+        return self.why_not(inner)
+
     def _look_at(self, nodes: Iterable[Node]) -> tuple[str, int]:
         """Return why not, and how many nodes may wait."""
         waits = 0
@@ -125,8 +135,7 @@ def straight_regions(
             return reason
         if len({node.assigned_device or node.device for node in region.nodes}) > 1:
             return reason
-        inner = [node for node in region.nodes if not node.op_def.traits.is_control_flow]
-        why_not = loops.why_not(inner)
+        why_not = loops.why_not_region(region)
         return f"{reason}; nor is it straight-line code: {why_not}" if why_not else None
 
     return wanted
