@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 import graphmill
+from graphmill import dtypes
 from graphmill.errors import InternalError, InvalidArgumentError
+from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.op_traits import OpTraits
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.lowering import Check
 from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.runtime.variables import Variable
 from graphmill.testing.foreign import ForeignPlugin, float_op
 
 TIERS = ("off", "tiered", "eager")
@@ -22,6 +26,13 @@ STEPS = 6
 def writes(x: Any) -> Any:
     x += 1
     return x
+
+
+@kernel("Foreign>Peek", stateful=True)
+def peeks(ctx: Any, var: Any) -> Any:
+    variable = var.expect(Variable)
+    variable.value = variable.value + 1
+    return variable.value
 
 
 @kernel("Foreign>Forwards", backend="numpy")
@@ -60,6 +71,33 @@ def test_kernel_without_effects_cannot_write_to_its_inputs(tier: str) -> None:
             with pytest.raises(InternalError, match="writes to one of its inputs") as caught:
                 made.run("y:0", {"x:0": np.ones(2, np.float32)})
     for text in ("ForeignPlugin", "Foreign>Writes", "test_declarations_in_tiers.writes"):
+        assert text in caught.value.message
+    assert caught.value.node == "y"
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_kernel_without_effects_cannot_write_to_a_variable(tier: str) -> None:
+    op = OpDef(
+        "Foreign>Peek",
+        (ArgDef("var", dtypes.resource),),
+        (ArgDef("y", dtypes.float32),),
+        traits=OpTraits(effects=frozenset()),
+    )
+    host = graphmill.Host(plugins=[ForeignPlugin([op], [peeks])])
+    graph = graphmill.Graph(ops=host.ops)
+    with graph.as_default():
+        attrs = {"dtype": "float32", "shape": (2,)}
+        (handle,) = graph.outputs_of(graph.create_op("VarHandleOp", [], attrs, name="v"))
+        ones = graph.constant(np.ones(2, np.float32))
+        graph.create_op("AssignVariableOp", [handle, ones], name="init")
+        graph.create_op("Foreign>Peek", [handle], name="y")
+    config = {"graphmill": {"jit": tier, "jit_min_cluster_size": 1}}
+    with graphmill.Session(graph=graph, host=host, config=config) as made:
+        made.run([], targets=["init"])
+        for _ in range(STEPS):
+            with pytest.raises(InternalError, match="writes to a variable") as caught:
+                made.run("y:0")
+    for text in ("ForeignPlugin", "Foreign>Peek", "test_declarations_in_tiers.peeks", "effects"):
         assert text in caught.value.message
     assert caught.value.node == "y"
 

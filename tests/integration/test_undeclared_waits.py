@@ -1,0 +1,153 @@
+"""Kernels that wait for another node and do not say so are found in validation mode."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill.errors import InternalError
+from graphmill.ops import math
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.testing.foreign import ForeignPlugin, float_op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TIERS = ("off", "tiered", "eager")
+STEPS = 6
+
+
+@pytest.fixture(autouse=True)
+def validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VALIDATE_VARIABLE, "1")
+
+
+class Pair:
+    """`Foreign>Put` and `Foreign>Take`, which hand over one value and declare what they are told.
+
+    Args:
+        is_async: whether `Take` gives its thread back while it waits.
+        declared: further declarations of `Take`.
+    """
+
+    def __init__(self, *, is_async: bool, **declared: Any) -> None:
+        self._changed = threading.Condition()
+        self._values: list[Any] = []
+        self._waiters: list[Callable[[Any], None]] = []
+        self.taking = threading.Event()
+
+        @kernel("Foreign>Put", stateful=True, effects=["state"])
+        def put(ctx: Any, x: Any) -> Any:
+            return self._put(x)
+
+        ops = [
+            float_op("Foreign>Put", is_stateful=True),
+            float_op("Foreign>Take", inputs="", is_stateful=True),
+        ]
+        take = self._asynchronous if is_async else self._synchronous
+        self.plugin = ForeignPlugin(ops, [put, take(declared)])
+
+    def _asynchronous(self, declared: dict[str, Any]) -> Any:
+        @kernel("Foreign>Take", async_=True, effects=["state"], **declared)
+        def take(ctx: Any, *, done: Callable[..., None]) -> None:
+            self._waiters.append(done)
+            self.taking.set()
+
+        return take
+
+    def _synchronous(self, declared: dict[str, Any]) -> Any:
+        @kernel("Foreign>Take", stateful=True, effects=["state"], **declared)
+        def take(ctx: Any) -> Any:
+            return self._take()
+
+        return take
+
+    def _put(self, x: Any) -> Any:
+        if self._waiters:
+            self._waiters.pop()(x)
+            return x
+        with self._changed:
+            self._values.append(x)
+            self._changed.notify()
+        return x
+
+    def _take(self) -> Any:
+        with self._changed:
+            self.taking.set()  # nobody puts before the condition's lock is given up
+            while not self._values:
+                self._changed.wait(30)
+            return self._values.pop(0)
+
+
+def session(plugin: ForeignPlugin, tier: str) -> graphmill.Session:
+    host = graphmill.Host(plugins=[plugin])
+    graph = graphmill.Graph(ops=host.ops)
+    with graph.as_default():
+        x = graph.placeholder("float32", (), name="x")
+        (taken,) = graph.outputs_of(graph.create_op("Foreign>Take", [], name="take"))
+        graph.create_op("Foreign>Put", [math.mul(x, x)], name="put")
+        math.add_v2(math.tanh(taken), x, name="y")
+    config = {"graphmill": {"jit": tier, "jit_min_cluster_size": 1}}
+    return graphmill.Session(graph=graph, host=host, config=config)
+
+
+def take(made: graphmill.Session, pair: Pair) -> Future[Any]:
+    """Begin a step that takes, put from another one once it waits, and return the first."""
+    pair.taking.clear()
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(made.run, "y:0", {"x:0": 2.0})
+        assert pair.taking.wait(30)
+        made.run([], {"x:0": 2.0}, targets=["put"])
+    return taken
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(("is_async", "waits"), [(False, None), (False, False), (True, False)])
+def test_kernel_that_another_node_ends_must_say_that_it_waits(
+    tier: str, is_async: bool, waits: bool | None
+) -> None:
+    pair = Pair(is_async=is_async, waits=waits)
+    with session(pair.plugin, tier) as made:
+        for _ in range(STEPS):
+            error = take(made, pair).exception()
+            assert isinstance(error, InternalError), repr(error)
+            for text in ("waits for another node", "ForeignPlugin", "Foreign>Take", "node put"):
+                assert text in error.message
+            assert "waits=True" in error.message
+            assert error.node == "take"
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(("is_async", "waits"), [(False, True), (True, True), (True, None)])
+def test_declared_waits_are_fine(tier: str, is_async: bool, waits: bool | None) -> None:
+    pair = Pair(is_async=is_async, waits=waits)
+    with session(pair.plugin, tier) as made:
+        for _ in range(STEPS):
+            wanted = np.tanh(np.float32(4)) + 2
+            np.testing.assert_allclose(take(made, pair).result(), wanted, 1e-6)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_kernel_may_wait_for_a_thread_of_its_own(tier: str) -> None:
+    with ThreadPoolExecutor(1) as pool:
+
+        @kernel("Foreign>Act", backend="numpy")
+        def act(x: Any) -> Any:
+            return pool.submit(np.add, x, x).result()
+
+        host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Act")], [act])])
+        graph = graphmill.Graph(ops=host.ops)
+        with graph.as_default():
+            x = graph.placeholder("float32", (), name="x")
+            (once,) = graph.outputs_of(graph.create_op("Foreign>Act", [x], name="a"))
+            graph.create_op("Foreign>Act", [once], name="y")
+        config = {"graphmill": {"jit": tier, "jit_min_cluster_size": 1}}
+        with graphmill.Session(graph=graph, host=host, config=config) as made:
+            for _ in range(STEPS):
+                assert made.run("y:0", {"x:0": 2.0}) == 8.0
