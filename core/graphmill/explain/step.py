@@ -165,7 +165,8 @@ def explain(
         OpError: the step cannot be prepared.
     """
     impl = session._impl  # noqa: SLF001 - looks into a session, as its friends may
-    return list(step_record(impl, (tuple(feeds), tuple(fetches), tuple(targets))).nodes)
+    signature = tuple(feeds), tuple(fetches), tuple(targets)
+    return list(impl.explain(signature, build=False).nodes)
 
 
 def explain_all(session: Session) -> list[StepRecord]:
@@ -173,8 +174,12 @@ def explain_all(session: Session) -> list[StepRecord]:
 
     Those of callables with options of their own come last.
     """
-    impl = session._impl  # noqa: SLF001 - looks into a session, as its friends may
-    return [_step_record(impl, made) for made in impl.kept_executors()]
+    return session._impl.explain_all()  # noqa: SLF001 - looks into a session, as its friends may
+
+
+def step_records(session: DirectSession) -> list[StepRecord]:
+    """Return the records of all signatures that a session keeps executors of."""
+    return [_step_record(session, made) for made in session.kept_executors()]
 
 
 def _record(

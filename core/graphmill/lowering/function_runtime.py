@@ -22,7 +22,7 @@ from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorBarrier
-from graphmill.runtime.op_segment import OpSegment
+from graphmill.runtime.op_segment import StatefulKernels
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.stuck import StuckWatch
@@ -68,7 +68,7 @@ class FunctionHandle:
         self.is_lowered = is_lowered
         self.partitions: list[PerPartition] = []
         self.lowered: FunctionBody | None = None
-        self.segment = OpSegment()
+        self.segment = StatefulKernels()
         self.lock = fork_safe_lock()
 
 
@@ -116,6 +116,11 @@ class FunctionLibraryRuntime:
             known = ", ".join(device.name for device in self._options.devices)
             raise InvalidArgumentError(f"the session has no device {name!r}; it has {known}")
         return self._peer(found[0])
+
+    @property
+    def segment(self) -> StatefulKernels:
+        """The stateful kernels of the nodes of the session's graph on the device."""
+        return self._device.op_segment.of_session(self._options.session_handle)
 
     @property
     def library(self) -> FunctionLibrary:

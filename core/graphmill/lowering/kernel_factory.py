@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel_registry import KernelChoice
     from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.runtime.op_segment import OpSegment
+    from graphmill.runtime.op_segment import StatefulKernels
     from graphmill.typing import ArrayNamespace
 
 _MANY = 5
@@ -38,8 +38,8 @@ class KernelFactory:
         device: where they run.
         functions: the function library runtime that they may call, of the session whose policy
             says which effects they may have.
-        segment: where stateful kernels are kept for the session, by the names of their nodes: the
-            device's for nodes of the session's graph, a function's for its own.
+        segment: where stateful kernels are kept, by the names of their nodes: the session's on the
+            device for nodes of its graph, a function's for its own.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class KernelFactory:
         host: Host,
         device: Device,
         functions: FunctionLibraryRuntime,
-        segment: OpSegment,
+        segment: StatefulKernels,
     ) -> None:
         self._host = host
         self._device = device

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill.registry import Provenance
     from graphmill.runtime.device import Device
     from graphmill.runtime.executor import ExecutorFactory
-    from graphmill.runtime.op_segment import OpSegment
+    from graphmill.runtime.op_segment import StatefulKernels
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class PartitionMaker:
         return self._split(graph, last), records
 
     def for_function(
-        self, graph: Graph, device: Device, segment: OpSegment, *, is_lowered: bool = False
+        self, graph: Graph, device: Device, segment: StatefulKernels, *, is_lowered: bool = False
     ) -> list[PerPartition]:
         """Return the partitions of a function's body that is called on `device`; used up, too.
 
@@ -118,9 +118,9 @@ class PartitionMaker:
         return self._split(graph, ("POST_PARTITIONING",), segment)
 
     def _split(
-        self, graph: Graph, phases: Sequence[str], segment: OpSegment | None = None
+        self, graph: Graph, phases: Sequence[str], segment: StatefulKernels | None = None
     ) -> list[PerPartition]:
-        """Return the partitions; `segment` keeps stateful kernels, or each device's own one."""
+        """Return the partitions; `segment` keeps stateful kernels, else the session's own."""
         options = self._options
         if options.config.graphmill.deterministic:
             check_seeds(graph, options.host.ops)
@@ -133,11 +133,10 @@ class PartitionMaker:
             with faults_of(self._device_owner(device), "the graph rewrite"):
                 device.maybe_rewrite_graph(part)
             ensure_memory_types(part, device, memory)
+        runtimes = [self._functions_of(device) for device, _ in parts]
         factories = [
-            KernelFactory(
-                options.host, device, self._functions_of(device), segment or device.op_segment
-            )
-            for device, _ in parts
+            KernelFactory(options.host, device, functions, segment or functions.segment)
+            for (device, _), functions in zip(parts, runtimes, strict=True)
         ]
         _choose_kernels(factories, [part for _, part in parts])
         return [

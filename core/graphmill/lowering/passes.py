@@ -42,6 +42,7 @@ class PassOptions:
         effects: which effects kernels may have.
         new_rendezvous: makes the rendezvous of a step on several devices, from its number.
         functions: gives the function library runtime of a device; None where there is no session.
+        session_handle: under which the session holds its kernels on its devices.
     """
 
     config: ConfigProto
@@ -51,6 +52,7 @@ class PassOptions:
     effects: EffectsPolicy = field(default_factory=EffectsPolicy)
     new_rendezvous: Callable[[int], Rendezvous] = lambda _: IntraProcessRendezvous()
     functions: Callable[[Device], FunctionLibraryRuntime] | None = None
+    session_handle: str = ""
 
     def settings(self, plugin: str) -> dict[str, SettingValue]:
         """Return what the session's configuration says to one plugin; empty if it says nothing.

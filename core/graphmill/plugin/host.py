@@ -219,16 +219,18 @@ class Host:
                 record.registered.setdefault("hooks", []).append(name)
 
 
-def _session_factory(value: object) -> object:
+def _session_factory(value: object) -> SessionFactory:
     from graphmill.runtime.session_interface import SessionFactory
 
-    return instance_of(SessionFactory)(value)
+    made: SessionFactory = instance_of(SessionFactory)(value)
+    return made
 
 
-def _server_factory(value: object) -> object:
+def _server_factory(value: object) -> ServerFactory:
     from graphmill.runtime.server_interface import ServerFactory
 
-    return instance_of(ServerFactory)(value)
+    made: ServerFactory = instance_of(ServerFactory)(value)
+    return made
 
 
 class _Assembly:

@@ -61,14 +61,14 @@ class DeviceAttributes:
 
 
 class Device(ABC):
-    """One device of a session.
+    """One device of a session, or of a server, whose sessions share it.
 
     Threads: everything here may be called from several threads at once.
 
     Attributes:
         attributes: name, type, memory limit, incarnation.
         resource_mgr: the resources that live on it.
-        op_segment: the stateful kernels of the session that owns it.
+        op_segment: the stateful kernels of the sessions that have it.
     """
 
     #: Backends whose kernels it runs, the preferred one first.
@@ -137,7 +137,7 @@ class Device(ABC):
         """Wait until all that was started on the device is done."""
 
     def close(self) -> None:
-        """Free what the device holds; called when its session is closed."""
+        """Free what the device holds; called when its session is closed, or its server stopped."""
         self.op_segment.clear()
         self.resource_mgr.clear()
 

@@ -1,14 +1,14 @@
-"""`OpSegment`: stateful kernels, made once for each session and node and shared by its executors.
+"""`OpSegment`: the stateful kernels of a device, by session and node, shared by executors.
 
-Semantics: `tensorflow/core/framework/op_segment.h`. A device belongs to one session here, so the
-node's name is the whole key. The nodes of a function, whose names are its own, have a segment of
-their own in each session and for each set of attrs that it is called with.
+Semantics: `tensorflow/core/framework/op_segment.h`. The nodes of a function, whose names are its
+own, have a table of their own in each session and for each set of attrs that it is called with.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphmill.errors import InternalError
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernel import OpKernel
 
 
-class OpSegment:
-    """The stateful kernels of one session on one device, or of one of its functions.
+class StatefulKernels:
+    """The stateful kernels of one session's nodes on one device, or of those of a function.
 
     Threads: `_lock` guards the table; kernels are made outside it, and the first one made wins.
     """
@@ -41,3 +41,54 @@ class OpSegment:
         """Drop all kernels."""
         with self._lock:
             self._kernels.clear()
+
+
+class OpSegment:
+    """The stateful kernels of all sessions that hold one device.
+
+    A session, or a graph that a worker registered for it, holds its table; the table is dropped
+    with the last hold.
+
+    Threads: `_lock` guards the tables.
+    """
+
+    def __init__(self) -> None:
+        self._lock = fork_safe_lock()
+        self._tables: dict[str, StatefulKernels] = {}
+        self._holds: dict[str, int] = {}
+
+    def add_hold(self, session: str) -> None:
+        """Keep the kernels of a session until `remove_hold` was called as often."""
+        with self._lock:
+            self._tables.setdefault(session, StatefulKernels())
+            self._holds[session] = self._holds.get(session, 0) + 1
+
+    def remove_hold(self, session: str) -> None:
+        """Give up one hold; with the last one the session's kernels are dropped."""
+        with self._lock:
+            left = self._holds.get(session, 0) - 1
+            if left > 0:
+                self._holds[session] = left
+            else:
+                self._holds.pop(session, None)
+                self._tables.pop(session, None)
+
+    def of_session(self, session: str) -> StatefulKernels:
+        """Return the kernels of a session.
+
+        Raises:
+            InternalError: nobody holds them.
+        """
+        found = self._tables.get(session)
+        if found is None:
+            raise InternalError(
+                f"session {session!r} holds no kernels on this device: it is closed, or "
+                "`add_hold` was not called for it"
+            )
+        return found
+
+    def clear(self) -> None:
+        """Drop the kernels of all sessions."""
+        with self._lock:
+            self._tables.clear()
+            self._holds.clear()

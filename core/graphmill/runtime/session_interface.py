@@ -162,10 +162,15 @@ class SessionInterface(ABC):
             UnimplementedError: the session is on a server, which does not tell.
         """
         del signature, build
-        raise UnimplementedError(
-            f"{type(self).__name__} cannot explain its steps: they run on a server. Explain the "
-            "graph in a session of this process (target '')"
-        )
+        raise self._unexplained()
+
+    def explain_all(self) -> list[StepRecord]:
+        """Return the records of all signatures that the session keeps executors of.
+
+        Raises:
+            UnimplementedError: the session is on a server, which does not tell.
+        """
+        raise self._unexplained()
 
     def loading_a_model(self) -> AbstractContextManager[None]:
         """Let the files of a model be read in a `with` block, whatever effects are forbidden.
@@ -181,6 +186,12 @@ class SessionInterface(ABC):
         """Raise CancelledError if the session is closed."""
         if self.is_closed:
             raise CancelledError("Session has been closed.")
+
+    def _unexplained(self) -> UnimplementedError:
+        return UnimplementedError(
+            f"{type(self).__name__} cannot explain its steps: they run on a server. Explain the "
+            "graph in a session of this process (target '')"
+        )
 
 
 class SessionFactory(ABC):

@@ -8,11 +8,9 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import (
-    CancelledError,
-    FailedPreconditionError,
-)
+from graphmill.errors import CancelledError, FailedPreconditionError
 from graphmill.graph.node import parse_tensor_name
+from graphmill.lowering.callable_form import callable_form
 from graphmill.lowering.debug_watches import insert_debug_nodes
 from graphmill.lowering.effects_policy import policy_of
 from graphmill.lowering.execution_state import GraphExecutionState
@@ -24,6 +22,7 @@ from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
 from graphmill.runtime.process import fork
 from graphmill.runtime.process.shutdown import watch_for_shutdown
+from graphmill.runtime.session_interface import SessionInterface
 from graphmill.runtime.session_state import SessionState
 from graphmill.runtime.transport import rendezvous_maker
 from graphmill.session.boundary import copies_in, copies_out, then, unless_there
@@ -37,27 +36,41 @@ from graphmill.session.feeds import feed_converter, static_shape
 from graphmill.session.hot_steps import HotSteps
 from graphmill.session.partial_run import PartialRuns
 from graphmill.session.session_devices import create_devices
+from graphmill.session.step_call import execute, make_call
 from graphmill.session.thread_pools import ThreadPools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from graphmill import proto
+    from graphmill.explain.step import StepRecord
     from graphmill.graph.graph import Graph
     from graphmill.lowering.callable_form import CallableForm
     from graphmill.lowering.partitions import PerPartition
     from graphmill.plugin.host import Host
-    from graphmill.proto.config_pb2 import ConfigProto
-    from graphmill.runtime.device import Device
+    from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
+    from graphmill.runtime.device import Device, DeviceAttributes
     from graphmill.runtime.thread_pool import ThreadPool
+    from graphmill.typing import Value
 
 MAX_VARIANTS = 16
 """For how many sets of options that change the graph a session keeps executors."""
 _session_numbers = itertools.count(1)
 
 
-class DirectSession:
+class DirectSession(SessionInterface):
     """The graph, devices and executors of one session.
+
+    Args:
+        host: where ops, kernels, devices and executors come from.
+        config: the session's configuration.
+        devices: those of a server, which its sessions share with what lives on them; None for
+            devices of the session's own.
+
+    Raises:
+        NotFoundError: there is no such executor type.
+        InvalidArgumentError: the config is malformed.
 
     Threads: any number may run steps. `_graph_lock` guards the full graph and the making of client
     graphs; no lock is taken by a step whose executors exist.
@@ -75,12 +88,14 @@ class DirectSession:
         partial_runs: the partial runs that are not finished.
         hot_steps: when a signature is built again for speed.
         pool: the threads for expensive kernels of steps that ask for no other; None for none.
+        has_timeout: whether the config limits how long a step takes.
     """
 
-    def __init__(self, host: Host, config: ConfigProto) -> None:
+    def __init__(self, host: Host, config: ConfigProto, devices: DeviceMgr | None = None) -> None:
         self.name = f"direct-{next(_session_numbers)}"
         self.host = host
         self.config = config
+        self.has_timeout = bool(config.operation_timeout_in_ms)
         self.effects = policy_of(config)
         self.new_rendezvous = rendezvous_maker(host.transports, config)
         self.cancellation = CancellationManager()
@@ -91,7 +106,8 @@ class DirectSession:
         executor_type = config.experimental.executor_type
         self._executor_factory = host.executors.get(executor_type)
         check_needed(self._executor_factory, executor_type, host)
-        self.devices = DeviceMgr(create_devices(host, config))
+        self._owns_devices = devices is None
+        self.devices = DeviceMgr(create_devices(host, config)) if devices is None else devices
         forbidden = frozenset(self._executor_factory.forbids_passes)
         self._options = PassOptions(
             config,
@@ -101,6 +117,7 @@ class DirectSession:
             self.effects,
             self.new_rendezvous,
             self._function_runtime,
+            self.name,
         )
         self._graph_lock = fork.fork_safe_rlock()
         self._state = GraphExecutionState(
@@ -117,6 +134,8 @@ class DirectSession:
         self._source: Graph | None = None
         self._source_size = 0
         self._source_edits = 0
+        for device in self.devices:
+            device.op_segment.add_hold(self.name)
         host.sessions.add(self)
         watch_for_shutdown()
         fork.watch_forks()
@@ -228,10 +247,70 @@ class DirectSession:
         """Return the pool that `RunOptions.inter_op_thread_pool` asks for; -1 is none (row S2)."""
         return self._pools.get(index)
 
-    def check_open(self) -> None:
-        """Raise CancelledError if the session is closed."""
-        if self.is_closed:
-            raise CancelledError("Session has been closed.")
+    def run(
+        self,
+        signature: Signature,
+        values: Sequence[Any],
+        options: RunOptions | None,
+        run_metadata: RunMetadata | None,
+    ) -> list[Value]:
+        """Run one step; see `SessionInterface.run`."""
+        entry = self._cache.find(signature) if options is None else None
+        if entry is None:
+            entry = self.executors(signature, watches=watches_of(options))
+        return execute(self, entry, values, options, run_metadata)
+
+    def make_callable(
+        self,
+        signature: Signature,
+        rebuild: Callable[[list[Value]], Any],
+        options: RunOptions | None,
+        callable_options: CallableOptions | None = None,
+    ) -> Callable[..., Any]:
+        """Return a function that runs a signature; see `SessionInterface.make_callable`."""
+        form = None
+        if callable_options is not None:
+            form = callable_form(callable_options, self.graph, self.devices)
+        entry = self.executors(signature, watches=watches_of(options), form=form)
+        return make_call(self, entry, rebuild, len(signature[0]), options)
+
+    def partial_run_setup(self, signature: Signature, options: RunOptions | None) -> str:
+        """Begin a run that is fed and fetched piece by piece; return its handle."""
+        return self.partial_runs.setup(signature, options)
+
+    def partial_run(
+        self,
+        handle: str,
+        fetches: Sequence[str],
+        feeds: Mapping[str, Any],
+        run_metadata: RunMetadata | None,
+    ) -> list[Value]:
+        """Do one piece of a partial run; see `PartialRuns.run`."""
+        return self.partial_runs.run(handle, fetches, feeds, run_metadata)
+
+    def partial_run_release(self, handle: str) -> None:
+        """End a partial run that will not be finished; see `PartialRuns.release`."""
+        self.partial_runs.release(handle)
+
+    def explain(self, signature: Signature, *, build: bool) -> StepRecord:
+        """Return why each node of a signature runs where and as it does."""
+        from graphmill.explain.step import step_record
+
+        return step_record(self, signature, build=build)
+
+    def explain_all(self) -> list[StepRecord]:
+        """Return the records of all signatures that the session keeps executors of."""
+        from graphmill.explain.step import step_records
+
+        return step_records(self)
+
+    def loading_a_model(self) -> AbstractContextManager[None]:
+        """Let the files of a model be read in a `with` block, whatever effects are forbidden."""
+        return self.effects.loading_a_model()
+
+    def list_devices(self) -> list[DeviceAttributes]:
+        """Return name, type, memory limit and incarnation of each device."""
+        return [device.attributes for device in self.devices]
 
     def close(self) -> None:
         """Cancel running steps, drop executors and resources; a second call does nothing."""
@@ -247,7 +326,10 @@ class DirectSession:
         for functions in list(self._functions.values()):
             functions.close()
         self.session_state.clear()
-        self.devices.close()
+        if self._owns_devices:
+            self.devices.close()
+        for device in self.devices:
+            device.op_segment.remove_hold(self.name)
         self._pools.close()
 
     def after_fork_in_child(self) -> None:
@@ -348,6 +430,11 @@ class DirectSession:
             if self.is_closed:  # in another thread, perhaps before it could see this one
                 found.close()
         return found
+
+
+def watches_of(options: RunOptions | None) -> Sequence[Any]:
+    """Return the `DebugTensorWatch`es that options ask for (row P6)."""
+    return () if options is None else options.debug_options.debug_tensor_watch_opts
 
 
 def _feed_shape(full: Graph, feed: str) -> Any:

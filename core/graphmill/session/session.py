@@ -1,4 +1,4 @@
-"""`Session`: run graphs (rows S1-S7, S10, S11). The API is `tf.compat.v1.Session`'s."""
+"""`Session`: run graphs (rows S1-S7, S10, S11, W0). The API is `tf.compat.v1.Session`'s."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from graphmill import proto
 from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.graph.graph import Graph
 from graphmill.plugin.host import Host, default_host
+from graphmill.runtime.session_interface import scheme_of
 from graphmill.session.direct_session import DirectSession
 from graphmill.session.fetches import FetchPlan, feed_name, several, target_name
 from graphmill.session.options import as_message
-from graphmill.session.step import run_step, run_step_with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from graphmill.explain.step import StepRecord
     from graphmill.graph.model_file import LoadedGraph
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.device import DeviceAttributes
-    from graphmill.session.executors_cache import CachedExecutors, Signature
-    from graphmill.typing import Value
+    from graphmill.runtime.session_interface import SessionFactory, SessionInterface
+    from graphmill.session.executors_cache import Signature
 
 
 _NAMES = {str}
@@ -39,7 +40,8 @@ class Session:
             probabilities = session.run("softmax:0", {"image:0": image})
 
     Args:
-        target: empty for a session in this process.
+        target: empty for a session in this process; else that of a server, as
+            `grpc://127.0.0.1:7001`.
         graph: a `graphmill.Graph`, a `GraphDef` message, its bytes, or the path of a model file.
             A graph object that grows later is followed. None begins with an empty graph (`extend`).
         config: a `ConfigProto`, its bytes, or a dict in protobuf's JSON form.
@@ -56,14 +58,9 @@ class Session:
         self, target: str = "", graph: Any = None, config: Any = None, host: Host | None = None
     ) -> None:
         host = host or default_host()
-        if target:
-            raise NotFoundError(
-                f"no session factory for target {target!r}; this release runs sessions in this "
-                "process (target '')"
-            )
-        self._impl = DirectSession(host, as_message(proto.ConfigProto, config, "config"))
+        config = as_message(proto.ConfigProto, config, "config")
+        self._impl = _new_session(target, config, host)
         self._plans: dict[Any, FetchPlan] = {}
-        self._has_timeout = bool(self._impl.config.operation_timeout_in_ms)
         try:
             self._take_graph(graph)
         except BaseException:
@@ -109,10 +106,8 @@ class Session:
         plan, key = self._signature(fetches, feeds, targets)
         if not (key[1] or key[2]):
             return plan.rebuild([])
-        options = _run_options(options)
-        entry = impl.executors(key, watches=_watches(options))
         values = list(feeds.values())
-        return plan.rebuild(self._execute(entry, values, options, run_metadata))
+        return plan.rebuild(impl.run(key, values, _run_options(options), run_metadata))
 
     def make_callable(
         self,
@@ -130,11 +125,8 @@ class Session:
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
         """
-        impl = self._impl
         plan, key = self._signature(fetches, several(feed_list), targets)
-        options = _run_options(options)
-        entry = impl.executors(key, watches=_watches(options))
-        return _make_call(self, impl, entry, plan, len(key[0]), options)
+        return self._impl.make_callable(key, plan.rebuild, _run_options(options))
 
     def make_callable_from_options(self, callable_options: Any) -> Callable[..., list[Any]]:
         """Return a function of the fed values, in the order of `feed`, that gives all fetches (S7).
@@ -148,17 +140,12 @@ class Session:
             InvalidArgumentError: a device, a tensor or a connection is wrong.
             NotFoundError: a name does not exist, or an op has no kernel.
         """
-        from graphmill.lowering.callable_form import callable_form
-
         given = as_message(proto.CallableOptions, callable_options, "callable_options")
-        impl = self._impl
         # Unlike in `run`, a name without a number is that of output 0.
         fetches = [name if ":" in name else f"{name}:0" for name in given.fetch]
         plan, key = self._signature(fetches, given.feed, list(given.target))
         options = given.run_options if given.HasField("run_options") else None
-        form = callable_form(given, impl.graph, impl.devices)
-        entry = impl.executors(key, watches=_watches(options), form=form)
-        return _make_call(self, impl, entry, plan, len(key[0]), options)
+        return self._impl.make_callable(key, plan.rebuild, options, given)
 
     def extend(self, graph_def: Any) -> None:
         """Add nodes to the graph (row S3); on an error the session is unchanged.
@@ -196,7 +183,7 @@ class Session:
         """
         _, (names, tensors, wanted) = self._signature(fetches, several(feeds), targets)
         key = tuple(dict.fromkeys(names)), tensors, wanted
-        return self._impl.partial_runs.setup(key, options)
+        return self._impl.partial_run_setup(key, _run_options(options))
 
     def partial_run(
         self,
@@ -226,7 +213,7 @@ class Session:
         impl.check_open()
         plan = self._plan(fetches)
         feeds = {feed_name(key, self._source): v for key, v in _feeds(feed_dict).items()}
-        results = impl.partial_runs.run(handle, plan.tensors, feeds, run_metadata)
+        results = impl.partial_run(handle, plan.tensors, feeds, run_metadata)
         return plan.rebuild(results)
 
     def partial_run_release(self, handle: str) -> None:
@@ -235,7 +222,7 @@ class Session:
         Raises:
             InvalidArgumentError: the handle is unknown or finished.
         """
-        self._impl.partial_runs.release(handle)
+        self._impl.partial_run_release(handle)
 
     def explain(
         self,
@@ -257,22 +244,20 @@ class Session:
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
         """
-        from graphmill.explain.step import step_record
-
         _, key = self._signature(fetches, several(feed_list), targets)
-        return step_record(self._impl, key, build=build)
+        return self._impl.explain(key, build=build)
 
     def reading_its_model(self) -> AbstractContextManager[None]:
         """Let the files of a model be read in a `with` block, whatever effects are forbidden.
 
         For who loads a model: its variables and tables are in files.
         """
-        return self._impl.effects.loading_a_model()
+        return self._impl.loading_a_model()
 
     def list_devices(self) -> list[DeviceAttributes]:
         """Return name, type, memory limit and incarnation of each device."""
         self._impl.check_open()
-        return [device.attributes for device in self._impl.devices]
+        return self._impl.list_devices()
 
     def close(self) -> None:
         """Cancel running steps and free everything; later calls raise CancelledError."""
@@ -342,31 +327,6 @@ class Session:
     def _target_names(self, targets: Any) -> list[str]:
         return [target_name(target, self._source) for target in several(targets)]
 
-    def _execute(
-        self, entry: CachedExecutors, values: Sequence[Any], options: Any, run_metadata: Any
-    ) -> list[Value]:
-        executors = entry.executors
-        if entry.feed_order is not None:
-            values = [values[position] for position in entry.feed_order]
-        converted = [
-            convert(value) for convert, value in zip(executors.converters, values, strict=True)
-        ]
-        if self._needs_options(options, run_metadata):
-            results = run_step_with_options(self._impl, executors, converted, options, run_metadata)
-        else:
-            results = run_step(self._impl, executors, converted)
-        if entry.fetch_order is not None:
-            return [results[position] for position in entry.fetch_order]
-        return results
-
-    def _needs_options(self, options: Any, run_metadata: Any) -> bool:
-        return (
-            options is not None
-            or run_metadata is not None
-            or self._has_timeout
-            or self._impl.host.step_observers is not None
-        )
-
 
 def reset(
     target: str = "",
@@ -378,22 +338,47 @@ def reset(
     """Clear resource containers of all sessions of this process and close the sessions (row S10).
 
     Args:
-        target: empty; other targets are not supported yet.
+        target: empty, or that of a server, whose sessions are closed.
         containers: their names; None or empty for the default container.
-        config: a `ConfigProto`, checked and otherwise unused.
+        config: a `ConfigProto`; its `device_filters` say which tasks of a cluster are meant.
         host: whose sessions; by default those over the default host.
 
     Raises:
-        NotFoundError: another target.
+        NotFoundError: no plugin makes sessions for the target.
+        OpError: the server cannot be reached, or refuses.
     """
-    as_message(proto.ConfigProto, config, "config")
+    config = as_message(proto.ConfigProto, config, "config")
+    host = host or default_host()
     if target:
-        raise NotFoundError(f"no session factory for target {target!r}")
-    sessions = (host or default_host()).sessions.snapshot()
+        _factory(target, host).reset(target, list(containers or ()), config, host)
+        return
+    sessions = host.sessions.snapshot()
     for session in sessions:
         session.reset(containers or ())
     for session in sessions:
         session.close()
+
+
+def _new_session(target: str, config: ConfigProto, host: Host) -> SessionInterface:
+    if not target:
+        return DirectSession(host, config)
+    return _factory(target, host).new_session(target, config, host)
+
+
+def _factory(target: str, host: Host) -> SessionFactory:
+    """Return what makes the sessions of a target.
+
+    Raises:
+        NotFoundError: no plugin does.
+    """
+    scheme = scheme_of(target)
+    if scheme not in host.session_factories:
+        known = ", ".join(f"'{name}://...'" for name in host.session_factories.keys())  # noqa: SIM118 - a Registry
+        raise NotFoundError(
+            f"no session factory for target {target!r}; known are '' (this process)"
+            f"{', ' if known else ''}{known}"
+        )
+    return host.session_factories.get(scheme)
 
 
 def _feeds(feed_dict: Mapping[Any, Any] | None) -> Mapping[Any, Any]:
@@ -408,45 +393,3 @@ def _feeds(feed_dict: Mapping[Any, Any] | None) -> Mapping[Any, Any]:
 
 def _run_options(options: Any) -> Any:
     return None if options is None else as_message(proto.RunOptions, options, "options")
-
-
-def _watches(options: Any) -> Sequence[Any]:
-    if options is None:
-        return ()
-    watches: Sequence[Any] = options.debug_options.debug_tensor_watch_opts
-    return watches
-
-
-def _make_call(
-    session: Session,
-    impl: DirectSession,
-    entry: CachedExecutors,
-    plan: FetchPlan,
-    count: int,
-    options: Any,
-) -> Callable[..., Any]:
-    executors = entry.executors
-    convert_one = executors.converters[0] if count == 1 else None
-    is_plain = entry.feed_order is None and entry.fetch_order is None
-
-    def call(*values: Any, run_metadata: Any = None) -> Any:
-        if impl.is_closed:
-            impl.check_open()
-        if len(values) != count:
-            raise InvalidArgumentError(
-                f"the callable takes {count} values ({', '.join(executors.feeds) or 'none'}), "
-                f"{len(values)} given"
-            )
-        if not is_plain or session._needs_options(options, run_metadata):  # noqa: SLF001
-            return plan.rebuild(
-                session._execute(entry, values, options, run_metadata)  # noqa: SLF001
-            )
-        if convert_one is not None:
-            converted = [convert_one(values[0])]
-        else:
-            converted = [
-                convert(value) for convert, value in zip(executors.converters, values, strict=True)
-            ]
-        return plan.rebuild(run_step(impl, executors, converted))
-
-    return call

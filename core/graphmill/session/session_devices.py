@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from graphmill.registry import Provenance
 
 NAME_PREFIX = "/job:localhost/replica:0/task:0"
+"""Job, replica and task of the devices of a session in this process."""
 
 
-def create_devices(host: Host, config: ConfigProto) -> list[Device]:
+def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREFIX) -> list[Device]:
     """Return all devices, types of higher priority first, then by name of the type.
 
     A plugin of another distribution whose factory fails, or gives what is no device, is warned
@@ -35,7 +36,7 @@ def create_devices(host: Host, config: ConfigProto) -> list[Device]:
     for device_type in types:
         owner = host.devices.provenance(device_type)
         try:
-            devices.extend(devices_of(host, device_type, config))
+            devices.extend(devices_of(host, device_type, config, name_prefix))
         except OpError as error:
             if device_type in wanted or owner.is_required:
                 raise
@@ -49,7 +50,9 @@ def create_devices(host: Host, config: ConfigProto) -> list[Device]:
     return devices
 
 
-def devices_of(host: Host, device_type: str, config: ConfigProto) -> list[Device]:
+def devices_of(
+    host: Host, device_type: str, config: ConfigProto, name_prefix: str = NAME_PREFIX
+) -> list[Device]:
     """Return the devices of one type that a session has.
 
     Raises:
@@ -58,9 +61,9 @@ def devices_of(host: Host, device_type: str, config: ConfigProto) -> list[Device
     """
     owner = host.devices.provenance(device_type)
     try:
-        made = host.devices.get(device_type).create_devices(config, NAME_PREFIX)
+        made = host.devices.get(device_type).create_devices(config, name_prefix)
         found = list(made)
-        problem = _problem_with(found, device_type)
+        problem = _problem_with(found, device_type, name_prefix)
     except PluginError:
         raise
     except OpError as error:
@@ -73,13 +76,13 @@ def devices_of(host: Host, device_type: str, config: ConfigProto) -> list[Device
     return found
 
 
-def _problem_with(devices: list[Any], device_type: str) -> str:
+def _problem_with(devices: list[Any], device_type: str, name_prefix: str) -> str:
     """Return what is wrong with the devices that a factory made, or ""."""
     names = set()
     for device in devices:
         if not isinstance(device, Device):
             return f"its factory made {device!r}, which is no Device"
-        start = f"{NAME_PREFIX}/device:{device_type}:"
+        start = f"{name_prefix}/device:{device_type}:"
         if not device.name.startswith(start) or device.device_type != device_type:
             return (
                 f"its factory made {device.name} of type {device.device_type}; expected a name "

@@ -72,7 +72,7 @@ def run_step_with_options(
     session: DirectSession,
     executors: ExecutorsAndKeys,
     values: Sequence[Value],
-    options: RunOptions,
+    options: RunOptions | None,
     run_metadata: RunMetadata | None,
 ) -> list[Value]:
     """Run a step under `RunOptions`, telling observers, and fill `run_metadata` if it is given.

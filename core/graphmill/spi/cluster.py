@@ -10,17 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphmill.runtime.device_mgr import DeviceMgr as DeviceMgr
     from graphmill.runtime.server_interface import ServerFactory as ServerFactory
     from graphmill.runtime.server_interface import ServerInterface as ServerInterface
     from graphmill.runtime.session_interface import SessionFactory as SessionFactory
     from graphmill.runtime.session_interface import SessionInterface as SessionInterface
+    from graphmill.session.direct_session import DirectSession as DirectSession
+    from graphmill.session.session_devices import create_devices as create_devices
 else:
     from graphmill.spi._lazy import lazy_names
 
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "graphmill.runtime.device_mgr": "DeviceMgr",
             "graphmill.runtime.server_interface": "ServerFactory ServerInterface",
             "graphmill.runtime.session_interface": "SessionFactory SessionInterface",
+            "graphmill.session.direct_session": "DirectSession",
+            "graphmill.session.session_devices": "create_devices",
         },
     )

@@ -16,7 +16,7 @@ from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.device import Device, DeviceAttributes
 from graphmill.runtime.kernel import kernel
-from graphmill.runtime.op_segment import OpSegment
+from graphmill.runtime.op_segment import StatefulKernels
 from graphmill.testing.messages import const_def, function_def, graph_def, node_def
 
 FUNCTIONS: Any = SimpleNamespace(effects=EffectsPolicy())
@@ -105,7 +105,8 @@ def make(plugin: Plugin) -> Any:
 
     def make_factory(device: Device | None = None, *, op_segment: bool = True) -> KernelFactory:
         device = device or Near(DeviceAttributes("/device:CPU:0", "CPU"))
-        segment = device.op_segment if op_segment else OpSegment()
+        device.op_segment.add_hold("session")
+        segment = device.op_segment.of_session("session") if op_segment else StatefulKernels()
         return KernelFactory(host, device, FUNCTIONS, segment)
 
     make_factory.host = host  # type: ignore[attr-defined]

@@ -86,15 +86,14 @@ def test_s11_closing_frees_resources_and_kernels(devices: DeviceMgr) -> None:
     (one, *_) = devices
     one.resource_mgr.create("", "r", object())
     definition = KernelDef(("Neg",), np.negative)
-    kernel = one.op_segment.find_or_create(
+    one.op_segment.add_hold("s")
+    one.op_segment.of_session("s").find_or_create(
         "n", lambda: OpKernel(np.negative, definition, "n", "Neg")
     )
     devices.close()
     assert one.resource_mgr.containers() == []
-    again = one.op_segment.find_or_create(
-        "n", lambda: OpKernel(np.negative, definition, "n", "Neg")
-    )
-    assert again is not kernel
+    with pytest.raises(errors.InternalError, match="session 's' holds no kernels"):
+        one.op_segment.of_session("s")
 
 
 def test_s1_attributes_are_written_as_the_message() -> None:

@@ -55,7 +55,7 @@ def test_s10_reset_clears_containers_and_closes_all_sessions(make_host: Any) -> 
 
 def test_s10_reset_of_another_target_is_not_found() -> None:
     with pytest.raises(errors.NotFoundError, match="grpc"):
-        graphmill.reset("grpc://x")
+        graphmill.reset("smoke://x")
     with pytest.raises(errors.InvalidArgumentError, match="config"):
         graphmill.reset(config=5)
 

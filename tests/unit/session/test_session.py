@@ -71,8 +71,8 @@ def test_s1_a_device_type_that_nobody_supplies_is_told() -> None:
 
 
 def test_s1_an_unknown_target_is_not_found() -> None:
-    with pytest.raises(errors.NotFoundError, match="no session factory for target 'grpc://x'"):
-        graphmill.Session("grpc://x")
+    with pytest.raises(errors.NotFoundError, match="no session factory for target 'smoke://x'"):
+        graphmill.Session("smoke://x")
 
 
 def test_s1_optimizer_options_do_not_change_results() -> None:

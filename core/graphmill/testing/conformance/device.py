@@ -16,6 +16,7 @@ from graphmill.graph.device_name import parse_device_name
 from graphmill.graph.while_loop import while_loop
 from graphmill.memory import aligned_empty
 from graphmill.ops import array, math, nn, state, string
+from graphmill.session.direct_session import DirectSession
 from graphmill.session.session import Session
 from graphmill.testing.conformance.rows import rows
 from graphmill.testing.faults import Faults, with_faults
@@ -367,7 +368,9 @@ class DeviceTests:
         faults = Faults()
         graph, x, _, y = _small(name)
         with Session(graph=graph, host=with_faults(host, kind, faults), config=config) as session:
-            if session._impl.devices.matching(name)[0].is_host_memory:  # noqa: SLF001
+            direct = session._impl  # noqa: SLF001 - looks into a session, as its friends may
+            assert isinstance(direct, DirectSession)
+            if direct.devices.matching(name)[0].is_host_memory:
                 pytest.skip("nothing is copied to or from the device")
             for fault in ("fail_copy_in", "fail_copy_out"):
                 session.run(y, {x: _X})

@@ -49,7 +49,7 @@ class RoutineKernels:
     def _factory_of(self, owner: FuncAttr | None) -> KernelFactory:
         functions = self._functions
         if owner is None:
-            segment = self._device.op_segment
+            segment = functions.segment
         else:
             segment = functions.instantiate(owner.name, owner.attrs).segment
         return KernelFactory(functions.host, self._device, functions, segment)

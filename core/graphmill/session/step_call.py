@@ -1,0 +1,96 @@
+"""From fed values to fetched ones: one call of a signature whose executors are there (row S7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.session.step import run_step, run_step_with_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.proto.config_pb2 import RunMetadata, RunOptions
+    from graphmill.session.direct_session import DirectSession
+    from graphmill.session.executors_cache import CachedExecutors
+    from graphmill.typing import Value
+
+
+def execute(
+    session: DirectSession,
+    entry: CachedExecutors,
+    values: Sequence[Any],
+    options: RunOptions | None,
+    run_metadata: RunMetadata | None,
+) -> list[Value]:
+    """Run one step with values as the caller gave them; return those of the fetches.
+
+    Raises:
+        InvalidArgumentError: a value that is fed does not fit its tensor.
+        OpError: the first error of the step.
+    """
+    executors = entry.executors
+    if entry.feed_order is not None:
+        values = [values[position] for position in entry.feed_order]
+    converted = [
+        convert(value) for convert, value in zip(executors.converters, values, strict=True)
+    ]
+    if _needs_options(session, options, run_metadata):
+        results = run_step_with_options(session, executors, converted, options, run_metadata)
+    else:
+        results = run_step(session, executors, converted)
+    if entry.fetch_order is not None:
+        return [results[position] for position in entry.fetch_order]
+    return results
+
+
+def make_call(
+    session: DirectSession,
+    entry: CachedExecutors,
+    rebuild: Callable[[list[Value]], Any],
+    count: int,
+    options: RunOptions | None,
+) -> Callable[..., Any]:
+    """Return a function of the fed values, with `run_metadata` as keyword.
+
+    Args:
+        session: whose step it is.
+        entry: what runs it.
+        rebuild: makes what the function returns of the values of the fetches.
+        count: how many values are fed.
+        options: how each call is run.
+    """
+    executors = entry.executors
+    convert_one = executors.converters[0] if count == 1 else None
+    is_plain = entry.feed_order is None and entry.fetch_order is None
+
+    def call(*values: Any, run_metadata: RunMetadata | None = None) -> Any:
+        if session.is_closed:
+            session.check_open()
+        if len(values) != count:
+            raise InvalidArgumentError(
+                f"the callable takes {count} values ({', '.join(executors.feeds) or 'none'}), "
+                f"{len(values)} given"
+            )
+        if not is_plain or _needs_options(session, options, run_metadata):
+            return rebuild(execute(session, entry, values, options, run_metadata))
+        if convert_one is not None:
+            converted = [convert_one(values[0])]
+        else:
+            converted = [
+                convert(value) for convert, value in zip(executors.converters, values, strict=True)
+            ]
+        return rebuild(run_step(session, executors, converted))
+
+    return call
+
+
+def _needs_options(
+    session: DirectSession, options: RunOptions | None, run_metadata: RunMetadata | None
+) -> bool:
+    return (
+        options is not None
+        or run_metadata is not None
+        or session.has_timeout
+        or session.host.step_observers is not None
+    )
