@@ -15,6 +15,7 @@ from graphmill.spi.executors import is_validation_on
 from graphmill.spi.process import track_forks
 from graphmill_plugins._jax import INHERITED, JAX
 from graphmill_plugins.jit.ir.called_bodies import bodies_of
+from graphmill_plugins.jit.ir.errors import WrongOutputsError
 from graphmill_plugins.jit.ir.routine import Routines
 from graphmill_plugins.jit.ir.routine_kernels import RoutineKernels
 from graphmill_plugins.jit.ir.signature import Inputs
@@ -213,6 +214,9 @@ class ClusterKernel:
         """
         reason = f"the compiler failed: {type(error).__name__}: {error}"
         self._machine.not_compiled(signature, Event.COMPILER_RAISED, reason)
+        if isinstance(error, WrongOutputsError):  # found in validation mode only
+            self._straight.fail(error)
+            return True
         is_ours = isinstance(error, InternalError) and is_validation_on()
         if is_ours or not isinstance(error, Exception):
             return False

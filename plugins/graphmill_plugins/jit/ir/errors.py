@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphmill.errors import InternalError
 from graphmill.spi import NotTraceable
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Node
 
-__all__ = ["KernelFault", "NeedsKnown", "NotTraceable", "ShapesChange"]
+__all__ = ["KernelFault", "NeedsKnown", "NotTraceable", "ShapesChange", "WrongOutputsError"]
 
 
 class NeedsKnown(NotTraceable):
@@ -28,6 +29,10 @@ class NeedsKnown(NotTraceable):
 
 class ShapesChange(NotTraceable):
     """The values of a loop change their shapes from iteration to iteration."""
+
+
+class WrongOutputsError(InternalError):
+    """A lowering gave other outputs than the kernel that it stands for: found in validation."""
 
 
 class KernelFault(NotTraceable):

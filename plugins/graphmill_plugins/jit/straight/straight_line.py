@@ -105,6 +105,14 @@ class StraightLine:
             self.call = self._compiled(self.source)
         return self._checked(*inputs)
 
+    def fail(self, error: OpError) -> None:
+        """Have each call from now on raise an error: the cluster contradicts a declaration."""
+
+        def failing(*_: Any) -> Any:
+            raise type(error)(error.message, node=error.node, op=error.op)
+
+        self.call = failing
+
     def error_of(self, error: Exception) -> OpError:
         """Return what a call raised as the error of the node that it came from."""
         line = _deepest_line(error.__traceback__)

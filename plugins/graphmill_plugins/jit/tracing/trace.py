@@ -30,6 +30,7 @@ from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable, ShapesChan
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, was_switch
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
+from graphmill_plugins.jit.tracing.declared_outputs import DeclaredOutputs
 from graphmill_plugins.jit.tracing.elements import GUARD, FirstRows, is_known
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT
 from graphmill_plugins.jit.tracing.list_length import with_known_lengths
@@ -104,6 +105,7 @@ class Tracer:
         self._handles = handles
         self._constants = constants
         self._kernels = TracedKernels(routines.forms, routines.policy)
+        self._declared = DeclaredOutputs(self._kernels)
         self.offsets = Offsets()
         self.counts = Counts()
         self.rows = DistinctRows(routines.main.body.graph, routines.forms)
@@ -181,7 +183,9 @@ class Tracer:
             trace.check_static(static, "its size and shape must be known")
         self._check(node, form, inputs, state, "inputs")
         result = self._kernels.lowered(node, [trace, *inputs])
-        outputs = outputs_of(node, result, f"the lowering {form.lowering.source}")
+        source = f"the lowering {form.lowering.source}"
+        self._declared.check(node, source, inputs, result)
+        outputs = outputs_of(node, result, source)
         self._check(node, form, list(outputs), state, "results")
         for value, expected in zip(outputs, node.output_types, strict=True):
             is_array = not isinstance(value, (Absent, TracedVariable))
@@ -234,6 +238,8 @@ class Tracer:
         else:
             result, state[kept] = called_with(kernel, inputs, state[kept])
         source = f"the kernel {definition.source}"
+        if definition.backend is not None:
+            self._declared.check(node, f"{source}, backend={definition.backend!r},", inputs, result)
         found = self._typed(node, outputs_of(node, result, source))
         # After the kernel, which refuses the shapes that a check does not expect.
         if node not in self.rows:  # what is made there is as it should
@@ -397,6 +403,8 @@ class Tracer:
 
 
 def _check_type(value: Any, expected: DType) -> None:
+    if not hasattr(value, "dtype"):
+        raise NotTraceable(f"it gives {type(value).__name__}, and no tensor")
     if value.dtype != expected.base_dtype.as_numpy_dtype:
         raise NotTraceable(f"it gives {as_dtype(value.dtype).name}, not {expected.name}")
 

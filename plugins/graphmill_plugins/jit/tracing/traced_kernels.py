@@ -12,7 +12,7 @@ from graphmill.spi import KernelDef, OpKernelConstruction, OpKernelContext, Prov
 from graphmill.spi.compilers import KernelChoice, wanted_attrs
 from graphmill.spi.passes import bind_node
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.ir.errors import KernelFault, NotTraceable
+from graphmill_plugins.jit.ir.errors import KernelFault, NotTraceable, WrongOutputsError
 from graphmill_plugins.jit.ir.forms import BACKEND, Form
 from graphmill_plugins.jit.tracing.elements import is_known
 
@@ -75,6 +75,11 @@ class TracedKernels:
             self._kernels[node, backend] = found
         return found
 
+    def owner_of(self, node: Node) -> str:
+        """Return who supplied the kernel of a node, as " of PLUGIN", for messages."""
+        choice = self._forms.choice(node)
+        return "" if choice is None or choice.owner is None else f" of {choice.owner}"
+
     def lowered(self, node: Node, inputs: list[Any]) -> Any:
         """Call the traceable form that a node's lowering gives with a context and the inputs."""
         found = self._functions.get(node)
@@ -134,7 +139,7 @@ def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner
     try:
         with np.errstate(all="ignore"):
             return compute(*inputs)
-    except NotTraceable:
+    except (NotTraceable, WrongOutputsError):
         raise
     except errors.JAXTypeError as error:  # it asked for the value of what is traced
         text = f"{source} needs the values of traced arrays: {_first_line(error)}"
@@ -173,12 +178,13 @@ def outputs_of(node: Node, result: Any, source: str) -> tuple[Any, ...]:
         NotTraceable: it gave another number of outputs.
     """
     count = node.num_outputs
-    if count == 1:
+    is_several = isinstance(result, (tuple, list))
+    if count == 1 and not is_several:
         return (result,)
     if not count:
         return ()
-    given = len(result) if isinstance(result, (tuple, list)) else type(result).__name__
-    if given != count:
+    given = len(result) if is_several else type(result).__name__
+    if count == 1 or given != count:
         raise NotTraceable(f"{source} returned {given} outputs, expected {count}")
     return tuple(result)
 

@@ -1,0 +1,129 @@
+"""Hold lowerings to the outputs of their kernels: part of `GRAPHMILL_VALIDATE=1`.
+
+A lowering, or a kernel for the compiler's backend, stands for the kernel that interprets the node:
+what it gives must have the same number, element types and shapes. The values are known only when
+the program runs; for the shapes, the interpreting kernel is called with zeros and with ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.spi.executors import is_validation_on
+from graphmill.spi.passes import effects_of
+from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.ir.errors import NotTraceable, WrongOutputsError
+from graphmill_plugins.jit.tracing.elements import is_known
+from graphmill_plugins.jit.tracing.traced_kernels import called
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.errors import InternalError
+    from graphmill.spi import Node, OpKernel
+    from graphmill_plugins.jit.tracing.traced_kernels import TracedKernels
+
+_MOST_BYTES: Final = 1 << 24  # of the inputs that the kernel is called with
+_FILLS: Final[tuple[Callable[..., Any], ...]] = (np.zeros, np.ones)
+
+
+class DeclaredOutputs:
+    """Compares what traced forms of nodes give with what their kernels give.
+
+    Args:
+        kernels: the forms and kernels of the nodes.
+    """
+
+    def __init__(self, kernels: TracedKernels) -> None:
+        self._kernels = kernels
+        self._is_on = is_validation_on()
+
+    def check(self, node: Node, source: str, inputs: Sequence[Any], result: Any) -> None:
+        """Check what a traced form of a node gave.
+
+        Args:
+            node: the node.
+            source: what gave it, for messages.
+            inputs: what it was given, known or traced.
+            result: the output, a sequence of several, anything for none.
+
+        Raises:
+            WrongOutputsError: the kernel gives something else.
+        """
+        if not self._is_on or not node.num_outputs:
+            return
+        name = f"{source}{self._kernels.owner_of(node)} for op {node.op}"
+        outputs = _counted(node, name, result)
+        wanted = self._shapes(node, inputs)
+        for index, value in enumerate(outputs):
+            if _is_array(value):
+                _check_output(node, name, index, value, wanted[index] if wanted else None)
+
+    def _shapes(self, node: Node, inputs: Sequence[Any]) -> list[tuple[int, ...]] | None:
+        """Return the shapes of what the kernel gives; None if it cannot be asked, or they vary."""
+        kernel = self._kernel(node)
+        if kernel is None or not all(map(_is_array, inputs)):
+            return None
+        if sum(np.dtype(x.dtype).itemsize * int(np.prod(x.shape)) for x in inputs) > _MOST_BYTES:
+            return None
+        found = [shapes for fill in _FILLS if (shapes := _shapes_for(node, kernel, inputs, fill))]
+        return found[0] if found and all(shapes == found[0] for shapes in found) else None
+
+    def _kernel(self, node: Node) -> OpKernel | None:
+        """Return the kernel that interprets a node, if it only computes."""
+        try:
+            kernel = self._kernels.get(node, "numpy")
+        except NotTraceable:
+            return None
+        made = kernel.definition
+        is_plain = not (made.stateful or made.dynamic_shape or made.effects)
+        return kernel if is_plain and not effects_of(node.op_def) else None
+
+
+def _shapes_for(
+    node: Node, kernel: OpKernel, inputs: Sequence[Any], fill: Callable[..., Any]
+) -> list[tuple[int, ...]] | None:
+    """Return the shapes of a kernel's outputs for traced inputs of one value; None if it raises."""
+    try:
+        values = [x if is_known(x) else fill(x.shape, x.dtype)[()] for x in inputs]
+        result = called(kernel, values)
+    except NotTraceable:  # a kernel may refuse such values
+        return None
+    given = result if node.num_outputs > 1 else (result,)
+    return [tuple(np.shape(value)) for value in given]
+
+
+def _counted(node: Node, name: str, result: Any) -> Sequence[Any]:
+    """Return what a traced form gave as a sequence of outputs."""
+    count = node.num_outputs
+    is_several = isinstance(result, (tuple, list))
+    if count == 1 and not is_several:
+        return (result,)
+    if count == 1 or not is_several or len(result) != count:
+        given = f"{len(result)} outputs" if is_several else type(result).__name__
+        raise _wrong(node, f"{name} gives {given}, but the op has {count}")
+    return list(result)
+
+
+def _check_output(
+    node: Node, name: str, index: int, value: Any, shape: tuple[int, ...] | None
+) -> None:
+    expected = node.output_types[index].base_dtype
+    if value.dtype != expected.as_numpy_dtype:
+        text = f"{name} gives {value.dtype} for output {index}, but the op has {expected.name}"
+        raise _wrong(node, text)
+    if shape is not None and tuple(value.shape) != shape:
+        given = f"the shape {list(value.shape)} for output {index}"
+        raise _wrong(node, f"{name} gives {given}, but its kernel gives {list(shape)}")
+
+
+def _wrong(node: Node, text: str) -> InternalError:
+    return WrongOutputsError(
+        f"{text}. A lowering must give what the kernel gives", node=node.name, op=node.op
+    )
+
+
+def _is_array(value: Any) -> bool:
+    return is_known(value) or isinstance(value, jax_module().Array)
