@@ -1,9 +1,17 @@
 """Code that reasons about graphs asks for traits of ops and not for their names.
 
 A string that is the name of an op, or several of them separated by spaces, counts wherever it
-stands in the code, docstrings aside. What is left makes nodes of an op, or is a name of something
-else. Each entry says for which name and how often; who removes one takes it off the list. A plugin
-with lists of its own is one more entry of `PARTS`.
+stands in the code, docstrings aside. Each entry says for which name and how often; who removes one
+takes it off the list. A plugin with lists of its own is one more entry of `PARTS`.
+
+What is left is one of these, as the comments in the lists say:
+
+- The name of something else: a function, a class, a node, a kind of resource.
+- A node that is made. It is of one op and no other, and a twin of it has no part in that.
+- The two ends of a pattern that a compiler's idiom rewrites into an op of its own, or traces in a
+  way of its own. The pattern is what some client of TensorFlow writes, and right for the semantics
+  of just these ops (`UnsortedSegmentSum` drops rows whose number is out of range); no trait could
+  promise so much for another op. A plugin with ops like these brings a pass of its own.
 """
 
 from __future__ import annotations
@@ -52,13 +60,13 @@ CORE = Part(
     "core/graphmill",
     left_out=("ops/", "testing/", "cli/", "proto/", "templates/"),
     allowed={
-        # Names of functions, classes and nodes.
+        # Names of functions, classes and nodes that users see.
         "__init__.py": "Assert Assert Variable Variable",
         "graph/builder.py": "Const Const Const Placeholder Placeholder",
         "graph/tensor.py": "Abs",
         "graph/variable.py": "Assign Assign Variable",
         "train/saver.py": "Assign Const RestoreV2 SaveV2 SaveV2",
-        # Nodes that are made.
+        # Nodes that are made: of ops that core itself needs, whatever plugins there are.
         "backprop/generic.py": "Placeholder",
         "graph/assertion.py": "Assert Assert",
         "graph/cond.py": "Merge",
@@ -81,13 +89,14 @@ COMPILER = Part(
     "plugins/graphmill_plugins/jit",
     left_out=("lowerings/",),  # where lowerings are declared, for ops by name
     allowed={
-        # Nodes that are made, and bodies.
+        # Nodes that are made: the compiler's functions, loops and conditionals.
         "functionalize/bodies.py": "EnsureShape _Arg _Retval",
         "functionalize/if_nodes.py": "Const FakeParam If StatelessIf",
         "functionalize/while_nodes.py": "StatelessWhile While",
         "regions/contraction.py": "_Arg _Retval",
-        # Patterns of several ops.
-        "idioms/constant_segments.py": "Const Const Mean Sum Unique UnsortedSegmentSum",
+        # Patterns of several ops: what embeddings and their gradients are in TensorFlow …
+        "idioms/constant_segments.py": "Const Mean Sum Unique UnsortedSegmentSum",
+        # … lists and tensor arrays, whose traced form only the lowerings of this compiler know …
         "idioms/list_length.py": """
             TensorArrayWriteV3 TensorArrayWriteV3 TensorListPushBack TensorListPushBack
             TensorListSetItem
@@ -97,14 +106,12 @@ COMPILER = Part(
             TensorListPushBack TensorListSetItem TensorListSetItem TensorListStack
             TensorListStack
         """,
-        "idioms/multi_hot.py": "Const OneHot Sum",
+        # … vectors of words or categories, the candidates of sampled losses, sparse updates.
+        "idioms/multi_hot.py": "OneHot Sum",
         "idioms/sampled_softmax_mask.py": """
-            Cast ComputeAccidentalHits ConcatV2 Const Identity Reshape Reshape Reshape
-            SparseToDense StopGradient
+            Cast ComputeAccidentalHits ConcatV2 Reshape Reshape Reshape SparseToDense
         """,
         "idioms/sparse_dedup_analysis.py": "Shape StridedSlice Unique UnsortedSegmentSum",
-        # Arithmetic on the counters of loops.
-        "analysis/trip_count.py": "Add AddV2 EnsureShape Less LessEqual LogicalAnd",
         # A kind of resource, and not an op.
         "tracing/trace.py": "Variable",
     },
@@ -112,7 +119,7 @@ COMPILER = Part(
 PASSES = Part(
     "plugins/graphmill_plugins/passes",
     allowed={
-        # Nodes that are made; constant folding looks for those that it makes.
+        # Nodes that are made.
         "constant_folding.py": "Const",
         "function_inlining.py": "Identity NoOp",
     },

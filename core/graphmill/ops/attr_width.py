@@ -1,4 +1,7 @@
-"""Attrs of type int, which has 64 bits, of which TensorFlow's kernels hold 32.
+"""The attrs of type int, which has 64 bits, of which TensorFlow's kernels hold 32.
+
+The table is data for the trait `int32_attrs` of TensorFlow's ops; an op of a plugin declares its
+own.
 
 Semantics: GetAttr with an int32 (tensorflow/core/framework/node_def_util.cc), of which kernels and
 shape functions make use in no order that could be told from the OpDef: this is what they said when
@@ -7,12 +10,15 @@ they were given 2^40.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from graphmill.ops.op_def import OpDef
 
 _OPS_OF = {
     "axis": (
@@ -91,7 +97,9 @@ _OPS_OF = {
 """Names of attrs, and the ops whose attrs these are."""
 
 
-def _by_op() -> dict[str, tuple[str, ...]]:
+@cache
+def listed_int32_attrs() -> dict[str, tuple[str, ...]]:
+    """Return the attrs of 32 bits of each of TensorFlow's ops that has any."""
     found: dict[str, tuple[str, ...]] = {}
     for names, ops in _OPS_OF.items():
         for op in ops.split():
@@ -99,19 +107,18 @@ def _by_op() -> dict[str, tuple[str, ...]]:
     return found
 
 
-_NARROW = _by_op()
-
-
-def check_attr_widths(op: str, attrs: Mapping[str, Any], node: str = "") -> None:
-    """Check the attrs of a node, in canonical form, that have 32 bits only.
+def check_attr_widths(op_def: OpDef, attrs: Mapping[str, Any], node: str = "") -> None:
+    """Check the attrs of a node, in canonical form, that its op declares to have 32 bits only.
 
     Raises:
         InvalidArgumentError: a number does not fit.
     """
-    for name in _NARROW.get(op, ()):
+    for name in op_def.traits.int32_attrs:
         value = attrs.get(name, 0)
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int) and not -(1 << 31) <= number < 1 << 31:
                 raise InvalidArgumentError(
-                    f"Attr {name} has value {number} out of range for an int32", node=node, op=op
+                    f"Attr {name} has value {number} out of range for an int32",
+                    node=node,
+                    op=op_def.name,
                 )

@@ -171,6 +171,24 @@ class Randomness(Enum):
     """Nothing that can be given again: the numbers are others in each run."""
 
 
+class Arithmetic(Enum):
+    """What an op computes of two inputs of numbers, element by element.
+
+    By it a compiler reads the trip count of a loop: the condition compares a counter with a limit,
+    and the body adds to the counter. `check_traits` refuses an op without two inputs and an output.
+    """
+
+    NONE = "none"
+    ADD = "add"
+    """Gives the sum of both."""
+    LESS = "less"
+    """Gives whether input 0 is less than input 1."""
+    LESS_EQUAL = "less or equal"
+    """Gives whether input 0 is less than input 1, or equal to it."""
+    LOGICAL_AND = "logical and"
+    """Gives whether both of its inputs, which are bools, hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpTraits:
     """How an op behaves.
@@ -191,12 +209,16 @@ class OpTraits:
         randomness: where its random numbers come from.
         forwards: whether output i is input i, unchanged.
         reshapes: whether its only output has the elements of input 0 under another shape.
+        validates: whether its only output is input 0, unchanged, and it fails for some values.
+        arithmetic: what it computes of two numbers.
         elementwise: whether each element of the output depends on the elements of the inputs at
             the same place only (inputs broadcast).
         shape_only: whether its outputs depend on the shapes of its inputs only.
         asserts: whether it is there to fail for some values, so that it must neither be dropped
             nor run where the graph would not run it.
         loads_model: whether it reads files that belong to a model when that is loaded.
+        int32_attrs: its attrs of type "int" or "list(int)" whose values must fit into 32 bits: a
+            node with others is refused when its kernel is bound.
     """
 
     effects: frozenset[str] | None = None
@@ -210,10 +232,13 @@ class OpTraits:
     randomness: Randomness = Randomness.NONE
     forwards: bool = False
     reshapes: bool = False
+    validates: bool = False
+    arithmetic: Arithmetic = Arithmetic.NONE
     elementwise: bool = False
     shape_only: bool = False
     asserts: bool = False
     loads_model: bool = False
+    int32_attrs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for effect in sorted((self.effects or frozenset()) - EFFECTS):
@@ -271,7 +296,8 @@ class _Form(NamedTuple):
 
 
 _ONE_TO_ONE = _Form(1, 1)
-_FORMS: Mapping[ControlFlow | Boundary, _Form] = {
+_TWO_TO_ONE = _Form(2, 1)
+_FORMS: Mapping[ControlFlow | Boundary | Arithmetic, _Form] = {
     ControlFlow.SWITCH: _Form(2, 2),
     ControlFlow.SWITCH_N: _Form(2, 1),  # one list of outputs
     ControlFlow.MERGE: _Form(None, 2),
@@ -284,6 +310,10 @@ _FORMS: Mapping[ControlFlow | Boundary, _Form] = {
     Boundary.RESULT: _Form(1, 0, ("index",)),
     Boundary.SEND: _Form(1, 0),
     Boundary.RECEIVE: _Form(0, 1),
+    Arithmetic.ADD: _TWO_TO_ONE,
+    Arithmetic.LESS: _TWO_TO_ONE,
+    Arithmetic.LESS_EQUAL: _TWO_TO_ONE,
+    Arithmetic.LOGICAL_AND: _TWO_TO_ONE,
 }
 
 
@@ -306,6 +336,12 @@ def check_traits(op_def: OpDef) -> None:
             raise _misfit(op_def, f"calls name the function attr {call.attr!r}", functions)
     if traits.forwards and len(op_def.input_args) < len(op_def.output_args):
         raise _misfit(op_def, "it forwards inputs to outputs, of which it has more", inputs)
+    if traits.validates and not (op_def.input_args and len(op_def.output_args) == 1):
+        raise _misfit(op_def, "it validates input 0, which is to be its only output", inputs)
+    integers = {attr.name for attr in op_def.attrs if attr.type in ("int", "list(int)")}
+    for name in traits.int32_attrs:
+        if name not in integers:
+            raise _misfit(op_def, f"int32_attrs name the int attr {name!r}", integers)
     takes_none = traits.source not in (Source.NONE, Source.PLACEHOLDER_WITH_DEFAULT)
     if takes_none and op_def.input_args:
         raise _misfit(op_def, f"it is a {traits.source.value} and takes inputs", ())
@@ -315,6 +351,7 @@ def check_traits(op_def: OpDef) -> None:
         _check_attrs(op_def, "it is a constant", ("value",))
     _check_role(op_def, traits.control_flow.value, _FORMS.get(traits.control_flow))
     _check_role(op_def, traits.boundary.value, _FORMS.get(traits.boundary))
+    _check_role(op_def, traits.arithmetic.value, _FORMS.get(traits.arithmetic))
 
 
 def _check_role(op_def: OpDef, role: str, form: _Form | None) -> None:

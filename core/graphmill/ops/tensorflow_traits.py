@@ -1,7 +1,7 @@
 """The traits of TensorFlow's ops, as data: the same declarations that a plugin makes for its ops.
 
-Effects stand in `graphmill.ops.effects`. An op that no table names has `DEFAULT_TRAITS` with the
-effects that its definition implies.
+Effects stand in `graphmill.ops.effects`, attrs of 32 bits in `graphmill.ops.attr_width`. An op that
+no table names has `DEFAULT_TRAITS` with the effects that its definition implies.
 
 Sources: control_flow_ops.cc, functional_ops.cc, state_ops.cc, resource_variable_ops.cc,
 training_ops.cc, array_ops.cc, math_ops.cc and random_ops.cc in tensorflow/core/ops.
@@ -12,9 +12,11 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from graphmill.ops.attr_width import listed_int32_attrs
 from graphmill.ops.effects import listed_effects
 from graphmill.ops.op_traits import (
     DEFAULT_TRAITS,
+    Arithmetic,
     Boundary,
     CallKind,
     ControlFlow,
@@ -91,6 +93,13 @@ _RANDOMNESS: Final[Mapping[Randomness, str]] = {
     Randomness.UNSEEDED: "NonDeterministicInts",
 }
 
+_ARITHMETIC: Final[Mapping[Arithmetic, str]] = {
+    Arithmetic.ADD: "Add AddV2",
+    Arithmetic.LESS: "Less",
+    Arithmetic.LESS_EQUAL: "LessEqual",
+    Arithmetic.LOGICAL_AND: "LogicalAnd",
+}
+
 _FLAGS: Final[Mapping[str, str]] = {
     "forwards": """
         GuaranteeConst Identity IdentityN PreventGradient RefIdentity Snapshot StopGradient
@@ -110,6 +119,7 @@ _FLAGS: Final[Mapping[str, str]] = {
         TensorArrayV2 TensorArrayV3 TensorArrayWrite TensorArrayWriteV2 TensorArrayWriteV3
     """,
     "reshapes": "ExpandDims Reshape Squeeze",
+    "validates": "CheckNumerics CheckNumericsV2 EnsureShape",
     "elementwise": """
         Abs Acos Acosh Add AddV2 Asin Asinh Atan Atan2 Atanh Cast Ceil ClipByValue Cos Cosh
         Digamma Div DivNoNan Elu Equal Erf Erfc Exp Expm1 Floor FloorDiv FloorMod Greater
@@ -219,11 +229,14 @@ def _rows() -> Iterator[tuple[str, str, Any]]:
     """Yield op, field of its traits, and value."""
     for name, effects in listed_effects().items():
         yield name, "effects", effects
+    for name, attrs in listed_int32_attrs().items():
+        yield name, "int32_attrs", attrs
     for field, table in (
         ("control_flow", _CONTROL_FLOW),
         ("boundary", _BOUNDARIES),
         ("source", _SOURCES),
         ("randomness", _RANDOMNESS),
+        ("arithmetic", _ARITHMETIC),
     ):
         for value, names in table.items():
             yield from ((name, field, value) for name in names.split())

@@ -385,7 +385,7 @@ def bind(
             more bits than TensorFlow's kernel holds.
     """
     op_def, attrs = construction.op_def, construction.attrs
-    check_attr_widths(op_def.name, attrs, construction.node_name)
+    check_attr_widths(op_def, attrs, construction.node_name)
     function: Any = definition.function
     variable: Variable | None = None
     if isinstance(function, type):

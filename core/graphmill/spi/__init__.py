@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from graphmill.ops.op_def import OpDef as OpDef
     from graphmill.ops.op_functions import op_function as op_function
     from graphmill.ops.op_traits import EFFECTS as EFFECTS
+    from graphmill.ops.op_traits import Arithmetic as Arithmetic
     from graphmill.ops.op_traits import Boundary as Boundary
     from graphmill.ops.op_traits import CallKind as CallKind
     from graphmill.ops.op_traits import ControlFlow as ControlFlow
@@ -145,7 +146,7 @@ else:
             "graphmill.ops.op_def": "ArgDef AttrDef OpDef",
             "graphmill.ops.op_functions": "op_function",
             "graphmill.ops.op_traits": (
-                "EFFECTS Boundary CallKind ControlFlow FunctionCall OpTraits Randomness "
+                "EFFECTS Arithmetic Boundary CallKind ControlFlow FunctionCall OpTraits Randomness "
                 "ResourceUse Source"
             ),
             "graphmill.ops.shape_inference": "ShapeContext",

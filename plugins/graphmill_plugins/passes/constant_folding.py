@@ -16,6 +16,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.spi import Provenance, TensorAttr, topological_order
+from graphmill.spi.graphs import is_constant
 from graphmill.spi.passes import bind_node, effects_of_node, kernels_of_node
 from graphmill_plugins.passes.options import is_enabled
 from graphmill_plugins.passes.purity import has_pure_op, is_forwarding
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from graphmill.spi.passes import PassOptions
 
 _MAX_BYTES: Final = 10 << 20  # TensorFlow's default of max_folded_constant_in_bytes
-_CONST: Final = "Const"
 _HOST_TYPE: Final = "CPU"
 _HOST_BACKENDS: Final = ("numpy",)
 
@@ -42,7 +42,7 @@ def fold(graph: Graph, options: PassOptions) -> None:
             folder.fold(node)
     if folder.folded:
         graph.withdraw(folder.folded)
-        graph.withdraw(n for n in graph.nodes if n.op == _CONST and not n.out_edges)
+        graph.withdraw(n for n in graph.nodes if _is_constant(n) and not n.out_edges)
 
 
 class _Folder:
@@ -54,7 +54,7 @@ class _Folder:
         self.limit = limit
         self.values: dict[Node, Any] = {}
         self.folded: set[Node] = set()
-        self.const = options.host.ops.get(_CONST)
+        self.const = options.host.ops.get("Const")
 
     def is_foldable(self, node: Node) -> bool:
         return bool(
@@ -131,6 +131,6 @@ def _is_of_one_supplier(one: KernelChoice, other: KernelChoice) -> bool:
 
 
 def _is_constant(node: Node) -> bool:
-    if node.op != _CONST or node.control_in_edges:
+    if not is_constant(node) or node.control_in_edges or not has_pure_op(node):
         return False
-    return node.attrs["dtype"] is not dtypes.resource
+    return node.output_types[0] is not dtypes.resource

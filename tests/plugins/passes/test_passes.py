@@ -8,6 +8,7 @@ import pytest
 import graphmill
 from graphmill import ops
 from graphmill.testing.passes import bisect, pass_names, without_passes
+from graphmill.testing.twin_ops import TwinOps, twin_name, with_twins
 from graphmill_plugins.passes.reads_first import order_reads
 
 
@@ -16,9 +17,9 @@ def host():
     return graphmill.default_host()
 
 
-def lowered_ops(graph, fetches, feeds=(), config=None):
+def lowered_ops(graph, fetches, feeds=(), config=None, host=None):
     """Return how often each op stands in the graph that is run."""
-    with graphmill.Session(graph=graph, config=config) as session:
+    with graphmill.Session(graph=graph, config=config, host=host) as session:
         metadata = graphmill.RunMetadata()
         options = graphmill.RunOptions(output_partition_graphs=True)
         session.run(fetches, dict(feeds), options=options, run_metadata=metadata)
@@ -37,6 +38,19 @@ def test_p4_constants_are_folded() -> None:
     counts = lowered_ops(graph, y.name, {"x:0": [1, 2]})
     assert counts["Mul"] == 1
     assert counts["Const"] == 1
+
+
+def test_p4_constants_of_a_plugin_are_folded(host) -> None:
+    twin_host = graphmill.Host(plugins=[TwinOps(["Const"], host)])
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2], name="x")
+        two = ops.math.mul(graph.constant(1.0), graph.constant(2.0))
+        y = ops.math.mul(x, two)
+    twins = with_twins(graph, ["Const"], twin_host)
+    counts = lowered_ops(twins, y.name, {"x:0": [1, 2]}, host=twin_host)
+    assert (counts["Mul"], counts["Const"]) == (1, 1)
+    assert twin_name("Const") not in counts
 
 
 def test_p4_a_constant_expression_that_fails_is_left_for_the_run() -> None:

@@ -15,6 +15,7 @@ from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
 from graphmill.ops.op_registry import OP_ATTRIBUTE, OpRegistry, bundled_ops
 from graphmill.ops.op_traits import (
     DEFAULT_TRAITS,
+    Arithmetic,
     CallKind,
     ControlFlow,
     FunctionCall,
@@ -68,6 +69,9 @@ def test_unknown_effect_is_refused_with_a_suggestion() -> None:
         (TOUCH, OpTraits(calls=(FunctionCall("f", CallKind.ONCE),)), "the function attr 'f'"),
         (OpDef("Mine>Two", (), (ArgDef("y", dtypes.float32),)), OpTraits(forwards=True), "forward"),
         (TOUCH, OpTraits(source=Source.CONSTANT), "is a constant and takes inputs"),
+        (TOUCH, OpTraits(validates=True), "it validates input 0, which is to be its only output"),
+        (TOUCH, OpTraits(arithmetic=Arithmetic.ADD), "role is 'add', which has 1 outputs, not 0"),
+        (TOUCH, OpTraits(int32_attrs=("k",)), "int32_attrs name the int attr 'k'"),
     ],
 )
 def test_traits_that_do_not_fit_the_definition_are_refused(

@@ -6,24 +6,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from graphmill.spi import Arithmetic
 from graphmill.spi.graphs import calls_of, is_argument, is_constant, is_loop_cond, is_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.spi import FuncAttr, Node
+    from graphmill.spi import Edge, FuncAttr, Node
     from graphmill.spi.graphs import FunctionBody
 
     Bodies: TypeAlias = "Callable[[FuncAttr], FunctionBody]"
 
-_CHECKED: Final = frozenset({"EnsureShape"})  # gives its input, if it gives anything
-_CONJUNCTIONS: Final = frozenset({"LogicalAnd"})
-_SUMS: Final = frozenset({"Add", "AddV2"})
-
 # How often a counter that starts at `a` and grows by `s` stays within `b`.
-_TRIPS: Final[dict[str, Callable[[int, int, int], int]]] = {
-    "Less": lambda a, b, s: -((a - b) // s),
-    "LessEqual": lambda a, b, s: (b - a) // s + 1,
+_TRIPS: Final[dict[Arithmetic, Callable[[int, int, int], int]]] = {
+    Arithmetic.LESS: lambda a, b, s: -((a - b) // s),
+    Arithmetic.LESS_EQUAL: lambda a, b, s: (b - a) // s + 1,
 }
 
 
@@ -73,7 +70,7 @@ def trip_count_of(
         parts = _conjuncts(node, bodies)
         pending += parts
         is_exact &= not parts
-        if node.op in _TRIPS:
+        if node.op_def.traits.arithmetic in _TRIPS:
             bounds.append(_trips(node, body, args, invariant))
     known = [bound for bound in bounds if bound is not None]
     return TripCount(min(known), is_exact) if known else None
@@ -81,7 +78,7 @@ def trip_count_of(
 
 def _conjuncts(node: Node, bodies: Bodies) -> list[Node]:
     """Return nodes that all hold where a node does, other than itself."""
-    if node.op in _CONJUNCTIONS:
+    if node.op_def.traits.arithmetic is Arithmetic.LOGICAL_AND:
         return [origin(node, 0), origin(node, 1)]
     if _is_predicated(node) and _is_false_without(node, bodies):
         return [origin(node, 0)]
@@ -105,7 +102,10 @@ def _is_false_without(node: Node, bodies: Bodies) -> bool:
     source = origin(results[0], 0)
     if is_constant(source):
         return not np.any(source.attrs["value"].numpy())
-    return is_argument(source) and origin(node, 1 + source.attrs["index"]) is origin(node, 0)
+    if not is_argument(source):
+        return False
+    given = node.in_edges[1 + source.attrs["index"]]
+    return computed_at(given) == computed_at(node.in_edges[0])
 
 
 def _trips(
@@ -119,14 +119,14 @@ def _trips(
     last = _known(limit, args, invariant)
     if start is None or last is None or added is None or added <= 0:
         return None
-    return max(_TRIPS[test.op](start, last, added), 0)
+    return max(_TRIPS[test.op_def.traits.arithmetic](start, last, added), 0)
 
 
 def step(body: FunctionBody, index: int) -> int | None:
     """Return what a body adds to an argument in each iteration, if that is known."""
     returned = result(body, index)
     added = None if returned is None else origin(returned, 0)
-    if added is None or added.op not in _SUMS:
+    if added is None or added.op_def.traits.arithmetic is not Arithmetic.ADD:
         return None
     for place in (0, 1):
         source = origin(added, place)
@@ -164,8 +164,15 @@ def _results(body: FunctionBody) -> list[Node]:
 
 
 def origin(node: Node, place: int) -> Node:
-    """Return the node that an input comes from, through all that only hands it on."""
-    source = node.in_edges[place].src
-    while source.op_def.traits.forwards or is_loop_cond(source) or source.op in _CHECKED:
-        source = source.in_edges[0].src
-    return source
+    """Return the node that computes an input, nodes that only forward or validate it left out."""
+    return computed_at(node.in_edges[place])[0]
+
+
+def computed_at(edge: Edge) -> tuple[Node, int]:
+    """Return the node and output that compute what an edge carries; see `origin`."""
+    while True:
+        source, output = edge.src, edge.src_output
+        traits = source.op_def.traits
+        if not (traits.forwards or traits.validates or is_loop_cond(source)):
+            return source, output
+        edge = source.in_edges[output]

@@ -14,6 +14,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.spi import TensorAttr
+from graphmill.spi.graphs import is_constant
 from graphmill_plugins.jit.ir.free_name import free_name
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def know_segments(graph: Graph, options: PassOptions) -> None:
 def _constant_ids(node: Node) -> Any:
     """Return the ids of a node's segments if they are constant and ascend; else None."""
     source = node.in_edges[2].src
-    if source.op != "Const":
+    if not is_constant(source):
         return None
     ids = np.asarray(source.attrs["value"].numpy())
     if ids.ndim != 1 or not ids.size or ids[0] < 0 or (ids[1:] < ids[:-1]).any():

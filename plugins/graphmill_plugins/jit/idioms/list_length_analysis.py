@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill.errors import OpError
 from graphmill.spi import CallKind, FuncAttr
-from graphmill.spi.graphs import calls_of, is_constant
+from graphmill.spi.graphs import calls_of, is_constant, without_forwarding
 from graphmill.spi.passes import is_switched_off
 from graphmill_plugins.jit.analysis.trip_count import origin, trip_count_of
 from graphmill_plugins.jit.idioms.list_length import length_after
@@ -63,12 +63,11 @@ class GrowingLists:
         ):
             return False
         edge = node.in_edges[grows.position]
-        while edge.src.op_def.traits.forwards:
-            edge = edge.src.in_edges[0]
-        if not edge.src.op_def.is_while:
+        loop, index = without_forwarding(edge.src, edge.src_output)
+        if not loop.op_def.is_while:
             return False
         try:
-            return self._grows_unseen(edge.src, edge.src_output, grows.ops)
+            return self._grows_unseen(loop, index, grows.ops)
         except OpError:
             return False  # nor can the loop be in a cluster
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from graphmill.spi.graphs import is_constant
 from graphmill_plugins.jit.ir.free_name import free_name
 
 if TYPE_CHECKING:
@@ -65,4 +66,4 @@ def _attrs_of(total: Node) -> dict[str, Any] | None:
 
 
 def _constant(node: Node) -> Any:
-    return np.asarray(node.attrs["value"].numpy()) if node.op == "Const" else None
+    return np.asarray(node.attrs["value"].numpy()) if is_constant(node) else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from graphmill.spi.graphs import is_constant, without_forwarding
 from graphmill_plugins.jit.ir.free_name import free_name
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from graphmill.spi.passes import PassOptions
 
 _HITS: Final = "ComputeAccidentalHits"
-_HANDS_ON: Final = frozenset({"StopGradient", "Identity"})
 
 
 def mark_accidental_hits(graph: Graph, options: PassOptions) -> None:
@@ -46,7 +46,7 @@ def _between(dense: Node) -> list[Node] | None:
     """Return what is between a `SparseToDense` and hits, these last; None if it is not of them."""
     pairs, _, values, default = dense.in_edges
     hits, joined = values.src, pairs.src
-    if hits.op != _HITS or values.src_output != 2 or not _are_unique(hits.in_edges[1].src):
+    if hits.op != _HITS or values.src_output != 2 or not _are_unique(hits.in_edges[1]):
         return None
     if joined.op != "ConcatV2" or len(joined.in_edges) != 3 or _constant(default) != 0:
         return None
@@ -81,14 +81,13 @@ def _as_column(edge: Edge) -> list[Node] | None:
     return found if any(node.op == "Reshape" for node in found) else None
 
 
-def _are_unique(node: Node) -> bool:
-    """Return whether a node's candidates come of a sampler that draws none twice."""
-    while node.op in _HANDS_ON:
-        node = node.in_edges[0].src
+def _are_unique(candidates: Edge) -> bool:
+    """Return whether candidates come of a sampler that draws none twice."""
+    node, _ = without_forwarding(candidates.src, candidates.src_output)
     return node.op.endswith("CandidateSampler") and bool(node.attrs["unique"])
 
 
 def _constant(edge: Edge) -> Any:
     """Return a constant's value as Python has it, None for what is none."""
     node = edge.src
-    return np.asarray(node.attrs["value"].numpy()).tolist() if node.op == "Const" else None
+    return np.asarray(node.attrs["value"].numpy()).tolist() if is_constant(node) else None
