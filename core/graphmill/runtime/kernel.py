@@ -34,7 +34,6 @@ from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.ops.attr_width import check_attr_widths
 from graphmill.ops.op_traits import EFFECTS, Boundary
 from graphmill.runtime.kernel_signature import parameters_of, takes_namespace
-from graphmill.runtime.lowering import as_checks, as_lowering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -192,6 +191,7 @@ def kernel(
     unknown = set(effects) - EFFECTS
     if unknown:
         raise InvalidArgumentError(f"unknown effects {sorted(unknown)}; known: {sorted(EFFECTS)}")
+    checks, traceable = _for_compilers(check, lowering, op_types)
 
     def declare(function: _Declared) -> _Declared:
         definition = KernelDef(
@@ -216,8 +216,8 @@ def kernel(
             traces_variables=traces_variables,
             distinct_rows=distinct_rows,
             forwards=forwards,
-            checks=as_checks(check),
-            lowering=as_lowering(lowering, op_types),
+            checks=checks,
+            lowering=traceable,
         )
         _check_declaration(definition)
         declared = [*getattr(function, _KERNELS_ATTRIBUTE, ()), definition]
@@ -225,6 +225,19 @@ def kernel(
         return function
 
     return declare
+
+
+def _for_compilers(
+    check: Check | Iterable[Check] | Callable[..., Any],
+    lowering: Lowering | Callable[..., Any] | None,
+    ops: tuple[str, ...],
+) -> tuple[tuple[Check, ...], Lowering | None]:
+    """Return the checks and the lowering that a kernel declares; most declare neither."""
+    if check == () and lowering is None:
+        return (), None
+    from graphmill.runtime.lowering import as_checks, as_lowering  # a step needs none of it
+
+    return as_checks(check), as_lowering(lowering, ops)
 
 
 def _check_declaration(definition: KernelDef) -> None:

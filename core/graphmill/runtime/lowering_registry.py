@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.registry import PluginConflictError, Provenance
-from graphmill.runtime.lowering import Lowering, lowerings_of
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from graphmill.runtime.lowering import Lowering
 
 
 class _Registered(NamedTuple):
@@ -46,7 +48,7 @@ class LoweringRegistry:
         Raises:
             InvalidArgumentError: it declares none, or one that names no op.
         """
-        declared = lowerings_of(lowerings)
+        declared = _declared_by(lowerings)
         if not declared or not all(one.ops for one in declared):
             raise InvalidArgumentError(
                 f"{lowerings!r} declares no lowering; decorate a function with "
@@ -108,7 +110,7 @@ class LoweringRegistry:
         due = [lazy for lazy in self._modules.get(op, ()) if lazy not in self._loaded]
         for lazy in due:
             try:
-                declared = lowerings_of(importlib.import_module(lazy.name))
+                declared = _declared_by(importlib.import_module(lazy.name))
             except Exception as error:
                 raise InternalError(
                     f"the module {lazy.name!r} with the lowering of {op!r} cannot be imported: "
@@ -118,6 +120,13 @@ class LoweringRegistry:
             with self._lock:
                 self._loaded.add(lazy)
                 self._add(declared, lazy.owner)
+
+
+def _declared_by(owner: object) -> list[Lowering]:
+    """Return the lowerings of an object or module; where nothing is compiled, none is asked for."""
+    from graphmill.runtime.lowering import lowerings_of  # here: it takes a while to import
+
+    return lowerings_of(owner)
 
 
 def supplier_of(owner: object) -> object:
@@ -134,15 +143,15 @@ def _merged(op: str, entries: list[_Registered]) -> Lowering | None:
     for field in ("function", "refuse"):
         _refuse_rivals(op, [e for e in entries if getattr(e.lowering, field) is not None])
     declared = [entry.lowering for entry in entries]
-    return Lowering(
-        (op,),
-        next((one.function for one in declared if one.function is not None), None),
-        tuple(check for one in declared for check in one.checks),
-        tuple(dict.fromkeys(name for one in declared for name in one.static)),
-        next((one.standalone for one in declared if one.standalone), False),
-        next((one.refuse for one in declared if one.refuse is not None), None),
-        highest,
-        any(one.distinct_rows for one in declared),
+    return replace(
+        declared[0],
+        ops=(op,),
+        function=next((one.function for one in declared if one.function is not None), None),
+        checks=tuple(check for one in declared for check in one.checks),
+        static=tuple(dict.fromkeys(name for one in declared for name in one.static)),
+        standalone=next((one.standalone for one in declared if one.standalone), False),
+        refuse=next((one.refuse for one in declared if one.refuse is not None), None),
+        distinct_rows=any(one.distinct_rows for one in declared),
     )
 
 
