@@ -21,7 +21,6 @@ from graphmill.plugin.registrars import (
     PassRegistrar,
     Registrar,
 )
-from graphmill.plugin.step_observers import Observer, StepObservers
 from graphmill.registry import Registry, instance_of
 from graphmill.runtime.background import BackgroundWork
 from graphmill.runtime.device import DeviceFactory
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from graphmill.plugin.records import PluginRecord
+    from graphmill.plugin.step_observers import StepObservers
     from graphmill.registry import PluginConflictError, Provenance
     from graphmill.runtime.debug_sinks import WatchedTensor
     from graphmill.runtime.server_interface import ServerFactory
@@ -204,13 +204,19 @@ class Host:
 
     def _collect_observers(self) -> StepObservers | None:
         started, finished = (
-            [
-                Observer(record, partial(call_with, implementation))
-                for record, implementation in self._manager.implementations(hook)
-            ]
-            for hook in ("graphmill_step_started", "graphmill_step_finished")
+            list(self._manager.implementations(f"graphmill_step_{event}"))
+            for event in ("started", "finished")
         )
-        return StepObservers(started, finished) if started or finished else None
+        if not started and not finished:
+            return None
+        from graphmill.plugin.step_observers import Observer, StepObservers  # few hosts have any
+
+        return StepObservers(
+            *(
+                [Observer(record, partial(call_with, found)) for record, found in hooks]
+                for hooks in (started, finished)
+            )
+        )
 
     def _note_hooks(self) -> None:
         """Note who implements hooks that register nothing; some plugins do nothing else."""

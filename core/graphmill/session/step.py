@@ -18,7 +18,6 @@ from graphmill.errors import (
     ResourceExhaustedError,
 )
 from graphmill.memory import LentMemory
-from graphmill.plugin.step_observers import StepInfo
 from graphmill.runtime.apart import run_apart
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancel_grace import CancellationGracePeriod
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.lowering.partitions import PerPartition
+    from graphmill.plugin.step_observers import StepInfo
     from graphmill.proto.config_pb2 import ConfigProto, RunMetadata, RunOptions
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys
@@ -105,8 +105,9 @@ def run_step_with_options(
     metadata = None if run_metadata is None else proto.RunMetadata()
     failure: OpError | None = None
     observers = session.host.step_observers
-    step = StepInfo(step_id, session.name, executors.feeds, executors.fetches, executors.targets)
+    step = None
     if observers is not None:
+        step = _step_info(step_id, session, executors)
         observers.started(step)
     try:
         _run(session, executors, args)
@@ -120,9 +121,16 @@ def run_step_with_options(
         if metadata is not None and run_metadata is not None:
             _fill_metadata(metadata, executors, run_options, collector, wants_costs)
             give_back(metadata, run_metadata)
-        if observers is not None:
+        if observers is not None and step is not None:
             observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
     return _results(executors, frame)
+
+
+def _step_info(step_id: int, session: DirectSession, executors: ExecutorsAndKeys) -> StepInfo:
+    """Return what the observers of a step are told; few hosts have any."""
+    from graphmill.plugin.step_observers import StepInfo
+
+    return StepInfo(step_id, session.name, executors.feeds, executors.fetches, executors.targets)
 
 
 def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
