@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from graphmill.spi import OpKernelConstruction, OpKernelContext
-    from graphmill_plugins.jit.ir.cluster_op import ClusterAttr
+    from graphmill_plugins.jit.ir.cluster_attr import ClusterAttr
     from graphmill_plugins.jit.tiers.signature_state import Signature
 
 _DETERMINISTIC: Final = "the session is deterministic: nothing is compiled"

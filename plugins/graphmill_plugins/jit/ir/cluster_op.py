@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
-
-from graphmill.spi import ArgDef, AttrDef, FuncAttr, OpDef
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from graphmill.spi import ClusterRecord
-    from graphmill.spi.graphs import FunctionBody
+from graphmill.spi import ArgDef, AttrDef, OpDef
 
 
 def _op(name: str) -> OpDef:
@@ -32,40 +23,5 @@ STRAIGHT_LINE = _op("_StraightLine")
 """A loop of nodes that no compiler takes, as generated code; `f` as that of `_Cluster`."""
 
 CLUSTER = _op("_Cluster")
-"""`f` is a `ClusterAttr`. Its effects are those of its nodes; as an op it has no state, so that its
-kernel belongs to one executor and goes with it."""
-
-
-CALLS: Final = 2
-"""Of one signature after which a cluster is compiled: many shapes come once only."""
-
-INNER_CALLS: Final = 64
-"""The same in a loop that is generated code, where it may be called often in the first step."""
-
-FunctionKey: TypeAlias = tuple[str, int]
-"""Name of a function, and hash of the attr that calls it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClusterAttr(FuncAttr):
-    """Hold the region that a cluster stands for; its `name` is no function of the library.
-
-    Attributes:
-        body: its nodes, with an `_Arg` for each input and a `_Retval` for each output.
-        mode: `"tiered"`, `"eager"` or `"straight-line"`, which is never compiled.
-        cache_dir: folder of the persistent compilation cache; empty for none.
-        cache_bytes: how large that may become; 0 for the default.
-        record: what becomes of it, for `explain`.
-        functions: bodies of functions that it calls, where these are not the library's.
-        calls: after how many calls with inputs of the same shapes it is compiled.
-        owner: the function of the library that its nodes are of; None for the session's graph.
-    """
-
-    body: FunctionBody | None = None
-    mode: str = "tiered"
-    cache_dir: str = ""
-    cache_bytes: int = 0
-    record: ClusterRecord | None = None
-    functions: Mapping[FunctionKey, FunctionBody] = field(default_factory=dict)
-    calls: int = CALLS
-    owner: FuncAttr | None = None
+"""`f` is a `ClusterAttr` (see `cluster_attr`). Its effects are those of its nodes; as an op it has
+no state, so that its kernel belongs to one executor and goes with it."""

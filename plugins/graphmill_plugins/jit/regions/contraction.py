@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.spi import ClusterRecord, Graph, compilation_of
 from graphmill.spi.graphs import FunctionBody
-from graphmill_plugins.jit.ir.cluster_op import (
-    CALLS,
-    CLUSTER,
-    INNER_CALLS,
-    STRAIGHT_LINE,
-    ClusterAttr,
-)
+from graphmill_plugins.jit.ir.cluster_attr import CALLS, INNER_CALLS, ClusterAttr
+from graphmill_plugins.jit.ir.cluster_op import CLUSTER, STRAIGHT_LINE
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
 from graphmill_plugins.jit.ir.sources import is_source
 
@@ -24,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Edge, FuncAttr, Node, OpDef
     from graphmill.spi.graphs import OpRegistry
     from graphmill.spi.passes import PassOptions
-    from graphmill_plugins.jit.ir.cluster_op import FunctionKey
+    from graphmill_plugins.jit.ir.cluster_attr import FunctionKey
 
 _CACHE_VARIABLE: Final = "GRAPHMILL_JIT_CACHE_DIR"
 _numbers = itertools.count()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill.spi.graphs import FunctionBody
     from graphmill.spi.passes import PassOptions
     from graphmill_plugins.jit.ir.called_bodies import Bodies
-    from graphmill_plugins.jit.ir.cluster_op import FunctionKey
+    from graphmill_plugins.jit.ir.cluster_attr import FunctionKey
 
 _MIN_SIZE: Final = 8
 """A call of a program costs as much as some ten nodes of generated code do."""

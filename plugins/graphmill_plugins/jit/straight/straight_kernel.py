@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from graphmill.spi import ExecutorArgs, OpKernelConstruction, OpKernelContext
-    from graphmill_plugins.jit.ir.cluster_op import ClusterAttr
+    from graphmill_plugins.jit.ir.cluster_attr import ClusterAttr
 
     Done = Callable[..., None]
 
