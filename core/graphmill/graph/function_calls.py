@@ -10,8 +10,7 @@ graph's library calls that function once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.ops.attr_types import FuncAttr
 from graphmill.ops.op_traits import CallKind, FunctionCall
@@ -24,8 +23,7 @@ BY_NAME: Final = FunctionCall("", CallKind.ONCE)
 """How a node calls the function that its op is; no attr names that function."""
 
 
-@dataclass(frozen=True, slots=True)
-class CalledFunction:
+class CalledFunction(NamedTuple):
     """A function that a node calls.
 
     Attributes:

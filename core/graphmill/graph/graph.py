@@ -6,8 +6,7 @@ Semantics: `tensorflow/core/graph/graph.h`. The user's `graphmill.Graph` adds sc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, suggest
 from graphmill.graph.function_library import FunctionLibrary
@@ -26,8 +25,7 @@ PRODUCER_VERSION = 2474
 """The GraphDef version that our own graphs claim; TensorFlow 2.21 writes and reads it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
+class Versions(NamedTuple):
     """A graph's `VersionDef`."""
 
     producer: int = PRODUCER_VERSION

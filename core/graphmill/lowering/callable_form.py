@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.graph.device_name import parse_device_name
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     Tensor = tuple[Node, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CallableForm:
+class CallableForm(NamedTuple):
     """How a client graph differs from that of a plain signature; compares by value.
 
     Attributes:

@@ -8,8 +8,7 @@ meets an input of the other, a copy is inserted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.dtypes import resource, string, variant
 from graphmill.graph.algorithms import is_back_edge
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernel_registry import KernelRegistry
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryTypes:
+class MemoryTypes(NamedTuple):
     """For each input and output of a node, whether it is in host memory."""
 
     inputs: tuple[bool, ...]

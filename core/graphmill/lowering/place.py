@@ -9,7 +9,7 @@ and what only looks at a shape to its input.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.dtypes import string
 from graphmill.errors import InvalidArgumentError
@@ -40,8 +40,7 @@ _NONE, _THROUGH_HOST, _NATIVE = 0, 1, 2  # how well a device runs a node
 _ANY: Final = DeviceName()
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementRecord:
+class PlacementRecord(NamedTuple):
     """Where a node was placed, and why.
 
     Attributes:
@@ -61,8 +60,7 @@ class PlacementRecord:
         return f"{self.node}: ({self.op}): {self.device} ({self.reason})"
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementOptions:
+class PlacementOptions(NamedTuple):
     """What the placer goes by.
 
     Attributes:

@@ -7,8 +7,7 @@ nor a target needs is dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.graph.algorithms import ancestors
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from graphmill.ops.op_registry import OpRegistry
 
 
-@dataclass(frozen=True, slots=True)
-class ClientGraph:
+class ClientGraph(NamedTuple):
     """A graph pruned and rewritten for one signature.
 
     Attributes:
@@ -60,8 +58,7 @@ class ClientGraph:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ClientEnd:
+class ClientEnd(NamedTuple):
     """The client of a partial run as an end of transfers: both ends have his device's name.
 
     Attributes:

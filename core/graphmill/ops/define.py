@@ -14,7 +14,6 @@ kernel too. `graphmill.ops.op_functions.op_function(scale_by)` adds nodes of the
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from graphmill import dtypes
@@ -129,7 +128,7 @@ def _traits(effects: Iterable[str] | None, traits: OpTraits | None) -> OpTraits:
         return given
     if given.effects is not None:
         raise InvalidArgumentError("@op takes effects, or traits with effects, but not both")
-    return replace(given, effects=frozenset(effects))
+    return given._replace(effects=frozenset(effects))
 
 
 def op_def_from_function(

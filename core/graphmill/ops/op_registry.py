@@ -8,10 +8,9 @@ parsed of it; each has its own additions.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops.op_def import OpDef
@@ -99,8 +98,7 @@ def same_bundled(op_def: OpDef) -> OpDef | None:
     return bundled if bundled is op_def or bundled == op_def else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Addition:
+class _Addition(NamedTuple):
     """An op that was added, and by whom."""
 
     op_def: OpDef

@@ -20,7 +20,6 @@ TensorFlow's ops are declared in the same terms in `graphmill.ops.tensorflow_tra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -189,8 +188,7 @@ class Arithmetic(Enum):
     """Gives whether both of its inputs, which are bools, hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpTraits:
+class OpTraits(NamedTuple):
     """How an op behaves.
 
     Attributes:
@@ -239,13 +237,6 @@ class OpTraits:
     asserts: bool = False
     loads_model: bool = False
     int32_attrs: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for effect in sorted((self.effects or frozenset()) - EFFECTS):
-            raise InvalidArgumentError(
-                f"there is no effect {effect!r}{suggest(effect, EFFECTS)}; there are "
-                f"{', '.join(sorted(EFFECTS))}"
-            )
 
     @property
     def is_control_flow(self) -> bool:
@@ -321,10 +312,15 @@ def check_traits(op_def: OpDef) -> None:
     """Check that the traits of an op fit its definition.
 
     Raises:
-        InvalidArgumentError: they name an input or function attr that the op does not have, or a
-            role that its inputs and outputs do not allow; the message names the op and the trait.
+        InvalidArgumentError: they name an effect that there is not, an input or function attr that
+            the op does not have, or a role that its inputs and outputs do not allow; the message
+            names the op and the trait.
     """
     traits = op_def.traits
+    for effect in sorted((traits.effects or frozenset()) - EFFECTS):
+        there_are = ", ".join(sorted(EFFECTS))
+        near = suggest(effect, EFFECTS)
+        raise _misfit(op_def, f"there is no effect {effect!r}{near}; there are {there_are}", ())
     inputs = {arg.name for arg in op_def.input_args}
     for use in traits.resources or ():
         for name in filter(None, (use.input, use.rows, use.updates)):

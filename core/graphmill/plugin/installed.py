@@ -14,9 +14,8 @@ import importlib
 import os
 import re
 import sys
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +27,7 @@ _INFO = re.compile(r"\.(?:dist|egg)-info$", re.IGNORECASE)
 _REFERENCE = re.compile(r"([\w.]+)\s*(?::\s*([\w.]+)\s*)?(?:\[.*\]\s*)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class EntryPoint:
+class EntryPoint(NamedTuple):
     """One line of a group: `name = module` or `name = module:attribute`."""
 
     name: str
@@ -52,8 +50,7 @@ class EntryPoint:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(NamedTuple):
     """A distribution that has an `entry_points.txt` naming the group.
 
     Attributes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from graphmill import errors
 from graphmill.registry import Registry
@@ -40,8 +39,7 @@ tensorflow/core/common_runtime/optimization_registry.h.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class PassPlace:
+class PassPlace(NamedTuple):
     """When a pass runs: in `phase`, lower `order` first, then by name."""
 
     phase: str

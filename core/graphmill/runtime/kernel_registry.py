@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
 from graphmill.registry import PluginConflictError, PluginWarning, Provenance
@@ -29,16 +29,14 @@ if TYPE_CHECKING:
 LABEL_ATTR = "_kernel"
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(NamedTuple):
     """A kernel and who supplied it."""
 
     definition: KernelDef
     owner: object
 
 
-@dataclass(frozen=True, slots=True)
-class KernelChoice:
+class KernelChoice(NamedTuple):
     """The outcome of a look-up.
 
     Attributes:
@@ -279,7 +277,7 @@ class KernelRegistry:
         if found is None:
             choice, rejected = _choose(op_def, attrs, device_type, backends, candidates)
             rejected = (*rejected, *self._broken_for(op_def))
-            found = choice and replace(choice, rejected=rejected), rejected
+            found = choice and choice._replace(rejected=rejected), rejected
             with self._lock:
                 if version == self._version and len(self._choices) < _MOST_CHOICES:
                     self._choices[key] = found

@@ -10,8 +10,7 @@ from __future__ import annotations
 import copy
 import threading
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import (
     AbortedError,
@@ -37,8 +36,7 @@ ROOT_FRAME_ITERATION = "0:0"
 _NUM_PARTS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RendezvousKey:
+class RendezvousKey(NamedTuple):
     """What names one tensor of one step: `SRC_DEVICE;INCARNATION;DST_DEVICE;EDGE_NAME;FRAME:ITER`.
 
     Attributes:
@@ -81,8 +79,7 @@ class RendezvousKey:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TransferArgs:
+class TransferArgs(NamedTuple):
     """What a sender or a receiver says of its end.
 
     Attributes:
@@ -167,8 +164,7 @@ class Rendezvous(ABC):
         return value, is_dead
 
 
-@dataclass(slots=True)
-class _Sent:
+class _Sent(NamedTuple):
     """A value that waits for its receiver."""
 
     args: TransferArgs
@@ -176,14 +172,16 @@ class _Sent:
     is_dead: bool
 
 
-@dataclass(slots=True, eq=False)
 class _Waiting:
     """A receiver that waits for its value."""
 
-    args: TransferArgs
-    done: ReceiveDone
-    token: int | None = None
-    is_taken: bool = False
+    __slots__ = ("args", "done", "is_taken", "token")
+
+    def __init__(self, args: TransferArgs, done: ReceiveDone) -> None:
+        self.args = args
+        self.done = done
+        self.token: int | None = None
+        self.is_taken = False
 
     def withdraw(self) -> None:
         """Withdraw the callback for cancellation."""

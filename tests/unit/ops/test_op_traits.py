@@ -57,8 +57,17 @@ def test_effects_given_twice_are_refused() -> None:
 
 
 def test_unknown_effect_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(InvalidArgumentError, match="no effect 'clok'; did you mean 'clock'"):
-        OpTraits(frozenset({"clok"}))
+    message = "of op 'Mine>Touch' .* no effect 'clok'; did you mean 'clock'"
+    with pytest.raises(InvalidArgumentError, match=message):
+        OpRegistry().add(TOUCH, traits=OpTraits(frozenset({"clok"})))
+
+
+def test_unknown_effect_of_a_decorated_function_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"of op 'Mine>Now' .* no effect 'clok'"):
+
+        @op("Mine>Now", effects=["clok"])
+        def now(xp, x: dtypes.float32) -> dtypes.float32:  # type: ignore[valid-type]
+            return x
 
 
 @pytest.mark.parametrize(

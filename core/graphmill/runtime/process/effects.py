@@ -11,16 +11,14 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 VARIABLE: Final = "GRAPHMILL_PROCESS_EFFECTS"
 ALL: Final = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessEffect:
+class ProcessEffect(NamedTuple):
     """One effect on the process.
 
     Attributes:
