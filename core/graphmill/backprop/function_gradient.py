@@ -81,7 +81,7 @@ class _Differentiated:
     def __init__(self, walk: Walk, function: FuncAttr, wanted: Sequence[bool]) -> None:
         from graphmill.backprop.walk import Walk as NewWalk
 
-        self._outer = walk.graph
+        self._outer, self._host = walk.graph, walk.host
         self._name = function.name
         body = instantiate_function(
             function.name, function.attrs, walk.graph.library, walk.host.ops
@@ -123,7 +123,7 @@ class _Differentiated:
                 results.append((value.op, value.value_index))
         name = f"{self._name}_gradient_{len(self._outer.library)}"
         made = function_def(name, self._graph, [*self.args, *self._grads], results)
-        check_repeatable(made, self._name, self._graph)
+        check_repeatable(made, self._name, self._graph, self._host)
         self._outer.library.add(made)
         return name
 

@@ -13,6 +13,7 @@ from graphmill.graph.builder import Graph
 from graphmill.graph.function_def import function_def
 from graphmill.ops import array, functional
 from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.effects import effects_of
 from graphmill.ops.op_traits import CallKind
 from graphmill.plugin.gradient_registry import NoGradientError
 
@@ -31,14 +32,15 @@ def generic_gradient(
     """Return the gradients of an op's inputs by differentiating its kernel.
 
     Raises:
-        NoGradientError: no kernel of the op can be traced.
+        NoGradientError: no kernel of the op can be traced, or it would have its effects twice.
     """
     node = op.node
-    if not _is_traceable(node, op.walk.host):
+    reason = _why_untraceable(node, op.walk.host)
+    if reason:
         near = op.walk.host.gradients.near(node.op)
         raise NoGradientError(
             f"No gradient defined for operation '{node.name}' (op type: {node.op}): no gradient "
-            f"function is registered, and no kernel of it can be traced{near}; register one with "
+            f"function is registered, and {reason}{near}; register one with "
             "graphmill_register_gradients, or stop the gradient with stop_gradients",
             node=node.name,
             op=node.op,
@@ -54,16 +56,23 @@ def generic_gradient(
     return [value if use else None for value, use in zip(found, wanted, strict=True)]
 
 
-def _is_traceable(node: Node, host: Host) -> bool:
+def _why_untraceable(node: Node, host: Host) -> str:
+    """Return why the kernel of a node cannot be differentiated; empty if it can."""
     if node.op_def.traits.calls_as(CallKind.GRADIENT):  # made here: JAX goes through it once more
-        return True
+        return ""
+    none = "no kernel of it can be traced"
     if node.op not in host.ops or node.op_def.is_stateful:
-        return False
+        return none
     try:
         choice = host.kernels.find(node.op_def, node.attrs, "XLA_CPU", ("jax",))
     except OpError:
-        return False
-    return choice.definition.is_traceable
+        return none
+    if not choice.definition.is_traceable:
+        return none
+    effects = effects_of(node.op_def) | choice.definition.effects
+    if not effects:
+        return ""
+    return f"it has effects, which it would have twice: {', '.join(sorted(effects))}"
 
 
 def _function_of(op: ForwardOp) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import UnimplementedError
 from graphmill.graph.import_export import resolve_op
@@ -11,15 +11,21 @@ from graphmill.ops.op_traits import OpTraits, Source
 
 if TYPE_CHECKING:
     from graphmill.graph.builder import Graph
+    from graphmill.ops.op_def import OpDef
+    from graphmill.plugin.host import Host
 
 
-def check_repeatable(function: Any, name: str, graph: Graph) -> None:
+_BACKENDS: Final = ("numpy",)  # what a graph is built on is not known, nor needed for a promise
+
+
+def check_repeatable(function: Any, name: str, graph: Graph, host: Host) -> None:
     """Check that a gradient runs nothing again that would give, or leave, something else.
 
     Args:
         function: the message of the gradient function, with all that it needs of the body.
         name: the function that it is the gradient of, for messages.
         graph: the graph whose library has what it calls.
+        host: whose kernels may do more than their ops declare.
 
     Raises:
         UnimplementedError: it would draw other random numbers, or change state twice.
@@ -28,7 +34,7 @@ def check_repeatable(function: Any, name: str, graph: Graph) -> None:
     while pending:
         current = pending.pop()
         for node in current.node_def:
-            _check_node(node, name, graph)
+            _check_node(node, name, graph, host)
             called = [attr.func.name for attr in node.attr.values() if attr.HasField("func")]
             called += [f.name for attr in node.attr.values() for f in attr.list.func]
             called += [node.op] if node.op in graph.library else []
@@ -38,9 +44,9 @@ def check_repeatable(function: Any, name: str, graph: Graph) -> None:
                     pending.append(graph.library.get(other))
 
 
-def _check_node(node: Any, name: str, graph: Graph) -> None:
+def _check_node(node: Any, name: str, graph: Graph, host: Host) -> None:
     op_def = resolve_op(node.op, graph.ops, graph)
-    effects = effects_of(op_def)
+    effects = effects_of(op_def) | _effects_of_kernels(op_def, host)
     if _leaves_state(op_def.traits):
         effects -= {"state"}
     if not effects:
@@ -52,6 +58,13 @@ def _check_node(node: Any, name: str, graph: Graph) -> None:
         node=node.name,
         op=node.op,
     )
+
+
+def _effects_of_kernels(op_def: OpDef, host: Host) -> frozenset[str]:
+    if op_def.name not in host.ops:
+        return frozenset()  # a function
+    kernels = host.kernels.registrations(op_def, _BACKENDS)
+    return frozenset().union(*(entry.definition.effects for entry in kernels))
 
 
 def _leaves_state(traits: OpTraits) -> bool:

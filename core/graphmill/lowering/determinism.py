@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.function_calls import called_functions
+from graphmill.ops.effects import randomness_of
 from graphmill.ops.op_traits import Randomness
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _is_unseeded_def(node: proto.NodeDef, ops: OpRegistry) -> bool:
 
 
 def _is_unseeded(op_def: OpDef, attrs: Mapping[str, Any]) -> bool:
-    randomness = op_def.traits.randomness
+    randomness = randomness_of(op_def)
     if randomness is Randomness.SEEDED:
         return not any(attrs.get(key) for key in _SEEDS)
     return randomness is Randomness.UNSEEDED

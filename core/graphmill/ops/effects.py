@@ -4,7 +4,8 @@ The effects of an op are the widest set that a call may have. Often an attr or i
 (`CacheDataset` writes a file only if it is given a name), so a kernel asks the session's policy
 when it is about to act, and the table serves to judge a graph before it runs, and to know which
 nodes may be folded, repeated or left out. Ops that call functions have no effects of their own:
-those of the functions' bodies count.
+those of the functions' bodies count. An op with random numbers has the effect `rng`, whether it
+is among those that it declares or not.
 
 The effects: `fs.read`, `fs.write` (files), `net` (other machines), `process` (starts or ends one),
 `python` (calls back into Python), `clock` (depends on time, or waits), `rng` (depends on a random
@@ -18,12 +19,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from graphmill import dtypes
-from graphmill.ops.op_traits import EFFECTS
+from graphmill.ops.op_traits import EFFECTS, Randomness
 
 if TYPE_CHECKING:
     from graphmill.ops.op_def import ArgDef, OpDef
 
-__all__ = ["EFFECTS", "effects_of", "listed_effects"]
+__all__ = ["EFFECTS", "effects_of", "listed_effects", "randomness_of"]
 
 _NONE: Final = ""
 
@@ -134,6 +135,7 @@ _TABLE: Final[dict[str, str]] = {
 }
 
 _STATE: Final = frozenset({"state"})
+_RNG: Final = frozenset({"rng"})
 
 
 @cache
@@ -148,11 +150,20 @@ def listed_effects() -> dict[str, frozenset[str]]:
 
 def effects_of(op_def: OpDef) -> frozenset[str]:
     """Return the effects that an op declares, or those that its definition implies."""
-    declared = op_def.traits.effects
+    found = op_def.traits.effects
+    if found is None:
+        touches = any(map(_touches_state, (*op_def.input_args, *op_def.output_args)))
+        found = _STATE if op_def.is_stateful or touches else frozenset()
+    return found if randomness_of(op_def) is Randomness.NONE else found | _RNG
+
+
+def randomness_of(op_def: OpDef) -> Randomness:
+    """Return where the random numbers of an op come from, as declared or as its attrs imply."""
+    declared = op_def.traits.randomness
     if declared is not None:
         return declared
-    touches = any(map(_touches_state, (*op_def.input_args, *op_def.output_args)))
-    return _STATE if op_def.is_stateful or touches else frozenset()
+    has_seeds = op_def.is_stateful and op_def.has_attr("seed") and op_def.has_attr("seed2")
+    return Randomness.SEEDED if has_seeds else Randomness.NONE
 
 
 def _touches_state(arg: ArgDef) -> bool:

@@ -159,7 +159,7 @@ class Source(Enum):
 
 
 class Randomness(Enum):
-    """Where the numbers of a random op come from."""
+    """Where the numbers of a random op come from; any but `NONE` implies the effect `rng`."""
 
     NONE = "none"
     SEEDED = "seeded"
@@ -204,7 +204,8 @@ class OpTraits(NamedTuple):
         per_step_state: whether the state that it touches is made anew in each step by the graph
             itself (`TensorArray`), so that to run that part of the graph again repeats no effect.
         source: what its value stands for.
-        randomness: where its random numbers come from.
+        randomness: where its random numbers come from; None: `SEEDED` if the op is stateful and has
+            attrs `seed` and `seed2`, as TensorFlow's random ops have, nowhere otherwise.
         forwards: whether output i is input i, unchanged.
         reshapes: whether its only output has the elements of input 0 under another shape.
         validates: whether its only output is input 0, unchanged, and it fails for some values.
@@ -227,7 +228,7 @@ class OpTraits(NamedTuple):
     resources: tuple[ResourceUse, ...] | None = None
     per_step_state: bool = False
     source: Source = Source.NONE
-    randomness: Randomness = Randomness.NONE
+    randomness: Randomness | None = None
     forwards: bool = False
     reshapes: bool = False
     validates: bool = False

@@ -76,14 +76,12 @@ _SOURCES: Final[Mapping[Source, str]] = {
 }
 
 _RANDOMNESS: Final[Mapping[Randomness, str]] = {
-    Randomness.SEEDED: """
-        FixedUnigramCandidateSampler FractionalAvgPool FractionalMaxPool
-        LearnedUnigramCandidateSampler LogUniformCandidateSampler Multinomial
-        ParameterizedTruncatedNormal RandomCrop RandomGamma RandomPoisson RandomPoissonV2
-        RandomShuffle RandomShuffleQueue RandomShuffleQueueV2 RandomStandardNormal RandomUniform
-        RandomUniformInt SampleDistortedBoundingBox SampleDistortedBoundingBoxV2
-        SkipGramGenerateCandidates SnapshotDataset
-        ThreadUnsafeUnigramCandidateSampler TruncatedNormal UniformCandidateSampler
+    # Those whose seeds do not say so: they are not stateful for TensorFlow.
+    Randomness.SEEDED: "FractionalAvgPool FractionalMaxPool SnapshotDataset",
+    # They have seeds, and work in a deterministic session without.
+    Randomness.NONE: """
+        AllCandidateSampler CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3
+        CudnnRNNV2 CudnnRNNV3
     """,
     Randomness.STATEFUL: """
         RngReadAndSkip RngSkip StatefulRandomBinomial StatefulStandardNormal

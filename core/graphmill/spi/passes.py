@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.place import PlacementOptions as PlacementOptions
     from graphmill.lowering.place import place as place
     from graphmill.ops.effects import effects_of as effects_of
+    from graphmill.ops.effects import randomness_of as randomness_of
 else:
     from graphmill.spi._lazy import lazy_names
 
@@ -34,6 +35,6 @@ else:
             ),
             "graphmill.lowering.passes": "PassOptions is_switched_off",
             "graphmill.lowering.place": "PlacementOptions place",
-            "graphmill.ops.effects": "effects_of",
+            "graphmill.ops.effects": "effects_of randomness_of",
         },
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import kernel
-from graphmill.spi.passes import bind_node
+from graphmill.spi.passes import bind_node, effects_of
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.kernels.functional._body import evaluator
 
@@ -169,10 +169,12 @@ def _computation(node: Node, runtime: FunctionLibraryRuntime) -> Callable[..., A
 
 def _jax_kernel(node: Node, runtime: FunctionLibraryRuntime) -> Callable[..., Any]:
     choice = runtime.host.kernels.find(node.op_def, node.attrs, "XLA_CPU", ("jax",))
-    if not choice.definition.is_traceable:
+    effects = effects_of(node.op_def) | choice.definition.effects
+    if effects or not choice.definition.is_traceable:
+        has = f"has effects ({', '.join(sorted(effects))})" if effects else "cannot be traced"
         raise UnimplementedError(
             f"the gradient of a function through op {node.op} (node '{node.name}') needs a "
-            "gradient function in the graph's library: the op cannot be traced",
+            f"gradient function in the graph's library: the op {has}",
             node=node.name,
             op=node.op,
         )
