@@ -8,11 +8,14 @@ do: the `Enter` of an inner one reads the `Merge` of the outer one.
 
 Beyond TensorFlow, a device that only sends from within a frame gets one as well: what it computes
 from loop invariants is computed in every iteration.
+
+The partition that a master made for a task comes with the loops that other tasks need; where the
+task's own devices exchange tensors, their receives are started by these.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
     from graphmill.ops.op_registry import OpRegistry
+
+_PREFIX: Final = "_cloop"
+"""How the names of control loops begin, TensorFlow's as well."""
 
 
 def colocate_control_flow(graph: Graph) -> None:
@@ -59,6 +65,7 @@ class ControlLoops:
 
     Attributes:
         frames: the frame of each node, those of added nodes too.
+        were_given: whether the graph came with control loops.
     """
 
     def __init__(self, graph: Graph, ops: OpRegistry) -> None:
@@ -68,7 +75,12 @@ class ControlLoops:
         self._infos: dict[FramePath, FrameInfo]
         self.frames, self._infos = analyse_frames(graph)
         self._conditions = {self.frames[node]: node for node in graph.nodes if is_loop_cond(node)}
-        self._merges: dict[tuple[FramePath, str], Node] = {}
+        self._merges: dict[tuple[FramePath, str], Node] = {
+            (self.frames[node], node.assigned_device): node
+            for node in graph.nodes
+            if is_merge(node) and node.name.startswith(_PREFIX) and self.frames[node]
+        }
+        self.were_given = bool(self._merges)
 
     def add(self) -> None:
         """Add a control loop for each frame and device that an edge within the frame crosses to.
@@ -88,7 +100,9 @@ class ControlLoops:
             if not path:
                 continue
             self._ensure(path, edge.dst.assigned_device, edge)
-            condition = self._conditions[path]
+            condition = self._conditions.get(path)
+            if condition is None:
+                continue  # it is on another task, whose master has added what the sender needs
             if edge.src.assigned_device != condition.assigned_device:
                 self._ensure(path, edge.src.assigned_device, edge)
 
@@ -176,7 +190,7 @@ class ControlLoops:
 
     def _free_name(self, role: str, device: str, path: FramePath) -> str:
         short = device.rpartition("/device:")[2].replace(":", "_")
-        name = f"_cloop/{'/'.join(path)}/{short}/{role}"
+        name = f"{_PREFIX}/{'/'.join(path)}/{short}/{role}"
         while self.graph.has_node(name):
             name += "_"
         return name

@@ -14,6 +14,7 @@ import numpy as np
 from graphmill.dtypes import float32
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.graph import Graph
+from graphmill.graph.node_roles import is_receive
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
 from graphmill.lowering.control_loops import ControlLoops, colocate_control_flow
 from graphmill.ops.attr_types import TensorAttr
@@ -41,11 +42,11 @@ def partition(
     used = [device for device in devices if device.name in assigned]
     if len(used) <= 1:
         return [(used[0] if used else devices.host, graph)]
-    never_dead = not any(node.op_def.traits.may_be_dead for node in graph.nodes)
     loops = None
-    if not never_dead:
-        colocate_control_flow(graph)
+    if any(_may_be_dead(node) for node in graph.nodes):
         loops = ControlLoops(graph, ops)
+        if not loops.were_given:
+            colocate_control_flow(graph)
         loops.add()
     parts = _Partitioner(graph, used, ops, memory, loops).split()
     return [(device, part) for device, part in parts if len(part)]
@@ -123,7 +124,7 @@ class _Partitioner:
         return {
             "tensor_name": f"edge_{self.num_edges}_{edge.src.name}".encode(),
             "send_device": source.name.encode(),
-            "send_device_incarnation": source.attributes.incarnation,
+            "send_device_incarnation": _signed(source.attributes.incarnation),
             "recv_device": target.name.encode(),
             "client_terminated": False,
         }
@@ -183,6 +184,17 @@ class _Partitioner:
         node = part.add_node(free, op_def, inputs, attrs=op_def.with_defaults(attrs), device=device)
         node.assigned_device = device
         return node
+
+
+def _may_be_dead(node: Node) -> bool:
+    """Return whether an output of a node may be dead though its inputs are alive."""
+    from_another_task = is_receive(node) and NEVER_DEAD_ATTR not in node.attrs
+    return node.op_def.traits.may_be_dead or from_another_task
+
+
+def _signed(incarnation: int) -> int:
+    """Return an incarnation as the attr of a node has it: 64 bits with a sign."""
+    return incarnation - (1 << 64) if incarnation >> 63 else incarnation
 
 
 def _empty_like(graph: Graph) -> Graph:

@@ -198,6 +198,10 @@ class Receiver(Protocol):
         """Say what each of its nodes waits for."""
         ...
 
+    def iteration_names(self) -> dict[str, str]:
+        """Return for the frame and iteration of rendezvous keys what messages call them."""
+        ...
+
 
 class Executor(ABC):
     """Runs one partition; made once, run any number of times, also at the same time.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InternalError
+from graphmill.runtime.frame_ids import ROOT_FRAME_ITERATION
 
 if TYPE_CHECKING:
     from graphmill.runtime.call_frame import CallFrame
@@ -22,7 +23,8 @@ class OpKernelContext:
     Attributes:
         args: the step's `ExecutorArgs`.
         kernel: the bound kernel.
-        iteration: where the node runs, with its `name`; None in executors without loops.
+        iteration: where the node runs, with its `name` for people and its `frame_iteration` for
+            rendezvous keys; None in executors without loops.
     """
 
     __slots__ = ("args", "iteration", "kernel")
@@ -76,6 +78,12 @@ class OpKernelContext:
     def iteration_name(self) -> str:
         """Frame and iteration, as `outer:3/inner:0`; empty outside of loops."""
         return "" if self.iteration is None else self.iteration.name
+
+    @property
+    def frame_iteration(self) -> str:
+        """Frame and iteration as rendezvous keys have them; `0:0` outside of loops."""
+        iteration = self.iteration
+        return ROOT_FRAME_ITERATION if iteration is None else iteration.frame_iteration  # type: ignore[no-any-return]
 
     @property
     def step_container(self) -> str:

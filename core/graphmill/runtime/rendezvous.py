@@ -20,6 +20,7 @@ from graphmill.errors import (
     OpError,
 )
 from graphmill.graph.device_name import parse_device_name
+from graphmill.runtime.frame_ids import ROOT_FRAME_ITERATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     ReceiveDone = Callable[[Value, bool, BaseException | None], None]
     """Takes the value, whether it is dead, and the error if there is one."""
 
-ROOT_FRAME_ITERATION = "0:0"
-"""Frame and iteration of what is sent outside of loops."""
 _NUM_PARTS = 5
 
 
@@ -43,7 +42,8 @@ class RendezvousKey(NamedTuple):
         src_device, dst_device: full names of the devices.
         src_incarnation: of the sender; 16 hex digits in text.
         edge_name: the edge, unique between the two devices.
-        frame_iteration: `0:0` outside of loops, else as `outer:3/inner:0`.
+        frame_iteration: `0:0` outside of loops, else the frame's id and the number of the
+            iteration (`frame_ids`).
     """
 
     src_device: str

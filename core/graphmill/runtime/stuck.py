@@ -72,8 +72,12 @@ class StuckWatch:
         lines = [
             "the step is stuck: nothing is ready, and what these receives wait for will not come:"
         ]
+        names = {}
+        for run in self._args.receiving:
+            names.update(run.iteration_names())
         for key in sorted(keys):
             source, _, target, edge, iteration = key.split(";", 4)
-            lines.append(f"  {edge} from {source} to {target} in iteration {iteration}")
+            where = f" in iteration {names[iteration]}" if iteration in names else ""
+            lines.append(f"  {edge} from {source} to {target}{where}")
         lines += [f"on {run.device_name}:\n{run.story()}" for run in self._args.receiving]
         return "\n".join(lines)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphmill.runtime.cancel_grace import CancellationGracePeriod as CancellationGracePeriod
     from graphmill.runtime.executor import DoneCallback as DoneCallback
+    from graphmill.runtime.frame_ids import ROOT_FRAME_ID as ROOT_FRAME_ID
+    from graphmill.runtime.frame_ids import child_frame_id as child_frame_id
     from graphmill.runtime.kernel_call import call_and_wait as call_and_wait
     from graphmill.runtime.kernel_call import outcome_of as outcome_of
     from graphmill.runtime.kernel_call import sync_device as sync_device
@@ -36,6 +38,7 @@ else:
         {
             "graphmill.runtime.cancel_grace": "CancellationGracePeriod",
             "graphmill.runtime.executor": "DoneCallback",
+            "graphmill.runtime.frame_ids": "ROOT_FRAME_ID child_frame_id",
             "graphmill.runtime.kernel_call": "call_and_wait outcome_of sync_device",
             "graphmill.runtime.kernel_errors": "add_iteration done_twice failure_at",
             "graphmill.runtime.step_stats": (

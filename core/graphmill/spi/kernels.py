@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from graphmill.runtime.debug_sinks import WatchedTensor as WatchedTensor
     from graphmill.runtime.debug_sinks import publish as publish
     from graphmill.runtime.exclusive_update import writable as writable
+    from graphmill.runtime.frame_ids import ROOT_FRAME_ITERATION as ROOT_FRAME_ITERATION
     from graphmill.runtime.kernel import DISTINCT_ROWS as DISTINCT_ROWS
     from graphmill.runtime.kernel_errors import not_a_scalar as not_a_scalar
-    from graphmill.runtime.rendezvous import ROOT_FRAME_ITERATION as ROOT_FRAME_ITERATION
     from graphmill.runtime.step_container import StepContainer as StepContainer
     from graphmill.runtime.thread_pool import ThreadPool as ThreadPool
 else:
@@ -33,7 +33,7 @@ else:
             "graphmill.runtime.exclusive_update": "writable",
             "graphmill.runtime.kernel": "DISTINCT_ROWS",
             "graphmill.runtime.kernel_errors": "not_a_scalar",
-            "graphmill.runtime.rendezvous": "ROOT_FRAME_ITERATION",
+            "graphmill.runtime.frame_ids": "ROOT_FRAME_ITERATION",
             "graphmill.runtime.step_container": "StepContainer",
             "graphmill.runtime.thread_pool": "ThreadPool",
         },

@@ -79,6 +79,10 @@ class ExecutorState:
         """Say what each node that has not run waits for."""
         return self._propagator.story()
 
+    def iteration_names(self) -> dict[str, str]:
+        """Return for the frame and iteration of rendezvous keys what messages call them."""
+        return self._propagator.iteration_names()
+
     def start(self) -> None:
         """Run the graph until it is done, or all that is left waits for something outside."""
         self._error = self._start_args() or self._run_ready()

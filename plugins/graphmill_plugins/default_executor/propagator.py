@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.spi import DEAD
+from graphmill.spi.kernels import ROOT_FRAME_ITERATION
 from graphmill_plugins.default_executor.graph_view import ENTER, EXIT, PLAIN
 from graphmill_plugins.default_executor.state import FrameState, IterationState
 
@@ -41,6 +42,11 @@ class SimplePropagator:
     def name(self) -> str:
         """The frame and iteration for messages: none."""
         return ""
+
+    @property
+    def frame_iteration(self) -> str:
+        """The frame and iteration for rendezvous keys."""
+        return ROOT_FRAME_ITERATION
 
     @property
     def is_done(self) -> bool:
@@ -90,6 +96,10 @@ class SimplePropagator:
     def story(self) -> str:
         """Say what each node that has not become ready waits for."""
         return _waiting(self.view.root_frame, self.pending, self.inputs)
+
+    def iteration_names(self) -> dict[str, str]:
+        """Return for the frame and iteration of rendezvous keys what messages call them: none."""
+        return {}
 
     def _control_done(self, item: NodeItem, ready: Ready) -> None:
         pending = self.pending
@@ -201,6 +211,14 @@ class Propagator:
             for frame in frames
             for iteration in frame.iterations.values()
         )
+
+    def iteration_names(self) -> dict[str, str]:
+        """Return for the frame and iteration of rendezvous keys what messages call them."""
+        return {
+            iteration.frame_iteration: iteration.name
+            for frame in self.frames.values()
+            for iteration in frame.iterations.values()
+        }
 
     def _enter(
         self, item: NodeItem, is_dead: bool, iteration: IterationState, outputs: Any, ready: Ready

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.spi.executors import ROOT_FRAME_ID, child_frame_id
+
 if TYPE_CHECKING:
     from graphmill_plugins.default_executor.graph_view import FrameView, NodeItem
 
@@ -51,6 +53,11 @@ class IterationState:
         """The frame's full name and the number, as `outer:3/inner:0`; empty outside of loops."""
         return f"{self.frame.name}:{self.number}" if self.frame.parent is not None else ""
 
+    @property
+    def frame_iteration(self) -> str:
+        """The frame's id and the number, as rendezvous keys have them."""
+        return f"{self.frame.id}:{self.number}"
+
     def __repr__(self) -> str:
         return f"<Iteration {self.name or '<root>'}>"
 
@@ -70,6 +77,7 @@ class FrameState:
     """
 
     __slots__ = (
+        "_id",
         "dead_exits",
         "deferred",
         "invariants",
@@ -89,6 +97,7 @@ class FrameState:
         self.deferred: list[tuple[NodeItem, Any]] = []
         self.invariants: list[tuple[NodeItem, Any]] = []
         self.dead_exits: list[NodeItem] = []
+        self._id = ROOT_FRAME_ID if parent is None else -1
         self.iterations[0] = IterationState(self, 0)
 
     @property
@@ -98,6 +107,14 @@ class FrameState:
             return ""
         outer = self.parent.name
         return f"{outer}/{self.view.name}" if outer else self.view.name
+
+    @property
+    def id(self) -> int:
+        """What rendezvous keys call the frame; computed when it is first asked for."""
+        if self._id < 0:
+            parent: IterationState = self.parent  # type: ignore[assignment]
+            self._id = child_frame_id(parent.frame.id, parent.number, self.view.name)
+        return self._id
 
     def __repr__(self) -> str:
         return f"<Frame {self.name or '<root>'}>"

@@ -8,9 +8,11 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops
+from graphmill.dtypes import float32
 from graphmill.graph.algorithms import topological_order
 from graphmill.graph.frames import analyse_frames
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
+from graphmill.lowering.control_loops import ControlLoops, colocate_control_flow
 from graphmill.lowering.memory_types import MemoryTypeFinder
 from graphmill.lowering.partition import partition
 from graphmill.runtime.device_mgr import DeviceMgr
@@ -221,6 +223,51 @@ def test_control_flow_nodes_go_to_their_values_p3(devices: DeviceMgr) -> None:
     for node in (merge.op.in_edges[0].src, merge.op.in_edges[1].src, switch[0].op, result.op):
         node.device = CPU[2]
     assert set(split(graph, devices)) == {CPU[0]}
+
+
+def test_control_loops_that_a_master_added_are_taken_p3(devices: DeviceMgr) -> None:
+    def nested() -> Any:
+        graph = graphmill.Graph()
+        with graph.as_default():
+            _, _, switch = loop(graph, CPU[0], "outer")
+            loop(graph, CPU[1], "outer inner", start=switch.output_true)
+        return graph
+
+    given = nested()
+    for node in given.nodes:
+        node.device = node.assigned_device = node.device or CPU[0]
+    colocate_control_flow(given)
+    loops = ControlLoops(given, graphmill.default_host().ops)
+    assert not loops.were_given
+    loops.add()
+    for node in given.nodes:
+        node.device = node.assigned_device
+    assert ControlLoops(given, graphmill.default_host().ops).were_given
+    expected, found = split(nested(), devices), split(given, devices)
+    assert set(found) == set(expected)
+    for name, part in found.items():
+        recvs = {n.attrs["tensor_name"]: n.control_inputs[0].name for n in of(part, "_Recv")}
+        assert recvs
+        assert recvs == {
+            n.attrs["tensor_name"]: n.control_inputs[0].name for n in of(expected[name], "_Recv")
+        }
+
+
+def test_what_a_foreign_receive_gives_may_be_dead_p3(devices: DeviceMgr) -> None:
+    graph = graphmill.Graph()
+    op_def = graphmill.default_host().ops.get("_Recv")
+    attrs = {
+        "tensor_type": float32,
+        "tensor_name": b"edge_1_x",
+        "send_device": b"/job:other/replica:0/task:0/device:CPU:0",
+        "send_device_incarnation": -2,
+        "recv_device": CPU[0].encode(),
+    }
+    graph.add_node("recv", op_def, [], attrs=op_def.with_defaults(attrs), device=CPU[0])
+    with graph.as_default(), graph.device(CPU[1]):
+        ops.math.neg(graph.get_tensor_by_name("recv:0"))
+    (local,) = of(split(graph, devices)[CPU[1]], "_Recv")
+    assert NEVER_DEAD_ATTR not in local.attrs
 
 
 def test_a_loop_without_a_condition_cannot_cross_p3(devices: DeviceMgr) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill import errors
 from graphmill.spi import DEAD, RendezvousKey, TransferArgs, kernel
-from graphmill.spi.kernels import ROOT_FRAME_ITERATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +35,7 @@ class _Transfer:
 
     def key(self, ctx: OpKernelContext) -> str:
         """Return the key in the present iteration."""
-        return self.prefix + (ctx.iteration_name or ROOT_FRAME_ITERATION)
+        return self.prefix + ctx.frame_iteration
 
 
 def _rendezvous(ctx: OpKernelContext) -> Any:
