@@ -23,9 +23,6 @@ MESSAGES = {
 }
 """Where it is read, and for what."""
 
-EXCEPTIONS = frozenset({"plugins/graphmill_plugins/jit/tracing/traced_kernels.py:_failure"})
-"""Where it still decides something. The list only gets shorter."""
-
 
 def readers(source: str) -> Iterator[str]:
     """Yield the functions, by qualified name, that read an attribute `is_builtin`."""
@@ -49,7 +46,7 @@ def test_origin_is_read_for_messages_only() -> None:
         for file in (ROOT / folder).rglob("*.py")
         for reader in readers(file.read_text("utf-8"))
     }
-    assert found == {*MESSAGES, *EXCEPTIONS}
+    assert found == set(MESSAGES)
 
 
 @pytest.mark.parametrize(

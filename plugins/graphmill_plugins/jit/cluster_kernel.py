@@ -81,6 +81,7 @@ class ClusterKernel:
             record, rules, host.background, lambda values: signature_text(inputs, values)
         )
         self._find = self._machine.find
+        self._suspects: dict[Signature, Refusal] = {}
         track_forks(self)
 
     def __call__(self, ctx: OpKernelContext, inputs: list[Any]) -> list[Any]:
@@ -150,7 +151,15 @@ class ClusterKernel:
         if signature.is_measured:
             signature.straight_times.add(perf_counter_ns() - began)
         signature.counts.num_straight += 1
+        if self._suspects:
+            self._warn_of_fault(signature)
         return list(results)
+
+    def _warn_of_fault(self, signature: Signature) -> None:
+        """Warn if code failed while it was traced for inputs that the interpreter computes."""
+        refusal = self._suspects.pop(signature, None)
+        if refusal is not None:
+            self._fault_warnings.warn(refusal.culprit, _warning(refusal.reason))
 
     def _note_failed(self, signature: Signature, program: Any, failed: Exception) -> None:
         if failed.args:
@@ -199,7 +208,9 @@ class ClusterKernel:
         if isinstance(made, Refusal):
             self._machine.not_compiled(signature, made.event, made.reason)
             if made.culprit is not None:
-                self._fault_warnings.warn(made.culprit, _warning(made.reason))
+                self._suspects[signature] = made
+                if signature.counts.num_straight:
+                    self._warn_of_fault(signature)
             return signature
         known_of = self._inputs.known_of
         known = known_of(made.key)

@@ -9,7 +9,7 @@ import pytest
 
 import graphmill
 from graphmill import ops
-from graphmill.errors import InternalError
+from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.explain import explain_all
 from graphmill.registry import PluginWarning
 from graphmill.runtime.validation import VALIDATE_VARIABLE
@@ -114,6 +114,66 @@ def test_a_kernel_that_raises_while_it_is_traced_leaves_steps_interpreted(
         assert "doubled (Faulty>Double)" in record.reason
         assert record.num_compiled == 0
     assert first.num_straight == (8 if mode == "eager" else 5)
+
+
+@pytest.mark.parametrize("mode", ["tiered", "eager"])
+def test_a_built_in_kernel_that_raises_while_it_is_traced_is_treated_alike(
+    mode: str, make_host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise KeyError("a bug of ours")
+
+    monkeypatch.setattr("jax.numpy.tanh", broken)
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        ops.math.tanh(ops.math.neg(x + x), name="y")
+    config = {"graphmill": {"jit": mode}}
+    with graphmill.Session(graph=graph, config=config, host=make_host()) as made:
+        with pytest.warns(PluginWarning, match="graphmill.* failed while it was traced.*of ours"):
+            run(made, 8)
+        (record,) = signatures(made)
+    assert (record.tier, record.state) == ("straight-line", "compiler failed")
+
+
+@pytest.mark.parametrize("mode", ["tiered", "eager"])
+@pytest.mark.parametrize("op_type", ["Faulty>Sum", "AddV2"])
+def test_shapes_that_do_not_fit_are_an_error_of_the_step_and_no_fault(
+    op_type: str, mode: str, make_host: Any, recwarn: pytest.WarningsRecorder
+) -> None:
+    graph_host = make_host(Sums())
+    graph = graphmill.Graph(graph_host.ops)
+    with graph.as_default():
+        x, y = (graph.placeholder("float32", None, name=name) for name in "xy")
+        total = graph.outputs_of(graph.create_op(op_type, [x, y], name="total"))[0]
+        ops.math.tanh(ops.math.neg(total), name="z")
+    config = {"graphmill": {"jit": mode}}
+    with graphmill.Session(graph=graph, config=config, host=graph_host) as made:
+        for _ in range(8):
+            with pytest.raises(InvalidArgumentError, match="total"):
+                made.run("z:0", {"x:0": np.ones(2), "y:0": np.ones(3)})
+            made._impl.host.background.wait_idle()
+    assert not [one for one in recwarn if one.category is PluginWarning]
+
+
+class Sums:
+    """A plugin whose kernel leaves it to the namespace to refuse shapes that do not fit."""
+
+    @graphmill.hookimpl
+    def graphmill_register_ops(self, ops: Any) -> None:
+        ops.add(self._declared())
+
+    @graphmill.hookimpl
+    def graphmill_register_kernels(self, kernels: Any) -> None:
+        kernels.add(self._declared())
+
+    def _declared(self) -> Any:
+        @op("Faulty>Sum", types={"T": dtypes.FLOATING})
+        @kernel("Faulty>Sum")
+        def total(xp: Any, x: T, y: T) -> T:
+            return xp.add(x, y)
+
+        return total
 
 
 @pytest.mark.parametrize("part", ["lowering", "check"])

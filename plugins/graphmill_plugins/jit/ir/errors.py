@@ -36,7 +36,9 @@ class WrongOutputsError(InternalError):
 
 
 class KernelFault(NotTraceable):
-    """The kernel of another distribution raised what is no error of a step, while it was traced.
+    """A kernel, lowering or check raised what is no error of a step, while it was traced.
+
+    It is a fault of that code if the interpreter computes the same inputs.
 
     Attributes:
         culprit: the plugin and the kernel.

@@ -28,7 +28,7 @@ class Refusal(NamedTuple):
     Attributes:
         event: what this is to the signature.
         reason: in words.
-        culprit: whose code failed; None where the compiler just cannot do it.
+        culprit: whose code raised while it was traced; None where the compiler just cannot do it.
     """
 
     event: Event

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import OpError
-from graphmill.spi import KernelDef, OpKernelConstruction, OpKernelContext, Provenance
+from graphmill.spi import KernelDef, OpKernelConstruction, OpKernelContext
 from graphmill.spi.compilers import KernelChoice, wanted_attrs
 from graphmill.spi.passes import bind_node
 from graphmill_plugins._jax import jax_module
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.forms import Forms
 
 _NUMPY = "numpy"
+_RAISES_BY_VALUE = (
+    ". If it looks at them to raise an error, declare that with check= and give the computation "
+    "without it as lowering="
+)
 
 
 class TracedKernels:
@@ -143,17 +147,21 @@ def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner
         raise
     except errors.JAXTypeError as error:  # it asked for the value of what is traced
         text = f"{source} needs the values of traced arrays: {_first_line(error)}"
-        raise NotTraceable(text) from error
+        raise NotTraceable(text + _RAISES_BY_VALUE) from error
     except Exception as error:  # the interpreter tells what is wrong with the values, if anything
         raise _failure(error, source, owner) from error
 
 
 def _failure(error: Exception, source: str, owner: object) -> NotTraceable:
-    """Return what a kernel's exception means: the values are wrong, or a plugin's code is."""
+    """Return what a kernel's exception means: a refusal, or a fault if the inputs are valid.
+
+    Shapes that do not fit each other raise the same in the interpreter, which then decides.
+    """
     text = f"{type(error).__name__}: {_first_line(error)}"
-    if isinstance(error, OpError) or not isinstance(owner, Provenance) or owner.is_builtin:
+    if isinstance(error, OpError):
         return NotTraceable(text)
-    return KernelFault(f"{source} of {owner} failed while it was traced: {text}", (owner, source))
+    supplied = "" if owner is None else f" of {owner}"
+    return KernelFault(f"{source}{supplied} failed while it was traced: {text}", (owner, source))
 
 
 def called_with(kernel: OpKernel, inputs: list[Any], kept: Any) -> tuple[Any, Any]:
