@@ -10,7 +10,7 @@ import pytest
 import graphmill
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import kernel
-from graphmill.runtime.lowering import Check
+from graphmill.runtime.lowering import Check, lowering
 from graphmill.testing.case import parse_cases
 from graphmill.testing.conformance import PluginTests
 from graphmill.testing.foreign import ForeignPlugin, float_op, square_root
@@ -66,3 +66,23 @@ def test_contradiction_is_found_and_named(fault: str, monkeypatch: pytest.Monkey
     with pytest.raises(AssertionError, match="Foreign>Root") as caught:
         PluginTests().test_a_case_has_one_answer_in_every_tier(case, "eager", host, monkeypatch)
     assert "ForeignPlugin" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["kernels", "lowerings"])
+def test_a_misspelt_op_is_found_and_named(kind: str) -> None:
+    class Misspelt(ForeignPlugin):
+        @graphmill.hookimpl
+        def graphmill_register_lowerings(self, lowerings: Any) -> None:
+            if kind == "lowerings":
+                lowerings.add(lowering("Foreign>Rot")(other_values))
+
+    @kernel("Foreign>Root", *(["Foreign>Rot"] if kind == "kernels" else ()))
+    def root(xp: Any, x: Any) -> Any:
+        return xp.sqrt(x)
+
+    class TestMisspelt(PluginTests):
+        cases = CASES
+
+    host = graphmill.Host(plugins=[Misspelt([float_op("Foreign>Root")], [root])])
+    with pytest.raises(AssertionError, match=f"Misspelt.* has {kind} for ops .*: Foreign>Rot\\. C"):
+        TestMisspelt().test_kernels_and_lowerings_are_for_ops_that_are_defined(host)

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 from graphmill import errors
 from graphmill.plugin.version_check import unmet_clauses
 from graphmill.registry import PluginError
+from graphmill.runtime.lowering_registry import supplier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from graphmill.ops.op_def import OpDef
     from graphmill.plugin.host import Host
     from graphmill.plugin.records import PluginRecord
 
@@ -34,7 +36,9 @@ def advice_on_plugins(host: Host) -> list[str]:
             found += _on_payloads(host, record)
             if not advice_on_requirements([record.distribution]):  # else that is why
                 found += _on_devices(host, record)
-            found += _on_kernels(host, record)
+            found += _on_undefined_ops(host, record, "kernels")
+            found += _on_undefined_ops(host, record, "lowerings")
+            found += _on_idle_lowerings(host, record)
     return found
 
 
@@ -111,15 +115,35 @@ def _on_devices(host: Host, record: PluginRecord) -> Iterator[str]:
             device.close()
 
 
-def _on_kernels(host: Host, record: PluginRecord) -> Iterator[str]:
-    names = [name for name in record.registered.get("kernels", ()) if " " not in name]
-    unknown = [name for name in dict.fromkeys(names) if name not in host.ops]
+def _on_undefined_ops(host: Host, record: PluginRecord, kind: str) -> Iterator[str]:
+    unknown = record.undefined_ops(kind, host.ops)
     if unknown:
         yield (
-            f"plugin {record.name!r} of {_who(record)} has kernels for ops that nobody defines, "
+            f"plugin {record.name!r} of {_who(record)} has {kind} for ops that nobody defines, "
             f"which are never used: {', '.join(unknown)}; a plugin that defines them is missing, "
             "or a name is misspelt"
         )
+
+
+def _on_idle_lowerings(host: Host, record: PluginRecord) -> Iterator[str]:
+    """Yield a line on lowerings beside which the plugin's distribution has no kernel."""
+    named = dict.fromkeys(record.registered.get("lowerings", ()))
+    defined = [op_def for op_def in map(host.ops.find, named) if op_def is not None]
+    supplier = record.owner.supplier
+    idle = [op_def.name for op_def in defined if supplier not in _suppliers(host, op_def)]
+    if idle:
+        yield (
+            f"plugin {record.name!r} of {_who(record)} has lowerings for ops of which it has no "
+            f"kernel, which are never used: {', '.join(idle)}; a lowering is used with kernels of "
+            "its own distribution only, so register a kernel of each"
+        )
+
+
+def _suppliers(host: Host, op_def: OpDef) -> set[object]:
+    """Return whose kernels an op has; if it has none, who defines it."""
+    entries = host.kernels.registrations(op_def)
+    found = {supplier_of(entry.owner) for entry in entries}
+    return found or {supplier_of(host.ops.provenance(op_def.name))}
 
 
 def _who(record: PluginRecord) -> str:

@@ -88,8 +88,8 @@ class Host:
         self.fault_warnings = FaultWarnings()
         self.debug_callbacks: dict[str, Callable[[WatchedTensor], object]] = {}
         self.ops = OpRegistry(failures=failures)
-        self.kernels = KernelRegistry(self.ops.find)
         self.lowerings = LoweringRegistry()
+        self.kernels = KernelRegistry(self.ops.find, self.lowerings)
         self.gradients = GradientRegistry()
         self.devices: Registry[DeviceFactory] = Registry(
             "device",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from graphmill.registry import Provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 Status = Literal["loaded", "disabled", "failed", "conflict"]
 Source = Literal["entry point", "environment", "argument"]
@@ -65,6 +68,16 @@ class PluginRecord:
             "error": self.error,
             "registered": {kind: list(names) for kind, names in self.registered.items()},
         }
+
+    def undefined_ops(self, kind: str, ops: Container[str]) -> list[str]:
+        """Return the ops that it registered kernels or lowerings for and that are not defined.
+
+        Args:
+            kind: "kernels" or "lowerings".
+            ops: those that are.
+        """
+        names = [name for name in self.registered.get(kind, ()) if not name.startswith("family ")]
+        return [name for name in dict.fromkeys(names) if name not in ops]
 
     def failure_note(self) -> str:
         """Return what to say of the plugin in a "not found" message; "" if it did not fail."""

@@ -16,6 +16,7 @@ from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
 from graphmill.registry import PluginConflictError, PluginWarning, Provenance
 from graphmill.runtime.kernel import KernelDef, kernels_of, python_value
 from graphmill.runtime.kernel_signature import check_signature
+from graphmill.runtime.lowering import lowerings_of
 from graphmill.runtime.lowering_registry import supplier_of
 from graphmill.runtime.process.fork import fork_safe_lock
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.ops.op_def import OpDef
+    from graphmill.runtime.lowering_registry import LoweringRegistry
 
 LABEL_ATTR = "_kernel"
 
@@ -81,13 +83,19 @@ class KernelRegistry:
     each node when an executor is built, never while a step runs.
     """
 
-    def __init__(self, find_op: Callable[[str], OpDef | None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        find_op: Callable[[str], OpDef | None] = lambda _: None,
+        lowerings: LoweringRegistry | None = None,
+    ) -> None:
         """Make a registry.
 
         Args:
             find_op: returns the definition of an op, by which its kernels' parameters are checked.
+            lowerings: is given the lowerings that kernel functions declare as well.
         """
         self._find_op = find_op
+        self._lowerings = lowerings
         self._lock = fork_safe_lock()
         self._by_op: dict[str, list[Registration]] = {}
         self._modules_by_op: dict[str, list[_LazyModule]] = {}
@@ -304,6 +312,7 @@ class KernelRegistry:
         for definition in declared:
             known = [op_def for op_def in map(self._find_op, definition.ops) if op_def is not None]
             check_signature(definition, known)
+            _check_compiled_form(definition, known)
 
     def _broken_for(self, op_def: OpDef) -> Iterator[tuple[str, str]]:
         """Yield the modules with kernels for an op that are left out, and why."""
@@ -315,6 +324,8 @@ class KernelRegistry:
                 yield f"the module {lazy.name} of {lazy.owner}", self._broken[lazy]
 
     def _add_definition(self, definition: KernelDef, owner: object) -> None:
+        if self._lowerings is not None and lowerings_of(definition.function):
+            self._lowerings.add(definition.function, owner)
         for op in definition.ops:
             known = self._by_op.setdefault(op, [])
             if not any(entry.definition is definition for entry in known):
@@ -391,6 +402,17 @@ def no_kernel_message(
 
 def _type_name(value: Any) -> str:
     return str(getattr(value, "name", value))
+
+
+def _check_compiled_form(definition: KernelDef, op_defs: list[OpDef]) -> None:
+    """Check the parameters of what a kernel declares with `check=` and `lowering=`, as its own."""
+    lowering = definition.lowering
+    for check in (*definition.checks, *(lowering.checks if lowering is not None else ())):
+        if check.of == "inputs":
+            check_signature(KernelDef(definition.ops, check.predicate), op_defs, "check")
+    if lowering is not None and lowering.function is not None:
+        form = KernelDef(definition.ops, lowering.function, stateful=True)
+        check_signature(form, op_defs, "lowering")
 
 
 def _import(lazy: _LazyModule, key: str) -> ModuleType:

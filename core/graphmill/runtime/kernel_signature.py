@@ -110,8 +110,13 @@ def _check_namespace_name(definition: KernelDef, op_def: OpDef, given: Parameter
         )
 
 
-def check_signature(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
+def check_signature(definition: KernelDef, op_defs: Sequence[OpDef], what: str = "kernel") -> None:
     """Check a kernel against those of its ops that are known.
+
+    Args:
+        definition: of the kernel, or of a function that is called as one.
+        op_defs: the ops.
+        what: what the function is, for messages.
 
     Raises:
         InvalidArgumentError: it has a parameter that is neither an input nor an attr of its op,
@@ -125,9 +130,9 @@ def check_signature(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
         given = given._replace(positional=given.positional[1:])
     for op_def in op_defs:
         _check_namespace_name(definition, op_def, given)
-        _check_inputs(definition, op_def, given)
+        _check_inputs(definition, op_def, given, what)
     _check_static(definition, op_defs)
-    _check_others(definition, op_defs, given)
+    _check_others(definition, op_defs, given, what)
 
 
 def _num_inputs(definition: KernelDef, op_def: OpDef) -> int:
@@ -135,13 +140,13 @@ def _num_inputs(definition: KernelDef, op_def: OpDef) -> int:
     return 0 if definition.make else len(op_def.input_args)
 
 
-def _check_inputs(definition: KernelDef, op_def: OpDef, given: Parameters) -> None:
+def _check_inputs(definition: KernelDef, op_def: OpDef, given: Parameters, what: str) -> None:
     wanted = _num_inputs(definition, op_def)
     found = len(given.positional) - _num_leading(definition, op_def)
     if found < wanted and not given.takes_any_position:
         raise InvalidArgumentError(
-            f"the kernel {definition.source} takes {max(found, 0)} inputs, op {op_def.name!r} has "
-            f"{wanted}: {_listed(arg.name for arg in op_def.input_args)}. A kernel takes the "
+            f"the {what} {definition.source} takes {max(found, 0)} inputs, op {op_def.name!r} has "
+            f"{wanted}: {_listed(arg.name for arg in op_def.input_args)}. A {what} takes the "
             "namespace (or context), the inputs in order, then attrs by name",
             op=op_def.name,
         )
@@ -160,7 +165,9 @@ def _check_static(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
             )
 
 
-def _check_others(definition: KernelDef, op_defs: Sequence[OpDef], given: Parameters) -> None:
+def _check_others(
+    definition: KernelDef, op_defs: Sequence[OpDef], given: Parameters, what: str
+) -> None:
     """Check what stands behind the inputs; with several ops, behind those of the longest."""
     if not op_defs:
         return
@@ -171,7 +178,7 @@ def _check_others(definition: KernelDef, op_defs: Sequence[OpDef], given: Parame
         if name in attrs or (name == _DONE and definition.async_):
             continue
         raise InvalidArgumentError(
-            f"the kernel {definition.source} has a parameter {name!r}, which is neither an input "
+            f"the {what} {definition.source} has a parameter {name!r}, which is neither an input "
             f"nor an attr of op {longest.name!r}{suggest(name, sorted(attrs))}; its inputs are "
             f"{_listed(arg.name for arg in longest.input_args)}, its attrs "
             f"{_listed(attr.name for attr in longest.attrs)}",

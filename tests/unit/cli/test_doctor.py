@@ -93,6 +93,15 @@ ILL = {
     "@hookimpl\ndef graphmill_register_kernels(kernels):\n    kernels.add_module('m', ['Nop'])": (
         "kernels for ops that nobody defines, which are never used: Nop"
     ),
+    "@hookimpl\ndef graphmill_register_lowerings(lowerings):\n"
+    "    lowerings.add_module('m', ['Nop'])": (
+        "lowerings for ops that nobody defines, which are never used: Nop"
+    ),
+    "@hookimpl\ndef graphmill_register_lowerings(lowerings):\n"
+    "    lowerings.add(lowering('Neg')(lambda trace, x: -x))": (
+        "lowerings for ops of which it has no kernel, which are never used: Neg; a lowering is "
+        "used with kernels of its own distribution only"
+    ),
     "class F(DeviceFactory):\n    def create_devices(self, config, name_prefix):\n"
     "        raise RuntimeError('no driver')\n\n"
     "@hookimpl\ndef graphmill_register_devices(devices):\n    devices.add('NPU', F)": (

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from graphmill.errors import InternalError, InvalidArgumentError, OutOfRangeError
+from graphmill.ops.op_registry import OpRegistry
 from graphmill.registry import PluginConflictError, Provenance
 from graphmill.runtime.kernel import kernel, kernels_of
+from graphmill.runtime.kernel_registry import KernelRegistry
 from graphmill.runtime.lowering import (
     Check,
     Lowering,
@@ -19,6 +21,9 @@ from graphmill.runtime.lowering import (
     lowerings_of,
 )
 from graphmill.runtime.lowering_registry import LoweringRegistry
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MINE = Provenance("mine", "mine-dist")
 OTHER = Provenance("other", "other-dist")
@@ -130,3 +135,54 @@ def test_asynchronous_kernel_may_wait_unless_it_says_otherwise() -> None:
         )
     ]
     assert waits == [True, False, False, True]
+
+
+def test_lowering_of_a_kernel_function_is_registered_with_the_kernel() -> None:
+    @lowering("Mine>Push", check=lambda xp, handle, size: xp.all(size > 0))
+    @kernel("Mine>Push", stateful=True, traces_variables=True)
+    def push_both(ctx: Any, handle: Any, size: Any) -> None: ...
+
+    lowerings = LoweringRegistry()
+    kernels = KernelRegistry(lowerings=lowerings)
+    kernels.add(push_both, owner=MINE)
+    assert lowerings.find("Mine>Push", MINE) is lowerings_of(push_both)[0]
+    lowerings.add(push_both, owner=MINE)  # a plugin may register it as well
+    assert lowerings.find("Mine>Push", MINE) is lowerings_of(push_both)[0]
+
+
+def test_lowering_in_a_module_of_kernels_is_registered_when_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lazy_pushes.py").write_text(
+        "from graphmill.spi import kernel, lowering\n\n"
+        "@lowering('Neg')\n@kernel('Neg', stateful=True)\n"
+        "def negated(ctx, x):\n    return -x\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    lowerings, ops = LoweringRegistry(), OpRegistry()
+    kernels = KernelRegistry(ops.find, lowerings)
+    kernels.add_module("lazy_pushes", ["Neg"], owner=MINE)
+    assert lowerings.find("Neg", MINE) is None
+    assert kernels.registrations(ops.get("Neg"))
+    found = lowerings.find("Neg", MINE)
+    assert found is not None
+    assert found.source == "lazy_pushes.negated"
+
+
+MISFITS: dict[str, dict[str, Any]] = {
+    "the check .*takes 1 inputs, op 'Less' has 2: x, y": {"check": lambda xp, few: few},
+    "the lowering .* takes 1 inputs, op 'Less' has 2": {"lowering": lambda trace, few: few},
+    "the lowering .* has a parameter 'extra', which is neither an input nor an attr": {
+        "lowering": lambda trace, x, y, extra=1: x
+    },
+}
+
+
+@pytest.mark.parametrize("message", MISFITS)
+def test_checks_and_lowerings_that_do_not_fit_their_op_are_refused(message: str) -> None:
+    @kernel("Less", **MISFITS[message])
+    def less(xp: Any, x: Any, y: Any) -> Any:
+        return x < y
+
+    with pytest.raises(InvalidArgumentError, match=message):
+        KernelRegistry(OpRegistry().find).add(less)

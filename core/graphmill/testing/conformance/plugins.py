@@ -75,6 +75,21 @@ class PluginTests:
         found = difference(case, wanted, got, "session")
         assert not found, f"op {case.op}{_supplied(host, case.op)}, jit {tier!r}: {found}"
 
+    @rows("E6")
+    def test_kernels_and_lowerings_are_for_ops_that_are_defined(self, host: Host) -> None:
+        """What a plugin brings for an op that nobody defines is never used: a misspelt name."""
+        named = dict.fromkeys((*self.ops, *(case.op for case in parse_cases(self.cases, "own"))))
+        entries = [entry for op in named for entry in host.kernels.registrations(host.ops.get(op))]
+        owners = {entry.owner for entry in entries}
+        for record in host.plugins:
+            for kind in ("kernels", "lowerings") if record.owner in owners else ():
+                undefined = record.undefined_ops(kind, host.ops)
+                assert not undefined, (
+                    f"{record.owner} has {kind} for ops that are not defined: "
+                    f"{', '.join(undefined)}. Correct the names, or bring the plugin that defines "
+                    "them into the host that is tested"
+                )
+
 
 def _supplied(host: Host, op: str) -> str:
     """Return which kernels an op has, and of whom, for messages."""
