@@ -135,7 +135,7 @@ class Variable(Tensor):
 
 def global_variables(graph: Graph | None = None) -> list[Variable]:
     """Return all variables of a graph, by default the default graph, in order."""
-    return list((graph or graph_of()).variables)
+    return list((graph_of() if graph is None else graph).variables)
 
 
 def trainable_variables(graph: Graph | None = None) -> list[Variable]:
@@ -150,7 +150,7 @@ def variables_initializer(variables: Iterable[Variable], name: str = "init") -> 
 
 def global_variables_initializer(graph: Graph | None = None) -> Node:
     """Return a node that sets the initial values of all variables of a graph."""
-    graph = graph or graph_of()
+    graph = graph_of() if graph is None else graph
     with graph.as_default():
         return variables_initializer(graph.variables)
 

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
         get_global_step,
         get_or_create_global_step,
     )
+    from graphmill.train.hooks import (
+        CheckpointSaverHook,
+        LoggingTensorHook,
+        NanLossDuringTrainingError,
+        NanTensorHook,
+        SecondOrStepTimer,
+        StopAtStepHook,
+    )
+    from graphmill.train.monitored_session import MonitoredSession, MonitoredTrainingSession
     from graphmill.train.moving_average import ExponentialMovingAverage
     from graphmill.train.optimizer import Optimizer
     from graphmill.train.optimizers import (
@@ -31,18 +40,46 @@ if TYPE_CHECKING:
         RMSPropOptimizer,
     )
     from graphmill.train.saver import Saver, get_checkpoint_state
+    from graphmill.train.scaffold import Scaffold
+    from graphmill.train.session_creator import (
+        ChiefSessionCreator,
+        SessionCreator,
+        WorkerSessionCreator,
+    )
+    from graphmill.train.session_run_hook import (
+        SessionRunArgs,
+        SessionRunContext,
+        SessionRunHook,
+        SessionRunValues,
+    )
 
 __all__ = [
     "AdadeltaOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
+    "CheckpointSaverHook",
+    "ChiefSessionCreator",
     "ExponentialMovingAverage",
     "FtrlOptimizer",
     "GradientDescentOptimizer",
+    "LoggingTensorHook",
     "MomentumOptimizer",
+    "MonitoredSession",
+    "MonitoredTrainingSession",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
     "Optimizer",
     "RMSPropOptimizer",
     "Saver",
+    "Scaffold",
+    "SecondOrStepTimer",
+    "SessionCreator",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "StopAtStepHook",
+    "WorkerSessionCreator",
     "create_global_step",
     "get_checkpoint_state",
     "get_global_step",
@@ -59,10 +96,31 @@ _HOMES = {
         "get_global_step",
         "get_or_create_global_step",
     ),
+    "graphmill.train.hooks": (
+        "CheckpointSaverHook",
+        "LoggingTensorHook",
+        "NanLossDuringTrainingError",
+        "NanTensorHook",
+        "SecondOrStepTimer",
+        "StopAtStepHook",
+    ),
+    "graphmill.train.monitored_session": ("MonitoredSession", "MonitoredTrainingSession"),
     "graphmill.train.moving_average": ("ExponentialMovingAverage",),
     "graphmill.train.optimizer": ("Optimizer",),
     "graphmill.train.optimizers": tuple(name for name in __all__ if name.endswith("Optimizer")),
     "graphmill.train.saver": ("Saver", "get_checkpoint_state"),
+    "graphmill.train.scaffold": ("Scaffold",),
+    "graphmill.train.session_creator": (
+        "ChiefSessionCreator",
+        "SessionCreator",
+        "WorkerSessionCreator",
+    ),
+    "graphmill.train.session_run_hook": (
+        "SessionRunArgs",
+        "SessionRunContext",
+        "SessionRunHook",
+        "SessionRunValues",
+    ),
 }
 _HOME_OF = {name: home for home, names in reversed(_HOMES.items()) for name in names}
 

@@ -204,7 +204,7 @@ def variable_def(variable: Variable) -> Any:
 
 def _named(var_list: Any, graph: Graph | None) -> dict[str, Variable]:
     if var_list is None:
-        var_list = (graph or graph_of()).variables
+        var_list = (graph_of() if graph is None else graph).variables
     if hasattr(var_list, "items"):
         named = dict(var_list)
     else:

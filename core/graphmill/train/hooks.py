@@ -1,0 +1,290 @@
+"""Hooks for `MonitoredSession`: stop, save checkpoints, log, check for NaN.
+
+Semantics: tensorflow/python/training/basic_session_run_hooks.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError
+from graphmill.graph.graph_of import graph_of
+from graphmill.train.global_step import get_global_step
+from graphmill.train.session_run_hook import SessionRunArgs, SessionRunHook
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+    from graphmill.graph.variable import Variable
+    from graphmill.session.session import Session
+    from graphmill.train.saver import Saver
+    from graphmill.train.scaffold import Scaffold
+    from graphmill.train.session_run_hook import SessionRunContext, SessionRunValues
+
+    Path = str | os.PathLike[str]
+
+_logger = logging.getLogger(__name__)
+
+
+class SecondOrStepTimer:
+    """Tells at which steps something is due: every so many seconds, or every so many steps.
+
+    Args:
+        every_secs: seconds between two times.
+        every_steps: steps between two times.
+        clock: gives the time in seconds.
+
+    Raises:
+        InvalidArgumentError: none of both is given, or both.
+    """
+
+    def __init__(
+        self,
+        every_secs: float | None = None,
+        every_steps: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if (every_secs is None) == (every_steps is None):
+            raise InvalidArgumentError(
+                f"exactly one of seconds ({every_secs}) and steps ({every_steps}) is needed"
+            )
+        self._every_secs, self._every_steps, self._clock = every_secs, every_steps, clock
+        self.reset()
+
+    def reset(self) -> None:
+        """Have the next step be one at which it is due."""
+        self._last_step: int | None = None
+        self._last_time = 0.0
+
+    def is_due(self, step: int) -> bool:
+        """Return whether it is due at a step; not twice at the same one."""
+        if self._last_step is None:
+            return True
+        if step == self._last_step:
+            return False
+        if self._every_steps is not None:
+            return step >= self._last_step + self._every_steps
+        assert self._every_secs is not None
+        return self._clock() >= self._last_time + self._every_secs
+
+    def done_at(self, step: int) -> None:
+        """Note that it was done at a step."""
+        self._last_step, self._last_time = step, self._clock()
+
+
+class StopAtStepHook(SessionRunHook):
+    """Asks to stop after so many steps, or when the global step has come to a number.
+
+    Args:
+        num_steps: how many steps after the first session's global step.
+        last_step: the global step after which no other follows.
+
+    Raises:
+        InvalidArgumentError: none of both is given, or both.
+    """
+
+    def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
+        if (num_steps is None) == (last_step is None):
+            raise InvalidArgumentError("exactly one of num_steps and last_step is needed")
+        self._num_steps, self._last_step = num_steps, last_step
+
+    def begin(self) -> None:
+        """Find the global step."""
+        self._global_step = _global_step("StopAtStepHook")
+
+    def after_create_session(self, session: Session) -> None:
+        """Count from the global step of the first session."""
+        if self._last_step is None:
+            assert self._num_steps is not None
+            self._last_step = int(session.run(self._global_step)) + self._num_steps
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Ask for the global step."""
+        del run_context
+        return SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Ask to stop if it was the last step.
+
+        What was fetched may be the value before the step's own increment, so the variable is read
+        again when it looks like the last but one.
+        """
+        assert self._last_step is not None
+        step = int(run_values.results) + 1
+        if step >= self._last_step:
+            step = int(run_context.session.run(self._global_step))
+            if step >= self._last_step:
+                run_context.request_stop()
+
+
+class CheckpointSaverHook(SessionRunHook):
+    """Saves the variables: at the first step, every so often, and at the end.
+
+    Args:
+        checkpoint_dir: where.
+        save_secs, save_steps: how often; one of both.
+        saver: saves; by default that of the scaffold.
+        checkpoint_basename: the beginning of the files' names.
+        scaffold: whose saver is used.
+        clock: gives the time in seconds.
+
+    Raises:
+        InvalidArgumentError: not exactly one of both ways to say how often is given.
+    """
+
+    def __init__(
+        self,
+        checkpoint_dir: Path,
+        save_secs: float | None = None,
+        save_steps: int | None = None,
+        saver: Saver | None = None,
+        checkpoint_basename: str = "model.ckpt",
+        scaffold: Scaffold | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._timer = SecondOrStepTimer(save_secs, save_steps, clock)
+        self._saver, self._scaffold = saver, scaffold
+        self._path = f"{checkpoint_dir}/{checkpoint_basename}"
+
+    def begin(self) -> None:
+        """Find the global step."""
+        self._global_step = _global_step("CheckpointSaverHook")
+
+    def after_create_session(self, session: Session) -> None:
+        """Save what a new session begins with, so that a recovery finds it."""
+        self._save(session, int(session.run(self._global_step)))
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Ask for the global step."""
+        del run_context
+        return SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Save if it is due, with the global step that the variables belong to."""
+        if self._timer.is_due(int(run_values.results) + 1):
+            step = int(run_context.session.run(self._global_step))
+            if self._timer.is_due(step):
+                self._save(run_context.session, step)
+
+    def end(self, session: Session) -> None:
+        """Save what is there at the end, if it is not saved yet."""
+        step = int(session.run(self._global_step))
+        if step != self._last_saved:
+            self._save(session, step)
+
+    def _save(self, session: Session, step: int) -> None:
+        saver = self._saver or (self._scaffold.saver if self._scaffold is not None else None)
+        if saver is None:
+            raise FailedPreconditionError(
+                "CheckpointSaverHook has no saver: give it one, or a Scaffold of a graph with "
+                "variables"
+            )
+        saver.save(session, self._path, step)
+        self._timer.done_at(step)
+        self._last_saved = step
+
+
+class LoggingTensorHook(SessionRunHook):
+    """Logs values of tensors, every so often and, if asked to, at the end.
+
+    Args:
+        tensors: tensors (or their names) by the names that the log shows, or a list of them.
+        every_n_iter: every so many calls of `run`.
+        every_n_secs: every so many seconds; one of both, or only `at_end`.
+        at_end: whether the values at the end are logged.
+        formatter: makes the line of the values by name.
+        clock: gives the time in seconds.
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, Any] | Sequence[Any],
+        every_n_iter: int | None = None,
+        every_n_secs: float | None = None,
+        at_end: bool = False,
+        formatter: Callable[[dict[str, Any]], str] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        is_named = isinstance(tensors, Mapping)
+        self._tensors = dict(tensors) if is_named else {getattr(t, "name", t): t for t in tensors}
+        only_at_end = at_end and every_n_iter is None and every_n_secs is None
+        self._timer = None if only_at_end else SecondOrStepTimer(every_n_secs, every_n_iter, clock)
+        self._at_end = at_end
+        self._formatter = formatter or _as_line
+        self._iteration = 0
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Ask for the values if they are to be logged."""
+        del run_context
+        is_due = self._timer is not None and self._timer.is_due(self._iteration)
+        return SessionRunArgs(self._tensors) if is_due else None
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Log the values that were asked for."""
+        del run_context
+        if run_values.results is not None and self._timer is not None:
+            self._timer.done_at(self._iteration)
+            _logger.info("%s", self._formatter(run_values.results))
+        self._iteration += 1
+
+    def end(self, session: Session) -> None:
+        """Log the values at the end, if asked to."""
+        if self._at_end:
+            _logger.info("%s", self._formatter(session.run(self._tensors)))
+
+
+class NanTensorHook(SessionRunHook):
+    """Stops when a loss is no number.
+
+    Args:
+        loss_tensor: the loss.
+        fail_on_nan_loss: whether that is an error; else the steps end without one.
+    """
+
+    def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
+        self._loss_tensor, self._fails = loss_tensor, fail_on_nan_loss
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Ask for the loss."""
+        del run_context
+        return SessionRunArgs(self._loss_tensor)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Look at the loss.
+
+        Raises:
+            NanLossDuringTrainingError: it is no number, and that is an error.
+        """
+        if not np.isnan(run_values.results).any():
+            return
+        if self._fails:
+            name = getattr(self._loss_tensor, "name", self._loss_tensor)
+            raise NanLossDuringTrainingError(f"NaN loss during training: {name}")
+        _logger.warning("the loss is NaN: no step follows")
+        run_context.request_stop()
+
+
+class NanLossDuringTrainingError(RuntimeError):
+    """A loss is no number."""
+
+
+def _global_step(asker: str) -> Variable:
+    found = get_global_step(graph_of())
+    if found is None:
+        raise FailedPreconditionError(
+            f"{asker} needs a global step; call graphmill.train.get_or_create_global_step() and "
+            "give it to the optimizer's minimize"
+        )
+    return found
+
+
+def _as_line(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())

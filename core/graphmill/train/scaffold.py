@@ -1,0 +1,104 @@
+"""`Scaffold`: the nodes that make a new session ready, and how it gets its variables.
+
+Semantics: `Scaffold` in tensorflow/python/training/monitored_session.py, and
+tensorflow/python/training/session_manager.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import FailedPreconditionError
+from graphmill.graph.graph_of import graph_of
+from graphmill.graph.variable import variables_initializer
+from graphmill.saved.checkpoint import latest_checkpoint
+from graphmill.train.saver import Saver
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.node import Node
+    from graphmill.session.session import Session
+
+    Path = str | os.PathLike[str]
+
+
+class Scaffold:
+    """What a session of a training program begins with.
+
+    Args:
+        init_op: sets the variables where there is no checkpoint; by default their initialisers.
+        init_feed_dict: what it is fed.
+        local_init_op: run in every new session, after the variables are set.
+        saver: saves and restores; by default one for all variables, if there are any.
+        graph: the graph, by default the default graph.
+
+    Attributes:
+        graph: the graph that sessions run.
+        saver: None where the graph has no variables.
+    """
+
+    def __init__(
+        self,
+        init_op: Node | None = None,
+        init_feed_dict: Mapping[Any, Any] | None = None,
+        local_init_op: Node | None = None,
+        saver: Saver | None = None,
+        *,
+        graph: Graph | None = None,
+    ) -> None:
+        self.graph = graph_of() if graph is None else graph
+        self.saver = saver
+        self._init_op = init_op
+        self._init_feed_dict = init_feed_dict
+        self._local_init_op = local_init_op
+        self._is_set: dict[str, Any] = {}
+        self._is_finalized = False
+
+    def finalize(self) -> None:
+        """Add the nodes that are not given; a second call does nothing."""
+        if self._is_finalized:
+            return
+        self._is_finalized = True
+        variables = list(self.graph.variables)
+        with self.graph.as_default(), self.graph.control_dependencies(None):
+            if self.saver is None and variables:
+                self.saver = Saver(graph=self.graph)
+            if self._init_op is None:
+                self._init_op = variables_initializer(variables)
+            self._is_set = {v.variable_name: v.is_initialized() for v in variables}
+
+    def initialize(self, session: Session, checkpoint_dir: Path | None) -> str | None:
+        """Set the variables of a new session; return the checkpoint that they came from, if any.
+
+        Raises:
+            FailedPreconditionError: some variables have no value afterwards; names them.
+            OpError: what the session raises.
+        """
+        found = None if checkpoint_dir is None else latest_checkpoint(checkpoint_dir)
+        if found is not None and self.saver is not None:
+            self.saver.restore(session, found)
+        else:
+            found = None
+            session.run(self._init_op, self._init_feed_dict)
+        if self._local_init_op is not None:
+            session.run(self._local_init_op)
+        left = self.unset_variables(session)
+        if left:
+            raise FailedPreconditionError(
+                f"variables without a value: {', '.join(left)}; "
+                + (f"the checkpoint {found} lacks them" if found else "init_op does not set them")
+            )
+        return found
+
+    def unset_variables(self, session: Session) -> list[str]:
+        """Return the names of the variables that have no value in a session."""
+        known = session.run(self._is_set) if self._is_set else {}
+        return [name for name, is_set in known.items() if not is_set]
+
+    def run_local_init(self, session: Session) -> None:
+        """Run what every new session runs, where somebody else sets the variables."""
+        if self._local_init_op is not None:
+            session.run(self._local_init_op)

@@ -1,0 +1,107 @@
+"""`SessionRunHook`: what a `MonitoredSession` calls around its steps.
+
+Semantics: tensorflow/python/training/session_run_hook.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from graphmill import proto
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphmill.proto.config_pb2 import RunMetadata, RunOptions
+    from graphmill.session.session import Session
+
+
+@dataclass(frozen=True)
+class SessionRunArgs:
+    """What a hook adds to a step.
+
+    Attributes:
+        fetches: fetched for the hook, in any structure; None for nothing.
+        feed_dict: fed besides; a tensor that the caller or another hook feeds is refused.
+        options: `RunOptions` that are merged into the caller's.
+    """
+
+    fetches: Any = None
+    feed_dict: Mapping[Any, Any] = field(default_factory=dict)
+    options: RunOptions | None = None
+
+
+@dataclass(frozen=True)
+class SessionRunValues:
+    """What a step gave.
+
+    Attributes:
+        results: the values of the hook's own fetches; None if it asked for none.
+        options: the `RunOptions` of the step.
+        run_metadata: what was measured.
+    """
+
+    results: Any
+    options: RunOptions
+    run_metadata: RunMetadata
+
+
+class SessionRunContext:
+    """The step that a hook is called around.
+
+    Attributes:
+        session: the session that runs it.
+        original_args: what the caller asked for.
+        stop_requested: whether somebody asked that no step follows.
+    """
+
+    def __init__(self, original_args: SessionRunArgs, session: Session) -> None:
+        self.original_args = original_args
+        self.session = session
+        self.stop_requested = False
+
+    def request_stop(self) -> None:
+        """Have `MonitoredSession.should_stop` say so after this step."""
+        self.stop_requested = True
+
+
+class SessionRunHook:
+    """What is called around the steps of a `MonitoredSession`; each method does nothing by default.
+
+    Threads: the one that calls the session.
+    """
+
+    def begin(self) -> None:
+        """Change the graph; called once, before the first session is made."""
+
+    def after_create_session(self, session: Session) -> None:
+        """Take note of a new session, whose variables are set: the first, and after a recovery."""
+        del session
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Return what to add to a step; None for nothing."""
+        del run_context
+        return None
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Take note of a step that went well, with what `before_run` asked for."""
+        del run_context, run_values
+
+    def end(self, session: Session) -> None:
+        """Take note that no step follows; not called when a step failed."""
+        del session
+
+
+def merged_options(base: RunOptions | None, added: RunOptions | None) -> RunOptions:
+    """Return the options of a step: the higher trace level, the longer timeout, either's wishes."""
+    made: RunOptions = proto.RunOptions()
+    if base is not None:
+        made.CopyFrom(base)
+    if added is None:
+        return made
+    level = max(made.trace_level, added.trace_level)
+    timeout = max(made.timeout_in_ms, added.timeout_in_ms)
+    made.MergeFrom(added)
+    made.trace_level, made.timeout_in_ms = level, timeout
+    return made

@@ -1,0 +1,315 @@
+"""`MonitoredSession`: hooks around steps, and a new session after a task was lost."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import dtypes, errors, ops, train
+from graphmill.ops.op_def import ArgDef, OpDef
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("google_crc32c")
+
+
+class Creator(train.ChiefSessionCreator):
+    """A creator that fails first, and keeps the sessions that it made."""
+
+    def __init__(self, *given: Any, failures: Any = (), **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.failures = list(failures)
+        self.made: list[graphmill.Session] = []
+
+    def create_session(self) -> graphmill.Session:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.made.append(super().create_session())
+        return self.made[-1]
+
+
+class Program:
+    """A graph that counts in `v`; its step fails as often as `failures` says."""
+
+    def __init__(self) -> None:
+        self.failures: list[errors.OpError] = []
+        self.num_calls = 0
+        self.host = graphmill.Host([self])
+        self.graph = graphmill.Graph(ops=self.host.ops)
+        with self.graph.as_default():
+            self.steps = train.get_or_create_global_step()
+            self.v = graphmill.Variable(0.0, name="v")
+            self.x = self.graph.placeholder("float32", [], name="x")
+            may_fail = self.graph.create_op("Mine>MayFail", [self.x])
+            with self.graph.control_dependencies([may_fail]):
+                add = self.v.assign_add(1.0)
+                with self.graph.control_dependencies([add]):
+                    self.step = self.steps.assign_add(1)
+            self.loss = ops.math.log(self.x, name="loss")
+
+    @graphmill.hookimpl
+    def graphmill_register_ops(self, ops: Any) -> None:
+        x, y = ArgDef("x", dtypes.float32), ArgDef("y", dtypes.float32)
+        ops.add(OpDef("Mine>MayFail", (x,), (y,), is_stateful=True))
+
+    @graphmill.hookimpl
+    def graphmill_register_kernels(self, kernels: Any) -> None:
+        @graphmill.kernel("Mine>MayFail", stateful=True)
+        def may_fail(ctx: Any, x: Any) -> Any:
+            self.num_calls += 1
+            if self.failures:
+                raise self.failures.pop(0)
+            return x
+
+        kernels.add(may_fail)
+
+    def creator(self, failures: Any = (), **given: Any) -> Creator:
+        """A creator whose first sessions fail."""
+        named = {k: given.pop(k) for k in ("checkpoint_dir",) if k in given}
+        return Creator(self.scaffold(**given), host=self.host, failures=failures, **named)
+
+    def scaffold(self, **given: Any) -> train.Scaffold:
+        return train.Scaffold(graph=self.graph, **given)
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program()
+
+
+class Recorder(train.SessionRunHook):
+    """Notes each call, and asks for what it is told to."""
+
+    def __init__(self, asks: Any = None) -> None:
+        self.asks = asks
+        self.calls: list[Any] = []
+
+    def begin(self) -> None:
+        self.calls.append("begin")
+
+    def after_create_session(self, session: Any) -> None:
+        self.calls.append("created")
+
+    def before_run(self, run_context: Any) -> Any:
+        self.calls.append("before")
+        return self.asks
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.calls.append(("after", run_values.results))
+
+    def end(self, session: Any) -> None:
+        self.calls.append("end")
+
+
+def test_hooks_are_called_around_steps_and_get_what_they_asked_for(program: Program) -> None:
+    silent, asking = Recorder(), Recorder(train.SessionRunArgs({"x": program.x}))
+    creator = program.creator()
+    with train.MonitoredSession(creator, [silent, asking]) as session:
+        assert session.run(program.step, {program.x: 2.0}) == 1
+        assert not session.should_stop()
+    assert session.should_stop()
+    assert silent.calls == ["begin", "created", "before", ("after", None), "end"]
+    assert asking.calls == ["begin", "created", "before", ("after", {"x": 2.0}), "end"]
+
+
+def test_hooks_may_feed_but_not_what_is_fed_already(program: Program) -> None:
+    feeding = Recorder(train.SessionRunArgs(feed_dict={program.x: 3.0}))
+    creator = program.creator()
+    with train.MonitoredSession(creator, [feeding]) as session:
+        assert session.run(program.x) == 3
+        with pytest.raises(errors.InvalidArgumentError, match="Recorder feeds 'x:0'"):
+            session.run(program.x, {program.x: 1.0})
+
+
+def test_hooks_may_ask_for_options(program: Program) -> None:
+    traced = graphmill.RunOptions(trace_level=graphmill.RunOptions.FULL_TRACE)
+    seen: list[Any] = []
+
+    class Tracing(Recorder):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            seen.append((run_values.options, run_values.run_metadata))
+
+    hook = Tracing(train.SessionRunArgs(options=traced))
+    creator = program.creator()
+    metadata = graphmill.RunMetadata()
+    with train.MonitoredSession(creator, [hook]) as session:
+        given = graphmill.RunOptions(timeout_in_ms=60_000)
+        session.run(program.step, {program.x: 1.0}, options=given, run_metadata=metadata)
+    ((options, of_hook),) = seen
+    assert (options.trace_level, options.timeout_in_ms) == (3, 60_000)
+    assert of_hook.step_stats.dev_stats
+    assert metadata == of_hook
+
+
+@pytest.mark.parametrize("lost", [errors.AbortedError, errors.UnavailableError])
+def test_a_lost_task_gives_a_new_session_from_the_last_checkpoint(
+    lost: Any, program: Program, tmp_path: Path
+) -> None:
+    creator = program.creator(checkpoint_dir=tmp_path)
+    saver = train.CheckpointSaverHook(tmp_path, save_steps=2, scaffold=creator.scaffold)
+    recorder = Recorder()
+    with train.MonitoredSession(creator, [saver, recorder]) as session:
+        for _ in range(3):
+            session.run(program.step, {program.x: 1.0})
+        program.failures = [lost("worker 1 is gone")]
+        creator.failures = [lost("still away")]
+        # Saved at step 2: the third step is lost, and counted again.
+        assert session._between_tries.wait(0) is False
+        session._recovery_wait_secs = 0
+        assert session.run(program.step, {program.x: 1.0}) == 3
+        assert session.run(program.v) == 3
+    first, second = creator.made
+    assert recorder.calls.count("created") == 2
+    with pytest.raises(errors.CancelledError):
+        first.run(program.v)
+    assert second is not first
+    assert train.latest_checkpoint(tmp_path) == f"{tmp_path}/model.ckpt-3"
+
+
+def test_without_checkpoints_it_begins_anew(program: Program) -> None:
+    with train.MonitoredSession(program.creator()) as session:
+        session.run(program.step, {program.x: 1.0})
+        program.failures = [errors.AbortedError("gone")]
+        assert session.run(program.step, {program.x: 1.0}) == 1
+
+
+def test_recovery_ends_with_the_last_error_when_its_time_is_over(program: Program) -> None:
+    away = [errors.UnavailableError(f"away {n}") for n in range(3)]
+    creator = program.creator(away)
+    with pytest.raises(errors.UnavailableError, match="away 0"):
+        train.MonitoredSession(creator, max_recovery_secs=0, recovery_wait_secs=0)
+
+
+def test_other_errors_come_through_and_the_session_goes_on(program: Program) -> None:
+    recorder = Recorder()
+    with train.MonitoredSession(program.creator(), [recorder]) as session:
+        program.failures = [errors.DataLossError("spoilt")]
+        with pytest.raises(errors.DataLossError, match="spoilt"):
+            session.run(program.step, {program.x: 1.0})
+        assert session.run(program.step, {program.x: 1.0}) == 1
+    assert recorder.calls[-1] == "end"
+
+
+def test_an_error_that_leaves_the_block_does_not_call_end(program: Program) -> None:
+    recorder = Recorder()
+    with (
+        pytest.raises(ZeroDivisionError),
+        train.MonitoredSession(program.creator(), [recorder]) as session,
+    ):
+        raise ZeroDivisionError
+    assert "end" not in recorder.calls
+    with pytest.raises(errors.FailedPreconditionError, match="closed"):
+        session.run(program.v)
+
+
+def test_variables_that_nobody_sets_are_named(program: Program) -> None:
+    with program.graph.as_default():
+        only_v = graphmill.variables_initializer([program.v], name="only_v")
+    creator = program.creator(init_op=only_v)
+    with pytest.raises(errors.FailedPreconditionError, match="without a value: global_step"):
+        creator.create_session()
+
+
+def test_local_init_runs_in_each_session(program: Program) -> None:
+    with program.graph.as_default():
+        local = program.v.assign(7.0).op
+    with train.MonitoredSession(program.creator(local_init_op=local)) as session:
+        assert session.run(program.v) == 7
+        program.failures = [errors.AbortedError("gone")]
+        session.run(program.step, {program.x: 1.0})
+        assert session.run(program.v) == 8
+
+
+def test_a_worker_waits_for_the_chief_and_names_what_is_missing(program: Program) -> None:
+    creator = train.WorkerSessionCreator(program.scaffold(), max_wait_secs=0, recovery_wait_secs=0)
+    with pytest.raises(errors.DeadlineExceededError, match="no value: global_step, v"):
+        creator.create_session()
+
+
+@pytest.mark.parametrize(("how", "steps"), [({"num_steps": 3}, 3), ({"last_step": 2}, 2)])
+def test_it_stops_at_a_step(how: Any, steps: int, program: Program) -> None:
+    with train.MonitoredSession(program.creator(), [train.StopAtStepHook(**how)]) as s:
+        while not s.should_stop():
+            s.run(program.step, {program.x: 1.0})
+    assert program.num_calls == steps
+
+
+@pytest.mark.parametrize("how", [{}, {"num_steps": 1, "last_step": 1}])
+def test_one_way_to_stop_is_needed(how: Any) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="exactly one"):
+        train.StopAtStepHook(**how)
+
+
+def test_hooks_that_count_need_a_global_step() -> None:
+    graph = graphmill.Graph()
+    creator = train.ChiefSessionCreator(train.Scaffold(graph=graph))
+    with pytest.raises(errors.FailedPreconditionError, match="StopAtStepHook needs a global step"):
+        train.MonitoredSession(creator, [train.StopAtStepHook(1)])
+
+
+def test_nan_is_an_error_or_the_end(program: Program) -> None:
+    failing = train.NanTensorHook(program.loss)
+    with train.MonitoredSession(program.creator(), [failing]) as session:
+        session.run(program.step, {program.x: 1.0})
+        with pytest.raises(train.NanLossDuringTrainingError, match="loss:0"):
+            session.run(program.step, {program.x: np.nan})
+    ending = train.NanTensorHook(program.loss, fail_on_nan_loss=False)
+    with train.MonitoredSession(program.creator(), [ending]) as session:
+        session.run(program.step, {program.x: np.nan})
+        assert session.should_stop()
+
+
+def test_values_are_logged_every_so_often_and_at_the_end(
+    program: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    hook = train.LoggingTensorHook({"v": program.v}, every_n_iter=2, at_end=True)
+    with (
+        caplog.at_level(logging.INFO, logger="graphmill.train.hooks"),
+        train.MonitoredSession(program.creator(), [hook]) as session,
+    ):
+        for _ in range(4):
+            session.run(program.x, {program.x: 1.0})
+    lines = [r.message for r in caplog.records if r.name == "graphmill.train.hooks"]
+    assert lines == ["v = 0.0", "v = 0.0", "v = 0.0"]
+
+
+def test_a_timer_goes_by_seconds_or_by_steps() -> None:
+    now = [0.0]
+    timer = train.SecondOrStepTimer(every_secs=10, clock=lambda: now[0])
+    assert timer.is_due(1)
+    timer.done_at(1)
+    assert not timer.is_due(2)
+    now[0] = 10.0
+    assert timer.is_due(2)
+    assert not timer.is_due(1)
+    with pytest.raises(errors.InvalidArgumentError, match="exactly one"):
+        train.SecondOrStepTimer()
+
+
+def test_the_training_session_saves_for_the_chief(program: Program, tmp_path: Path) -> None:
+    given = {"checkpoint_dir": tmp_path, "save_checkpoint_steps": 1, "recovery_wait_secs": 0}
+    with train.MonitoredTrainingSession(
+        scaffold=program.scaffold(), host=program.host, **given
+    ) as session:
+        session.run(program.step, {program.x: 1.0})
+    assert train.latest_checkpoint(tmp_path) == f"{tmp_path}/model.ckpt-1"
+    with train.MonitoredTrainingSession(
+        scaffold=program.scaffold(), host=program.host, **given
+    ) as session:
+        assert session.run(program.step, {program.x: 1.0}) == 2
+
+
+def test_the_training_session_of_a_worker_sets_nothing(program: Program) -> None:
+    with pytest.raises(errors.DeadlineExceededError, match="the chief sets them"):
+        train.MonitoredTrainingSession(
+            is_chief=False,
+            scaffold=program.scaffold(),
+            max_wait_secs=0,
+            recovery_wait_secs=0,
+            host=program.host,
+        )
