@@ -1,0 +1,126 @@
+"""`RendezvousMgr`: the rendezvous of the steps that run on a worker, by their numbers (row W4).
+
+Semantics: `tensorflow/core/distributed_runtime/base_rendezvous_mgr.cc`, and the check of
+incarnations in `rpc/rpc_rendezvous_mgr.cc`. Unlike TensorFlow, a receive for a step that has ended
+fails at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphmill.distributed.worker.remote_rendezvous import RemoteRendezvous
+from graphmill.errors import AbortedError, InvalidArgumentError
+from graphmill.runtime.process.fork import fork_safe_lock
+from graphmill.runtime.rendezvous import RendezvousKey, TransferArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.device import Device
+    from graphmill.runtime.rendezvous import ReceiveDone
+    from graphmill.typing import Value
+
+MAX_ENDED: Final = 10_000
+"""How many ended steps are remembered; later receives for older ones wait until they are ended."""
+
+
+class RendezvousMgr:
+    """The rendezvous of a worker's steps.
+
+    Threads: `_lock` guards the tables.
+
+    Args:
+        devices: the worker's devices, which tensors are sent from.
+    """
+
+    def __init__(self, devices: Iterable[Device]) -> None:
+        self._devices = {device.name: device for device in devices}
+        self._lock = fork_safe_lock()
+        self._steps: dict[int, RemoteRendezvous] = {}
+        self._ended: dict[int, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def find(self, step_id: int) -> RemoteRendezvous:
+        """Return the rendezvous of a step, made at the first call, whoever makes that.
+
+        Raises:
+            AbortedError: the step has ended.
+        """
+        with self._lock:
+            found = self._steps.get(step_id)
+            if found is None:
+                if step_id in self._ended:
+                    raise AbortedError(f"step {step_id} has ended on this worker")
+                found = self._steps[step_id] = RemoteRendezvous()
+            return found
+
+    def recv_local_async(
+        self,
+        step_id: int,
+        key: str,
+        done: ReceiveDone,
+        cancellation: CancellationManager | None = None,
+    ) -> None:
+        """Take a tensor for another task; its value is in host memory when `done` is called.
+
+        Args:
+            step_id: number of the step, which may not have begun.
+            key: names a sender on a device of this worker.
+            done: takes the outcome, perhaps before this returns.
+            cancellation: of the call.
+
+        Raises:
+            InvalidArgumentError: the key is malformed, or its sender is no device of this worker.
+            AbortedError: the key is for an earlier life of the device, or the step has ended.
+        """
+        self._check_sender(RendezvousKey.parse(key))
+        rendezvous = self.find(step_id)
+
+        def finished(value: Value, is_dead: bool, error: BaseException | None) -> None:
+            if error is not None:
+                self._drop_unused(step_id, rendezvous)
+            done(value, is_dead, error)
+
+        rendezvous.recv_local_async(key, TransferArgs(None, True, cancellation), finished)
+
+    def cleanup(self, step_id: int) -> None:
+        """End a step: what waits in its rendezvous, now or later, is aborted."""
+        with self._lock:
+            found = self._steps.pop(step_id, None)
+            self._ended[step_id] = None
+            if len(self._ended) > MAX_ENDED:
+                del self._ended[next(iter(self._ended))]
+        if found is not None:
+            found.start_abort(AbortedError(f"step {step_id} was cleaned up"))
+
+    def cleanup_all(self) -> None:
+        """End all steps."""
+        for step_id in list(self._steps):
+            self.cleanup(step_id)
+
+    def _check_sender(self, key: RendezvousKey) -> None:
+        device = self._devices.get(key.src_device)
+        if device is None:
+            raise InvalidArgumentError(
+                f"the sender of {str(key)!r} is no device of this worker; its devices: "
+                f"{', '.join(self._devices)}"
+            )
+        incarnation = device.attributes.incarnation
+        if key.src_incarnation != incarnation:
+            raise AbortedError(
+                "RecvTensor expects a different device incarnation: "
+                f"{key.src_incarnation} vs. {incarnation}. Your worker job "
+                f'("{device.name.partition("/device:")[0]}") was probably restarted. Check your '
+                "worker job for the reason why it was restarted."
+            )
+
+    def _drop_unused(self, step_id: int, rendezvous: RemoteRendezvous) -> None:
+        """Drop a rendezvous that only receives have touched, whose callers are gone."""
+        with self._lock:
+            is_unused = not rendezvous.is_initialized and rendezvous.is_empty
+            if is_unused and self._steps.get(step_id) is rendezvous:
+                del self._steps[step_id]
