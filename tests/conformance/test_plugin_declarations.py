@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 import graphmill
+from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.op_traits import OpTraits, ResourceUse
 from graphmill.runtime.kernel import kernel
-from graphmill.runtime.lowering import Check, lowering
+from graphmill.runtime.lowering import Check, NotTraceable, lowering
+from graphmill.runtime.variables import Variable
 from graphmill.testing.case import parse_cases
 from graphmill.testing.conformance import PluginTests
 from graphmill.testing.foreign import ForeignPlugin, float_op, square_root
@@ -39,6 +43,14 @@ def other_values(trace: Any, x: Any) -> Any:
     return x * 2
 
 
+def other_dtype(trace: Any, x: Any) -> Any:
+    return x.astype("float64")
+
+
+def two_outputs(trace: Any, x: Any) -> Any:
+    return x, x
+
+
 def doubles(x: Any) -> Any:
     x *= 2
     return x
@@ -49,12 +61,25 @@ FAULTS: dict[str, tuple[dict[str, Any], Any]] = {
     "check": ({"check": Check(forgets, InvalidArgumentError)}, np.copy),
     "values": ({"lowering": other_values}, np.copy),
     "shape": ({"lowering": other_shape}, np.copy),
+    "dtype": ({"lowering": other_dtype}, np.copy),
+    "count": ({"lowering": two_outputs}, np.copy),
 }
 
 
+def find(host: graphmill.Host, text: str, tier: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return what the suite says of a case whose declarations are wrong."""
+    (case,) = parse_cases(text, "own")
+    with pytest.raises(AssertionError) as caught:
+        PluginTests().test_a_case_has_one_answer_in_every_tier(case, tier, host, monkeypatch)
+    return str(caught.value)
+
+
 @pytest.mark.jax
+@pytest.mark.parametrize("tier", ["tiered", "eager"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_contradiction_is_found_and_named(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contradiction_is_found_and_named(
+    fault: str, tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     declared, compute = FAULTS[fault]
 
     @kernel("Foreign>Root", backend="numpy", **declared)
@@ -62,10 +87,125 @@ def test_contradiction_is_found_and_named(fault: str, monkeypatch: pytest.Monkey
         return compute(x)
 
     host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Root")], [root])])
-    (case,) = parse_cases(CASES, "own")
-    with pytest.raises(AssertionError, match="Foreign>Root") as caught:
-        PluginTests().test_a_case_has_one_answer_in_every_tier(case, "eager", host, monkeypatch)
-    assert "ForeignPlugin" in str(caught.value)
+    found = find(host, CASES, tier, monkeypatch)
+    assert "Foreign>Root" in found
+    assert "ForeignPlugin" in found
+
+
+STEP = """[["Foreign>Step"]]
+nodes = [
+    "v = VarHandleOp(dtype=float32, shape=[])",
+    "init = AssignVariableOp(v, x)",
+    "step = Foreign>Step(v, after=[init])",
+    "y = ReadVariableOp(v, dtype=float32, after=[step])",
+]
+feed.x = "float32: 1"
+run = ["y"]
+"""
+
+
+def step_plugin(kernel_function: Any) -> ForeignPlugin:
+    traits = OpTraits(
+        effects=frozenset({"state"}), resources=(ResourceUse("var", reads=True, writes=True),)
+    )
+    op = OpDef(
+        "Foreign>Step", (ArgDef("var", dtypes.resource),), (), is_stateful=True, traits=traits
+    )
+    return ForeignPlugin([op], [kernel_function])
+
+
+def hidden_steps() -> Any:
+    """Return a kernel that counts its calls, and adds the count to a variable."""
+
+    @kernel("Foreign>Step", stateful=True, effects=["state"], traces_variables=True)
+    def step(ctx: Any, var: Any) -> None:
+        variable = var.expect(Variable)
+        ctx.state["calls"] = ctx.state.get("calls", 0) + 1
+        with variable.lock:
+            variable.value = ctx.xp.add(variable.value, np.float32(ctx.state["calls"]))
+
+    return step
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("tier", ["tiered", "eager"])
+def test_state_beside_the_variables_is_found(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on from call to call where the kernel is called, and not in a program."""
+    host = graphmill.Host(plugins=[step_plugin(hidden_steps())])
+    found = find(host, STEP, tier, monkeypatch)
+    assert "Foreign>Step" in found
+    assert "hidden_steps.<locals>.step of plugin 'ForeignPlugin'" in found
+    assert "run " in found
+
+
+class TestStatelessStep(PluginTests):
+    """The same op with a kernel that keeps nothing passes, and is compiled."""
+
+    cases = STEP
+
+    @pytest.fixture
+    def host(self) -> graphmill.Host:
+        @kernel("Foreign>Step", stateful=True, effects=["state"], traces_variables=True)
+        def step(ctx: Any, var: Any) -> None:
+            variable = var.expect(Variable)
+            with variable.lock:
+                variable.value = ctx.xp.add(variable.value, np.float32(1))
+
+        return graphmill.Host(plugins=[step_plugin(step)])
+
+
+MEET = """[["Foreign>Meet"]]
+nodes = ["a = Foreign>Meet(x)", "b = Foreign>Meet(x)"]
+feed.x = "float32: 1"
+run = ["a b"]
+"""
+
+
+@pytest.mark.parametrize("tier", ["tiered", "eager", "deterministic"])
+def test_undeclared_wait_is_found(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[Any] = []
+
+    @kernel("Foreign>Meet", async_=True, waits=False, effects=["state"])
+    def meet(ctx: Any, x: Any, *, done: Any) -> None:
+        waiting.append(lambda: done(x))
+        if len(waiting) == 2:  # the call of the second node ends the wait of the first
+            for end in waiting:
+                end()
+            waiting.clear()
+
+    op = float_op("Foreign>Meet", is_stateful=True)
+    host = graphmill.Host(plugins=[ForeignPlugin([op], [meet])])
+    found = find(host, MEET, tier, monkeypatch)
+    for text in ("waits for another node", "Foreign>Meet", "ForeignPlugin", "waits=True"):
+        assert text in found
+
+
+@pytest.mark.jax
+def test_lowering_that_never_compiles_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(trace: Any, x: Any) -> Any:
+        raise NotTraceable("it is never traceable")
+
+    @kernel("Foreign>Root", backend="numpy", lowering=refuses)
+    def root(x: Any) -> Any:
+        return np.sqrt(x)
+
+    host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Root")], [root])])
+    cases = list(parse_cases(CASES, "own"))
+    with pytest.raises(pytest.fail.Exception, match="in no case it is") as caught:
+        PluginTests().test_what_declares_a_lowering_is_compiled(cases, host, monkeypatch)
+    for text in ("Foreign>Root", "ForeignPlugin", "it is never traceable"):
+        assert text in str(caught.value)
+
+
+def test_no_lowering_need_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    @kernel("Foreign>Root", host=True)
+    def root(x: Any) -> Any:
+        return np.sqrt(x)
+
+    host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Root")], [root])])
+    cases = list(parse_cases(CASES, "own"))
+    with pytest.raises(pytest.skip.Exception):
+        PluginTests().test_what_declares_a_lowering_is_compiled(cases, host, monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["kernels", "lowerings"])

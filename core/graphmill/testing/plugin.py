@@ -42,6 +42,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--graphmill-pass", metavar="NAME", default=None, help="the graph pass that the suites test"
     )
     group.addoption(
+        "--graphmill-plugin",
+        metavar="NAME",
+        default="",
+        help="the plugin, or the distribution, whose kernels the suites test",
+    )
+    group.addoption(
+        "--graphmill-cases",
+        metavar="FILE",
+        default="",
+        help="a TOML file with cases for the ops of that plugin which graphmill has none for",
+    )
+    group.addoption(
         "--graphmill-transport", metavar="NAME", default="", help="the transport that they test"
     )
     group.addoption(

@@ -103,25 +103,40 @@ def _type_name(node: ast.expr | None, values: Mapping[str, Any]) -> str:
 
 
 def _node(statement: ast.stmt, values: Mapping[str, Any]) -> NodeSpec:
-    if (
-        not isinstance(statement, ast.Assign)
-        or not isinstance(statement.targets[0], ast.Name)
-        or not isinstance(statement.value, ast.Call)
-        or not isinstance(statement.value.func, ast.Name)
-    ):
-        raise SpecError(f"{ast.unparse(statement)!r} is not `name = Op(...)`")
-    call = statement.value
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        raise _not_a_node(statement)
+    op, call = _call(statement)
     keywords = {str(keyword.arg): keyword.value for keyword in call.keywords}
     after = keywords.pop("after", ast.List([]))
     if not isinstance(after, ast.List):
         raise SpecError("`after` is a list of nodes")
     return NodeSpec(
         name=statement.targets[0].id,
-        op=statement.value.func.id,
+        op=op,
         inputs=tuple(_input(item) for item in call.args),
         attrs={key: _attr(value, values) for key, value in keywords.items()},
         after=tuple(_source(item).node for item in after.elts),
     )
+
+
+def _call(statement: ast.Assign) -> tuple[str, ast.Call]:
+    """Return the op and the call of a node; Python reads `Mine>Op(x)` as a comparison."""
+    value = statement.value
+    parts = [value.left, *value.comparators] if isinstance(value, ast.Compare) else [value]
+    *names, call = parts
+    if isinstance(value, ast.Compare) and not all(isinstance(op, ast.Gt) for op in value.ops):
+        raise _not_a_node(statement)
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise _not_a_node(statement)
+    if not all(isinstance(name, ast.Name) for name in names):
+        raise _not_a_node(statement)
+    return ">".join(
+        [*(name.id for name in names if isinstance(name, ast.Name)), call.func.id]
+    ), call
+
+
+def _not_a_node(statement: ast.stmt) -> SpecError:
+    return SpecError(f"{ast.unparse(statement)!r} is not `name = Op(...)`")
 
 
 def _input(node: ast.expr) -> Source | tuple[Source, ...]:

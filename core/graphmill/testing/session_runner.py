@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.testing.answers import Answer
     from graphmill.testing.case import Case
+    from graphmill.testing.folders import CaseFolder
 
 
 class SessionRunner:
@@ -39,23 +40,36 @@ class SessionRunner:
         """
         return answer_of(lambda: self._run(case))
 
-    def _run(self, case: Case) -> Answer:
+    def check_has_kernel(self, case: Case) -> None:
+        """Check that the op of a case has a kernel.
+
+        Raises:
+            NotApplicableError: it has none.
+        """
         # Of the backends that the device accepts: those of others may not be importable here.
         op_def = self._host.ops.get(case.op)
         if not self._host.kernels.registrations(op_def, self._accepted()):
             raise NotApplicableError(f"{case.op} has no kernel")
+
+    def _run(self, case: Case) -> Answer:
+        self.check_has_kernel(case)
         graph = case_graph(case, self._host.ops, self._device)
-        results: list[Any] = []
         with case_folder(case) as folder, self._session(graph) as session:
-            feeds = {name: folder.inside(value) for name, value in graph.feeds.items()}
-            for fetches, targets in graph.steps:
-                try:
-                    results += session.run(list(fetches), feeds, targets=list(targets))
-                except errors.OpError as error:
-                    if case.program is None and NODE not in str(error):
-                        text = f"The error does not name the node: {error}"
-                        raise AssertionError(text) from error
-                    raise
+            return self._steps(case, graph, session, folder)
+
+    @staticmethod
+    def _steps(case: Case, graph: CaseGraph, session: Any, folder: CaseFolder) -> Answer:
+        """Answer a case by its steps in a session."""
+        results: list[Any] = []
+        feeds = {name: folder.inside(value) for name, value in graph.feeds.items()}
+        for fetches, targets in graph.steps:
+            try:
+                results += session.run(list(fetches), feeds, targets=list(targets))
+            except errors.OpError as error:
+                if case.program is None and NODE not in str(error):
+                    text = f"The error does not name the node: {error}"
+                    raise AssertionError(text) from error
+                raise
         answer = checked_answer(results, [as_dtype(name) for name in graph.dtypes])
         return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
 

@@ -1,23 +1,31 @@
 """The suites as tests, for `pytest --pyargs graphmill.testing.suite`.
 
 Name what is tested: `--graphmill-device NPU`, `--graphmill-executor MINE`, `--graphmill-pass fuse`,
-`--graphmill-transport link`; `--graphmill-levels` ends the run with the report of what was reached.
+`--graphmill-transport link`, `--graphmill-plugin mine`; `--graphmill-levels` ends the run with the
+report of what was reached.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from graphmill import proto
 from graphmill.graph.device_name import parse_device_name
+from graphmill.plugin.host import default_host
+from graphmill.registry import Provenance
 from graphmill.testing import conformance
+from graphmill.testing.case import parse_cases
+from graphmill.testing.conformance.plugins import stored_cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphmill.plugin.host import Host
+    from graphmill.testing.case import Case
 
 
 class TestDevice(conformance.DeviceTests):
@@ -59,6 +67,60 @@ class TestPass(conformance.PassTests):
 
 class TestTransport(conformance.RendezvousTests):
     """The transport that `--graphmill-transport` names."""
+
+
+class TestPlugin(conformance.PluginTests):
+    """The kernels of the plugin that `--graphmill-plugin` names."""
+
+    @classmethod
+    def asked(cls, config: pytest.Config) -> list[Case]:
+        """Return the stored cases of its ops, and those of `--graphmill-cases`."""
+        name = str(config.getoption("--graphmill-plugin"))
+        if not name:
+            return []
+        file = str(config.getoption("--graphmill-cases"))
+        own = parse_cases(Path(file).read_text("utf-8"), Path(file).stem) if file else []
+        return [*stored_cases(_ops_of(name), config), *own]
+
+    @pytest.fixture(autouse=True)
+    def name(self, request: pytest.FixtureRequest) -> str:
+        """Give the plugin's name; its ops are those that are tested."""
+        name = str(request.config.getoption("--graphmill-plugin"))
+        if not name:
+            pytest.skip("no plugin is named: give --graphmill-plugin")
+        self.__dict__["ops"] = _ops_of(name)
+        return name
+
+    def test_every_op_has_a_case(self, name: str, request: pytest.FixtureRequest) -> None:
+        """An op that is in no case is not tested."""
+        found = {case.op for case in self.asked(request.config)}
+        missing = [op for op in _ops_of(name) if op not in found]
+        assert not missing, (
+            f"plugin {name} has kernels for ops without a case: {', '.join(missing)}; write cases "
+            "as in graphmill.testing.cases, and give the file with --graphmill-cases"
+        )
+
+
+@cache
+def _ops_of(name: str) -> tuple[str, ...]:
+    """Return the ops for which a plugin, or a distribution, has kernels.
+
+    Raises:
+        UsageError: no plugin of that name has kernels.
+    """
+    host = default_host()
+    found: list[str] = []
+    owners: set[str] = set()
+    for op in sorted({*host.kernels.ops()} & {*host.ops.names()}):  # compilers have ops beside
+        for entry in host.kernels.registrations(host.ops.get(op)):
+            if isinstance(entry.owner, Provenance):
+                owners.add(entry.owner.plugin)
+                if name in (entry.owner.plugin, entry.owner.distribution):
+                    found.append(op)
+    if not found:
+        known = ", ".join(sorted(owners))
+        raise pytest.UsageError(f"no kernel is of a plugin {name!r}; plugins with some: {known}")
+    return tuple(dict.fromkeys(found))
 
 
 class TestExecutor(conformance.ExecutorTests):

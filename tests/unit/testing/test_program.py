@@ -52,3 +52,15 @@ def test_what_is_no_node_is_refused(text):
 def test_what_is_no_function_is_refused(text):
     with pytest.raises(SpecError):
         parse_function(text)
+
+
+@pytest.mark.parametrize("op", ["Mine>Scale", "Mine>Deep>Scale"])
+def test_an_op_with_a_namespace(op):
+    node = parse_node(f"y = {op}(x, factor=2.0, after=[init])")
+    assert (node.name, node.op, node.attrs, node.after) == ("y", op, {"factor": 2.0}, ("init",))
+
+
+@pytest.mark.parametrize("text", ["y = Mine<Scale(x)", "y = 1>Scale(x)", "y = Mine>Scale"])
+def test_what_is_no_op_with_a_namespace_is_refused(text):
+    with pytest.raises(SpecError, match="is not"):
+        parse_node(text)

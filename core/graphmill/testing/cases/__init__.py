@@ -98,7 +98,8 @@ header is the one that the case counts for. Such cases run in a session only.
     ]
     run = ["init", "y", "y"]          # three steps in one session; "a b" fetches two in one step
 
-A node is `name = Op(input, ..., attr=value, after=[node, ...])`; `OP` is the op of the header.
+A node is `name = Op(input, ..., attr=value, after=[node, ...])`; `OP` is the op of the header,
+and `Mine>Op` one of a plugin.
 `u[1]` is output 1 of u, `[a, b]` a list input; an attr value is a Python literal, a dtype name or
 the name of an attr or sweep of the table. An op without outputs gives no result. `error` is what
 some step must raise. `functions` holds texts like

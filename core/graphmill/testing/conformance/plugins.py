@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+import importlib.util
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pytest
 
@@ -10,15 +11,16 @@ from graphmill.runtime.validation import VALIDATE_VARIABLE
 from graphmill.testing.case import load_cases, parse_cases
 from graphmill.testing.compare import difference
 from graphmill.testing.conformance.rows import rows
-from graphmill.testing.jit_check import jit_config
 from graphmill.testing.runner import NotApplicableError
-from graphmill.testing.session_runner import SessionRunner
+from graphmill.testing.tier_runner import TierRunner
 
 if TYPE_CHECKING:
+    from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
     from graphmill.testing.case import Case
+    from graphmill.testing.tier_runner import TierAnswer
 
-_TIERS: Final = ("eager", "deterministic")
+_TIERS: Final = ("tiered", "eager", "deterministic")
 
 
 class PluginTests:
@@ -28,8 +30,10 @@ class PluginTests:
             ops = ("Relu6",)
             cases = '[[Mine>Scale]]\nin = ["float32[3]"]'
 
-    Each case runs interpreted, compiled, and as generated code, in validation mode, so that kernels
-    that write to their inputs, or do not raise the error of their `check=`, are found as well.
+    Each case runs several times in one session, interpreted, compiled step by step, compiled at
+    once, and as generated code, in validation mode. So state that a kernel keeps beside its
+    variables is found, as are kernels that write to their inputs, wait for other nodes, or do not
+    raise the error of their `check=`, and lowerings with other outputs than their kernels.
 
     Attributes:
         ops: ops of TensorFlow for which the plugin has kernels; their stored cases are asked.
@@ -42,14 +46,21 @@ class PluginTests:
     cases: ClassVar[str] = ""
     exclude: ClassVar[dict[str, str]] = {}
 
-    def pytest_generate_tests(self, metafunc: Any) -> None:
-        """Make one test of each case."""
-        if "case" not in metafunc.fixturenames:
+    @classmethod
+    def asked(cls, config: pytest.Config) -> list[Case]:
+        """Return the cases: stored ones of `ops`, and `cases`."""
+        return [*stored_cases(cls.ops, config), *parse_cases(cls.cases, "own")]
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Make one test of each case, and one of all cases of an op."""
+        if {"case", "op_cases"}.isdisjoint(metafunc.fixturenames):
             return
-        every = metafunc.config.getoption("--graphmill-every")
-        stored = [case for case in load_cases() if case.op in self.ops][::every] if self.ops else []
-        asked = [*stored, *parse_cases(self.cases, "own")]
-        metafunc.parametrize("case", asked, ids=[case.id for case in asked])
+        asked = self.asked(metafunc.config)
+        if "case" in metafunc.fixturenames:
+            metafunc.parametrize("case", asked, ids=[case.id for case in asked])
+        else:
+            by_op = {op: [c for c in asked if c.op == op] for op in dict.fromkeys(map(_op, asked))}
+            metafunc.parametrize("op_cases", list(by_op.values()), ids=list(by_op))
 
     @pytest.fixture
     def host(self, graphmill_host: Host) -> Host:
@@ -62,18 +73,39 @@ class PluginTests:
         self, case: Case, tier: str, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Values, types, shapes and errors of a compiled node are those of the interpreted one."""
-        reason = self.exclude.get(case.id) or self.exclude.get(case.op)
-        if reason:
-            pytest.skip(reason)
+        self._skip_excluded(case)
         monkeypatch.setenv(VALIDATE_VARIABLE, "1")
-        wanted = SessionRunner(host, config=jit_config("off")).run(case)
-        got = SessionRunner(host, config=jit_config(tier)).run(case)
-        for answer in (wanted, got):
-            if isinstance(answer, NotApplicableError):
-                pytest.skip(str(answer))
-        assert wanted.error != "Internal", f"{case.op}: {wanted.message}"
-        found = difference(case, wanted, got, "session")
-        assert not found, f"op {case.op}{_supplied(host, case.op)}, jit {tier!r}: {found}"
+        wanted, got = _run(host, "off", case), _run(host, tier, case)
+        for number, (want, have) in enumerate(zip(wanted.answers, got.answers, strict=True)):
+            place = f"op {case.op}{_supplied(host, case.op)}, jit {tier!r}, run {number + 1}"
+            assert want.error != "Internal", f"{place}: {want.message}"
+            found = difference(case, want, have, "session")
+            assert not found, f"{place}: {found}"
+
+    @rows("E6")
+    def test_what_declares_a_lowering_is_compiled(
+        self, op_cases: list[Case], host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One case of an op at least, if the kernel that is chosen says how it is compiled."""
+        if importlib.util.find_spec("jax") is None:
+            pytest.skip("nothing is compiled without JAX")
+        monkeypatch.setenv(VALIDATE_VARIABLE, "1")
+        reasons: list[str] = []
+        for case in (case for case in op_cases if not (case.error or self._excluded(case))):
+            declared = [n for n in TierRunner(host, "off").nodes(case) if _is_declared(host, n)]
+            if not declared:
+                continue
+            got = _run(host, "eager", case)
+            if not got.compiled.isdisjoint(node.name for node in declared):
+                return
+            reasons += [f"{case.id}: {reason}" for reason in got.reasons or ["nobody says why"]]
+        if not reasons:
+            pytest.skip("no kernel that is chosen for a case declares how it is compiled")
+        op = op_cases[0].op
+        pytest.fail(
+            f"op {op}{_supplied(host, op)} declares how it is compiled, but in no case it is:\n  "
+            + "\n  ".join(reasons)
+        )
 
     @rows("E6")
     def test_kernels_and_lowerings_are_for_ops_that_are_defined(self, host: Host) -> None:
@@ -89,6 +121,42 @@ class PluginTests:
                     f"{', '.join(undefined)}. Correct the names, or bring the plugin that defines "
                     "them into the host that is tested"
                 )
+
+    def _skip_excluded(self, case: Case) -> None:
+        reason = self._excluded(case)
+        if reason:
+            pytest.skip(reason)
+
+    def _excluded(self, case: Case) -> str | None:
+        return self.exclude.get(case.id) or self.exclude.get(case.op)
+
+
+def stored_cases(ops: tuple[str, ...], config: pytest.Config) -> list[Case]:
+    """Return the cases that graphmill has for some ops: all of them, or every Nth."""
+    every = int(config.getoption("--graphmill-every"))
+    return [case for case in load_cases() if case.op in ops][::every] if ops else []
+
+
+def _op(case: Case) -> str:
+    return case.op
+
+
+def _run(host: Host, tier: str, case: Case) -> TierAnswer:
+    try:
+        return TierRunner(host, tier).run_often(case)
+    except NotApplicableError as error:
+        pytest.skip(str(error))
+
+
+def _is_declared(host: Host, node: Node) -> bool:
+    """Return whether the kernel of a node declares how a compiler computes it."""
+    choice = host.kernels.try_find(node.op_def, node.attrs, "CPU", ("numpy",))
+    if choice is None:
+        return False
+    made = choice.definition
+    lowering = made.lowering or host.lowerings.find(node.op, choice.owner)
+    has_function = lowering is not None and lowering.function is not None
+    return has_function or made.traces_variables or made.keeps_variable
 
 
 def _supplied(host: Host, op: str) -> str:
