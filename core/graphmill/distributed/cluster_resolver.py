@@ -1,0 +1,263 @@
+"""`ClusterResolver`: where the tasks of a cluster are, as what started them says.
+
+Semantics: `tf.distribute.cluster_resolver`; `TF_CONFIG` is that of TensorFlow's estimators and
+strategies. A resolver gives addresses; it starts nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphmill.errors import InvalidArgumentError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ClusterSpec: TypeAlias = "dict[str, dict[int, str]]"
+"""The address `HOST:PORT` of each task, by job and task number."""
+
+
+class ClusterResolver(ABC):
+    """Tells the addresses of a cluster's tasks, and which of them this process is.
+
+    Attributes:
+        task_type: the job of this process; None if it is not a task.
+        task_id: its number in the job; None if it is not a task.
+    """
+
+    task_type: str | None = None
+    task_id: int | None = None
+
+    @abstractmethod
+    def cluster_spec(self) -> ClusterSpec:
+        """Return the addresses as they are now.
+
+        Raises:
+            OpError: they cannot be told.
+        """
+
+    def master(self, task_type: str | None = None, task_id: int | None = None) -> str:
+        """Return the target of sessions on a task; by default on that of this process.
+
+        Raises:
+            NotFoundError: there is no such task.
+        """
+        job = self.task_type if task_type is None else task_type
+        index = self.task_id if task_id is None else task_id
+        tasks = self.cluster_spec().get(job or "", {})
+        if index not in tasks:
+            raise NotFoundError(f"the cluster has no task {index} of job {job!r}")
+        return f"grpc://{tasks[index]}"
+
+    def watch(self, changed: Callable[[ClusterSpec], None]) -> Callable[[], None]:
+        """Have `changed` called with the addresses whenever they change; returns what ends that.
+
+        A cluster whose addresses are fixed, the default, never calls it. A task that moved has a
+        new incarnation: what was registered on the old one is gone.
+        """
+        del changed
+        return lambda: None
+
+
+class SimpleClusterResolver(ClusterResolver):
+    """A cluster that is written down.
+
+    Args:
+        cluster: addresses by job: a list, or a dict by task number.
+        task_type, task_id: which task this process is.
+
+    Raises:
+        InvalidArgumentError: the cluster is malformed, or lacks the task.
+    """
+
+    def __init__(
+        self,
+        cluster: Mapping[str, Any],
+        task_type: str | None = None,
+        task_id: int | None = None,
+    ) -> None:
+        self._spec = spec_of(cluster)
+        self.task_type, self.task_id = task_type, task_id
+        if task_type is not None and task_id not in self._spec.get(task_type, {}):
+            raise InvalidArgumentError(f"the cluster has no task {task_id} of job {task_type!r}")
+
+    def cluster_spec(self) -> ClusterSpec:
+        """Return the addresses."""
+        return {job: dict(tasks) for job, tasks in self._spec.items()}
+
+
+class TFConfigClusterResolver(SimpleClusterResolver):
+    """The cluster that the environment variable `TF_CONFIG` describes.
+
+    It is JSON: `{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "ps", "index": 0}}`
+
+    Args:
+        environment: where it is looked up; by default that of the process.
+
+    Raises:
+        NotFoundError: the variable is not set.
+        InvalidArgumentError: it is malformed.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        text = (os.environ if environment is None else environment).get("TF_CONFIG")
+        if not text:
+            raise NotFoundError("the environment variable TF_CONFIG is not set")
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise InvalidArgumentError(f"TF_CONFIG is no JSON: {error}") from error
+        if not isinstance(found, dict) or not isinstance(found.get("cluster"), dict):
+            raise InvalidArgumentError('TF_CONFIG has no "cluster": {JOB: [ADDRESS, ...]}')
+        task = found.get("task") or {}
+        if not isinstance(task, dict):
+            raise InvalidArgumentError('"task" of TF_CONFIG is no {"type": JOB, "index": N}')
+        job, index = task.get("type"), task.get("index")
+        try:
+            number = None if job is None else int(index or 0)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"the task index of TF_CONFIG is {index!r}") from error
+        super().__init__(found["cluster"], job, number)
+
+
+class SlurmClusterResolver(SimpleClusterResolver):
+    """The tasks of a Slurm job step, given to jobs in the order of their ranks.
+
+    Args:
+        jobs: how many tasks each job has, in this order; by default all are workers.
+        port_base: the port of the first task on each node; the next has the next.
+        environment: where Slurm's variables are looked up; by default that of the process.
+
+    Raises:
+        NotFoundError: the process was not started by `srun`.
+        InvalidArgumentError: the variables are malformed, or the jobs need more tasks than there
+            are.
+    """
+
+    def __init__(
+        self,
+        jobs: Mapping[str, int] | None = None,
+        port_base: int = 8888,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        given = os.environ if environment is None else environment
+        nodes = _needed(given, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
+        counts = _needed(given, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+        rank = int(_needed(given, "SLURM_PROCID"))
+        addresses = [
+            f"{host}:{port_base + local}"
+            for host, count in zip(hosts_of(nodes), _tasks_per_node(counts), strict=False)
+            for local in range(count)
+        ]
+        wanted = {"worker": len(addresses)} if jobs is None else dict(jobs)
+        if sum(wanted.values()) > len(addresses):
+            raise InvalidArgumentError(
+                f"the jobs need {sum(wanted.values())} tasks, Slurm started {len(addresses)}"
+            )
+        cluster: ClusterSpec = {}
+        mine: tuple[str, int] | tuple[None, None] = None, None
+        first = 0
+        for job, count in wanted.items():
+            cluster[job] = dict(enumerate(addresses[first : first + count]))
+            if first <= rank < first + count:
+                mine = job, rank - first
+            first += count
+        super().__init__(cluster, *mine)
+
+
+class KubernetesClusterResolver(SimpleClusterResolver):
+    """Pods with stable names, as a StatefulSet or an Indexed Job with a headless service has.
+
+    The pod of task N of a job is `JOB-N.SUBDOMAIN`.
+
+    Args:
+        jobs: how many tasks each job has.
+        subdomain: name of the headless service, with its namespace if that is another one.
+        port: the port of all tasks.
+        environment: where the pod's name is looked up (`HOSTNAME`); by default that of the process.
+
+    Raises:
+        InvalidArgumentError: the pod's name says a task that the job does not have.
+    """
+
+    def __init__(
+        self,
+        jobs: Mapping[str, int],
+        subdomain: str,
+        port: int = 8888,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        cluster = {
+            job: {index: f"{job}-{index}.{subdomain}:{port}" for index in range(count)}
+            for job, count in jobs.items()
+        }
+        name = (os.environ if environment is None else environment).get("HOSTNAME", "")
+        job, _, index = name.partition(".")[0].rpartition("-")
+        is_task = job in jobs and index.isdecimal()
+        super().__init__(cluster, *((job, int(index)) if is_task else (None, None)))
+
+
+def spec_of(cluster: Mapping[str, Any]) -> ClusterSpec:
+    """Return the addresses by job and task number of what users write for a cluster.
+
+    Raises:
+        InvalidArgumentError: it is malformed.
+    """
+    from graphmill.distributed.server import cluster_def_of
+
+    return {job.name: dict(job.tasks) for job in cluster_def_of(cluster).job}
+
+
+def hosts_of(nodes: str) -> list[str]:
+    """Return the hosts of a Slurm node list, as `gpu[01-03,7],login`.
+
+    Raises:
+        InvalidArgumentError: it is malformed.
+    """
+    found = []
+    for part in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[]*)*", nodes):
+        match = re.fullmatch(r"([^\[]*)\[([^\]]*)\]([^\[]*)", part)
+        if match is None and "[" in part:
+            raise InvalidArgumentError(f"the Slurm node list {nodes!r} has two ranges in a name")
+        if match is None:
+            found.append(part)
+            continue
+        start, numbers, end = match.groups()
+        found += [f"{start}{number}{end}" for number in _range_numbers(numbers, nodes)]
+    if not found or nodes.count("[") != nodes.count("]"):
+        raise InvalidArgumentError(f"{nodes!r} is no Slurm node list, as 'node[01-03,7]'")
+    return found
+
+
+def _range_numbers(text: str, nodes: str) -> list[str]:
+    numbers = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal():
+            raise InvalidArgumentError(f"{part!r} in the Slurm node list {nodes!r} is no range")
+        span = range(int(first), int(last or first) + 1)
+        numbers += [str(number).zfill(len(first)) for number in span]
+    return numbers
+
+
+def _tasks_per_node(text: str) -> list[int]:
+    counts = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
+        if match is None:
+            raise InvalidArgumentError(f"{text!r} is no list of tasks per node, as '2(x3),1'")
+        counts += [int(match[1])] * int(match[2] or 1)
+    return counts
+
+
+def _needed(environment: Mapping[str, str], *names: str) -> str:
+    found = next((environment[name] for name in names if environment.get(name)), None)
+    if found is None:
+        raise NotFoundError(
+            f"{' and '.join(names)} not set in the environment: start the process with srun"
+        )
+    return found

@@ -1,0 +1,146 @@
+"""Cluster resolvers: what the environment says of the tasks of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphmill.distributed.cluster_resolver import (
+    KubernetesClusterResolver,
+    SimpleClusterResolver,
+    SlurmClusterResolver,
+    TFConfigClusterResolver,
+    hosts_of,
+)
+from graphmill.errors import InvalidArgumentError, NotFoundError
+
+CLUSTER = {"worker": ["a:1", "b:2"], "ps": {3: "c:4"}}
+SPEC = {"ps": {3: "c:4"}, "worker": {0: "a:1", 1: "b:2"}}
+
+
+def test_a_written_cluster_gives_its_addresses_and_targets() -> None:
+    resolver = SimpleClusterResolver(CLUSTER, "worker", 1)
+    assert resolver.cluster_spec() == SPEC
+    assert resolver.master() == "grpc://b:2"
+    assert resolver.master("ps", 3) == "grpc://c:4"
+    with pytest.raises(NotFoundError, match="no task 0 of job 'ps'"):
+        resolver.master("ps", 0)
+
+
+def test_fixed_addresses_never_change() -> None:
+    stop = SimpleClusterResolver(CLUSTER).watch(lambda spec: pytest.fail(str(spec)))
+    stop()
+
+
+def test_who_is_no_task_has_no_target() -> None:
+    with pytest.raises(NotFoundError, match="no task None of job None"):
+        SimpleClusterResolver(CLUSTER).master()
+
+
+def test_a_task_must_be_in_the_cluster() -> None:
+    with pytest.raises(InvalidArgumentError, match="no task 7 of job 'worker'"):
+        SimpleClusterResolver(CLUSTER, "worker", 7)
+
+
+def tf_config(value: Any) -> dict[str, str]:
+    return {"TF_CONFIG": value if isinstance(value, str) else json.dumps(value)}
+
+
+def test_tf_config_says_cluster_and_task() -> None:
+    cluster = {"worker": ["a:1", "b:2"], "ps": ["c:4"]}
+    task = {"type": "worker", "index": "1"}
+    resolver = TFConfigClusterResolver(tf_config({"cluster": cluster, "task": task}))
+    assert resolver.master() == "grpc://b:2"
+    assert (resolver.task_type, resolver.task_id) == ("worker", 1)
+    assert TFConfigClusterResolver(tf_config({"cluster": cluster})).task_type is None
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ("", NotFoundError, "not set"),
+        ("{", InvalidArgumentError, "no JSON"),
+        ([], InvalidArgumentError, 'has no "cluster"'),
+        ({"cluster": {"worker": "a:1"}}, InvalidArgumentError, "expected a list"),
+        ({"cluster": {}, "task": 7}, InvalidArgumentError, "is no {"),
+        (
+            {"cluster": {"w": ["a:1"]}, "task": {"type": "w", "index": "x"}},
+            InvalidArgumentError,
+            "task index",
+        ),
+        ({"cluster": {"w": ["a:1"]}, "task": {"type": "v"}}, InvalidArgumentError, "no task 0"),
+    ],
+)
+def test_a_tf_config_that_says_nothing_is_refused(value: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        TFConfigClusterResolver(tf_config(value))
+
+
+SLURM = {
+    "SLURM_STEP_NODELIST": "gpu[01-02],login",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
+    "SLURM_PROCID": "3",
+}
+
+
+def test_slurm_numbers_its_tasks_over_the_nodes() -> None:
+    resolver = SlurmClusterResolver({"ps": 1, "worker": 4}, 7000, SLURM)
+    assert resolver.cluster_spec() == {
+        "ps": {0: "gpu01:7000"},
+        "worker": {0: "gpu01:7001", 1: "gpu02:7000", 2: "gpu02:7001", 3: "login:7000"},
+    }
+    assert (resolver.task_type, resolver.task_id) == ("worker", 2)
+    assert len(SlurmClusterResolver(environment=SLURM).cluster_spec()["worker"]) == 5
+
+
+def test_slurm_must_have_started_enough() -> None:
+    with pytest.raises(InvalidArgumentError, match="need 6 tasks, Slurm started 5"):
+        SlurmClusterResolver({"worker": 6}, environment=SLURM)
+    with pytest.raises(NotFoundError, match="SLURM_STEP_NODELIST and SLURM_JOB_NODELIST not set"):
+        SlurmClusterResolver(environment={})
+    with pytest.raises(InvalidArgumentError, match="no list of tasks per node"):
+        SlurmClusterResolver(environment={**SLURM, "SLURM_STEP_TASKS_PER_NODE": "two"})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hosts"),
+    [
+        ("one", ["one"]),
+        ("a,b", ["a", "b"]),
+        ("n[08-11]", ["n08", "n09", "n10", "n11"]),
+        ("n[1,3-4]-ib,m7", ["n1-ib", "n3-ib", "n4-ib", "m7"]),
+    ],
+)
+def test_node_lists_are_spelt_out(nodes: str, hosts: list[str]) -> None:
+    assert hosts_of(nodes) == hosts
+
+
+@pytest.mark.parametrize("nodes", ["", "a[1", "a1]", "a[x-y]", "a[1]b[2]", "a[]"])
+def test_malformed_node_lists_are_refused(nodes: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="Slurm node list"):
+        hosts_of(nodes)
+
+
+@given(st.text("ab[]-,01", max_size=12))
+def test_any_node_list_gives_hosts_or_a_typed_error(nodes: str) -> None:
+    with contextlib.suppress(InvalidArgumentError):
+        assert all(hosts_of(nodes))
+
+
+def test_pods_of_kubernetes_have_stable_names() -> None:
+    jobs = {"worker": 2, "ps": 1}
+    resolver = KubernetesClusterResolver(jobs, "mill.lab", 7000, {"HOSTNAME": "worker-1.mill"})
+    assert resolver.cluster_spec() == {
+        "ps": {0: "ps-0.mill.lab:7000"},
+        "worker": {0: "worker-0.mill.lab:7000", 1: "worker-1.mill.lab:7000"},
+    }
+    assert resolver.master() == "grpc://worker-1.mill.lab:7000"
+    other = KubernetesClusterResolver(jobs, "mill", environment={"HOSTNAME": "notebook"})
+    assert other.task_type is None
+    with pytest.raises(InvalidArgumentError, match="no task 2 of job 'worker'"):
+        KubernetesClusterResolver(jobs, "mill", environment={"HOSTNAME": "worker-2"})
