@@ -102,6 +102,8 @@ class KernelRegistry:
         self._modules_by_family: dict[str, list[_LazyModule]] = {}
         self._loaded: set[_LazyModule] = set()
         self._broken: dict[_LazyModule, str] = {}
+        self._unchecked: set[KernelDef] = set()  # of modules, until one of their ops is looked up
+        self._refused: dict[KernelDef, str] = {}
         self._version = 0
         self._settled: set[tuple[Any, ...]] = set()
         self._choices: dict[tuple[Any, ...], _Found] = {}
@@ -132,7 +134,8 @@ class KernelRegistry:
         """Register a module, by name, that is imported when one of `ops` is first looked up.
 
         With `backend` it is imported only for a device that accepts that backend. If that fails,
-        the module is left out, with a warning; that of a required plugin raises.
+        the module is left out, with a warning; that of a required plugin raises. So is a kernel
+        whose parameters do not fit its op, when that op is first looked up.
         """
         lazy = _LazyModule(module, backend, owner)
         with self._lock:
@@ -176,8 +179,7 @@ class KernelRegistry:
         for table in (self._modules_by_family, self._modules_by_op):
             for key in list(table):
                 self._load(table, key, None, None)
-        with self._lock:
-            return sorted(op for op, known in self._by_op.items() if known)
+        return sorted(op for op in list(self._by_op) if self._checked(op))
 
     def registrations(
         self, op_def: OpDef, backends: Sequence[str] | None = None
@@ -194,10 +196,11 @@ class KernelRegistry:
         if asked not in self._settled:
             self._load(self._modules_by_family, op_def.family, op_def.name, backends)
             self._load(self._modules_by_op, op_def.name, op_def.name, backends)
+        found = self._checked(op_def.name)
         with self._lock:
             if asked not in self._settled and version == self._version:
                 self._settled.add(asked)
-            return list(self._by_op.get(op_def.name, ())), self._version
+            return found, self._version
 
     def _changed(self) -> None:
         """Forget what was found in the tables; under the lock."""
@@ -294,11 +297,9 @@ class KernelRegistry:
     def _declared(self, lazy: _LazyModule, key: str) -> Sequence[KernelDef]:
         """Import a module; a broken one leaves its kernels out, unless its plugin is required."""
         try:
-            declared = kernels_of(_import(lazy, key))
-            self._check(declared)
-            return declared
-        except (InternalError, InvalidArgumentError) as error:
-            if not isinstance(lazy.owner, Provenance) or lazy.owner.is_required:
+            return kernels_of(_import(lazy, key))
+        except InternalError as error:
+            if _is_required(lazy.owner):
                 raise
             with self._lock:
                 is_new = lazy not in self._broken
@@ -314,8 +315,40 @@ class KernelRegistry:
             check_signature(definition, known)
             _check_compiled_form(definition, known)
 
+    def _checked(self, op: str) -> list[Registration]:
+        """Return the kernels of an op whose parameters fit it.
+
+        Those of modules are checked here and not when they are imported: that would read the
+        definitions of all ops of a module, most of which are in no graph of the program.
+        """
+        with self._lock:
+            found = list(self._by_op.get(op, ()))
+            due = [entry for entry in found if entry.definition in self._unchecked]
+        for entry in due:
+            self._check_or_refuse(entry)
+        return [entry for entry in found if entry.definition not in self._refused]
+
+    def _check_or_refuse(self, entry: Registration) -> None:
+        """Check a kernel; one that does not fit is left out, unless its plugin is required."""
+        try:
+            self._check((entry.definition,))
+        except InvalidArgumentError as error:
+            if _is_required(entry.owner):
+                raise
+            with self._lock:
+                is_new = entry.definition not in self._refused
+                self._refused[entry.definition] = error.message
+            if is_new:
+                text = f"{error.message}. It is left out ({entry.owner})"
+                warnings.warn(text, PluginWarning, stacklevel=2)
+        with self._lock:
+            self._unchecked.discard(entry.definition)
+
     def _broken_for(self, op_def: OpDef) -> Iterator[tuple[str, str]]:
-        """Yield the modules with kernels for an op that are left out, and why."""
+        """Yield the kernels of an op, and the modules with such, that are left out, and why."""
+        with self._lock:
+            refused = list(self._refused.items())
+        yield from ((one.source, why) for one, why in refused if op_def.name in one.ops)
         if not self._broken:
             return
         named = self._modules_by_op.get(op_def.name, ())
@@ -348,6 +381,7 @@ class KernelRegistry:
             declared = self._declared(lazy, key)  # the plugin's code: not under our lock
             with self._lock:
                 self._loaded.add(lazy)
+                self._unchecked.update(declared)
                 for definition in declared:
                     self._add_definition(definition, lazy.owner)
                 self._changed()
@@ -445,6 +479,10 @@ def _misfit(
             if dtype is not None and dtype not in allowed:
                 return f"takes {name} in {', '.join(d.name for d in allowed)}, not {dtype.name}"
     return None
+
+
+def _is_required(owner: object) -> bool:
+    return not isinstance(owner, Provenance) or owner.is_required
 
 
 def _rank(entry: Registration) -> tuple[int, bool, bool]:

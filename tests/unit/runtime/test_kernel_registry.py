@@ -10,8 +10,9 @@ import pytest
 
 from graphmill import dtypes, errors
 from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+from graphmill.ops.op_registry import OpRegistry
 from graphmill.registry import CORE, PluginConflictError, PluginWarning, Provenance
-from graphmill.runtime.kernel import KernelDef, KernelTable, kernel
+from graphmill.runtime.kernel import KernelDef, KernelTable, kernel, kernels_of
 from graphmill.runtime.kernel_registry import KernelRegistry
 
 if TYPE_CHECKING:
@@ -224,6 +225,58 @@ def test_e11_a_built_in_module_that_cannot_be_imported_is_an_error(
     for _ in range(2):
         with pytest.raises(errors.InternalError, match="'no_such_thing' for 'Neg' cannot be"):
             found(registry)
+
+
+@pytest.fixture
+def misfit_module(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module with a kernel of `Neg` that has a parameter too many, and one of `Abs` that fits."""
+
+    @kernel("Neg")
+    def misfit(xp: Any, x: Any, speed: int = 0) -> Any:
+        return -x
+
+    @kernel("Abs")
+    def fits(xp: Any, x: Any) -> Any:
+        return xp.abs(x)
+
+    made = types.ModuleType("misfit_kernels")
+    made.table = KernelTable([*kernels_of(misfit), *kernels_of(fits)])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "misfit_kernels", made)
+    return "misfit_kernels"
+
+
+def test_kernel_of_a_module_that_does_not_fit_its_op_is_left_out_alone(misfit_module: str) -> None:
+    ops = OpRegistry()
+    registry = KernelRegistry(ops.get)
+    registry.add_module(misfit_module, ["Neg", "Abs"], MINE)
+    assert len(registry.registrations(ops.get("Abs"))) == 1
+    with pytest.warns(PluginWarning, match="'speed', which is neither .* It is left out"):
+        assert registry.registrations(ops.get("Neg")) == []
+    for _ in range(2):  # without another warning
+        with pytest.raises(errors.NotFoundError, match="parameter 'speed'"):
+            registry.find(ops.get("Neg"), FLOAT, "CPU", ("numpy",))
+    assert registry.ops() == ["Abs"]
+
+
+def test_kernel_of_a_required_plugin_that_does_not_fit_its_op_is_an_error(
+    misfit_module: str,
+) -> None:
+    ops = OpRegistry()
+    registry = KernelRegistry(ops.get)
+    registry.add_module(misfit_module, ["Neg", "Abs"], CORE)
+    for _ in range(2):
+        with pytest.raises(errors.InvalidArgumentError, match="parameter 'speed'"):
+            registry.find(ops.get("Neg"), FLOAT, "CPU", ("numpy",))
+    with pytest.raises(errors.InvalidArgumentError, match="parameter 'speed'"):
+        registry.ops()
+
+
+def test_module_reads_only_the_definitions_of_ops_that_are_looked_up(misfit_module: str) -> None:
+    ops, read = OpRegistry(), []
+    registry = KernelRegistry(lambda name: read.append(name) or ops.find(name))  # type: ignore[func-returns-value]
+    registry.add_module(misfit_module, ["Neg", "Abs"], MINE)
+    registry.registrations(ops.get("Abs"))
+    assert read == ["Abs"]
 
 
 def test_e11_a_kernel_that_comes_later_is_found_for_nodes_that_were_looked_up_before(
