@@ -17,6 +17,7 @@ What is left is one of these, as the comments in the lists say:
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
@@ -95,7 +96,12 @@ COMPILER = Part(
         "functionalize/while_nodes.py": "StatelessWhile While",
         "regions/contraction.py": "_Arg _Retval",
         # Patterns of several ops: what embeddings and their gradients are in TensorFlow …
-        "idioms/constant_segments.py": "Const Mean Sum Unique UnsortedSegmentSum",
+        "idioms/constant_segments.py": """
+            Const SparseSegmentMean SparseSegmentMeanGradV2 SparseSegmentMeanWithNumSegments
+            SparseSegmentSqrtN SparseSegmentSqrtNGradV2 SparseSegmentSqrtNWithNumSegments
+            SparseSegmentSum SparseSegmentSumGradV2 SparseSegmentSumWithNumSegments
+            Unique UnsortedSegmentSum
+        """,
         # … lists and tensor arrays, whose traced form only the lowerings of this compiler know …
         "idioms/list_length.py": """
             TensorArrayWriteV3 TensorArrayWriteV3 TensorListPushBack TensorListPushBack
@@ -109,7 +115,9 @@ COMPILER = Part(
         # … vectors of words or categories, the candidates of sampled losses, sparse updates.
         "idioms/multi_hot.py": "OneHot Sum",
         "idioms/sampled_softmax_mask.py": """
-            Cast ComputeAccidentalHits ConcatV2 Reshape Reshape Reshape SparseToDense
+            AllCandidateSampler Cast ComputeAccidentalHits ConcatV2 FixedUnigramCandidateSampler
+            LearnedUnigramCandidateSampler LogUniformCandidateSampler Reshape Reshape Reshape
+            SparseToDense ThreadUnsafeUnigramCandidateSampler UniformCandidateSampler
         """,
         "idioms/sparse_dedup_analysis.py": "Shape StridedSlice Unique UnsortedSegmentSum",
         # A kind of resource, and not an op.
@@ -165,6 +173,16 @@ def test_no_name_is_allowed_that_is_not_there(part: Part) -> None:
         if (extra := Counter(names.split()) - found.get(name, Counter()))
     }
     assert stale == {}, "take these off the list"
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.folder)
+def test_no_part_of_the_name_of_an_op_decides(part: Part) -> None:
+    found = {
+        name: pieces
+        for name, path in part.files()
+        if (pieces := re.findall(r"\bop\.(?:ends|starts)with\(", path.read_text("utf-8")))
+    }
+    assert found == {}, "the names of the ops count, written out"
 
 
 def test_each_part_has_files() -> None:

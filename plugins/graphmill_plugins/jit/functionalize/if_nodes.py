@@ -10,6 +10,7 @@ import numpy as np
 
 from graphmill.dtypes import int32
 from graphmill.spi import FuncAttr, TensorAttr
+from graphmill.spi.graphs import forwarded
 from graphmill_plugins.jit.functionalize.bodies import (
     BodyMaker,
     Captures,
@@ -159,8 +160,11 @@ class IfMaker:
         }
         found: dict[Node, None] = {}
         # The predicate is read where it is made; its identities may wait for more.
-        named = {switch.in_edges[1].src for switch in used} - {pred_of(self._item.switches[0])[0]}
-        found.update(dict.fromkeys(node for node in named if _waits_for_more(node)))
+        made = pred_of(self._item.switches[0])[0]
+        named = dict.fromkeys(
+            (e.src, e.src_output) for s in used if (e := s.in_edges[1]).src != made
+        )
+        found.update(dict.fromkeys(tensor[0] for tensor in named if _waits_for_more(tensor)))
         for node in (*part.nodes, *used):
             for edge in node.control_in_edges:
                 for src in self._waits(edge.src):
@@ -191,12 +195,14 @@ class IfMaker:
                 self._graph.add_control_edge(src if part is None else part.node, edge.dst)
 
 
-def _waits_for_more(node: Node) -> bool:
+def _waits_for_more(tensor: Tensor) -> bool:
     """Return whether a chain of identities has control inputs."""
-    while node.op_def.traits.forwards:
-        if any(edge.src is not node.graph.source for edge in node.control_in_edges):
+    before: Tensor | None = tensor
+    while before is not None:
+        node = before[0]
+        before = forwarded(*before)
+        if before and any(e.src is not node.graph.source for e in node.control_in_edges):
             return True
-        node = node.in_edges[0].src
     return False
 
 

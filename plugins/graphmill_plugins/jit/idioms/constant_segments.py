@@ -21,18 +21,26 @@ if TYPE_CHECKING:
     from graphmill.spi import Edge, Graph, Node
     from graphmill.spi.passes import PassOptions
 
-_SCALES: Final = {"Sum": "sum", "Mean": "mean", "SqrtN": "sqrtn"}
-_FORWARD: Final = frozenset(f"SparseSegment{name}" for name in _SCALES)
-_BACKWARD: Final = {f"SparseSegment{name}GradV2": scale for name, scale in _SCALES.items()}
+_WITH_COUNT: Final = {
+    "SparseSegmentSum": "SparseSegmentSumWithNumSegments",
+    "SparseSegmentMean": "SparseSegmentMeanWithNumSegments",
+    "SparseSegmentSqrtN": "SparseSegmentSqrtNWithNumSegments",
+}
+_SCALES: Final = {
+    "SparseSegmentSumGradV2": b"sum",
+    "SparseSegmentMeanGradV2": b"mean",
+    "SparseSegmentSqrtNGradV2": b"sqrtn",
+}
+"""How the gradients divide the rows of a segment, by their ops."""
 _SUMMED_AS_THEY_ARE: Final = frozenset({"float32", "float64"})
 
 
 def know_segments(graph: Graph, options: PassOptions) -> None:
     """Replace sums of sparse rows, and their gradients, whose segments are constant."""
     for node in list(graph.nodes):
-        if node.op in _FORWARD:
+        if node.op in _WITH_COUNT:
             _count_segments(graph, node, options)
-        elif node.op in _BACKWARD:
+        elif node.op in _SCALES:
             _leave_repetitions(graph, node, options)
 
 
@@ -62,7 +70,7 @@ def _count_segments(graph: Graph, node: Node, options: PassOptions) -> None:
     )
     new = graph.add_node(
         free_name(graph, f"{node.name}/known", ()),
-        options.host.ops.get(f"{node.op}WithNumSegments"),
+        options.host.ops.get(_WITH_COUNT[node.op]),
         [*((edge.src, edge.src_output) for edge in node.in_edges), (constant, 0)],
         _before(graph, node),
         {**node.attrs, "Tnumsegments": dtypes.int64},
@@ -82,7 +90,7 @@ def _leave_repetitions(graph: Graph, node: Node, options: PassOptions) -> None:
         [(grad.src, grad.src_output), (ids.src, ids.src_output)],
         _before(graph, node),
         {
-            "scale": _BACKWARD[node.op].encode(),
+            "scale": _SCALES[node.op],
             "T": node.attrs["T"],
             "Tsegmentids": node.attrs["Tsegmentids"],
         },

@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from graphmill.spi.passes import PassOptions
 
 _HITS: Final = "ComputeAccidentalHits"
+_SAMPLERS: Final = frozenset(
+    {
+        "AllCandidateSampler",
+        "FixedUnigramCandidateSampler",
+        "LearnedUnigramCandidateSampler",
+        "LogUniformCandidateSampler",
+        "ThreadUnsafeUnigramCandidateSampler",
+        "UniformCandidateSampler",
+    }
+)
 
 
 def mark_accidental_hits(graph: Graph, options: PassOptions) -> None:
@@ -84,7 +94,7 @@ def _as_column(edge: Edge) -> list[Node] | None:
 def _are_unique(candidates: Edge) -> bool:
     """Return whether candidates come of a sampler that draws none twice."""
     node, _ = without_forwarding(candidates.src, candidates.src_output)
-    return node.op.endswith("CandidateSampler") and bool(node.attrs["unique"])
+    return node.op in _SAMPLERS and bool(node.attrs["unique"])
 
 
 def _constant(edge: Edge) -> Any:
