@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.errors import InternalError
+from graphmill.errors import CancelledError
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
@@ -77,14 +77,11 @@ class OpSegment:
         """Return the kernels of a session.
 
         Raises:
-            InternalError: nobody holds them.
+            CancelledError: nobody holds them, as after the session was closed.
         """
         found = self._tables.get(session)
         if found is None:
-            raise InternalError(
-                f"session {session!r} holds no kernels on this device: it is closed, or "
-                "`add_hold` was not called for it"
-            )
+            raise CancelledError(f"Session {session!r} has been closed: its kernels are gone.")
         return found
 
     def clear(self) -> None:
