@@ -11,7 +11,7 @@ import graphmill
 from graphmill.ops import math, nn
 from graphmill.spi import LimitedAllocator, errors
 from graphmill.testing.case import load_cases
-from graphmill.testing.conformance import AllocatorTests, DeviceTests, KernelTests
+from graphmill.testing.conformance import AllocatorTests, DeviceTests, KernelTests, TierTests
 from graphmill.testing.patience import no_thread_stays
 
 DEVICE = "/device:SIMNPU:0"
@@ -25,6 +25,11 @@ class TestSimNpu(DeviceTests):
 class TestSimNpuKernels(KernelTests):
     device = DEVICE
     families = tuple({case.family for case in load_cases()} - {"dataset"})  # those are on the host
+
+
+class TestSimNpuTiers(TierTests):
+    device = DEVICE
+    backend = "simnpu"
 
 
 class TestSimNpuMemory(AllocatorTests):

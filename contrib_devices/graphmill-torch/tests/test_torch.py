@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from graphmill.testing.conformance import DeviceTests, KernelTests
+from graphmill.testing.conformance import DeviceTests, KernelTests, TierTests
 from graphmill.testing.model_case import ModelCase
 
 DEVICE = "/device:TORCH:0"
@@ -21,6 +21,11 @@ CASES += ["cnn_train_step", "mlp_train_step"]
 
 class TestTorch(DeviceTests):
     device = DEVICE
+
+
+class TestTorchTiers(TierTests):
+    device = DEVICE
+    backend = "torch"
 
 
 class TestTorchKernels(KernelTests):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,13 +12,17 @@ from graphmill_memorybudget.budget import Budget, Waiter
 import graphmill
 from graphmill import errors
 from graphmill.ops import math
-from graphmill.testing.conformance import ExecutorTests
+from graphmill.testing.conformance import ExecutorTests, TierTests
 
 MIB = 1 << 20
 
 
 class TestMemoryBudget(ExecutorTests):
     executor_type = "MEMORY_BUDGET"
+
+
+class TestMemoryBudgetTiers(TierTests):
+    settings: ClassVar = {"experimental": {"executor_type": "MEMORY_BUDGET"}}
 
 
 def config(limit: int) -> graphmill.ConfigProto:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
+from typing import ClassVar
 
 import pytest
 
 import graphmill
 from graphmill import errors
 from graphmill.ops import control_flow, math, state
-from graphmill.testing.conformance import ExecutorTests
+from graphmill.testing.conformance import ExecutorTests, TierTests
 
 
 class TestReplay(ExecutorTests):
     executor_type = "REPLAY"
+
+
+class TestReplayTiers(TierTests):
+    settings: ClassVar = {"experimental": {"executor_type": "REPLAY"}}
 
 
 def config(**settings: object) -> graphmill.ConfigProto:
