@@ -123,6 +123,7 @@ class JaxDevice(Device):
     """
 
     backends = ("jax",)
+    observes_kernels = False  # programs are compiled for the device, and called in 64-bit mode
 
     def __init__(self, attributes: DeviceAttributes, jax_device: Any) -> None:
         super().__init__(attributes)

@@ -134,3 +134,25 @@ def test_wrong_settings_are_refused(settings) -> None:
         pytest.raises(errors.InvalidArgumentError, match="replay"),
     ):
         session.run("start")
+
+
+@pytest.mark.parametrize("jit", ["off", "tiered", "eager"])
+def test_schedules_have_all_nodes_in_every_tier(jit: str, tmp_path) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", (), name="x")
+        last = graphmill.while_loop(
+            lambda i, _: i < 3, lambda i, a: (i + 1, math.mul(a, x, name="product")), [0, x]
+        )[1]
+        math.neg(last, name="y")
+    settings = config(path=tmp_path / "steps.json")
+    settings.graphmill.jit = jit
+    with graphmill.Session(graph=graph, config=settings) as session:
+        for _ in range(6):
+            assert session.run("y:0", {"x:0": 2.0}) == -16.0
+            graphmill.default_host().background.wait_idle()
+    steps = json.loads((tmp_path / "steps.json").read_text())["steps"]
+    assert len(steps) == 6
+    for step in steps:
+        assert sorted(step["order"]) == sorted(steps[0]["order"])
+        assert [node for node, _ in step["order"]].count("while/product") == 3

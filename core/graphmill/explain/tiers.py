@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphmill.explain.compilation import COMPILED, INTERPRETED, STRAIGHT_LINE, find_compilation
 from graphmill.session.hot_states import HotState
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from graphmill.explain.compilation import ClusterRecord, Compilation
     from graphmill.session.executors_cache import ExecutorsAndKeys
     from graphmill.session.hot_steps import HotSteps
+
+_OBSERVED: Final = (
+    "its device {} must see each call of a kernel (observes_kernels of {} is not False)"
+)
 
 
 class Tiers:
@@ -36,7 +40,10 @@ class Tiers:
             if found is not None:
                 self.compilations[item.device.name] = found
                 self._take(found)
-        if not self.reason and not self.compilations:
+            if item.device.observes_kernels:
+                reason = _OBSERVED.format(item.device.name, type(item.device).__name__)
+                self._outside.update((node.name, reason) for node in item.graph.nodes)
+        if not self.reason and not self.compilations and not self._outside:
             self.reason = "no compiler has seen its graph"
 
     def of(self, node: str) -> tuple[str, str, str]:

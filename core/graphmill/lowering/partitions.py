@@ -129,7 +129,8 @@ class PartitionMaker:
         for device, part in parts:
             options.effects.check(part, device, options.host.kernels)
             for phase in phases:
-                run_passes(phase, part, options)
+                if phase != HOT or not device.observes_kernels:
+                    run_passes(phase, part, options)
             with faults_of(self._device_owner(device), "the graph rewrite"):
                 device.maybe_rewrite_graph(part)
             ensure_memory_types(part, device, memory)

@@ -75,6 +75,18 @@ class Device(ABC):
     backends: tuple[str, ...] = ("numpy",)
     #: Whether its kernels compute on host values, so that nothing is copied to it or from it.
     is_host_memory: bool = False
+    #: Whether it must see each call of a kernel, so that none of its nodes may be compiled. A class
+    #: with a `compute_of` of its own must, unless it says False: compiled nodes do without it.
+    observes_kernels: bool = False
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        for base in cls.__mro__:
+            if "observes_kernels" in vars(base):
+                return  # inherited with the `compute_of` that it is about
+            if "compute_of" in vars(base):
+                cls.observes_kernels = True
+                return
 
     def __init__(self, attributes: DeviceAttributes) -> None:
         self.attributes = attributes
@@ -123,6 +135,7 @@ class Device(ABC):
 
         By default the kernel's own function. A device that must do something around each call (set
         a thread's current device, count, check) returns a function that does it and calls that.
+        Compiled nodes have no kernels to be called: see `observes_kernels`.
         """
         return kernel.compute
 

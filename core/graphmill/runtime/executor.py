@@ -292,10 +292,13 @@ class ExecutorFactory(ABC):
         needs_passes: names of graph passes without which it cannot work; a session is refused if
             one is missing.
         forbids_passes: names of graph passes that must not run before it.
+        observes_kernels: whether it must see each call of a kernel, so that no graph of its
+            sessions is compiled. One that runs whatever nodes it is given says False.
     """
 
     needs_passes: tuple[str, ...] = ()
     forbids_passes: tuple[str, ...] = ()
+    observes_kernels: bool = True
 
     @abstractmethod
     def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:

@@ -127,7 +127,7 @@ class DirectSession(SessionInterface):
         self._partitions = PartitionMaker(
             self._options, self._executor_factory, self._function_runtime
         )
-        self.hot_steps = HotSteps(self, config, forbidden)
+        self.hot_steps = HotSteps(self, config, self._executor_factory)
         self._cache = ExecutorsCache()
         self._variant_caches: dict[tuple[Any, ...], ExecutorsCache] = {}
         self.partial_runs = PartialRuns(self)

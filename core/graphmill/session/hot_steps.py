@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.lowering.partitions import PerPartition
     from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.runtime.executor import ExecutorFactory
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys
     from graphmill.session.hot_states import HotGraph
@@ -34,6 +35,10 @@ _COUNTS: Final = ("jit_after_steps", "jit_min_cluster_size", "jit_cache_bytes")
 _AFTER_STEPS: Final = 3
 _MOST_NODES: Final = 2_000  # of a graph that is built again before its first step
 _NO_STEPS: Final = -1  # that a graph is built again after
+_OBSERVED: Final = (
+    "the executor {!r} must see each call of a kernel (observes_kernels of its factory is not "
+    "False)"
+)
 _QUEUE_FULL: Final = "too much other work was waiting behind the steps"
 
 
@@ -46,6 +51,7 @@ class HotSteps:
     Args:
         session: whose signatures.
         config: its `graphmill` section and `global_jit_level` say whether and when.
+        factory: makes its executors; says whether these must see each call of a kernel.
 
     Attributes:
         mode: one of `MODES`.
@@ -57,7 +63,7 @@ class HotSteps:
     """
 
     def __init__(
-        self, session: DirectSession, config: ConfigProto, forbidden: frozenset[str]
+        self, session: DirectSession, config: ConfigProto, factory: ExecutorFactory
     ) -> None:
         self._lock = fork_safe_lock()
         self._session = session
@@ -66,7 +72,9 @@ class HotSteps:
         self.why_never = ""
         if self.mode == "off":
             self.why_never = "compilation is off (config.graphmill.jit, or global_jit_level)"
-        elif not names - forbidden:
+        elif factory.observes_kernels:
+            self.why_never = _OBSERVED.format(config.experimental.executor_type)
+        elif not names - frozenset(factory.forbids_passes):
             self.why_never = "no pass of phase HOT is there, or the executor forbids them"
         is_off = bool(self.why_never)
         self.after_steps = _NO_STEPS if is_off else config.graphmill.jit_after_steps or _AFTER_STEPS

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphmill.graph.algorithms import ancestors as ancestors
     from graphmill.graph.algorithms import is_back_edge as is_back_edge
+    from graphmill.graph.device_name import parse_device_name as parse_device_name
     from graphmill.graph.frames import FrameInfo as FrameInfo
     from graphmill.graph.frames import FramePath as FramePath
     from graphmill.graph.frames import analyse_frames as analyse_frames
@@ -51,6 +52,7 @@ else:
         __name__,
         {
             "graphmill.graph.algorithms": "ancestors is_back_edge",
+            "graphmill.graph.device_name": "parse_device_name",
             "graphmill.graph.frames": "FrameInfo FramePath analyse_frames frame_name output_frame",
             "graphmill.graph.function_body": "FunctionBody instantiate_function",
             "graphmill.graph.function_calls": "CalledFunction called_functions calls_of",

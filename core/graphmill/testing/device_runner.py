@@ -138,6 +138,7 @@ class DeviceRunner(SessionRunner):
             return call
 
         device.compute_of = compute_of  # type: ignore[method-assign]
+        device.observes_kernels = True
 
 
 def _snapshot(value: Any, device: Device) -> bytes | None:

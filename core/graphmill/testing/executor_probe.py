@@ -154,6 +154,7 @@ class ProbedFactory(ExecutorFactory):
         self.still_waiting = still_waiting
         self.needs_passes = factory.needs_passes
         self.forbids_passes = factory.forbids_passes
+        self.observes_kernels = factory.observes_kernels
         self.runs: list[list[OpError | None]] = []
         self.faults: list[str] = []
 

@@ -87,6 +87,7 @@ def with_faults(host: Host, device_type: str, faults: Faults) -> Host:
         changed.to_device = _copy_in(device, faults)
         changed.to_host = _copy_out(device, faults)
         changed.compute_of = _compute_of(device, faults, host.ops)
+        changed.observes_kernels = True
 
     return with_devices(host, device_type, change)
 

@@ -86,6 +86,8 @@ class DefaultExecutor(Executor):
 class DefaultExecutorFactory(ExecutorFactory):
     """Makes `DefaultExecutor`s; registered as `""` and `"DEFAULT"` (row E1)."""
 
+    observes_kernels = False
+
     def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
         """Return an executor of `graph`.
 
@@ -104,6 +106,7 @@ class InlineExecutorFactory(ExecutorFactory):
     """
 
     forbids_passes = ("jit_functionalize", "jit_clusters")
+    observes_kernels = False
 
     def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
         """Return an executor of `graph`; raises what `DefaultExecutorFactory` does."""

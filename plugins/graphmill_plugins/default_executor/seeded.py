@@ -63,6 +63,8 @@ class SeededExecutorFactory(ExecutorFactory):
         seed: the same seed gives the same orders to the same runs; each run has another order.
     """
 
+    observes_kernels = False
+
     def __init__(self, seed: int) -> None:
         self._seeds = itertools.count(seed)
 

@@ -221,6 +221,8 @@ class SingleThreadedExecutor(Executor):
 class SingleThreadedExecutorFactory(ExecutorFactory):
     """Makes `SingleThreadedExecutor`s; registered as `"SINGLE_THREADED_EXECUTOR"` (row E1)."""
 
+    observes_kernels = False
+
     def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
         """Return an executor of `graph`.
 

@@ -25,6 +25,7 @@ from graphmill.session.executors_cache import ExecutorsAndKeys
 from graphmill.session.hot_states import EXPLAINED, HOT_TRANSITIONS, HotEvent, HotGraph, HotState
 from graphmill.session.hot_steps import HotSteps, validate_hot
 from graphmill.testing.passes import pass_names, without_passes
+from graphmill_plugins.default_executor.executor import DefaultExecutorFactory
 
 FIRST, SECOND = ("first",), ("second",)
 
@@ -61,7 +62,7 @@ class RandomEvents:
         config.graphmill.jit = self.random.choice(["off", "tiered", "tiered", "tiered"])
         config.graphmill.jit_after_steps = self.random.choice([1, 2, 5])
         config.graphmill.deterministic = self.random.random() < 0.2
-        self.hot_steps = HotSteps(session, config, frozenset())  # type: ignore[arg-type]
+        self.hot_steps = HotSteps(session, config, DefaultExecutorFactory())  # type: ignore[arg-type]
         self.executors = ExecutorsAndKeys(FIRST, (), ("y:0",), (), (), (), ())  # type: ignore[arg-type]
         self.executors.items = self.executors.serving = ()
 

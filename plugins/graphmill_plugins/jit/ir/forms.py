@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.spi import CallKind
 from graphmill.spi.compilers import supplier_of
-from graphmill.spi.graphs import calls_of
+from graphmill.spi.graphs import calls_of, parse_device_name
 from graphmill.spi.passes import effects_of
 from graphmill_plugins.jit.ir.called_bodies import plain_bodies
 
@@ -92,6 +92,15 @@ class Forms:
     def choice(self, node: Node) -> KernelChoice | None:
         """Return the kernel that is chosen for a node."""
         return self._host.kernels.try_find(node.op_def, node.attrs, self._type, self._backends)
+
+    def why_elsewhere(self, node: Node) -> str:
+        """Return why a node of a called function is not for this device; empty if it is.
+
+        Other devices of its type are as good: they are made by one factory.
+        """
+        name = node.assigned_device
+        wanted = parse_device_name(name).type if name else None
+        return f"it runs on another device, {name}" if wanted not in (None, self._type) else ""
 
     def on(self, node: Node, backend: str) -> KernelChoice | None:
         """Return the kernel that computes on a backend what the chosen one computes."""

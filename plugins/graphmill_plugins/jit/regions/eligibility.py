@@ -98,7 +98,7 @@ class Eligibility:
         for inner in body.graph.nodes:
             if is_argument_or_result(inner):
                 continue
-            reason = self._refusal(inner) or self.why_not(inner)
+            reason = self.forms.why_elsewhere(inner) or self._refusal(inner) or self.why_not(inner)
             if reason is not None:
                 return f"{inner.name} ({inner.op}) in function {name}: {reason}"
         return None

@@ -14,7 +14,7 @@ from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
 from graphmill_plugins.jit.regions.eligibility import Eligibility
 
 if TYPE_CHECKING:
-    from graphmill.spi import Graph, Node
+    from graphmill.spi import Device, Graph, Node
     from graphmill.spi.passes import PassOptions
 
 
@@ -24,15 +24,20 @@ def gather_on_host(graph: Graph, options: PassOptions) -> None:
     others = {
         device.name
         for device in options.devices
-        if device is not host and type(device) is type(host) and device.is_host_memory
+        if device is not host and type(device) is type(host) and _is_plain(device)
     }
     placed = [node for node in graph.nodes if node.assigned_device in others]
-    if not placed or not host.is_host_memory:
+    if not placed or not _is_plain(host):
         return
     eligibility = Eligibility(options.host, device=host)
     for node in placed:
         if _only_computes(node, eligibility):
             node.assigned_device = host.name
+
+
+def _is_plain(device: Device) -> bool:
+    """Return whether kernels of a device compute in the host's memory, and nobody watches them."""
+    return device.is_host_memory and not device.observes_kernels
 
 
 def _only_computes(node: Node, eligibility: Eligibility) -> bool:

@@ -120,6 +120,8 @@ class StraightLoops:
         for inner in body.graph.nodes:
             if inner.op_def.traits.is_control_flow:
                 return f"function {name} has control flow of version 1", 0
+            if elsewhere := self._forms.why_elsewhere(inner):
+                return f"{inner.name} ({inner.op}) in function {name}: {elsewhere}", 0
         return self._look_at(body.graph.nodes)
 
 
