@@ -86,6 +86,7 @@ class Forms:
     ) -> None:
         self._host = host
         self.bodies = bodies or plain_bodies(host.ops)
+        self._name = "" if device is None else device.name
         self._type = _HOST_TYPE if device is None else device.device_type
         self._backends = _HOST_BACKENDS if device is None else tuple(device.backends)
 
@@ -99,8 +100,9 @@ class Forms:
         Other devices of its type are as good: they are made by one factory.
         """
         name = node.assigned_device
-        wanted = parse_device_name(name).type if name else None
-        return f"it runs on another device, {name}" if wanted not in (None, self._type) else ""
+        if not name or name == self._name or parse_device_name(name).type == self._type:
+            return ""
+        return f"it runs on another device, {name}"
 
     def on(self, node: Node, backend: str) -> KernelChoice | None:
         """Return the kernel that computes on a backend what the chosen one computes."""
