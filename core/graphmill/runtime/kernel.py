@@ -78,6 +78,7 @@ class KernelDef:
     forwards: bool = False
     checks: tuple[Check, ...] = ()
     lowering: Lowering | None = None
+    pytrees: tuple[type, ...] = ()
 
     @property
     def may_wait(self) -> bool:
@@ -136,6 +137,7 @@ def kernel(
     forwards: bool = False,
     check: Check | Iterable[Check] | Callable[..., Any] = (),
     lowering: Lowering | Callable[..., Any] | None = None,
+    pytrees: type | Iterable[type] = (),
 ) -> Callable[[_Declared], _Declared]:
     """Declare the decorated function (or class) to be a kernel of `op_types`.
 
@@ -181,6 +183,8 @@ def kernel(
         check: what must hold of inputs or results for compiled code to give what the kernel gives,
             as `Check` or as a predicate of the inputs; see `graphmill.runtime.lowering`.
         lowering: the traceable form of a kernel that is none itself; see the same module.
+        pytrees: the classes of the values that it takes and gives as variants, all made of arrays
+            (see `pytree`). A compiler traces such values, and passes them into and out of programs.
 
     Raises:
         InvalidArgumentError: no op is named, an effect is unknown, or the declarations contradict
@@ -218,6 +222,7 @@ def kernel(
             forwards=forwards,
             checks=checks,
             lowering=traceable,
+            pytrees=(pytrees,) if isinstance(pytrees, type) else tuple(pytrees),
         )
         _check_declaration(definition)
         declared = [*getattr(function, _KERNELS_ATTRIBUTE, ()), definition]
@@ -253,6 +258,11 @@ def _check_declaration(definition: KernelDef) -> None:
             f"the kernel {definition.source} declares traces_variables without stateful=True; a "
             "stateless kernel is given no variables"
         )
+    for kind in definition.pytrees:
+        if not isinstance(kind, type):
+            raise InvalidArgumentError(
+                f"pytrees= of the kernel {definition.source} takes classes, not {kind!r}"
+            )
 
 
 def kernels_of(owner: object) -> list[KernelDef]:

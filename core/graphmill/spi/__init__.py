@@ -113,6 +113,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.lowering import TraceContext as TraceContext
     from graphmill.runtime.lowering import lowering as lowering
     from graphmill.runtime.op_kernel_context import OpKernelContext as OpKernelContext
+    from graphmill.runtime.pytree import pytree as pytree
     from graphmill.runtime.rendezvous import IntraProcessRendezvous as IntraProcessRendezvous
     from graphmill.runtime.rendezvous import Rendezvous as Rendezvous
     from graphmill.runtime.rendezvous import RendezvousKey as RendezvousKey
@@ -182,6 +183,7 @@ else:
                 "Check Lowering LoweringTable NotTraceable TraceContext lowering"
             ),
             "graphmill.runtime.op_kernel_context": "OpKernelContext",
+            "graphmill.runtime.pytree": "pytree",
             "graphmill.runtime.rendezvous": (
                 "IntraProcessRendezvous Rendezvous RendezvousKey TransferArgs"
             ),

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernel import wanted_attrs as wanted_attrs
     from graphmill.runtime.kernel_registry import KernelChoice as KernelChoice
     from graphmill.runtime.lowering_registry import supplier_of as supplier_of
+    from graphmill.runtime.pytree import PytreeDef as PytreeDef
+    from graphmill.runtime.pytree import declared_pytrees as declared_pytrees
+    from graphmill.runtime.pytree import pytree_of as pytree_of
     from graphmill.runtime.state_machine import Label as Label
     from graphmill.runtime.state_machine import StateMachine as StateMachine
     from graphmill.runtime.state_machine import Story as Story
@@ -54,6 +57,7 @@ else:
             "graphmill.runtime.kernel": "wanted_attrs",
             "graphmill.runtime.kernel_registry": "KernelChoice",
             "graphmill.runtime.lowering_registry": "supplier_of",
+            "graphmill.runtime.pytree": "PytreeDef declared_pytrees pytree_of",
             "graphmill.runtime.state_machine": "Label StateMachine Story Transition",
         },
     )

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tiers.signature_state import Signature
 
 _DETERMINISTIC: Final = "the session is deterministic: nothing is compiled"
-_NO_SIGNATURE: Final = "a variable has no value yet, or a handle is not of a variable"
 
 
 @kernel("_Cluster", stateful=True)
@@ -175,7 +174,7 @@ class ClusterKernel:
         elif JAX.is_inherited:
             refusal = INHERITED
         elif key is None:
-            refusal = _NO_SIGNATURE
+            refusal = self._inputs.why_no_key(values)
         signature, action = self._machine.enter(key, refusal, values)
         return self._follow(action, signature, values)
 

@@ -50,12 +50,14 @@ class Form(NamedTuple):
         lowering: what is declared beside it.
         checks: what must hold for the result to be the kernel's.
         is_call: whether the node only calls functions, as its op's traits say.
+        takes_pytrees: whether its variants are pytrees, as its kernel declares.
     """
 
     kernel: KernelChoice | None = None
     lowering: Lowering | None = None
     checks: tuple[Check, ...] = ()
     is_call: bool = False
+    takes_pytrees: bool = False
 
     @property
     def has_function(self) -> bool:
@@ -119,6 +121,11 @@ class Forms:
         """
         choice = self.choice(node)
         return self._no_form_of_another(node, choice) if choice is not None else ""
+
+    def takes_pytrees(self, node: Node) -> bool:
+        """Return whether the variants that a node takes and gives are pytrees, compiled or not."""
+        choice = None if node.op in node.graph.library else self.choice(node)
+        return choice is not None and bool(choice.definition.pytrees)
 
     def is_standalone(self, node: Node) -> bool:
         """Return whether one node is worth a program of its own, as its lowering declares."""
@@ -185,7 +192,8 @@ class Forms:
         checks = dict.fromkeys(choice.definition.checks)
         checks |= dict.fromkeys(kernel.definition.checks if kernel is not None else ())
         checks |= dict.fromkeys(lowering.checks if lowering is not None else ())
-        return Form(kernel, lowering, tuple(checks))
+        pytrees = bool(choice.definition.pytrees)
+        return Form(kernel, lowering, tuple(checks), takes_pytrees=pytrees)
 
     def _call(self, node: Node, choice: KernelChoice | None) -> Form | str:
         """Return the form of a node that calls functions, as its op declares."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from graphmill.spi import Node
 
-HANDLE_TYPES: Final = frozenset({"resource", "variant"})
+RESOURCE: Final = "resource"
+VARIANT: Final = "variant"
+HANDLE_TYPES: Final = frozenset({RESOURCE, VARIANT})
 """Names of the types of what is no array."""
 
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphmill.spi import Ref, ResourceHandle, Variable
+from graphmill_plugins.jit.ir.errors import NotTraceable
+from graphmill_plugins.jit.ir.handles import RESOURCE, VARIANT
+from graphmill_plugins.jit.ir.pytrees import flatten
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -31,6 +34,7 @@ class Inputs:
 
     Attributes:
         arrays: positions of tensors.
+        pytrees: positions of variants, which must be pytrees.
         handles: positions of variables.
         nodes: those that name or keep variables; their positions follow the arguments.
         known: those of `arrays` whose values must be known when it is compiled; grows as compiling
@@ -40,21 +44,26 @@ class Inputs:
     def __init__(self, routine: Routine, nodes: Iterable[Node] = ()) -> None:
         types = routine.arg_types
         self.handles = [
+            index for index, dtype in enumerate(types) if dtype.is_ref or dtype.name == RESOURCE
+        ]
+        self.pytrees = [
             index
             for index, dtype in enumerate(types)
-            if dtype.is_ref or dtype.name in ("resource", "variant")
+            if dtype.name == VARIANT and index not in self.handles
         ]
-        self.arrays = [index for index in range(len(types)) if index not in self.handles]
+        others = {*self.handles, *self.pytrees}
+        self.arrays = [index for index in range(len(types)) if index not in others]
         self.nodes = list(nodes)
         self.handles.extend(range(len(types), len(types) + len(self.nodes)))
         self.known: frozenset[int] = frozenset()
-        self._has_only_arrays = not self.handles
+        self._has_only_arrays = not (self.handles or self.pytrees)
         self._last: _Looked | None = None  # the same handles come in nearly every call
 
     def key(self, values: Sequence[Any]) -> Hashable:
         """Return what tells the signature of some inputs from others; None if it has none.
 
-        There is none where a variable has no value, or a handle is of something else.
+        There is none where a variable has no value, or a handle is of something else, or a variant
+        is no pytree.
         """
         known = self.known
         if self._has_only_arrays and not known:
@@ -63,7 +72,10 @@ class Inputs:
         if variables is None:
             return None
         slots, distinct = variables
-        return self.key_of(values, known, slots, [variable.value.shape for variable in distinct])
+        try:
+            return self.key_of(values, known, slots, [one.value.shape for one in distinct])
+        except NotTraceable:
+            return None
 
     def key_of(
         self,
@@ -75,6 +87,9 @@ class Inputs:
         """Return the key of inputs of which some values are known.
 
         Which ones are is a part of it: what was compiled when fewer were known tells less apart.
+
+        Raises:
+            NotTraceable: a variant is no pytree.
         """
         arrays = [
             (values[index].shape, np.asarray(values[index]).tobytes())
@@ -82,7 +97,21 @@ class Inputs:
             else values[index].shape
             for index in self.arrays
         ]
-        return (*((known,) if known else ()), *arrays, *slots, *shapes)
+        pytrees = [flatten(values[index]).key for index in self.pytrees]
+        return (*((known,) if known else ()), *arrays, *pytrees, *slots, *shapes)
+
+    def why_no_key(self, values: Sequence[Any]) -> str:
+        """Return why some inputs have no signature."""
+        try:
+            for index in self.pytrees:
+                flatten(values[index])
+        except NotTraceable as error:
+            return str(error)
+        return "a variable has no value yet, or a handle is not of a variable"
+
+    def leaves(self, values: Sequence[Any]) -> list[Any]:
+        """Return the arrays of all pytrees, in the order in which a program takes them."""
+        return [leaf for index in self.pytrees for leaf in flatten(values[index]).leaves]
 
     @staticmethod
     def known_of(key: Hashable) -> frozenset[int]:

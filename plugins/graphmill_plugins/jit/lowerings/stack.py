@@ -83,4 +83,6 @@ TRACED: Final[Mapping[str, TracedOp]] = {
 }
 """By op: a function of state (which it changes), inputs and canonical attrs; gives all outputs."""
 
-LOWERINGS: Final = structure_lowerings(TRACED, static={"StackV2": ("max_size",)})
+LOWERINGS: Final = structure_lowerings(
+    TRACED, static={"StackV2": ("max_size",)}, element_type="elem_type"
+)

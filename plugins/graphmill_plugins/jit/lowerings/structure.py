@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphmill.spi import Lowering, LoweringTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from graphmill.spi import Node
     from graphmill_plugins.jit.lowerings.tensor_array import TracedOp
     from graphmill_plugins.jit.tracing.node_trace import NodeTrace
 
@@ -17,6 +20,7 @@ def structure_lowerings(
     functions: Mapping[str, TracedOp],
     static: Mapping[str, tuple[str, ...]] | None = None,
     counting: Collection[TracedOp] = (),
+    element_type: str = "",
 ) -> LoweringTable:
     """Return the lowerings of some ops.
 
@@ -25,10 +29,18 @@ def structure_lowerings(
             gives all outputs.
         static: by op, the inputs that say how large something is, and must be known.
         counting: the functions that give how many elements there are.
+        element_type: the attr that says what the elements are, of the ops that have it.
     """
     static = static or {}
+
+    def refuse(node: Node) -> str | None:
+        dtype = node.attrs.get(element_type)
+        if dtype is None or not np.dtype(dtype.as_numpy_dtype).hasobject:
+            return None
+        return f"it holds elements of {dtype.name}"
+
     return LoweringTable(
-        Lowering((op,), _lowering_of(function, counting), static=static.get(op, ()))
+        Lowering((op,), _lowering_of(function, counting), static=static.get(op, ()), refuse=refuse)
         for op, function in functions.items()
     )
 

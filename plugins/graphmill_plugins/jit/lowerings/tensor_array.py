@@ -209,4 +209,4 @@ TRACED: Final[Mapping[str, TracedOp]] = {
 }
 """By op: a function of state (which it changes), inputs and canonical attrs; gives all outputs."""
 
-LOWERINGS: Final = structure_lowerings(TRACED, counting=(_size,))
+LOWERINGS: Final = structure_lowerings(TRACED, counting=(_size,), element_type="dtype")

@@ -218,4 +218,6 @@ _STATIC: Final = {
 }
 """By op, the inputs that say how large a list is."""
 
-LOWERINGS: Final = LoweringTable([*structure_lowerings(TRACED, _STATIC, (_length,)), *_ON_VALUES])
+LOWERINGS: Final = LoweringTable(
+    [*structure_lowerings(TRACED, _STATIC, (_length,), "element_dtype"), *_ON_VALUES]
+)

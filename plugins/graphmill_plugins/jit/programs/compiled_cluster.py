@@ -10,6 +10,7 @@ import numpy as np
 
 from graphmill.spi.process import DeferredInterrupt
 from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.ir.pytrees import Flat, unflatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.donation import Loan
 from graphmill_plugins.jit.programs.preemptible_loops import IterationBudgetError, LimitedProgram
@@ -48,8 +49,8 @@ class Layout:
 
     Attributes:
         results: for each output of the cluster its number among the program's, or what it is:
-            a known value, the variable that it is the value of, or the first rows of one of the
-            program's, as many as another one tells.
+            a known value, the variable that it is the value of, the first rows of one of the
+            program's, as many as another one tells, or a pytree of numbers and known values.
         written: the variables that get new values, in their order, which is that of their slots.
         donated: which of these are written into the memory of their old values.
         check: tells before whether all checks will hold; where some are donated and there are any.
@@ -210,6 +211,8 @@ class CompiledCluster:
         memory = self._memory
         given = [memory.given(values[index]) for index in self._arrays]
         given += [memory.array_of(variable, is_locked=are_locked) for variable in variables]
+        if self._inputs.pytrees:
+            given += map(memory.given, self._inputs.leaves(values))
         return given
 
     def _run(self, given: Sequence[Any], step: ExecutorArgs) -> Sequence[Any]:
@@ -255,6 +258,17 @@ class CompiledCluster:
     def _other_result(
         self, place: Any, outputs: Sequence[Any], variables: Sequence[Variable]
     ) -> Any:
+        if isinstance(place, Flat):
+            memory, lent = self._memory, self._layout.lent
+            leaves = [
+                memory.known(leaf)
+                if type(leaf) is not int
+                else memory.lent(outputs[leaf])
+                if leaf in lent
+                else memory.shown(outputs[leaf])
+                for leaf in place.leaves
+            ]
+            return unflatten(place.form, leaves)
         if isinstance(place, TracedVariable):
             return variables[place.slot].value
         if isinstance(place, FirstRows):

@@ -17,6 +17,7 @@ from graphmill.spi.graphs import is_constant
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import KernelFault, NeedsKnown, NotTraceable
+from graphmill_plugins.jit.ir.pytrees import Flat, flatten, is_array, unflatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.compiled_cluster import (
     CheckFailedError,
@@ -35,6 +36,7 @@ from graphmill_plugins.jit.programs.program_cache import Program, ProgramCache, 
 from graphmill_plugins.jit.programs.trace_cache import bound_traces
 from graphmill_plugins.jit.tracing.elements import GUARD, FirstRows, is_known
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT, Limit
+from graphmill_plugins.jit.tracing.pytrees import register_pytrees
 from graphmill_plugins.jit.tracing.trace import Tracer
 
 __all__ = [
@@ -92,9 +94,10 @@ def compile_cluster(
     with jax.enable_x64(True), jax.default_device(memory.jax_device):
         arrays = [values[index] for index in inputs.arrays if index not in known]
         state = [variable.value for variable in variables]
+        leaves = inputs.leaves(values)
         constants = [node.attrs["value"].numpy() for node in build.large]
         try:
-            program, prepared, moved = _compiled(build, constants, arrays, state, cache)
+            program, prepared, moved = _compiled(build, constants, arrays, state, leaves, cache)
         except (NotImplementedError, jax.errors.JaxRuntimeError) as error:
             raise NotTraceable(f"XLA: {first_line(error)}") from error
     made = CompiledCluster(program.call, prepared, build.layout, inputs, known, memory)
@@ -111,13 +114,14 @@ def _compiled(
     constants: list[Any],
     arrays: list[Any],
     state: list[Any],
+    leaves: list[Any],
     cache: ProgramCache | None,
 ) -> tuple[Program, tuple[Any, ...], int]:
     """Return the program, the constants that it takes, and how many operations moved to them."""
     jax = jax_module()
     shape = jax.ShapeDtypeStruct
     iterations = shape((), np.int32)
-    given = [shape(value.shape, value.dtype) for value in (*arrays, *state)]
+    given = [shape(value.shape, value.dtype) for value in (*arrays, *state, *leaves)]
     flat = [*(shape(c.shape, c.dtype) for c in constants), *given, iterations]
     closed = _traced(build.trace, flat)
     staged, num_loops = None, build.layout.num_loops
@@ -240,7 +244,8 @@ class _Build:
         """Return the traced results, new values of variables and the outcome of the checks.
 
         Args:
-            flat: large constants, arrays, values of variables, and the most iterations of a loop.
+            flat: large constants, arrays, values of variables, arrays of pytrees, and the most
+                iterations of a loop.
             is_limited: whether that is how many all loops make together.
         """
         *flat, iterations = flat  # type: ignore[assignment]
@@ -262,9 +267,13 @@ class _Build:
         first = {slot: next(moving) for slot in range(len(slots))}
         for variable in self._variables:
             state[variable] = first[variable.slot]
+        for index in inputs.pytrees:
+            form, leaves = flatten(self._values[index])
+            args[index] = unflatten(form, [next(moving) for _ in leaves])
         if is_limited:
             state[ITERATIONS_LEFT] = iterations
         limit = Limit(iterations)
+        register_pytrees()
         with marking(self.memory.platform) as marks:
             tracer = Tracer(self._routines, constants, handles, marks, limit)
             results, after = tracer.run(main, args, state)
@@ -298,9 +307,11 @@ class _Build:
             elif isinstance(value, FirstRows):
                 layout.results.append(FirstRows(len(outputs), len(outputs) + 1))
                 outputs += [value.data, value.count]
-            else:
+            elif is_array(value):
                 layout.results.append(len(outputs))
                 outputs.append(value)
+            else:
+                layout.results.append(_numbered(value, outputs))
         layout.num_traced = len(outputs) - len(layout.written)
         guard = state[GUARD]
         layout.is_guarded = not is_known(guard)
@@ -309,6 +320,20 @@ class _Build:
         elif not guard:
             raise NotTraceable("the interpreter refuses its values")
         return outputs
+
+
+def _numbered(value: Any, outputs: list[Any]) -> Flat:
+    """Return a pytree of the numbers of its arrays among the outputs, to which they are added.
+
+    Raises:
+        NotTraceable: it is something that does not leave programs.
+    """
+    form, leaves = flatten(value)
+    places: list[Any] = []
+    for leaf in leaves:
+        places.append(leaf if is_known(leaf) else len(outputs))
+        outputs += () if is_known(leaf) else (leaf,)
+    return Flat(form, places)
 
 
 def _large_constants(routines: Routines) -> list[Node]:

@@ -10,7 +10,7 @@ from graphmill.spi import ClusterRecord, Graph, compilation_of
 from graphmill.spi.graphs import FunctionBody
 from graphmill_plugins.jit.ir.cluster_attr import CALLS, INNER_CALLS, ClusterAttr
 from graphmill_plugins.jit.ir.cluster_op import CLUSTER, STRAIGHT_LINE
-from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
+from graphmill_plugins.jit.ir.handles import RESOURCE
 from graphmill_plugins.jit.ir.sources import is_source
 
 if TYPE_CHECKING:
@@ -124,11 +124,12 @@ class Contraction:
     def _leaves_as_reference(self, edge: Edge) -> bool:
         """Return whether somebody else takes the variable itself, which a cluster cannot give.
 
-        Handles are values as any other for generated code that is never compiled.
+        Handles are values as any other for generated code that is never compiled. The variants that
+        leave a cluster are pytrees (see `shared_structures`), which are values.
         """
         if edge.dst.input_types[edge.dst_input].is_ref:
             return True
-        is_handle = edge.src.output_types[edge.src_output].base_dtype.name in HANDLE_TYPES
+        is_handle = edge.src.output_types[edge.src_output].base_dtype.name == RESOURCE
         return is_handle and self.op_def is not STRAIGHT_LINE
 
     def _sources(self) -> list[Node]:

@@ -12,7 +12,7 @@ from graphmill_plugins.jit.analysis.waiting import WaitingNodes
 from graphmill_plugins.jit.idioms.list_length_analysis import GrowingLists
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import NOT_DISTINCT
 from graphmill_plugins.jit.ir.forms import Form, Forms, followed_functions
-from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
+from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, VARIANT
 from graphmill_plugins.jit.ir.sources import is_source
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _UNTRACED_TYPES: Final = frozenset(
     {"string", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # several numbers in an octet
 )
+_VARIANTS: Final = frozenset({VARIANT})
 
 
 class Eligibility:
@@ -68,7 +69,7 @@ class Eligibility:
         if traits.gives_dead:
             return "it may give dead values"
         form = Form() if is_source(node) else self.forms.of(node)
-        reason = _bad_type(node, is_source(node) or traits.forwards or _takes_handles(form))
+        reason = _bad_type(node, _handles_taken(node, form))
         if reason is not None:
             return reason
         if isinstance(form, str):
@@ -104,8 +105,15 @@ class Eligibility:
         return None
 
 
-def _takes_handles(form: Form | str) -> bool:
-    return not isinstance(form, str) and form.takes_handles
+def _handles_taken(node: Node, form: Form | str) -> frozenset[str]:
+    """Return of which types a node may take and give what is no array."""
+    if is_source(node) or node.op_def.traits.forwards:
+        return HANDLE_TYPES
+    if isinstance(form, str):
+        return frozenset()
+    if form.takes_handles:
+        return HANDLE_TYPES
+    return _VARIANTS if form.takes_pytrees else frozenset()
 
 
 def _types(node: Node) -> list[DType]:
@@ -122,7 +130,7 @@ def _is_constant(node: Node) -> bool:
     return is_constant and all(edge.src is source for edge in node.control_in_edges)
 
 
-def _bad_type(node: Node, takes_handles: bool) -> str | None:
+def _bad_type(node: Node, taken: frozenset[str]) -> str | None:
     is_constant = node.op_def.traits.source is Source.CONSTANT
     for dtype in _types(node):
         name = dtype.base_dtype.name
@@ -130,6 +138,6 @@ def _bad_type(node: Node, takes_handles: bool) -> str | None:
             continue  # whoever reads it decides whether it may
         if name in _UNTRACED_TYPES or dtype.is_quantized:
             return f"it has tensors of {name}"
-        if name in HANDLE_TYPES and not takes_handles:
+        if name in HANDLE_TYPES and name not in taken:
             return f"it has tensors of {name}"
     return None

@@ -16,6 +16,7 @@ from graphmill.spi.graphs import analyse_frames, is_control_trigger, is_merge
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import RepeatedRows
 from graphmill_plugins.jit.ir.sources import does_nothing, is_source, is_source_or_argument
 from graphmill_plugins.jit.regions.contraction import control_inputs
+from graphmill_plugins.jit.regions.pytree_edges import PytreeEdges
 from graphmill_plugins.jit.regions.shared_structures import shared_structures
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def find_clusters(
     repeated = RepeatedRows(graph, eligibility.forms)
     refused: dict[Node, str] = {}
     apart = {node for node in order if eligibility.lists.gives_some_rows(node)}
+    pytrees = PytreeEdges(eligibility.forms)
 
     def why_not(node: Node) -> str | None:
         if node not in in_loop and node not in refused and repeated.concerns(node):
@@ -61,7 +63,7 @@ def find_clusters(
 
     while True:
         found = _grouped(order, waiting, why_not, outside, repeated, apart)
-        shared = shared_structures(graph, found, names_variable)
+        shared = shared_structures(graph, found, names_variable, pytrees.carries)
         shared |= repeated.apart([frozenset(members) for members in found])
         if shared.keys() <= refused.keys():
             return found

@@ -24,6 +24,7 @@ def shared_structures(
     graph: Graph,
     clusters: Sequence[Sequence[Node]],
     names_variable: Callable[[Node], bool] = is_source_or_argument,
+    is_free: Callable[[Edge], bool] = lambda _: False,
 ) -> dict[Node, str]:
     """Return the members of clusters that work on what others share, with the reason.
 
@@ -31,6 +32,7 @@ def shared_structures(
         graph: whose nodes.
         clusters: as they would be.
         names_variable: whether a node gives handles of variables, and of nothing else.
+        is_free: whether what goes along an edge can leave programs, and get into them.
     """
     cluster_of = {node: number for number, members in enumerate(clusters) for node in members}
     leader: dict[Node, Node] = {}
@@ -44,7 +46,7 @@ def shared_structures(
 
     for node in graph.nodes:
         for edge in node.in_edges:
-            if _hands_on(edge) and not names_variable(edge.src):
+            if _hands_on(edge) and not (names_variable(edge.src) or is_free(edge)):
                 leader[find(edge.src)] = find(node)
     places: dict[Node, set[Any]] = {}
     for node in leader:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi import COMPILED, STRAIGHT_LINE, SignatureRecord
+from graphmill_plugins.jit.ir.pytrees import flatten
 from graphmill_plugins.jit.tiers.states import SERVED_COMPILED, State
 
 if TYPE_CHECKING:
@@ -87,10 +88,16 @@ def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:
     more = len(inputs.arrays) - _MOST_SHOWN
     if more > 0:
         parts.append(f"{more} more")
+    parts += [_pytree(values[index]) for index in inputs.pytrees[:_MOST_SHOWN]]
     count = len(inputs.handles)
     if count:
         parts.append(f"{count} variable{'s' if count > 1 else ''}")
     return ", ".join(parts) or "no inputs"
+
+
+def _pytree(value: Any) -> str:
+    leaves = ", ".join(_array(leaf, is_known=False) for leaf in flatten(value).leaves)
+    return f"{type(value).__name__}({leaves})"
 
 
 def _array(value: Any, *, is_known: bool) -> str:

@@ -16,7 +16,7 @@ from graphmill.spi.passes import effects_of
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable, WrongOutputsError
 from graphmill_plugins.jit.tracing.elements import is_known
-from graphmill_plugins.jit.tracing.traced_kernels import called
+from graphmill_plugins.jit.tracing.traced_kernels import called, gives_several
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,13 +92,13 @@ def _shapes_for(
     except NotTraceable:  # a kernel may refuse such values
         return None
     given = result if node.num_outputs > 1 else (result,)
-    return [tuple(np.shape(value)) for value in given]
+    return [tuple(np.shape(value)) if _is_array(value) else () for value in given]
 
 
 def _counted(node: Node, name: str, result: Any) -> Sequence[Any]:
     """Return what a traced form gave as a sequence of outputs."""
     count = node.num_outputs
-    is_several = isinstance(result, (tuple, list))
+    is_several = gives_several(node, result)
     if count == 1 and not is_several:
         return (result,)
     if count == 1 or not is_several or len(result) != count:

@@ -323,7 +323,8 @@ class _Loop:
         """Return a value that a loop may carry: known numbers become arrays of their type."""
         if isinstance(value, Elements):
             return value
-        return jax_module().numpy.asarray(value, value.dtype)
+        numpy = jax_module().numpy
+        return jax_module().tree_util.tree_map(lambda one: numpy.asarray(one, one.dtype), value)
 
 
 def _begins_to_grow(before: Any, after: Any) -> bool:

@@ -27,7 +27,8 @@ from graphmill.spi.passes import effects_of
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.analysis.trip_count import pass_through, trip_count_of
 from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable, ShapesChange
-from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, was_switch
+from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, VARIANT, was_switch
+from graphmill_plugins.jit.ir.pytrees import flatten, is_array
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.declared_outputs import DeclaredOutputs
@@ -38,6 +39,7 @@ from graphmill_plugins.jit.tracing.list_size import Counts
 from graphmill_plugins.jit.tracing.loops import trace_while
 from graphmill_plugins.jit.tracing.node_trace import NodeTrace
 from graphmill_plugins.jit.tracing.offsets import Offsets
+from graphmill_plugins.jit.tracing.pytrees import is_pytree, leaves_of
 from graphmill_plugins.jit.tracing.rows import checked_rows, require_rows
 from graphmill_plugins.jit.tracing.traced_kernels import (
     TracedKernels,
@@ -188,8 +190,7 @@ class Tracer:
         outputs = outputs_of(node, result, source)
         self._check(node, form, list(outputs), state, "results")
         for value, expected in zip(outputs, node.output_types, strict=True):
-            is_array = not isinstance(value, (Absent, TracedVariable))
-            if is_array and expected.base_dtype.name not in HANDLE_TYPES:
+            if not isinstance(value, (Absent, TracedVariable)):
                 _check_type(value, expected)
         return outputs
 
@@ -226,7 +227,7 @@ class Tracer:
         if not (definition.is_traceable if kept is None else definition.keeps_variable):
             raise NotTraceable(f"the kernel {definition.source} cannot be traced")
         if not all(map(is_moving, inputs)):
-            raise NotTraceable("an input is no array")
+            raise NotTraceable("an input is neither an array nor a pytree")
         self._num_traced += 1
         unknown = unknown_static(node, definition, inputs)
         if unknown:
@@ -260,13 +261,16 @@ class Tracer:
             return None
         source = f"the kernel {definition.source}"
         found = outputs_of(node, called(kernel, inputs), source)
-        if sum(np.asarray(value).nbytes for value in found) > _MOST_FOLDED:
+        leaves = [leaf for value in found for leaf in leaves_of(value)]
+        if sum(np.asarray(leaf).nbytes for leaf in leaves) > _MOST_FOLDED:
             return None
         return self._typed(node, found)
 
     @staticmethod
     def _typed(node: Node, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
         for value, expected in zip(outputs, node.output_types, strict=True):
+            if expected.base_dtype.name == VARIANT:
+                flatten(value)  # refuses what is no pytree
             _check_type(value, expected)
         return outputs
 
@@ -370,8 +374,9 @@ class Tracer:
                 if is_long and (not self._depth or ITERATIONS_LEFT in state)
                 else None,
             )
-        except ShapesChange:
-            results, after = unrolled(*functions, inputs, state, lambda: self._num_traced)
+        except ShapesChange as change:
+            why = f"{change}, and "
+            results, after = unrolled(*functions, inputs, state, lambda: self._num_traced, why)
         else:
             self.has_inner_loop |= is_long and self._depth > 0
         if trips is not None:
@@ -403,6 +408,17 @@ class Tracer:
 
 
 def _check_type(value: Any, expected: DType) -> None:
+    """Check that an output is an array of its type; for a variant, that what it holds are arrays.
+
+    Raises:
+        NotTraceable: it is not.
+    """
+    if expected.base_dtype.name in HANDLE_TYPES:
+        if is_pytree(value) and not is_moving(value):
+            kinds = sorted({type(one).__name__ for one in leaves_of(value) if not is_array(one)})
+            held = ", ".join(kinds)
+            raise NotTraceable(f"it gives a {type(value).__name__} that holds no array, but {held}")
+        return
     if not hasattr(value, "dtype"):
         raise NotTraceable(f"it gives {type(value).__name__}, and no tensor")
     if value.dtype != expected.base_dtype.as_numpy_dtype:

@@ -14,6 +14,7 @@ from graphmill.spi.passes import bind_node
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import KernelFault, NotTraceable, WrongOutputsError
 from graphmill_plugins.jit.ir.forms import BACKEND, Form
+from graphmill_plugins.jit.ir.handles import VARIANT
 from graphmill_plugins.jit.tracing.elements import is_known
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def outputs_of(node: Node, result: Any, source: str) -> tuple[Any, ...]:
         NotTraceable: it gave another number of outputs.
     """
     count = node.num_outputs
-    is_several = isinstance(result, (tuple, list))
+    is_several = gives_several(node, result)
     if count == 1 and not is_several:
         return (result,)
     if not count:
@@ -195,6 +196,12 @@ def outputs_of(node: Node, result: Any, source: str) -> tuple[Any, ...]:
     if count == 1 or given != count:
         raise NotTraceable(f"{source} returned {given} outputs, expected {count}")
     return tuple(result)
+
+
+def gives_several(node: Node, result: Any) -> bool:
+    """Return whether a result is several outputs; a tuple may be the only one, a variant."""
+    is_variant = node.num_outputs == 1 and node.output_types[0].base_dtype.name == VARIANT
+    return isinstance(result, (tuple, list)) and not is_variant
 
 
 def unknown_static(node: Node, definition: KernelDef, inputs: list[Any]) -> list[int]:

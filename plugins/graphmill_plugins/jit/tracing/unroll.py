@@ -28,12 +28,15 @@ def unrolled(
     args: Sequence[Any],
     state: State,
     num_traced: Callable[[], int],
+    why: str = "",
 ) -> tuple[list[Any], State]:
     """Trace a loop as one iteration after the other.
 
     Args:
         cond, body, args, state: as for `loops.trace_while`.
         num_traced: tells how many nodes were traced so far.
+
+        why: begins the reason why it cannot be unrolled: why it is no loop of XLA's.
 
     Returns:
         The last values, and the state after.
@@ -46,11 +49,11 @@ def unrolled(
     while True:
         found, after = cond(values, after)
         if not is_known(found[0]):
-            raise NotTraceable("it is not known how many iterations a loop makes")
+            raise NotTraceable(f"{why}it is not known how many iterations a loop makes")
         if not _holds(found[0]):
             return values, after
         if num_traced() >= most:
-            raise NotTraceable("a loop makes too many iterations to be unrolled")
+            raise NotTraceable(f"{why}a loop makes too many iterations to be unrolled")
         values, after = body(values, after)
 
 

@@ -5,8 +5,9 @@ The functions of a `While` or `If` are given as Python functions of traced value
     function(values, state) -> (values, state)
 
 Values are JAX arrays and tracers, NumPy arrays that are known while tracing, structures of arrays
-(`Elements` of tensor arrays and stacks, lists), and handles, which no computation changes. The
-state is what is read and written by name or handle: variables, tensor arrays, stacks.
+(`Elements` of tensor arrays and stacks, lists), pytrees of plugins, and handles, which no
+computation changes. The state is what is read and written by name or handle: variables, tensor
+arrays, stacks.
 
 Everything here is called in JAX's 64-bit mode.
 """
@@ -21,7 +22,9 @@ import numpy as np
 
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
+from graphmill_plugins.jit.ir.pytrees import is_array
 from graphmill_plugins.jit.tracing.elements import Elements
+from graphmill_plugins.jit.tracing.pytrees import is_pytree, leaves_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -39,13 +42,21 @@ def is_moving(value: Any) -> bool:
     """Return whether a value may be computed by a compiled program: arrays and what holds them."""
     if isinstance(value, (np.ndarray, np.generic)):
         return not value.dtype.hasobject
-    return isinstance(value, (Elements, jax_module().Array))
+    if isinstance(value, (Elements, jax_module().Array)):
+        return True
+    return is_pytree(value) and all(map(is_array, leaves_of(value)))
 
 
 def is_shape(value: Any) -> bool:
     """Return whether a value is, or holds, the shape and type of an array."""
     if isinstance(value, Elements):
         return True
+    if is_pytree(value):
+        return all(map(_has_dtype, leaves_of(value)))
+    return _has_dtype(value)
+
+
+def _has_dtype(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
     return isinstance(dtype, np.dtype) and not dtype.hasobject
 
@@ -68,6 +79,9 @@ def form_of_both(first: Any, second: Any, what: str) -> Any:
         if first is second:
             return first
         raise NotTraceable(f"{what} different handles")
+    elif is_pytree(first) or is_pytree(second):
+        _check_same_form(first, second, what)
+        first_leaves, second_leaves = leaves_of(first), leaves_of(second)
     if len(first_leaves) != len(second_leaves):
         raise NotTraceable(f"{what} lists that grow and lists that do not")
     for one, other in zip(first_leaves, second_leaves, strict=True):
@@ -81,6 +95,13 @@ def form_of_both(first: Any, second: Any, what: str) -> Any:
     return first
 
 
+def _check_same_form(first: Any, second: Any, what: str) -> None:
+    structure = jax_module().tree_util.tree_structure
+    one, other = structure(first), structure(second)
+    if one != other:
+        raise NotTraceable(f"{what} different structures: {one} and {other}")
+
+
 def fitted(value: Any, spec: Any) -> Any:
     """Return a value as an array of a shape and type, or zeros where there is none."""
     numpy = jax_module().numpy
@@ -88,6 +109,8 @@ def fitted(value: Any, spec: Any) -> Any:
         return jax_module().tree_util.tree_map(lambda s: numpy.zeros(s.shape, s.dtype), spec)
     if isinstance(value, Elements):
         return value.like(spec)
+    if is_pytree(value):
+        return jax_module().tree_util.tree_map(lambda v, s: numpy.asarray(v, s.dtype), value, spec)
     return numpy.asarray(value, spec.dtype)
 
 

@@ -1,0 +1,121 @@
+"""Pytrees: classes whose objects are made of arrays, so that a compiler can take them apart.
+
+An object in a variant is opaque to a compiler, unless its class says which of its attributes are
+arrays. Such a class is what JAX calls a pytree:
+
+    @pytree(static=("unit",))
+    @dataclass(frozen=True)
+    class Interval:
+        low: Any
+        high: Any
+        unit: str
+
+    @kernel("Mine>Interval", pytrees=Interval)
+    def interval(xp, low, high, unit):
+        return Interval(low, high, unit)
+
+The declaration imports nothing. A compiler tells its framework of the class when it first traces;
+a class that its plugin has registered with JAX itself needs no declaration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from weakref import WeakSet
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_ATTRIBUTE = "__graphmill_pytree__"
+_Class = TypeVar("_Class", bound=type)
+_declared: WeakSet[type] = WeakSet()
+
+
+class PytreeDef(NamedTuple):
+    """What a class is made of.
+
+    Attributes:
+        kind: the class.
+        arrays: names of the attributes that are arrays, or pytrees themselves.
+        static: names of the others; their values are part of what a program is compiled for.
+    """
+
+    kind: type
+    arrays: tuple[str, ...]
+    static: tuple[str, ...]
+
+    def parts(self, value: Any) -> tuple[Any, ...]:
+        """Return the values of the attributes that are arrays."""
+        return tuple(getattr(value, name) for name in self.arrays)
+
+    def fixed(self, value: Any) -> tuple[Any, ...]:
+        """Return the values of the other attributes."""
+        return tuple(getattr(value, name) for name in self.static)
+
+    def build(self, fixed: Sequence[Any], parts: Sequence[Any]) -> Any:
+        """Return an object with these values, whose class' `__init__` is not called.
+
+        Compilers put other things than arrays in the place of arrays.
+        """
+        made: Any = object.__new__(self.kind)
+        for name, value in zip((*self.arrays, *self.static), (*parts, *fixed), strict=True):
+            object.__setattr__(made, name, value)
+        return made
+
+
+def pytree(*, arrays: Iterable[str] = (), static: Iterable[str] = ()) -> Callable[[_Class], _Class]:
+    """Declare of what the objects of the decorated class are made, so that compilers trace them.
+
+    Objects never change: as any value, one may be read by several nodes. They are made again from
+    their attributes without a call of `__init__`.
+
+    Args:
+        arrays: attributes that are arrays, or pytrees themselves (also tuples, lists and dicts of
+            them); by default all fields of a dataclass that are not static.
+        static: attributes with other values, which can be hashed and compared. A program is
+            compiled for each combination of these.
+
+    Raises:
+        InvalidArgumentError: no attribute is named, or one twice, or the class is a tuple.
+    """
+    named, fixed = tuple(arrays), tuple(static)
+
+    def declare(kind: _Class) -> _Class:
+        found = named
+        if not found and dataclasses.is_dataclass(kind):
+            found = tuple(f.name for f in dataclasses.fields(kind) if f.name not in fixed)
+        _check(kind, found, fixed)
+        setattr(kind, _ATTRIBUTE, PytreeDef(kind, found, fixed))
+        _declared.add(kind)
+        return kind
+
+    return declare
+
+
+def _check(kind: type, arrays: tuple[str, ...], static: tuple[str, ...]) -> None:
+    if not arrays and not static:
+        raise InvalidArgumentError(
+            f"@pytree needs the names of the attributes of {kind.__qualname__}, which is no "
+            "dataclass: arrays=(...) and static=(...)"
+        )
+    if len({*arrays, *static}) < len(arrays) + len(static):
+        raise InvalidArgumentError(f"@pytree names an attribute of {kind.__qualname__} twice")
+    if issubclass(kind, (tuple, list, dict)):
+        raise InvalidArgumentError(
+            f"@pytree is not for {kind.__qualname__}: tuples, lists and dicts, named tuples among "
+            "them, are pytrees already"
+        )
+
+
+def pytree_of(kind: type) -> PytreeDef | None:
+    """Return what a class was declared to be made of; None if it was not, as its subclasses."""
+    found: PytreeDef | None = kind.__dict__.get(_ATTRIBUTE)
+    return found
+
+
+def declared_pytrees() -> list[PytreeDef]:
+    """Return all declarations of classes that are still there."""
+    return [found for kind in list(_declared) if (found := pytree_of(kind)) is not None]

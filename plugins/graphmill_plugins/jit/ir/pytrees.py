@@ -1,0 +1,145 @@
+"""Pytrees taken apart and put together again, without JAX where their classes are declared.
+
+A value that goes into a program is taken apart in each call, and before JAX is imported: its form
+is a part of the signature. So declared classes and Python's containers are taken apart here. Only
+for a class that its plugin registered with JAX itself is JAX asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graphmill.spi.compilers import pytree_of
+from graphmill_plugins._jax import JAX, jax_module
+from graphmill_plugins.jit.ir.errors import NotTraceable
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+
+class TreeForm(NamedTuple):
+    """What a pytree is, besides the arrays in it; two are equal if one program serves both.
+
+    Attributes:
+        kind: its class.
+        fixed: its static values, the keys of a dict, or what JAX knows of it.
+        parts: the form of each part; None for an array.
+    """
+
+    kind: type
+    fixed: Hashable
+    parts: tuple[TreeForm | None, ...]
+
+
+class Flat(NamedTuple):
+    """A pytree taken apart.
+
+    Attributes:
+        form: what it is.
+        leaves: its arrays, in order.
+    """
+
+    form: TreeForm | None
+    leaves: list[Any]
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from others that need another program."""
+        return self.form, *((leaf.shape, leaf.dtype) for leaf in self.leaves)
+
+
+def flatten(value: Any) -> Flat:
+    """Take a pytree apart.
+
+    Raises:
+        NotTraceable: there is something in it that is no array.
+    """
+    leaves: list[Any] = []
+    return Flat(_form(value, leaves), leaves)
+
+
+def unflatten(form: TreeForm | None, leaves: Sequence[Any]) -> Any:
+    """Return the pytree of a form that has some leaves."""
+    return _built(form, iter(leaves))
+
+
+def _form(value: Any, leaves: list[Any]) -> TreeForm | None:
+    """Return the form of a value; add its arrays to `leaves`."""
+    if is_array(value):
+        leaves.append(value)
+        return None
+    kind = type(value)
+    declared = pytree_of(kind)
+    if declared is not None:
+        fixed, parts = _hashable(declared.fixed(value), kind), declared.parts(value)
+    elif kind in (tuple, list) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+        fixed, parts = (), tuple(value)
+    elif kind is dict:
+        keys = _sorted(value)
+        fixed, parts = keys, tuple(value[key] for key in keys)
+    else:
+        return _form_by_jax(value, leaves)
+    return TreeForm(kind, fixed, tuple([_form(part, leaves) for part in parts]))
+
+
+def _form_by_jax(value: Any, leaves: list[Any]) -> TreeForm:
+    """Return the form of an object of a class that JAX may know."""
+    kind = type(value)
+    if not JAX.is_used or JAX.is_inherited:
+        raise _no_array(kind)
+    found, tree = jax_module().tree_util.tree_flatten(value)
+    for leaf in found:
+        if not is_array(leaf):
+            raise _no_array(type(leaf))
+    leaves += found
+    return TreeForm(kind, tree, (None,) * len(found))
+
+
+def _no_array(kind: type) -> NotTraceable:
+    return NotTraceable(
+        f"a variant holds {kind.__module__}.{kind.__qualname__}, which is neither an array nor a "
+        "pytree; declare the class with @graphmill.spi.pytree"
+    )
+
+
+def _hashable(fixed: tuple[Any, ...], kind: type) -> tuple[Any, ...]:
+    try:
+        hash(fixed)
+    except TypeError as error:
+        raise NotTraceable(f"a static attribute of {kind.__qualname__}: {error}") from error
+    return fixed
+
+
+def _sorted(value: dict[Any, Any]) -> tuple[Any, ...]:
+    try:
+        return tuple(sorted(value))
+    except TypeError as error:
+        raise NotTraceable(f"the keys of a dict: {error}") from error
+
+
+def _built(form: TreeForm | None, leaves: Iterator[Any]) -> Any:
+    if form is None:
+        return next(leaves)
+    kind = form.kind
+    parts = [_built(part, leaves) for part in form.parts]
+    declared = pytree_of(kind)
+    if declared is not None:
+        fixed: Any = form.fixed
+        return declared.build(fixed, parts)
+    if kind in (tuple, list):
+        return kind(parts)
+    if kind is dict:
+        keys: Any = form.fixed
+        return dict(zip(keys, parts, strict=True))
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return kind(*parts)
+    return jax_module().tree_util.tree_unflatten(form.fixed, parts)
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of numbers, NumPy's or JAX's, or stands for one."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return not value.dtype.hasobject
+    return JAX.is_used and not JAX.is_inherited and isinstance(value, jax_module().Array)

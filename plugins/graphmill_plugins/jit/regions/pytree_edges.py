@@ -1,0 +1,97 @@
+"""Edges along which pytrees go, which a program can take and give, unlike lists and handles.
+
+A kernel declares that its variants are pytrees (`pytrees=` of `@kernel`). What lies between two
+such kernels only hands them on: functions, conditionals, loops, identities. So an edge is one of
+pytrees if what it comes from gives one, or if what it goes to takes one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from graphmill.errors import OpError
+from graphmill.spi import CallKind
+from graphmill.spi.graphs import calls_of, is_argument, is_result
+from graphmill_plugins.jit.ir.handles import VARIANT
+
+if TYPE_CHECKING:
+    from graphmill.spi import Edge, Node
+    from graphmill.spi.graphs import CalledFunction, FunctionBody
+    from graphmill_plugins.jit.ir.forms import Forms
+
+    _Seen: TypeAlias = frozenset[tuple[str, int]]
+
+_LOOP: Final = (CallKind.LOOP_CONDITION, CallKind.LOOP_BODY)
+
+
+class PytreeEdges:
+    """Answers for the edges of one graph, and remembers what kernels declare.
+
+    Args:
+        forms: which kernels the nodes have, and which bodies the functions that they call.
+    """
+
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
+        self._declared: dict[Node, bool] = {}
+
+    def carries(self, edge: Edge) -> bool:
+        """Return whether what goes along an edge is a pytree."""
+        if edge.src.output_types[edge.src_output].base_dtype.name != VARIANT:
+            return False
+        none: _Seen = frozenset()
+        return self._is_given(edge.src, edge.src_output, none) or self._is_taken(edge, none)
+
+    def _declares(self, node: Node) -> bool:
+        found = self._declared.get(node)
+        if found is None:
+            is_plain = not (is_argument(node) or is_result(node))
+            found = self._declared[node] = is_plain and self._forms.takes_pytrees(node)
+        return found
+
+    def _is_given(self, node: Node, output: int, seen: _Seen) -> bool:
+        """Return whether an output is a pytree, as far as it comes from within its graph."""
+        if self._declares(node):
+            return True
+        if node.op_def.traits.forwards and node.in_edges:
+            return self._is_given(*node.inputs[min(output, len(node.inputs) - 1)], seen)
+        for called in calls_of(node):
+            if called.kind in _LOOP:
+                position = called.call.first_input + output
+                if self._is_given(*node.inputs[position], seen):
+                    return True
+            key = called.function.name, output
+            body = None if key in seen else self._body(node, called)
+            for result in body.graph.nodes if body is not None else ():
+                is_it = is_result(result) and result.attrs["index"] == output
+                if is_it and self._is_given(*result.inputs[0], seen | {key}):
+                    return True
+        return False
+
+    def _is_taken(self, edge: Edge, seen: _Seen) -> bool:
+        """Return whether what goes along an edge is taken as a pytree, by whoever it gets to."""
+        node = edge.dst
+        if self._declares(node):
+            return True
+        if node.op_def.traits.forwards:
+            return any(self._is_taken(after, seen) for after in node.out_edges if _is_data(after))
+        for called in calls_of(node):
+            index = edge.dst_input - called.call.first_input
+            key = called.function.name, index
+            body = None if key in seen else self._body(node, called)
+            for arg in body.graph.nodes if body is not None else ():
+                if is_argument(arg) and arg.attrs["index"] == index:
+                    after = [inner for inner in arg.out_edges if _is_data(inner)]
+                    if any(self._is_taken(inner, seen | {key}) for inner in after):
+                        return True
+        return False
+
+    def _body(self, node: Node, called: CalledFunction) -> FunctionBody | None:
+        try:
+            return self._forms.bodies(called.function, node.graph.library)
+        except OpError:  # the function is not there, which its call reports
+            return None
+
+
+def _is_data(edge: Edge) -> bool:
+    return not edge.is_control

@@ -1,0 +1,51 @@
+"""Pytrees while they are traced: classes that plugins declare are registered with JAX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.spi.compilers import declared_pytrees
+from graphmill.spi.process import fork_safe_lock
+from graphmill_plugins._jax import jax_module
+
+if TYPE_CHECKING:
+    from graphmill.spi.compilers import PytreeDef
+
+_lock: Final = fork_safe_lock()
+_registered: Final[set[type]] = set()
+
+
+def register_pytrees() -> None:
+    """Register with JAX all classes that are declared and that it does not know yet.
+
+    Threads: any may call.
+    """
+    with _lock:
+        for declared in declared_pytrees():
+            if declared.kind not in _registered:
+                _register(declared)
+                _registered.add(declared.kind)
+
+
+def _register(declared: PytreeDef) -> None:
+    tree_util = jax_module().tree_util
+    try:
+        tree_util.register_pytree_node(
+            declared.kind,
+            lambda value: (declared.parts(value), declared.fixed(value)),
+            declared.build,
+        )
+    except ValueError as error:  # its plugin has registered it with JAX, too
+        if "uplicate" not in str(error):
+            raise
+
+
+def is_pytree(value: Any) -> bool:
+    """Return whether a value is made of others, as JAX sees it."""
+    return value is not None and not jax_module().tree_util.all_leaves([value])
+
+
+def leaves_of(value: Any) -> list[Any]:
+    """Return the leaves of a pytree; a value that is none is its own only leaf."""
+    found: list[Any] = jax_module().tree_util.tree_leaves(value)
+    return found
