@@ -28,22 +28,40 @@ MODULE_OF: dict[str, str] = {
     "ChunkMetadata": "chunk_pb2",
     "ChunkedField": "chunk_pb2",
     "ChunkedMessage": "chunk_pb2",
+    "CleanupAllRequest": "worker_pb2",
+    "CleanupAllResponse": "worker_pb2",
+    "CleanupGraphRequest": "worker_pb2",
+    "CleanupGraphResponse": "worker_pb2",
+    "CloseSessionRequest": "master_pb2",
+    "CloseSessionResponse": "master_pb2",
     "ClusterDef": "cluster_pb2",
     "ClusterDeviceFilters": "device_filters_pb2",
     "Code": "error_codes_pb2",
     "CollectionDef": "meta_graph_pb2",
+    "CompleteGroupRequest": "worker_pb2",
+    "CompleteGroupResponse": "worker_pb2",
+    "CompleteInstanceRequest": "worker_pb2",
+    "CompleteInstanceResponse": "worker_pb2",
     "CondContextDef": "control_flow_pb2",
     "ConfigProto": "config_pb2",
     "ControlFlowContextDef": "control_flow_pb2",
     "CoordinatedJob": "coordination_config_pb2",
     "CoordinationServiceConfig": "coordination_config_pb2",
     "CostGraphDef": "cost_graph_pb2",
+    "CreateSessionRequest": "master_pb2",
+    "CreateSessionResponse": "master_pb2",
+    "CreateWorkerSessionRequest": "worker_pb2",
+    "CreateWorkerSessionResponse": "worker_pb2",
     "DataClass": "summary_pb2",
     "DataType": "types_pb2",
     "DebugOptions": "debug_pb2",
     "DebugTensorWatch": "debug_pb2",
     "DebuggedSourceFile": "debug_pb2",
     "DebuggedSourceFiles": "debug_pb2",
+    "DeleteWorkerSessionRequest": "worker_pb2",
+    "DeleteWorkerSessionResponse": "worker_pb2",
+    "DeregisterGraphRequest": "worker_pb2",
+    "DeregisterGraphResponse": "worker_pb2",
     "DeviceAttributes": "device_attributes_pb2",
     "DeviceLocality": "device_attributes_pb2",
     "DeviceProperties": "device_properties_pb2",
@@ -51,6 +69,9 @@ MODULE_OF: dict[str, str] = {
     "DictValue": "struct_pb2",
     "Event": "event_pb2",
     "Example": "example_pb2",
+    "ExecutorOpts": "worker_pb2",
+    "ExtendSessionRequest": "master_pb2",
+    "ExtendSessionResponse": "master_pb2",
     "Feature": "feature_pb2",
     "FeatureList": "feature_pb2",
     "FeatureLists": "feature_pb2",
@@ -64,6 +85,10 @@ MODULE_OF: dict[str, str] = {
     "FunctionDefLibrary": "function_pb2",
     "FunctionSpec": "saved_object_graph_pb2",
     "GPUOptions": "config_pb2",
+    "GetStatusRequest": "worker_pb2",
+    "GetStatusResponse": "worker_pb2",
+    "GetStepSequenceRequest": "worker_pb2",
+    "GetStepSequenceResponse": "worker_pb2",
     "GradientDef": "function_pb2",
     "GraphDebugInfo": "graph_debug_info_pb2",
     "GraphDef": "graph_pb2",
@@ -76,9 +101,18 @@ MODULE_OF: dict[str, str] = {
     "JobDeviceFilters": "device_filters_pb2",
     "KernelDef": "kernel_def_pb2",
     "KernelList": "kernel_def_pb2",
+    "LabeledStepStats": "worker_pb2",
+    "ListDevicesRequest": "master_pb2",
+    "ListDevicesResponse": "master_pb2",
     "ListValue": "struct_pb2",
     "LocalLinks": "device_attributes_pb2",
     "LogMessage": "event_pb2",
+    "LoggingRequest": "worker_pb2",
+    "LoggingResponse": "worker_pb2",
+    "MakeCallableRequest": "master_pb2",
+    "MakeCallableResponse": "master_pb2",
+    "MarkRecvFinishedRequest": "worker_pb2",
+    "MarkRecvFinishedResponse": "worker_pb2",
     "MemoryLogRawAllocation": "log_memory_pb2",
     "MemoryLogRawDeallocation": "log_memory_pb2",
     "MemoryLogStep": "log_memory_pb2",
@@ -100,15 +134,34 @@ MODULE_OF: dict[str, str] = {
     "OpList": "op_def_pb2",
     "OptimizerOptions": "config_pb2",
     "PairValue": "struct_pb2",
+    "PartialRunSetupRequest": "master_pb2",
+    "PartialRunSetupResponse": "master_pb2",
     "QueueRunnerDef": "queue_runner_pb2",
     "RPCOptions": "rpc_options_pb2",
+    "RecvBufRequest": "worker_pb2",
+    "RecvBufRespExtra": "transport_options_pb2",
+    "RecvBufResponse": "worker_pb2",
+    "RecvTensorRequest": "worker_pb2",
+    "RecvTensorResponse": "worker_pb2",
+    "RegisterGraphRequest": "worker_pb2",
+    "RegisterGraphResponse": "worker_pb2",
     "RegisteredGradient": "function_pb2",
     "RegisteredSaver": "trackable_object_graph_pb2",
+    "ReleaseCallableRequest": "master_pb2",
+    "ReleaseCallableResponse": "master_pb2",
     "RequestedExitCode": "event_pb2",
+    "ResetRequest": "master_pb2",
+    "ResetResponse": "master_pb2",
     "ResourceHandleProto": "resource_handle_pb2",
     "RewriterConfig": "rewriter_config_pb2",
+    "RunCallableRequest": "master_pb2",
+    "RunCallableResponse": "master_pb2",
+    "RunGraphRequest": "worker_pb2",
+    "RunGraphResponse": "worker_pb2",
     "RunMetadata": "config_pb2",
     "RunOptions": "config_pb2",
+    "RunStepRequest": "master_pb2",
+    "RunStepResponse": "master_pb2",
     "SaveSliceInfoDef": "variable_pb2",
     "SaveableObject": "saved_object_graph_pb2",
     "SavedAsset": "saved_object_graph_pb2",
@@ -136,6 +189,7 @@ MODULE_OF: dict[str, str] = {
     "SignatureDef": "meta_graph_pb2",
     "SourceMetadata": "event_pb2",
     "StatusProto": "status_pb2",
+    "StepSequence": "worker_pb2",
     "StepStats": "step_stats_pb2",
     "StructuredValue": "struct_pb2",
     "Summary": "summary_pb2",
@@ -151,6 +205,9 @@ MODULE_OF: dict[str, str] = {
     "TensorSliceProto": "tensor_slice_pb2",
     "TensorSpecProto": "struct_pb2",
     "ThreadPoolOptionProto": "config_pb2",
+    "TraceOpts": "worker_pb2",
+    "TracingRequest": "worker_pb2",
+    "TracingResponse": "worker_pb2",
     "TrackableObjectGraph": "trackable_object_graph_pb2",
     "TupleValue": "struct_pb2",
     "TypeSpecProto": "struct_pb2",
@@ -195,6 +252,7 @@ if TYPE_CHECKING:
     from graphmill.proto import histogram_pb2 as histogram_pb2
     from graphmill.proto import kernel_def_pb2 as kernel_def_pb2
     from graphmill.proto import log_memory_pb2 as log_memory_pb2
+    from graphmill.proto import master_pb2 as master_pb2
     from graphmill.proto import meta_graph_pb2 as meta_graph_pb2
     from graphmill.proto import named_tensor_pb2 as named_tensor_pb2
     from graphmill.proto import node_def_pb2 as node_def_pb2
@@ -219,10 +277,12 @@ if TYPE_CHECKING:
     from graphmill.proto import tensor_slice_pb2 as tensor_slice_pb2
     from graphmill.proto import tensorflow_server_pb2 as tensorflow_server_pb2
     from graphmill.proto import trackable_object_graph_pb2 as trackable_object_graph_pb2
+    from graphmill.proto import transport_options_pb2 as transport_options_pb2
     from graphmill.proto import types_pb2 as types_pb2
     from graphmill.proto import variable_pb2 as variable_pb2
     from graphmill.proto import verifier_config_pb2 as verifier_config_pb2
     from graphmill.proto import versions_pb2 as versions_pb2
+    from graphmill.proto import worker_pb2 as worker_pb2
     from graphmill.proto.allocation_description_pb2 import AllocationDescription as AllocationDescription
     from graphmill.proto.step_stats_pb2 import AllocationRecord as AllocationRecord
     from graphmill.proto.step_stats_pb2 import AllocatorMemoryUsed as AllocatorMemoryUsed
@@ -241,22 +301,40 @@ if TYPE_CHECKING:
     from graphmill.proto.chunk_pb2 import ChunkMetadata as ChunkMetadata
     from graphmill.proto.chunk_pb2 import ChunkedField as ChunkedField
     from graphmill.proto.chunk_pb2 import ChunkedMessage as ChunkedMessage
+    from graphmill.proto.worker_pb2 import CleanupAllRequest as CleanupAllRequest
+    from graphmill.proto.worker_pb2 import CleanupAllResponse as CleanupAllResponse
+    from graphmill.proto.worker_pb2 import CleanupGraphRequest as CleanupGraphRequest
+    from graphmill.proto.worker_pb2 import CleanupGraphResponse as CleanupGraphResponse
+    from graphmill.proto.master_pb2 import CloseSessionRequest as CloseSessionRequest
+    from graphmill.proto.master_pb2 import CloseSessionResponse as CloseSessionResponse
     from graphmill.proto.cluster_pb2 import ClusterDef as ClusterDef
     from graphmill.proto.device_filters_pb2 import ClusterDeviceFilters as ClusterDeviceFilters
     from graphmill.proto.error_codes_pb2 import Code as Code
     from graphmill.proto.meta_graph_pb2 import CollectionDef as CollectionDef
+    from graphmill.proto.worker_pb2 import CompleteGroupRequest as CompleteGroupRequest
+    from graphmill.proto.worker_pb2 import CompleteGroupResponse as CompleteGroupResponse
+    from graphmill.proto.worker_pb2 import CompleteInstanceRequest as CompleteInstanceRequest
+    from graphmill.proto.worker_pb2 import CompleteInstanceResponse as CompleteInstanceResponse
     from graphmill.proto.control_flow_pb2 import CondContextDef as CondContextDef
     from graphmill.proto.config_pb2 import ConfigProto as ConfigProto
     from graphmill.proto.control_flow_pb2 import ControlFlowContextDef as ControlFlowContextDef
     from graphmill.proto.coordination_config_pb2 import CoordinatedJob as CoordinatedJob
     from graphmill.proto.coordination_config_pb2 import CoordinationServiceConfig as CoordinationServiceConfig
     from graphmill.proto.cost_graph_pb2 import CostGraphDef as CostGraphDef
+    from graphmill.proto.master_pb2 import CreateSessionRequest as CreateSessionRequest
+    from graphmill.proto.master_pb2 import CreateSessionResponse as CreateSessionResponse
+    from graphmill.proto.worker_pb2 import CreateWorkerSessionRequest as CreateWorkerSessionRequest
+    from graphmill.proto.worker_pb2 import CreateWorkerSessionResponse as CreateWorkerSessionResponse
     from graphmill.proto.summary_pb2 import DataClass as DataClass
     from graphmill.proto.types_pb2 import DataType as DataType
     from graphmill.proto.debug_pb2 import DebugOptions as DebugOptions
     from graphmill.proto.debug_pb2 import DebugTensorWatch as DebugTensorWatch
     from graphmill.proto.debug_pb2 import DebuggedSourceFile as DebuggedSourceFile
     from graphmill.proto.debug_pb2 import DebuggedSourceFiles as DebuggedSourceFiles
+    from graphmill.proto.worker_pb2 import DeleteWorkerSessionRequest as DeleteWorkerSessionRequest
+    from graphmill.proto.worker_pb2 import DeleteWorkerSessionResponse as DeleteWorkerSessionResponse
+    from graphmill.proto.worker_pb2 import DeregisterGraphRequest as DeregisterGraphRequest
+    from graphmill.proto.worker_pb2 import DeregisterGraphResponse as DeregisterGraphResponse
     from graphmill.proto.device_attributes_pb2 import DeviceAttributes as DeviceAttributes
     from graphmill.proto.device_attributes_pb2 import DeviceLocality as DeviceLocality
     from graphmill.proto.device_properties_pb2 import DeviceProperties as DeviceProperties
@@ -264,6 +342,9 @@ if TYPE_CHECKING:
     from graphmill.proto.struct_pb2 import DictValue as DictValue
     from graphmill.proto.event_pb2 import Event as Event
     from graphmill.proto.example_pb2 import Example as Example
+    from graphmill.proto.worker_pb2 import ExecutorOpts as ExecutorOpts
+    from graphmill.proto.master_pb2 import ExtendSessionRequest as ExtendSessionRequest
+    from graphmill.proto.master_pb2 import ExtendSessionResponse as ExtendSessionResponse
     from graphmill.proto.feature_pb2 import Feature as Feature
     from graphmill.proto.feature_pb2 import FeatureList as FeatureList
     from graphmill.proto.feature_pb2 import FeatureLists as FeatureLists
@@ -277,6 +358,10 @@ if TYPE_CHECKING:
     from graphmill.proto.function_pb2 import FunctionDefLibrary as FunctionDefLibrary
     from graphmill.proto.saved_object_graph_pb2 import FunctionSpec as FunctionSpec
     from graphmill.proto.config_pb2 import GPUOptions as GPUOptions
+    from graphmill.proto.worker_pb2 import GetStatusRequest as GetStatusRequest
+    from graphmill.proto.worker_pb2 import GetStatusResponse as GetStatusResponse
+    from graphmill.proto.worker_pb2 import GetStepSequenceRequest as GetStepSequenceRequest
+    from graphmill.proto.worker_pb2 import GetStepSequenceResponse as GetStepSequenceResponse
     from graphmill.proto.function_pb2 import GradientDef as GradientDef
     from graphmill.proto.graph_debug_info_pb2 import GraphDebugInfo as GraphDebugInfo
     from graphmill.proto.graph_pb2 import GraphDef as GraphDef
@@ -289,9 +374,18 @@ if TYPE_CHECKING:
     from graphmill.proto.device_filters_pb2 import JobDeviceFilters as JobDeviceFilters
     from graphmill.proto.kernel_def_pb2 import KernelDef as KernelDef
     from graphmill.proto.kernel_def_pb2 import KernelList as KernelList
+    from graphmill.proto.worker_pb2 import LabeledStepStats as LabeledStepStats
+    from graphmill.proto.master_pb2 import ListDevicesRequest as ListDevicesRequest
+    from graphmill.proto.master_pb2 import ListDevicesResponse as ListDevicesResponse
     from graphmill.proto.struct_pb2 import ListValue as ListValue
     from graphmill.proto.device_attributes_pb2 import LocalLinks as LocalLinks
     from graphmill.proto.event_pb2 import LogMessage as LogMessage
+    from graphmill.proto.worker_pb2 import LoggingRequest as LoggingRequest
+    from graphmill.proto.worker_pb2 import LoggingResponse as LoggingResponse
+    from graphmill.proto.master_pb2 import MakeCallableRequest as MakeCallableRequest
+    from graphmill.proto.master_pb2 import MakeCallableResponse as MakeCallableResponse
+    from graphmill.proto.worker_pb2 import MarkRecvFinishedRequest as MarkRecvFinishedRequest
+    from graphmill.proto.worker_pb2 import MarkRecvFinishedResponse as MarkRecvFinishedResponse
     from graphmill.proto.log_memory_pb2 import MemoryLogRawAllocation as MemoryLogRawAllocation
     from graphmill.proto.log_memory_pb2 import MemoryLogRawDeallocation as MemoryLogRawDeallocation
     from graphmill.proto.log_memory_pb2 import MemoryLogStep as MemoryLogStep
@@ -313,15 +407,34 @@ if TYPE_CHECKING:
     from graphmill.proto.op_def_pb2 import OpList as OpList
     from graphmill.proto.config_pb2 import OptimizerOptions as OptimizerOptions
     from graphmill.proto.struct_pb2 import PairValue as PairValue
+    from graphmill.proto.master_pb2 import PartialRunSetupRequest as PartialRunSetupRequest
+    from graphmill.proto.master_pb2 import PartialRunSetupResponse as PartialRunSetupResponse
     from graphmill.proto.queue_runner_pb2 import QueueRunnerDef as QueueRunnerDef
     from graphmill.proto.rpc_options_pb2 import RPCOptions as RPCOptions
+    from graphmill.proto.worker_pb2 import RecvBufRequest as RecvBufRequest
+    from graphmill.proto.transport_options_pb2 import RecvBufRespExtra as RecvBufRespExtra
+    from graphmill.proto.worker_pb2 import RecvBufResponse as RecvBufResponse
+    from graphmill.proto.worker_pb2 import RecvTensorRequest as RecvTensorRequest
+    from graphmill.proto.worker_pb2 import RecvTensorResponse as RecvTensorResponse
+    from graphmill.proto.worker_pb2 import RegisterGraphRequest as RegisterGraphRequest
+    from graphmill.proto.worker_pb2 import RegisterGraphResponse as RegisterGraphResponse
     from graphmill.proto.function_pb2 import RegisteredGradient as RegisteredGradient
     from graphmill.proto.trackable_object_graph_pb2 import RegisteredSaver as RegisteredSaver
+    from graphmill.proto.master_pb2 import ReleaseCallableRequest as ReleaseCallableRequest
+    from graphmill.proto.master_pb2 import ReleaseCallableResponse as ReleaseCallableResponse
     from graphmill.proto.event_pb2 import RequestedExitCode as RequestedExitCode
+    from graphmill.proto.master_pb2 import ResetRequest as ResetRequest
+    from graphmill.proto.master_pb2 import ResetResponse as ResetResponse
     from graphmill.proto.resource_handle_pb2 import ResourceHandleProto as ResourceHandleProto
     from graphmill.proto.rewriter_config_pb2 import RewriterConfig as RewriterConfig
+    from graphmill.proto.master_pb2 import RunCallableRequest as RunCallableRequest
+    from graphmill.proto.master_pb2 import RunCallableResponse as RunCallableResponse
+    from graphmill.proto.worker_pb2 import RunGraphRequest as RunGraphRequest
+    from graphmill.proto.worker_pb2 import RunGraphResponse as RunGraphResponse
     from graphmill.proto.config_pb2 import RunMetadata as RunMetadata
     from graphmill.proto.config_pb2 import RunOptions as RunOptions
+    from graphmill.proto.master_pb2 import RunStepRequest as RunStepRequest
+    from graphmill.proto.master_pb2 import RunStepResponse as RunStepResponse
     from graphmill.proto.variable_pb2 import SaveSliceInfoDef as SaveSliceInfoDef
     from graphmill.proto.saved_object_graph_pb2 import SaveableObject as SaveableObject
     from graphmill.proto.saved_object_graph_pb2 import SavedAsset as SavedAsset
@@ -349,6 +462,7 @@ if TYPE_CHECKING:
     from graphmill.proto.meta_graph_pb2 import SignatureDef as SignatureDef
     from graphmill.proto.event_pb2 import SourceMetadata as SourceMetadata
     from graphmill.proto.status_pb2 import StatusProto as StatusProto
+    from graphmill.proto.worker_pb2 import StepSequence as StepSequence
     from graphmill.proto.step_stats_pb2 import StepStats as StepStats
     from graphmill.proto.struct_pb2 import StructuredValue as StructuredValue
     from graphmill.proto.summary_pb2 import Summary as Summary
@@ -364,6 +478,9 @@ if TYPE_CHECKING:
     from graphmill.proto.tensor_slice_pb2 import TensorSliceProto as TensorSliceProto
     from graphmill.proto.struct_pb2 import TensorSpecProto as TensorSpecProto
     from graphmill.proto.config_pb2 import ThreadPoolOptionProto as ThreadPoolOptionProto
+    from graphmill.proto.worker_pb2 import TraceOpts as TraceOpts
+    from graphmill.proto.worker_pb2 import TracingRequest as TracingRequest
+    from graphmill.proto.worker_pb2 import TracingResponse as TracingResponse
     from graphmill.proto.trackable_object_graph_pb2 import TrackableObjectGraph as TrackableObjectGraph
     from graphmill.proto.struct_pb2 import TupleValue as TupleValue
     from graphmill.proto.struct_pb2 import TypeSpecProto as TypeSpecProto
