@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _LARGEST_FILLED_BYTES: Final = 16 * 1024 * 1024
 _LARGEST_MESSAGE_BYTES: Final = 2**31 - 1  # protobuf writes no message that is larger
 _LARGEST_SIZE: Final = 2**63 - 1
+_LARGEST_ELEMENT_BYTES: Final = 16
+_LARGEST_RANK: Final = 64  # of NumPy's arrays
 
 _FIELDS: Final[dict[DType, str]] = {
     dtypes.float32: "float_val",
@@ -80,14 +82,21 @@ def tensor_proto_shape(message: TensorProto) -> tuple[int, ...]:
     """Return the shape of a message.
 
     Raises:
-        InvalidArgumentError: a size is unknown or negative, or there are too many elements.
+        InvalidArgumentError: a size is unknown or negative, or there are too many elements or
+            dimensions for a NumPy array.
     """
     if message.tensor_shape.unknown_rank:
         raise InvalidArgumentError("TensorProto has a shape of unknown rank; a value needs one")
     shape = tuple(dim.size for dim in message.tensor_shape.dim)
     if any(size < 0 for size in shape):
         raise InvalidArgumentError(f"TensorProto has shape {list(shape)} with a negative size")
-    if math.prod(shape) > _LARGEST_SIZE:
+    if len(shape) > _LARGEST_RANK:
+        raise InvalidArgumentError(
+            f"TensorProto has {len(shape)} dimensions; an array has at most {_LARGEST_RANK}"
+        )
+    # Of an array without elements, NumPy multiplies the other sizes.
+    others = math.prod(filter(None, shape)) * _LARGEST_ELEMENT_BYTES if 0 in shape else 0
+    if max(math.prod(shape), others) > _LARGEST_SIZE:
         raise InvalidArgumentError(f"TensorProto has shape {list(shape)}: too many elements")
     return shape
 
@@ -113,8 +122,35 @@ def tensor_proto_to_numpy(message: TensorProto) -> NDArray[Any]:
     if message.tensor_content:
         if dtype is dtypes.string:
             return _strings(_decode_string_list(message.tensor_content, math.prod(shape)), shape)
-        return _from_content(message.tensor_content, dtype, shape)
+        return tensor_content_to_numpy(message.tensor_content, dtype, shape)
     return _from_values(getattr(message, field), dtype, shape)
+
+
+def tensor_content_to_numpy(
+    content: bytes | memoryview, dtype: DType, shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """Return a read-only array over the bytes of a `tensor_content`, without a copy.
+
+    Args:
+        content: the elements in row-major order, little-endian.
+        dtype: their type, whose elements have a fixed size.
+        shape: of the array.
+
+    Raises:
+        InvalidArgumentError: the bytes do not fit the shape.
+    """
+    numpy_dtype = dtype.as_numpy_dtype
+    expected = math.prod(shape) * numpy_dtype.itemsize
+    if len(content) != expected:
+        raise InvalidArgumentError(
+            f"TensorProto of {dtype.name} with shape {list(shape)} needs {expected} bytes of "
+            f"tensor_content, but it has {len(content)}"
+        )
+    if dtype is not dtypes.bool:
+        return np.frombuffer(content, numpy_dtype).reshape(shape)
+    flags = np.frombuffer(content, np.uint8).reshape(shape)
+    # Any other byte than 0 counts as true; NumPy's own bools are 0 and 1.
+    return flags != 0 if flags.size and flags.max() > 1 else flags.view(np.bool_)
 
 
 def numpy_to_tensor_proto(value: Any, dtype: DType | None = None) -> TensorProto:
@@ -159,20 +195,6 @@ def _field(dtype: DType) -> str:
             "something that lives in a session"
         )
     return field
-
-
-def _from_content(content: bytes, dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
-    numpy_dtype = dtype.as_numpy_dtype
-    expected = math.prod(shape) * numpy_dtype.itemsize
-    if len(content) != expected:
-        raise InvalidArgumentError(
-            f"TensorProto of {dtype.name} with shape {list(shape)} needs {expected} bytes of "
-            f"tensor_content, but it has {len(content)}"
-        )
-    if dtype is dtypes.bool and max(content) > 1:  # any other byte than 0 counts as true
-        flags: NDArray[Any] = np.frombuffer(content, np.uint8).reshape(shape) != 0
-        return flags
-    return np.frombuffer(content, numpy_dtype).reshape(shape)
 
 
 def _from_values(values: Any, dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -1,6 +1,8 @@
 """Protocol buffers: TensorFlow's messages, tensors in them, and the wire format.
 
 from graphmill.spi.protos import Example, tensor_proto_to_numpy
+
+`proto` has all messages by name, as `proto.RunStepRequest`.
 """
 
 from __future__ import annotations
@@ -8,8 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphmill import proto as proto
     from graphmill.ops.tensor_proto import numpy_to_tensor_proto as numpy_to_tensor_proto
+    from graphmill.ops.tensor_proto import tensor_content_to_numpy as tensor_content_to_numpy
     from graphmill.ops.tensor_proto import tensor_proto_dtype as tensor_proto_dtype
+    from graphmill.ops.tensor_proto import tensor_proto_shape as tensor_proto_shape
     from graphmill.ops.tensor_proto import tensor_proto_to_numpy as tensor_proto_to_numpy
     from graphmill.proto.event_pb2 import Event as Event
     from graphmill.proto.example_pb2 import Example as Example
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from graphmill.proto.wire import FIXED32 as FIXED32
     from graphmill.proto.wire import LENGTH as LENGTH
     from graphmill.proto.wire import VARINT as VARINT
+    from graphmill.proto.wire import Field as Field
     from graphmill.proto.wire import iterate_fields as iterate_fields
     from graphmill.proto.wire import length_delimited as length_delimited
     from graphmill.proto.wire import read_varint as read_varint
@@ -33,8 +39,10 @@ else:
         __name__,
         {
             "graphmill.ops.tensor_proto": (
-                "numpy_to_tensor_proto tensor_proto_dtype tensor_proto_to_numpy"
+                "numpy_to_tensor_proto tensor_content_to_numpy tensor_proto_dtype "
+                "tensor_proto_shape tensor_proto_to_numpy"
             ),
+            "graphmill.proto": "",
             "graphmill.proto.event_pb2": "Event",
             "graphmill.proto.example_pb2": "Example",
             "graphmill.proto.graph_pb2": "GraphDef",
@@ -43,7 +51,8 @@ else:
             "graphmill.proto.summary_pb2": "Summary SummaryMetadata",
             "graphmill.proto.tensor_pb2": "TensorProto",
             "graphmill.proto.wire": (
-                "FIXED32 LENGTH VARINT iterate_fields length_delimited read_varint write_varint"
+                "FIXED32 Field LENGTH VARINT iterate_fields length_delimited read_varint "
+                "write_varint"
             ),
         },
     )

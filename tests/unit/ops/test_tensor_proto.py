@@ -134,6 +134,12 @@ def test_a_shape_beyond_memory_is_a_typed_error() -> None:
         tensor_proto_to_numpy(huge)
 
 
+@pytest.mark.parametrize("shape", [(2**62, 0), (2**31, 2**31, 0), (1,) * 65], ids=str)
+def test_a_shape_that_no_array_has_is_a_typed_error(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"too many elements|65 dimensions"):
+        tensor_proto_to_numpy(message(dtypes.float64, shape))
+
+
 def test_any_byte_but_zero_is_true() -> None:
     array = tensor_proto_to_numpy(message(dtypes.bool, (3,), tensor_content=b"\x00\x01\x07"))
     assert array.tolist() == [False, True, True]
