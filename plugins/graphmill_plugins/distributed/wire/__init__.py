@@ -1,0 +1,1 @@
+"""The protocol as bytes: method paths, statuses, messages with tensors."""

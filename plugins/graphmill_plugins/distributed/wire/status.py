@@ -1,0 +1,101 @@
+"""Errors as gRPC statuses and as codes in response bodies, and back.
+
+The canonical codes of TensorFlow are gRPC's numbers. Which way an error goes matters for one code:
+a client sends a request again, with the same request id, when the *status* is UNAVAILABLE. So
+"not accepted, safe to send again" is a status, and "the step failed because a worker is gone" is a
+code in the body wherever the method has one (RunStep, RunGraph).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import grpc
+
+from graphmill.errors import UNKNOWN, OpError, error_class
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class RpcFailure(Protocol):
+        """What a failed call tells, in both of grpcio's interfaces."""
+
+        def code(self) -> grpc.StatusCode | None:
+            """Return the status code."""
+
+        def details(self) -> str | None:
+            """Return the message."""
+
+
+MAX_MESSAGE_BYTES: Final = 3000
+"""gRPC refuses metadata above 16 kB, and TensorFlow's clients stall on long messages."""
+
+_DERIVED: Final = "[_Derived_]"
+# `[[{{node NAME}}]]` at the end, where a TensorFlow client looks for the node at fault.
+_NODE: Final = re.compile(r"\s*\[\[\{\{node (\S+?)\}\}\]\]\s*\Z")
+_STATUS_CODES: Final[dict[int, grpc.StatusCode]] = {
+    status.value[0]: status for status in grpc.StatusCode
+}
+
+
+def error_message(error: OpError) -> str:
+    """Return the message of an error for the wire: bounded, and naming the node at its end."""
+    place = [f"op {error.op}" if error.op else "", f"device {error.device}" if error.device else ""]
+    if error.plugin:
+        place.append(f"plugin {error.plugin}")
+    known = ", ".join(part for part in place if part)
+    text = f"{error.message} ({known})" if known else error.message
+    end = f"\n\t [[{{{{node {error.node}}}}}]]" if error.node else ""
+    room = MAX_MESSAGE_BYTES - len(end.encode("utf-8", "replace"))
+    return _cut(text, room) + end if room > 0 else _cut(text + end, MAX_MESSAGE_BYTES)
+
+
+def worker_error_message(error: OpError) -> str:
+    """Return the message for a master, which drops errors that follow from others."""
+    text = error_message(error)
+    return _cut(_DERIVED + text, MAX_MESSAGE_BYTES) if error.is_derived else text
+
+
+def grpc_status(error: OpError) -> tuple[grpc.StatusCode, str]:
+    """Return the status that a handler ends a call with."""
+    status = _STATUS_CODES.get(error.code, grpc.StatusCode.UNKNOWN)
+    return status, error_message(error)
+
+
+def error_from_code(code: int, message: str) -> OpError:
+    """Return the typed error for a code and a message of a response body."""
+    text = message.removeprefix(_DERIVED)
+    found = _NODE.search(text)
+    error = error_class(code)(
+        text[: found.start()] if found else text, node=found.group(1) if found else None
+    )
+    error.is_derived = text is not message and text != message
+    return error
+
+
+def error_from_rpc(failure: RpcFailure, context: str) -> OpError:
+    """Return the typed error for a call that failed.
+
+    Args:
+        failure: what grpcio raised, or the call.
+        context: what was called where, for the message.
+    """
+    status = failure.code()
+    code = UNKNOWN if status is None else status.value[0]
+    error = error_from_code(code, failure.details() or "the call failed without a message")
+    error.message = f"{error.message} ({context})"
+    error.args = (error.message,)
+    return error
+
+
+def _cut(text: str, limit: int) -> str:
+    """Return at most `limit` bytes of a text as valid UTF-8: its beginning and its end."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return data.decode("utf-8")
+    note = f" ... ({len(data)} bytes in all) ... "
+    room = max(limit - len(note), 0)
+    end = min(room // 4, 500)
+    head = data[: room - end].decode("utf-8", "ignore")
+    return head + note + data[len(data) - end :].decode("utf-8", "ignore")

@@ -1,0 +1,155 @@
+"""Messages that carry tensors, read and written without copies of large ones.
+
+protobuf's classes copy every byte of a message, and reading an array from them copies it again. So
+large tensor contents are taken out of a message's bytes before protobuf reads them, and a message
+is written as what protobuf writes of its other fields, joined once with the memory of its tensors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi.protos import LENGTH, length_delimited, proto, write_varint
+
+from .tensor_contents import TENSOR_FIELD, TensorField, take_contents
+from .tensors import MAX_MESSAGE_BYTES, decode_tensor, encode_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.dtypes import DType
+    from graphmill.spi import Value
+
+    from .tensors import Part
+
+M = TypeVar("M", bound=Message)
+
+LARGE_BYTES: Final = 16 * 1024
+"""A `tensor_content` is not copied from this size on."""
+
+_NAME_TAG: Final = bytes([1 << 3 | LENGTH])  # NamedTensorProto.name
+
+
+class NamedTensor(NamedTuple):
+    """A tensor of a message.
+
+    Attributes:
+        name: of the tensor, or its rendezvous key; "" where the message goes by position.
+        value: a NumPy array or scalar, or a resource handle.
+        dtype: its element type, where the value does not tell (quantised types).
+    """
+
+    name: str
+    value: Value
+    dtype: DType | None = None
+
+
+class TensorMessage(Generic[M]):
+    """A kind of message with one field of tensors.
+
+    Attributes:
+        message_class: the message.
+        field: where it has its tensors.
+    """
+
+    def __init__(self, message_class: type[M], field: str) -> None:
+        found = message_class.DESCRIPTOR.fields_by_name[field]
+        named = found.message_type is proto.NamedTensorProto.DESCRIPTOR
+        self.message_class = message_class
+        self.field = TensorField(found.number, found.is_repeated, named)
+        self._name = field
+
+    def decode(self, data: bytes, large: int = LARGE_BYTES) -> tuple[M, list[NamedTensor]]:
+        """Return a message and its tensors, in order.
+
+        Large arrays are views of `data`, and absent in the message itself.
+
+        Args:
+            data: the message's bytes.
+            large: from how many bytes on a content is not copied.
+
+        Raises:
+            InvalidArgumentError: the bytes are no such message, or a tensor is malformed.
+            UnimplementedError: a tensor is a variant.
+            ResourceExhaustedError: there is not enough memory for a tensor.
+        """
+        contents: dict[int, memoryview] = {}
+        if len(data) >= large:
+            data, contents = take_contents(data, self.field, large)
+        message = parse_message(self.message_class, data)
+        entries = self._entries(message)
+        read = _named_tensor if self.field.is_named else _tensor
+        return message, [read(entry, contents.get(i)) for i, entry in enumerate(entries)]
+
+    def encode(self, message: M, tensors: Iterable[NamedTensor]) -> bytes:
+        """Return the bytes of a message with these tensors added.
+
+        Raises:
+            InvalidArgumentError: a tensor or the whole is too large, or a value is no tensor.
+            UnimplementedError: a tensor is a variant.
+        """
+        number = self.field.number
+        is_named = self.field.is_named
+        parts: list[Part] = [message.SerializeToString()]
+        total = len(parts[0])
+        for tensor in tensors:
+            body, size = encode_tensor(tensor.value, tensor.dtype)
+            header = _name_header(tensor.name, size) if is_named else b""
+            header = length_delimited(number, len(header) + size) + header
+            parts.append(header)
+            parts += body
+            total += len(header) + size
+        if total > MAX_MESSAGE_BYTES:
+            raise InvalidArgumentError(
+                f"a {self.message_class.DESCRIPTOR.name} of {total} bytes is too large (2 GiB at "
+                "most); send its tensors in several steps"
+            )
+        return b"".join(parts)
+
+    def _entries(self, message: M) -> Iterable[Any]:
+        if self.field.is_repeated:
+            entries: Iterable[Any] = getattr(message, self._name)
+            return entries
+        return [getattr(message, self._name)] if message.HasField(self._name) else []
+
+
+def parse_message(message_class: type[M], data: bytes) -> M:
+    """Return a message from its bytes.
+
+    Raises:
+        InvalidArgumentError: they are none.
+    """
+    try:
+        return message_class.FromString(data)
+    except DecodeError as error:
+        raise InvalidArgumentError(
+            f"{len(data)} bytes are no valid {message_class.DESCRIPTOR.name}: {error}"
+        ) from error
+
+
+def _name_header(name: str, size: int) -> bytes:
+    """Return what stands before the tensor in a NamedTensorProto."""
+    text = name.encode()
+    return b"".join(
+        (_NAME_TAG, write_varint(len(text)), text, length_delimited(TENSOR_FIELD, size))
+    )
+
+
+def _tensor(entry: Any, content: memoryview | None) -> NamedTensor:
+    return NamedTensor("", decode_tensor(entry, content))
+
+
+def _named_tensor(entry: Any, content: memoryview | None) -> NamedTensor:
+    return NamedTensor(entry.name, decode_tensor(entry.tensor, content))
+
+
+RUN_STEP_REQUEST: Final = TensorMessage(proto.RunStepRequest, "feed")
+RUN_STEP_RESPONSE: Final = TensorMessage(proto.RunStepResponse, "tensor")
+RUN_CALLABLE_REQUEST: Final = TensorMessage(proto.RunCallableRequest, "feed")
+RUN_CALLABLE_RESPONSE: Final = TensorMessage(proto.RunCallableResponse, "fetch")
+RUN_GRAPH_REQUEST: Final = TensorMessage(proto.RunGraphRequest, "send")
+RUN_GRAPH_RESPONSE: Final = TensorMessage(proto.RunGraphResponse, "recv")
+RECV_TENSOR_RESPONSE: Final = TensorMessage(proto.RecvTensorResponse, "tensor")

@@ -1,0 +1,198 @@
+"""Tensors as bytes: values to parts of a message and back, without copies of large ones.
+
+Semantics: `Tensor::AsProtoTensorContent` and `Tensor::FromProto` of
+tensorflow/core/framework/tensor.cc, and `EncodeTensorToByteBuffer` of
+tensorflow/core/distributed_runtime/tensor_coding.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.dtypes import DType, as_dtype
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi import ResourceHandle
+from graphmill.spi.protos import (
+    LENGTH,
+    numpy_to_tensor_proto,
+    proto,
+    tensor_content_to_numpy,
+    tensor_proto_dtype,
+    tensor_proto_shape,
+    tensor_proto_to_numpy,
+    write_varint,
+)
+
+from .tensor_contents import CONTENT_FIELD
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from graphmill.spi import Value
+    from graphmill.spi.protos import TensorProto
+
+    Part: TypeAlias = bytes | NDArray[Any]
+
+MAX_MESSAGE_BYTES: Final = 2**31 - 1
+"""protobuf reads no message that is larger."""
+
+_CONTENT_TAG: Final = bytes([CONTENT_FIELD << 3 | LENGTH])
+_COPIED_BYTES: Final = 4096  # below this a copy costs less than a view
+
+
+def encode_tensor(value: Value, dtype: DType | None = None) -> tuple[list[Part], int]:
+    """Return a value as the parts of a TensorProto, to be joined, and their size in bytes.
+
+    Numbers become a header and `tensor_content`; the latter is the array's own memory where that
+    is contiguous.
+
+    Args:
+        value: an array, a scalar, or a resource handle.
+        dtype: its element type; None for that of the array.
+
+    Raises:
+        InvalidArgumentError: the value has another type, or is too large for a message.
+        UnimplementedError: a variant, whose value lives in a session.
+    """
+    if isinstance(value, ResourceHandle):
+        data = _handle_message(value).SerializeToString()
+        return [data], len(data)
+    array = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
+    dtype = as_dtype(array.dtype) if dtype is None else dtype
+    if array.dtype.hasobject:
+        data = _objects_message(array, dtype).SerializeToString()
+        return [data], len(data)
+    if array.dtype != dtype.as_numpy_dtype:
+        raise InvalidArgumentError(f"array of {array.dtype} is not a tensor of {dtype.name}")
+    header = _header(dtype.enum, array.shape)
+    size = array.nbytes
+    if not size:
+        return [header], len(header)
+    if size > MAX_MESSAGE_BYTES:
+        raise InvalidArgumentError(
+            f"a tensor of {size} bytes does not fit into a message (2 GiB at most); send parts"
+        )
+    header += _CONTENT_TAG + write_varint(size)
+    return [header, _memory(array)], len(header) + size
+
+
+def decode_tensor(message: TensorProto, content: memoryview | None = None) -> Value:
+    """Return the value of a message: a NumPy array or scalar, or a resource handle.
+
+    An array is read-only where it shares memory with the message.
+
+    Args:
+        message: the tensor.
+        content: its `tensor_content`, if that was taken out of the message.
+
+    Raises:
+        InvalidArgumentError: dtype, shape and content do not fit, or the value is larger than a
+            message could be.
+        UnimplementedError: a variant, whose value lives in a session.
+        ResourceExhaustedError: there is not enough memory for the value.
+    """
+    dtype = tensor_proto_dtype(message)
+    data: bytes | memoryview = message.tensor_content if content is None else content
+    if data and dtype.size:
+        shape = tensor_proto_shape(message)
+        if not shape:
+            return tensor_content_to_numpy(data, dtype, shape)[()]
+        if 0 not in shape:  # the content of a tensor without elements does not matter
+            return tensor_content_to_numpy(data, dtype, shape)
+    if content is not None:
+        message.tensor_content = bytes(content)
+    _check_size(message, dtype)
+    if dtype is dtypes.resource:
+        return _handles(message)
+    array = tensor_proto_to_numpy(message)
+    return array if array.ndim or array.dtype.hasobject else array[()]
+
+
+def _memory(array: NDArray[Any] | np.generic) -> Part:
+    """Return the elements of an array in row-major order."""
+    if array.nbytes <= _COPIED_BYTES:
+        return array.tobytes()
+    whole: NDArray[Any] = np.ascontiguousarray(array)
+    return whole.reshape(-1).view(np.uint8)
+
+
+@lru_cache(maxsize=1024)
+def _header(enum: int, shape: tuple[int, ...]) -> bytes:
+    """Return the dtype and the shape of a TensorProto; the shape is there even if it is empty."""
+    message = proto.TensorProto(dtype=enum)  # type: ignore[arg-type]
+    message.tensor_shape.SetInParent()
+    for size in shape:
+        message.tensor_shape.dim.add(size=size)
+    return message.SerializeToString()
+
+
+def _check_size(message: TensorProto, dtype: DType) -> None:
+    """Refuse a repeated value that is larger than a message: a few bytes could ask for any size."""
+    shape = tensor_proto_shape(message)
+    size = math.prod(shape) * max(dtype.size, 1)
+    if size > MAX_MESSAGE_BYTES:
+        raise InvalidArgumentError(
+            f"TensorProto of {dtype.name} with shape {list(shape)} stands for {size} bytes, more "
+            "than fit into a message (2 GiB at most)"
+        )
+
+
+def _objects_message(array: NDArray[Any] | np.generic, dtype: DType) -> TensorProto:
+    """Return the message for strings and for arrays of resource handles."""
+    if dtype is not dtypes.resource:
+        return numpy_to_tensor_proto(array, dtype)
+    message = proto.TensorProto(dtype=dtype.enum)  # type: ignore[arg-type]
+    message.tensor_shape.SetInParent()
+    for size in array.shape:
+        message.tensor_shape.dim.add(size=size)
+    for handle in array.ravel().tolist():
+        message.resource_handle_val.append(_handle_proto(handle))
+    return message
+
+
+def _handle_message(handle: ResourceHandle) -> TensorProto:
+    message = proto.TensorProto(
+        dtype=dtypes.resource.enum,  # type: ignore[arg-type]
+        resource_handle_val=[_handle_proto(handle)],
+    )
+    message.tensor_shape.SetInParent()
+    return message
+
+
+def _handle_proto(handle: object) -> proto.ResourceHandleProto:
+    if isinstance(handle, bytes):  # what a TensorProto was read into
+        return proto.ResourceHandleProto.FromString(handle)
+    if not isinstance(handle, ResourceHandle):
+        raise InvalidArgumentError(
+            f"a tensor of resource holds handles, not {type(handle).__name__}"
+        )
+    return proto.ResourceHandleProto(
+        device=handle.device,
+        container=handle.container,
+        name=handle.name,
+        maybe_type_name=handle.type_name,
+    )
+
+
+def _handles(message: TensorProto) -> Value:
+    """Return a scalar handle, or an array of handles; what they name is looked up when used."""
+    shape = tensor_proto_shape(message)
+    if math.prod(shape) != len(message.resource_handle_val):
+        raise InvalidArgumentError(
+            f"TensorProto of resource with shape {list(shape)} has "
+            f"{len(message.resource_handle_val)} handles"
+        )
+    handles = [
+        ResourceHandle(found.device, found.container, found.name, found.maybe_type_name)
+        for found in message.resource_handle_val
+    ]
+    if not shape:
+        return handles[0]
+    array = np.empty(len(handles), dtypes.resource.as_numpy_dtype)
+    array[:] = handles
+    return array.reshape(shape)

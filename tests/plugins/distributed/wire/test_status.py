@@ -1,0 +1,102 @@
+"""Errors keep their class, node and message on the wire, and fit into a gRPC status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from graphmill import errors
+from graphmill_plugins.distributed.wire.status import (
+    MAX_MESSAGE_BYTES,
+    error_from_code,
+    error_from_rpc,
+    error_message,
+    grpc_status,
+    worker_error_message,
+)
+
+if TYPE_CHECKING:
+    import grpc
+
+
+class Failure:
+    def __init__(self, code: grpc.StatusCode | None, details: str | None) -> None:
+        self._code = code
+        self._details = details
+
+    def code(self) -> grpc.StatusCode | None:
+        return self._code
+
+    def details(self) -> str | None:
+        return self._details
+
+
+@pytest.mark.parametrize("code", range(1, 17))
+def test_every_code_survives_both_ways(code: int) -> None:
+    error = errors.error_class(code)("it failed", node="scope/y")
+    status, text = grpc_status(error)
+    assert status.value[0] == code
+    assert text == "it failed\n\t [[{{node scope/y}}]]"
+    again = error_from_code(code, text)
+    assert type(again) is type(error)
+    assert (again.message, again.node) == ("it failed", "scope/y")
+    from_rpc = error_from_rpc(Failure(status, text), "RunStep of localhost:1")
+    assert type(from_rpc) is type(error)
+    assert from_rpc.message == "it failed (RunStep of localhost:1)"
+    assert from_rpc.node == "scope/y"
+
+
+def test_the_place_stands_before_the_node() -> None:
+    error = errors.InternalError("bad", node="y", op="MatMul", device="/cpu:0", plugin="mine")
+    assert error_message(error) == (
+        "bad (op MatMul, device /cpu:0, plugin mine)\n\t [[{{node y}}]]"
+    )
+
+
+@pytest.mark.parametrize("letter", ["x", "\N{SNOWMAN}", "\udc80"])
+def test_long_messages_are_cut_and_keep_their_end(letter: str) -> None:
+    error = errors.InvalidArgumentError(letter * 200_000 + " at last", node="scope/y")
+    text = error_message(error)
+    assert len(text.encode()) <= MAX_MESSAGE_BYTES
+    assert text.endswith(" at last\n\t [[{{node scope/y}}]]")
+    assert "bytes in all" in text
+    assert error_from_code(3, text).node == "scope/y"
+
+
+def test_a_long_node_name_does_not_exceed_the_limit() -> None:
+    error = errors.InternalError("short", node="n" * 10_000)
+    assert len(error_message(error).encode()) <= MAX_MESSAGE_BYTES
+
+
+def test_short_messages_are_unchanged() -> None:
+    assert error_message(errors.NotFoundError("no such file: \N{SNOWMAN}")) == (
+        "no such file: \N{SNOWMAN}"
+    )
+
+
+def test_derived_errors_are_marked_for_masters_only() -> None:
+    error = errors.CancelledError("another task failed")
+    error.is_derived = True
+    assert error_message(error) == "another task failed"
+    text = worker_error_message(error)
+    assert text == "[_Derived_]another task failed"
+    again = error_from_code(1, text)
+    assert again.is_derived
+    assert again.message == "another task failed"
+    assert not error_from_code(1, "another task failed").is_derived
+
+
+def test_an_unknown_code_is_an_unknown_error() -> None:
+    assert type(error_from_code(77, "what")) is errors.UnknownError
+
+
+def test_tensorflows_messages_tell_the_node() -> None:
+    error = error_from_code(3, "Incompatible shapes: [2] vs. [3]\n\t [[{{node add}}]]")
+    assert (error.node, error.message) == ("add", "Incompatible shapes: [2] vs. [3]")
+
+
+def test_a_call_without_status_is_an_unknown_error() -> None:
+    error = error_from_rpc(Failure(None, None), "RunStep of localhost:1")
+    assert type(error) is errors.UnknownError
+    assert "without a message" in str(error)
