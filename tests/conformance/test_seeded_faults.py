@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from graphmill.testing.conformance import TierTests
+
 HERE = Path(__file__).parent
 
 DEVICE_FAULTS = {
@@ -97,6 +99,29 @@ RENDEZVOUS_FAULTS = {
     "ComesTooLateToBeCancelled": "test_a_wait_after_cancellation_ends_at_once",
     "LosesOneOfFifty": "test_threads_lose_nothing",
 }
+TIER_FAULTS = {
+    "IgnoresPriority": "test_the_kernel_of_highest_priority_wins",
+    "AnotherKernelWins": "test_a_kernel_with_a_compiled_form_wins_in_both",
+    "IgnoresPriorityOfGradients": "test_the_kernel_of_a_gradient_wins",
+    "LosesWhatIsHandedOver": "test_nodes_may_wait_for_each_other",
+    "RunsEffectsTwice": "test_a_node_with_effects_runs_once_where_it_stands",
+    "RunsEffectsOnce": "test_a_node_with_effects_runs_once_where_it_stands",
+    "DropsEffects": "test_a_node_with_effects_runs_once_where_it_stands",
+    "UpdatesTwice": "test_an_optimizer_that_may_be_traced_is_compiled",
+    "NothingIsCompiled": "test_an_optimizer_that_may_be_traced_is_compiled",
+    "DrawsTwice": "test_a_random_op_goes_on_where_it_was",
+    "DrawsOnce": "test_a_random_op_goes_on_where_it_was",
+    "HidesErrors": "test_a_checking_kernel_refuses_the_same_values",
+    "RaisesAnotherClass": "test_a_checking_kernel_refuses_the_same_values",
+    "RaisesAnotherText": "test_a_checking_kernel_refuses_the_same_values",
+    "ConvertsOutputs": "test_a_wrong_output_is_an_error_that_names_its_node",
+    "TakesAnything": "test_a_wrong_output_is_an_error_that_names_its_node",
+    "CompilerIgnoresChecks": "test_a_checking_kernel_refuses_the_same_values",
+    "CompilerIgnoresEffects": "test_a_node_with_effects_runs_once_where_it_stands",
+    "CompilerForgetsState": "test_a_random_op_goes_on_where_it_was",
+    "CompilerDropsUpdates": "test_an_optimizer_that_may_be_traced_is_compiled",
+    "CodeChecksNoOutputs": "test_a_wrong_output_is_an_error_that_names_its_node",
+}
 FAULTS = {
     "device": DEVICE_FAULTS,
     "executor": EXECUTOR_FAULTS,
@@ -104,6 +129,7 @@ FAULTS = {
     "allocator": ALLOCATOR_FAULTS,
     "pass": PASS_FAULTS,
     "rendezvous": RENDEZVOUS_FAULTS,
+    "tiers": TIER_FAULTS,
 }
 
 
@@ -129,15 +155,20 @@ def is_caught(wanted: str, report: str) -> bool:
     return any(line.startswith(("FAILED ", "ERROR ")) for line in lines)
 
 
+def marked(kind: str, *values: str) -> object:
+    """Return parameters of a test; the compiler is part of what the tiers are."""
+    return pytest.param(kind, *values, marks=[pytest.mark.jax] if kind == "tiers" else [])
+
+
 @pytest.mark.parametrize(
-    ("kind", "fault"), [(kind, fault) for kind, faults in FAULTS.items() for fault in faults]
+    ("kind", "fault"), [marked(kind, fault) for kind, faults in FAULTS.items() for fault in faults]
 )
 def test_a_fault_is_caught(kind: str, fault: str) -> None:
     report = report_of(kind)
     assert is_caught(f"::Test{fault}::{FAULTS[kind][fault]}", report), report[-3000:]
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("kind", list(map(marked, FAULTS)))
 def test_a_sound_copy_passes(kind: str) -> None:
     report = report_of(kind)
     assert "TestSound::" in report
@@ -146,3 +177,8 @@ def test_a_sound_copy_passes(kind: str) -> None:
 
 def test_each_suite_is_tried_with_ten_faults() -> None:
     assert {kind for kind, faults in FAULTS.items() if len(faults) < 10} == set()
+
+
+def test_each_check_of_the_suite_of_tiers_can_fail() -> None:
+    checks = {name for name in vars(TierTests) if name.startswith("test_")}
+    assert checks == set(TIER_FAULTS.values())

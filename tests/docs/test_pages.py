@@ -94,7 +94,7 @@ def test_every_seeded_fault_is_told() -> None:
         for statement in ast.parse(source).body
         if isinstance(statement, ast.Assign) and statement.targets[0].id.endswith("_FAULTS")
     }
-    assert len(tables) == 6
+    assert len(tables) == 7
     assert [name for table in tables.values() for name in table if f"`{name}`" not in text] == []
     for fault, test in (tables["DEVICE_FAULTS"] | tables["EXECUTOR_FAULTS"]).items():
         assert [line for line in text.splitlines() if f"`{fault}`" in line and f"`{test}`" in line]

@@ -17,6 +17,7 @@ from graphmill.runtime.lowering import Check
 from graphmill.runtime.validation import VALIDATE_VARIABLE
 from graphmill.runtime.variables import Variable
 from graphmill.testing.foreign import ForeignPlugin, float_op
+from graphmill.testing.tier_programs import PROGRAMS
 
 TIERS = ("off", "tiered", "eager")
 STEPS = 6
@@ -119,3 +120,27 @@ def test_kernel_must_raise_where_its_check_is_false(tier: str) -> None:
     for text in ("ForeignPlugin", "Foreign>Checked", "forgets_its_check"):
         assert text in caught.value.message
     assert caught.value.node == "y"
+
+
+@pytest.mark.parametrize("place", PROGRAMS)
+@pytest.mark.parametrize("tier", TIERS)
+def test_outputs_of_generic_kernels_are_checked_in_each_call(place: str, tier: str) -> None:
+    """Without validation generated code looks at them in its first calls only."""
+    calls = 0
+
+    @kernel("Foreign>Late")
+    def late(xp: Any, x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return np.float64(1) if np.any(x == 7) else x
+
+    host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Late")], [late])])
+    program = PROGRAMS[place]
+    config = {"graphmill": {"jit": tier, "jit_min_cluster_size": 1}}
+    graph = program.graph_def(host.ops, "Foreign>Late")
+    with graphmill.Session(graph=graph, host=host, config=config) as made:
+        for _ in range(12):
+            made.run(program.fetch, program.feeds)
+        for _ in range(2):
+            with pytest.raises(InternalError, match="returned a tensor of float64 for output 0"):
+                made.run(program.fetch, {**program.feeds, "x:0": np.float32(7)})

@@ -100,10 +100,12 @@ class StraightLine:
     def _first_calls(self, *inputs: Any) -> Any:
         """Run the code that checks all outputs; after some calls the other one takes its place."""
         self._checked_calls += 1
-        if self._checked_calls == FIRST_CALLS:
-            self._checks.end_first()
-            self.call = self._compiled(self.source)
-        return self._checked(*inputs)
+        try:
+            return self._checked(*inputs)
+        finally:
+            if self._checked_calls == FIRST_CALLS:
+                self._checks.end_first()
+                self.call = self._compiled(self.source)
 
     def fail(self, error: OpError) -> None:
         """Have each call from now on raise an error: the cluster contradicts a declaration."""

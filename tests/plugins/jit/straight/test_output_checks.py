@@ -82,6 +82,30 @@ def test_kernel_that_looks_at_values_is_checked_in_each_call() -> None:
     assert error_of(made, np.float32(2)).node == "y"
 
 
+def two_of_another_dtype(xp: Any, d: Any, x: Any) -> Any:
+    halves = np.split(x, 2)
+    return [half.astype(np.float64) for half in halves] if x[0] == 2 else halves
+
+
+SPLIT = ("d = Const(dtype=int32, value='int32: 0')", "y = Split(d, x, num_split=2)")
+
+
+def test_several_outputs_are_checked_in_the_first_calls() -> None:
+    made = code(two_of_another_dtype, *SPLIT)
+    for _ in range(FIRST_CALLS - 1):
+        assert error_of(made, np.ones(4, np.float32)) is None
+    assert error_of(made, np.full(4, 2, np.float32)).node == "y"
+    assert error_of(made, np.full(4, 2, np.float32)) is None
+
+
+def test_validation_checks_several_outputs_in_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VALIDATE_VARIABLE, "1")
+    made = code(two_of_another_dtype, *SPLIT)
+    for _ in range(2 * FIRST_CALLS):
+        assert error_of(made, np.ones(4, np.float32)) is None
+        assert error_of(made, np.full(4, 2, np.float32)).node == "y"
+
+
 def test_validation_checks_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VALIDATE_VARIABLE, "1")
     made = code(double_of_two, "y = Neg(x)")
