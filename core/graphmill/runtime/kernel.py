@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from graphmill.typing import ArrayNamespace
 
 _KERNELS_ATTRIBUTE = "__graphmill_kernels__"
+LOWERINGS_ATTRIBUTE: Final = "__graphmill_lowerings__"
+"""Where a function carries the lowerings that `graphmill.runtime.lowering` declares with it."""
 DISTINCT_ROWS: Final = "distinct rows"
 """Key of `OpKernel.state`: true while tracing a sparse update whose row indices are unique;
 out-of-range indices are dropped."""

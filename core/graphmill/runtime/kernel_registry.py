@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
 from graphmill.registry import PluginConflictError, PluginWarning, Provenance
-from graphmill.runtime.kernel import KernelDef, kernels_of, python_value
+from graphmill.runtime.kernel import LOWERINGS_ATTRIBUTE, KernelDef, kernels_of, python_value
 from graphmill.runtime.kernel_signature import check_signature
-from graphmill.runtime.lowering import lowerings_of
 from graphmill.runtime.lowering_registry import supplier_of
 from graphmill.runtime.process.fork import fork_safe_lock
 
@@ -357,7 +356,7 @@ class KernelRegistry:
                 yield f"the module {lazy.name} of {lazy.owner}", self._broken[lazy]
 
     def _add_definition(self, definition: KernelDef, owner: object) -> None:
-        if self._lowerings is not None and lowerings_of(definition.function):
+        if self._lowerings is not None and hasattr(definition.function, LOWERINGS_ATTRIBUTE):
             self._lowerings.add(definition.function, owner)
         for op in definition.ops:
             known = self._by_op.setdefault(op, [])

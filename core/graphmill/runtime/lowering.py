@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernel import LOWERINGS_ATTRIBUTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from graphmill.ops.attr_types import FuncAttr
     from graphmill.typing import ArrayNamespace
 
-_LOWERINGS_ATTRIBUTE = "__graphmill_lowerings__"
 _Declared = TypeVar("_Declared", bound="Callable[..., Any]")
 
 
@@ -196,8 +196,8 @@ def lowering(
             priority,
             distinct_rows,
         )
-        declared = [*getattr(function, _LOWERINGS_ATTRIBUTE, ()), made]
-        setattr(function, _LOWERINGS_ATTRIBUTE, declared)
+        declared = [*getattr(function, LOWERINGS_ATTRIBUTE, ()), made]
+        setattr(function, LOWERINGS_ATTRIBUTE, declared)
         return function
 
     return declare
@@ -209,7 +209,7 @@ def lowerings_of(owner: object) -> list[Lowering]:
         return [owner]
     if isinstance(owner, LoweringTable):
         return list(owner)
-    direct = getattr(owner, _LOWERINGS_ATTRIBUTE, None)
+    direct = getattr(owner, LOWERINGS_ATTRIBUTE, None)
     if direct is not None:
         return list(direct)
     if not inspect.ismodule(owner):
@@ -221,7 +221,7 @@ def lowerings_of(owner: object) -> list[Lowering]:
         elif isinstance(value, Lowering):
             declared = (value,)
         elif getattr(value, "__module__", None) == owner.__name__:
-            declared = getattr(value, _LOWERINGS_ATTRIBUTE, ())
+            declared = getattr(value, LOWERINGS_ATTRIBUTE, ())
         else:
             continue
         found.update((id(one), one) for one in declared)
