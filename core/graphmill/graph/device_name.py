@@ -7,7 +7,7 @@ read too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from graphmill.errors import InvalidArgumentError
 
@@ -21,8 +21,7 @@ _PART = re.compile(
 _LEGACY_TYPES = {"cpu": "CPU", "gpu": "GPU", "tpu": "TPU"}
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceName:
+class DeviceName(NamedTuple):
     """A device name, in which every part may be open (None)."""
 
     job: str | None = None
@@ -48,16 +47,15 @@ class DeviceName:
 
     def merged_over(self, base: DeviceName) -> DeviceName:
         """Return this name with the parts that it leaves open taken from `base`."""
-        merged = replace(
-            self,
+        merged = self._replace(
             job=base.job if self.job is None else self.job,
             replica=base.replica if self.replica is None else self.replica,
             task=base.task if self.task is None else self.task,
         )
         if self.type is None:
-            return replace(merged, type=base.type, id=base.id if self.id is None else self.id)
+            return merged._replace(type=base.type, id=base.id if self.id is None else self.id)
         if self.id is None and self.type == base.type:
-            return replace(merged, id=base.id)
+            return merged._replace(id=base.id)
         return merged
 
     def __str__(self) -> str:
@@ -102,7 +100,10 @@ def parse_device_name(name: str) -> DeviceName:
     )
 
 
-def canonical_device_name(name: str, base: DeviceName = DeviceName()) -> str:
+_OPEN: Final = DeviceName()
+
+
+def canonical_device_name(name: str, base: DeviceName = _OPEN) -> str:
     """Return the canonical spelling of `name`, its open parts filled in from `base`."""
     return str(parse_device_name(name).merged_over(base))
 

@@ -5,7 +5,6 @@ Semantics: `tensorflow/core/common_runtime/colocation_graph.cc`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from graphmill.dtypes import resource
@@ -92,10 +91,10 @@ def merge_requests(first: DeviceName, second: DeviceName, *, soft: bool) -> Devi
     type_differs = None not in (first.type, second.type) and first.type != second.type
     id_differs = None not in (first.id, second.id) and first.id != second.id
     if not (type_differs or id_differs):
-        return replace(merged, type=first.type or second.type, id=_first(first.id, second.id))
+        return merged._replace(type=first.type or second.type, id=_first(first.id, second.id))
     if not soft:
         return None
-    return replace(merged, type=None if type_differs else merged.type, id=None)
+    return merged._replace(type=None if type_differs else merged.type, id=None)
 
 
 def _first(a: int | None, b: int | None) -> int | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.plugin.installed import installed_with, parse_entry_points
 from graphmill.plugin.version_check import normalized
@@ -27,8 +26,7 @@ DISABLE_VARIABLE: Final = "GRAPHMILL_DISABLE_PLUGINS"
 LOAD_VARIABLE: Final = "GRAPHMILL_LOAD_PLUGINS"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A plugin that was found and not imported yet.
 
     Attributes:
@@ -40,7 +38,7 @@ class Candidate:
     name: str
     module: str
     source: Source
-    load: Callable[[], object] = field(repr=False)
+    load: Callable[[], object]
     distribution: str = ""
     version: str = ""
     requires: tuple[str, ...] = ()
