@@ -36,7 +36,16 @@ FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 
 FORBIDDEN_IN_CORE = ("graphmill_plugins", "jax", "jaxlib", "grpc")
 SHARED_BY_PLUGINS = ("_constants", "_jax", "_lazy_jax")
-SESSION_DOORS = ("graphmill.session.session", "graphmill.session.options")
+SESSION_DOORS = (
+    "graphmill.session.session",
+    "graphmill.session.options",
+    # A worker runs the graphs of sessions that are elsewhere: their executors, tiers and pools.
+    "graphmill.session.cost_model",
+    "graphmill.session.executors_cache",
+    "graphmill.session.hot_steps",
+    "graphmill.session.session_devices",
+    "graphmill.session.thread_pools",
+)
 """What `distributed` may import of `session`."""
 
 

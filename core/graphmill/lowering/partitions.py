@@ -97,6 +97,20 @@ class PartitionMaker:
         last = ("POST_PARTITIONING", *hot)
         return self._split(graph, last), records
 
+    def for_registered_graph(self, graph: Graph, *, is_hot: bool = False) -> list[PerPartition]:
+        """Return the partitions of a graph that a master has pruned, placed and split by task.
+
+        Args:
+            graph: each node is assigned to a device; it is used up.
+            is_hot: whether the passes of phases `HOT_PLACEMENT` and `HOT` see it, too.
+
+        Raises:
+            OpError: as `for_client_graph`.
+        """
+        if is_hot:
+            run_passes(HOT_PLACEMENT, graph, self._options)
+        return self._split(graph, ("POST_PARTITIONING", *((HOT,) if is_hot else ())))
+
     def for_function(
         self, graph: Graph, device: Device, segment: StatefulKernels, *, is_lowered: bool = False
     ) -> list[PerPartition]:

@@ -83,7 +83,7 @@ class OpKernelContext:
     def frame_iteration(self) -> str:
         """Frame and iteration as rendezvous keys have them; `0:0` outside of loops."""
         iteration = self.iteration
-        return ROOT_FRAME_ITERATION if iteration is None else iteration.frame_iteration  # type: ignore[no-any-return]
+        return ROOT_FRAME_ITERATION if iteration is None else iteration.frame_iteration
 
     @property
     def step_container(self) -> str:

@@ -10,7 +10,7 @@ traced, watched or partial keep the first executors, in which every node is to b
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
 from graphmill.lowering.plugin_faults import PluginFaultError
@@ -23,11 +23,12 @@ from graphmill.session.hot_states import EXPLAINED, HotEvent, HotState
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
+    from graphmill.lowering.callable_form import CallableForm
     from graphmill.lowering.partitions import PerPartition
+    from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.executor import ExecutorFactory
-    from graphmill.session.direct_session import DirectSession
-    from graphmill.session.executors_cache import ExecutorsAndKeys
+    from graphmill.session.executors_cache import ExecutorsAndKeys, Signature
     from graphmill.session.hot_states import HotGraph
 
 MODES: Final = ("off", "tiered", "eager")
@@ -42,6 +43,24 @@ _OBSERVED: Final = (
 _QUEUE_FULL: Final = "too much other work was waiting behind the steps"
 
 
+class HotOwner(Protocol):
+    """What has graphs that are built again for speed: a session, or a graph of a worker.
+
+    Attributes:
+        host: where passes and kernels come from.
+        is_closed: whether nothing is to be built any more.
+    """
+
+    host: Host
+    is_closed: bool
+
+    def hot_partitions(
+        self, key: Signature, form: CallableForm | None = None
+    ) -> tuple[PerPartition, ...]:
+        """Return the partitions of a signature with the passes of phase `HOT`, made anew."""
+        ...
+
+
 class HotSteps:
     """When the graphs of one session's signatures are built again (the table: `hot_states`).
 
@@ -49,7 +68,7 @@ class HotSteps:
     life.
 
     Args:
-        session: whose signatures.
+        session: whose signatures, or the one graph that is run.
         config: its `graphmill` section and `global_jit_level` say whether and when.
         factory: makes its executors; says whether these must see each call of a kernel.
 
@@ -62,9 +81,7 @@ class HotSteps:
         InvalidArgumentError: the config asks for another mode, or for less than nothing.
     """
 
-    def __init__(
-        self, session: DirectSession, config: ConfigProto, factory: ExecutorFactory
-    ) -> None:
+    def __init__(self, session: HotOwner, config: ConfigProto, factory: ExecutorFactory) -> None:
         self._lock = fork_safe_lock()
         self._session = session
         self.mode = _mode(config)

@@ -1,0 +1,109 @@
+"""`GraphMgr`: the graphs that masters have registered with one session of a worker (row W3).
+
+Semantics: `tensorflow/core/distributed_runtime/graph_mgr.cc`. TensorFlow keeps graphs until they
+are deregistered or the session ends, and its masters never deregister; here the ones that are idle
+for long go where there are very many.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from graphmill.distributed.worker.registered_graph import RegisteredGraph
+from graphmill.errors import AbortedError
+from graphmill.runtime.process.fork import fork_safe_lock
+
+if TYPE_CHECKING:
+    from graphmill.distributed.worker.registered_graph import GraphRegistration
+    from graphmill.lowering.effects_policy import EffectsPolicy
+    from graphmill.plugin.host import Host
+    from graphmill.runtime.device_mgr import DeviceMgr
+
+MANY: Final = 256
+"""With more graphs than these, idle ones are dropped."""
+IDLE_SECONDS: Final = 3600.0
+"""How long a graph has not been run that counts as idle."""
+
+
+class GraphMgr:
+    """The registered graphs of one worker session.
+
+    Threads: `_lock` guards the table; graphs are made outside of it.
+
+    Args:
+        host: where ops, kernels and executors come from.
+        devices: those of the session.
+    """
+
+    def __init__(self, host: Host, devices: DeviceMgr) -> None:
+        self._host = host
+        self._devices = devices
+        self._lock = fork_safe_lock()
+        self._graphs: dict[str, RegisteredGraph] = {}
+
+    def __len__(self) -> int:
+        return len(self._graphs)
+
+    def register(self, registration: GraphRegistration, effects: EffectsPolicy) -> str:
+        """Make a graph ready to run; return its handle.
+
+        Raises:
+            OpError: see `RegisteredGraph`.
+        """
+        made = RegisteredGraph(registration, self._host, self._devices, effects)
+        with self._lock:
+            self._graphs[made.handle] = made
+        self._drop_idle()
+        return made.handle
+
+    def acquire(self, handle: str) -> RegisteredGraph:
+        """Return a graph for a step; the caller calls its `release` at the end.
+
+        Raises:
+            AbortedError: it is not registered here (any more).
+        """
+        found = self._graphs.get(handle)
+        if found is None or not found.acquire():
+            raise _unknown(handle)
+        return found
+
+    def deregister(self, handle: str) -> None:
+        """Forget a graph; it is closed when its last step has ended.
+
+        Raises:
+            AbortedError: it is not registered here (any more).
+        """
+        with self._lock:
+            found = self._graphs.pop(handle, None)
+        if found is None:
+            raise _unknown(handle)
+        found.release()
+
+    def deregister_all(self) -> None:
+        """Forget all graphs."""
+        with self._lock:
+            graphs, self._graphs = self._graphs, {}
+        for graph in graphs.values():
+            graph.release()
+
+    def _drop_idle(self) -> None:
+        if len(self._graphs) <= MANY:
+            return
+        limit = time.monotonic() - IDLE_SECONDS
+        with self._lock:
+            idle = [
+                graph
+                for graph in self._graphs.values()
+                if graph.last_used < limit and not graph.is_running
+            ]
+            for graph in idle:
+                del self._graphs[graph.handle]
+        for graph in idle:
+            graph.release()
+
+
+def _unknown(handle: str) -> AbortedError:
+    return AbortedError(
+        f"Graph handle is not found: {handle}. Possibly, this worker just restarted."
+    )

@@ -1,0 +1,90 @@
+"""`PartialSteps`: steps of a worker that are fed and fetched piece by piece (row S8).
+
+Semantics: `tensorflow/core/distributed_runtime/partial_run_mgr.cc` and DoPartialRunGraph in
+`worker.cc`. The step runs in its own thread; each call feeds, and waits for what it fetches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.runtime.process.fork import fork_safe_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.distributed.worker.step import WorkerStep
+    from graphmill.errors import OpError
+    from graphmill.runtime.cancellation import CancellationManager
+
+
+class PartialStep:
+    """A step that is in progress between calls.
+
+    Attributes:
+        step: what runs.
+        cancellation: of the step.
+    """
+
+    def __init__(self, step: WorkerStep, cancellation: CancellationManager) -> None:
+        self.step = step
+        self.cancellation = cancellation
+        self._lock = fork_safe_lock()
+        self._has_ended = False
+        self._error: OpError | None = None
+        self._waiting: list[Callable[[OpError | None], None]] = []
+
+    def ended(self, error: OpError | None) -> None:
+        """Note the end of the executors."""
+        with self._lock:
+            self._has_ended, self._error = True, error
+            waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done(error)
+
+    def when_ended(self, done: Callable[[OpError | None], None]) -> None:
+        """Call `done` with the error of the step, or None, when the executors have ended."""
+        with self._lock:
+            if not self._has_ended:
+                self._waiting.append(done)
+                return
+        done(self._error)
+
+    @property
+    def error(self) -> OpError | None:
+        """What the step failed with, if it has."""
+        return self._error
+
+
+class PartialSteps:
+    """The unfinished partial runs of a worker, by the numbers of their steps.
+
+    Threads: `_lock` guards the table.
+    """
+
+    def __init__(self) -> None:
+        self._lock = fork_safe_lock()
+        self._steps: dict[int, PartialStep] = {}
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def find_or_create(
+        self, step_id: int, create: Callable[[], PartialStep]
+    ) -> tuple[PartialStep, bool]:
+        """Return the step, and whether it was made now.
+
+        Raises:
+            OpError: what `create` raises.
+        """
+        with self._lock:
+            found = self._steps.get(step_id)
+            if found is not None:
+                return found, False
+            made = self._steps[step_id] = create()
+            return made, True
+
+    def drop(self, step_id: int) -> PartialStep | None:
+        """Forget a step that has ended or was cleaned up; return it if it was there."""
+        with self._lock:
+            return self._steps.pop(step_id, None)

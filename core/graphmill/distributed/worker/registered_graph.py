@@ -1,0 +1,226 @@
+"""`RegisteredGraph`: a worker's part of a graph, ready to run steps (`GraphMgr::Item`).
+
+Semantics: InitItem of `tensorflow/core/distributed_runtime/graph_mgr.cc`. What arrives has been
+pruned, placed and split by task; here it is split by device, and its kernels are made. It becomes
+hot as the signature of a local session does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
+from graphmill.graph.graph import Graph
+from graphmill.graph.import_export import graph_from_graph_def, graph_to_graph_def
+from graphmill.graph.node_roles import is_receive
+from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
+from graphmill.lowering.debug_watches import insert_debug_nodes
+from graphmill.lowering.function_runtime import FunctionLibraryRuntime
+from graphmill.lowering.partitions import PartitionMaker
+from graphmill.lowering.passes import PassOptions, check_needed
+from graphmill.runtime.process.fork import fork_safe_lock
+from graphmill.runtime.transport import rendezvous_maker
+from graphmill.session.executors_cache import ExecutorsAndKeys
+from graphmill.session.hot_steps import HotSteps
+
+if TYPE_CHECKING:
+    from graphmill import proto
+    from graphmill.lowering.effects_policy import EffectsPolicy
+    from graphmill.lowering.partitions import PerPartition
+    from graphmill.plugin.host import Host
+    from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.runtime.device import Device
+    from graphmill.runtime.device_mgr import DeviceMgr
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRegistration:
+    """What a master registers.
+
+    Attributes:
+        session_handle: the session whose stateful kernels it shares.
+        graph_def: the part of the graph, with its library.
+        config: how it runs.
+        watches: the `DebugTensorWatch`es.
+        collective_graph_key: groups the collectives of its steps; 0 for none.
+    """
+
+    session_handle: str
+    graph_def: proto.GraphDef
+    config: ConfigProto
+    watches: tuple[Any, ...] = ()
+    collective_graph_key: int = 0
+
+
+class RegisteredGraph:
+    """One registered graph; any number of its steps may run at once.
+
+    It is closed when it was deregistered and its last step has ended.
+
+    Threads: `_lock` guards the count of its users.
+
+    Args:
+        registration: what was registered.
+        host: where ops, kernels and executors come from.
+        devices: those of the worker session.
+        effects: which effects its kernels may have.
+
+    Attributes:
+        handle: 16 hexadecimal digits.
+        executors: its executors, and how far it is on its way to a hot graph.
+        waits_for_devices: whether a step must wait for its devices before it ends.
+        last_used: when its last step began, by `time.monotonic`.
+        is_closed: whether it can be run no more.
+
+    Raises:
+        UnimplementedError: an op or a kernel is not here; names all of them.
+        InvalidArgumentError: a node is not placed on a device of the session.
+        OpError: the graph is malformed, or a pass or a kernel refused it.
+    """
+
+    def __init__(
+        self,
+        registration: GraphRegistration,
+        host: Host,
+        devices: DeviceMgr,
+        effects: EffectsPolicy,
+    ) -> None:
+        self.handle = f"{next(_numbers):016x}"
+        self.host = host
+        self.is_closed = False
+        self.last_used = time.monotonic()
+        self.collective_graph_key = registration.collective_graph_key
+        self._registration = registration
+        self._devices = devices
+        self._lock = fork_safe_lock()
+        self._num_users = 1
+        config = registration.config
+        executor_type = config.experimental.executor_type
+        factory = host.executors.get(executor_type)
+        check_needed(factory, executor_type, host)
+        forbidden = frozenset(factory.forbids_passes)
+        self._options = PassOptions(
+            config,
+            devices,
+            host,
+            forbidden,
+            effects,
+            rendezvous_maker(host.transports, config),
+            self._function_runtime,
+            registration.session_handle,
+        )
+        self._full = Graph()  # without nodes: functions need the library alone
+        self._functions: dict[str, FunctionLibraryRuntime] = {}
+        self._maker = PartitionMaker(self._options, factory, self._function_runtime)
+        for device in devices:
+            device.op_segment.add_hold(registration.session_handle)
+        try:
+            self.executors = ExecutorsAndKeys(self._partitions(), (), (), (), (), (), ())
+            self._hot_steps = HotSteps(self, config, factory)
+            self._hot_steps.prepare(self.executors)
+        except NotFoundError as error:
+            self._let_go()
+            raise UnimplementedError(
+                error.message, node=error.node, op=error.op, device=error.device
+            ) from error
+        except BaseException:
+            self._let_go()
+            raise
+        items = self.executors.items
+        self.waits_for_devices = not all(item.device.is_host_memory for item in items)
+
+    def acquire(self) -> bool:
+        """Begin to use it; return whether it can still be used."""
+        with self._lock:
+            if not self._num_users:
+                return False
+            self._num_users += 1
+        self.last_used = time.monotonic()
+        return True
+
+    def release(self) -> None:
+        """End a use; the last one closes the graph."""
+        with self._lock:
+            self._num_users -= 1
+            is_last = not self._num_users
+        if is_last:
+            self.is_closed = True
+            self.host.background.forget(self)
+            self.executors.close()
+            self._let_go()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a step uses it."""
+        return self._num_users > 1
+
+    def items_of_next_step(self, step_id: int, *, is_traced: bool) -> tuple[PerPartition, ...]:
+        """Return what the next step runs on, and count it."""
+        executors = self.executors
+        count = executors.step_count = executors.step_count + 1
+        executors.last_step = step_id
+        items = executors.items if is_traced else executors.serving
+        if count >= executors.build_at:
+            self._hot_steps.build_later(executors)
+        return items
+
+    def build_hot(self) -> None:
+        """Build the hot graph now, if there is to be one and it is not there."""
+        self._hot_steps.build_for(self.executors)
+
+    def hot_partitions(self, key: Any, form: Any = None) -> tuple[PerPartition, ...]:
+        """Return the partitions with the passes of phase `HOT`, made anew."""
+        del key, form
+        return self._partitions(is_hot=True)
+
+    def graph_defs(self) -> list[proto.GraphDef]:
+        """Return the graphs of its devices as messages."""
+        return [graph_to_graph_def(item.graph) for item in self.executors.items]
+
+    def _partitions(self, *, is_hot: bool = False) -> tuple[PerPartition, ...]:
+        graph = self._imported()
+        if not is_hot:
+            self._full.library, self._full.versions = graph.library, graph.versions
+        if self._registration.watches:
+            insert_debug_nodes(graph, self._registration.watches, self.host.ops)
+        return tuple(self._maker.for_registered_graph(graph, is_hot=is_hot))
+
+    def _imported(self) -> Graph:
+        """Return the graph of the message, each node assigned to its device."""
+        graph = graph_from_graph_def(self._registration.graph_def, self.host.ops)
+        names = {device.name for device in self._devices}
+        for node in graph.nodes:
+            if node.device not in names:
+                raise InvalidArgumentError(
+                    f"the node is on {node.device!r}; expected a whole name of a device of this "
+                    f"worker, one of {', '.join(sorted(names))}",
+                    node=node.name,
+                    op=node.op,
+                )
+            node.assigned_device = node.device
+            # What another process says of deadness is not to be relied on; what its client feeds
+            # is never dead.
+            node.attrs.pop(NEVER_DEAD_ATTR, None)
+            if is_receive(node) and node.attrs.get("client_terminated"):
+                node.attrs[NEVER_DEAD_ATTR] = True
+        return graph
+
+    def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:
+        found = self._functions.get(device.name)
+        if found is None:
+            made = FunctionLibraryRuntime(
+                self._full, device, self._options, self._maker, self._function_runtime
+            )
+            found = self._functions.setdefault(device.name, made)  # two threads may race
+        return found
+
+    def _let_go(self) -> None:
+        for functions in list(self._functions.values()):
+            functions.close()
+        for device in self._devices:
+            device.op_segment.remove_hold(self._registration.session_handle)

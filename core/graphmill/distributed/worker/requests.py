@@ -1,0 +1,134 @@
+"""`RecentRequests`: what lets a request that comes again meet the one that came before.
+
+A client that loses its connection sends a request again with the same id. A step must not be
+applied twice, so the second request waits for the outcome of the first, or is given it if it is
+still known. Semantics: `tensorflow/core/distributed_runtime/recent_request_ids.h`, which only
+refuses the second one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from graphmill.errors import AbortedError, CancelledError
+from graphmill.runtime.process.fork import fork_safe_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.errors import OpError
+
+    Outcome = tuple[Any, OpError | None]
+
+MAX_IDS: Final = 20_000
+"""How many ids of ended requests are remembered, to refuse those that come again."""
+MAX_BYTES: Final = 16 << 20
+"""How large the remembered outcomes of ended requests are together."""
+_SMALL: Final = 256  # what is counted for an outcome without tensors
+
+_Result = TypeVar("_Result")
+
+
+class Request(Generic[_Result]):
+    """A request that runs or has run, and the callers that wait for it.
+
+    Attributes:
+        cancel: cancels the work; set by whoever does it.
+        outcome: result and error, once there.
+    """
+
+    __slots__ = ("_callers", "_table", "cancel", "id", "outcome")
+
+    def __init__(self, table: RecentRequests[_Result], request_id: int) -> None:
+        self._table = table
+        self.id = request_id
+        self._callers: list[Callable[[Any, OpError | None], None]] = []
+        self.cancel: Callable[[OpError], None] | None = None
+        self.outcome: Outcome | None = None
+
+    def finish(self, result: _Result | None, error: OpError | None, size: int = 0) -> None:
+        """Give the outcome to all callers.
+
+        Args:
+            result: the result; None if there is an error.
+            error: what failed.
+            size: how many bytes the result has.
+        """
+        with self._table.lock:
+            self.outcome = (result, error)
+            callers, self._callers = self._callers, []
+            self._table.note_end(self, size)
+        for caller in callers:
+            caller(result, error)
+
+    def leave(self, caller: Callable[[Any, OpError | None], None]) -> None:
+        """Forget a caller that is gone; without any the work is cancelled."""
+        with self._table.lock:
+            if self.outcome is not None or caller not in self._callers:
+                return
+            self._callers.remove(caller)
+            cancel = None if self._callers else self.cancel
+        if cancel is not None:
+            cancel(CancelledError("the caller of the step has gone away, or its deadline is over"))
+
+    def join(self, caller: Callable[[Any, OpError | None], None]) -> None:
+        """Add a caller; under the lock of the table."""
+        self._callers.append(caller)
+
+
+class RecentRequests(Generic[_Result]):
+    """The requests that run, and those that ended lately.
+
+    Threads: `lock` guards the table and the callers of all requests.
+    """
+
+    def __init__(self) -> None:
+        self.lock = fork_safe_lock()
+        self._requests: dict[int, Request[_Result]] = {}
+        self._ended: dict[int, int] = {}  # the sizes of remembered outcomes, oldest first
+        self._forgotten: dict[int, None] = {}
+        self._num_bytes = 0
+
+    def enter(
+        self, request_id: int, caller: Callable[[_Result | None, OpError | None], None]
+    ) -> tuple[Request[_Result], bool]:
+        """Return the request of an id, and whether it is new, so that the work is to be done.
+
+        Args:
+            request_id: 0 for a request that is never the same as another.
+            caller: takes the outcome; called at once if that is known.
+
+        Raises:
+            AbortedError: the request has come before, and its outcome is not known any more.
+        """
+        with self.lock:
+            if request_id in self._forgotten:
+                raise AbortedError(
+                    f"the request with id {request_id} was received twice, and what came of the "
+                    "first one is not known any more. It is not run again"
+                )
+            found = self._requests.get(request_id) if request_id else None
+            is_new = found is None
+            request = found or Request(self, request_id)
+            if is_new and request_id:
+                self._requests[request_id] = request
+            outcome = request.outcome
+            if outcome is None:
+                request.join(caller)
+        if outcome is not None:
+            caller(*outcome)
+        return request, is_new
+
+    def note_end(self, request: Request[_Result], size: int) -> None:
+        """Remember an outcome within bounds; under the lock."""
+        if not request.id:
+            return
+        self._ended[request.id] = size + _SMALL
+        self._num_bytes += size + _SMALL
+        while self._num_bytes > MAX_BYTES or len(self._ended) > MAX_IDS:
+            oldest = next(iter(self._ended))
+            self._num_bytes -= self._ended.pop(oldest)
+            del self._requests[oldest]
+            self._forgotten[oldest] = None
+        while len(self._forgotten) > MAX_IDS:
+            del self._forgotten[next(iter(self._forgotten))]

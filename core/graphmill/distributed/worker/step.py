@@ -1,0 +1,210 @@
+"""One step of a registered graph: what a driver thread does (row W3).
+
+Semantics: StartParallelExecutors of `tensorflow/core/distributed_runtime/graph_mgr.cc`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import proto
+from graphmill.distributed.worker.step_call import StepResult
+from graphmill.errors import InternalError, InvalidArgumentError, OpError
+from graphmill.runtime.apart import run_apart
+from graphmill.runtime.call_frame import CallFrame
+from graphmill.runtime.cancel_grace import CancellationGracePeriod
+from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
+from graphmill.runtime.rendezvous import HOST, TransferArgs
+from graphmill.runtime.step_container import StepContainer
+from graphmill.runtime.step_runner import StepRunner
+from graphmill.runtime.step_stats import StepStatsCollector
+from graphmill.runtime.stuck import StuckWatch
+from graphmill.session.cost_model import cost_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.distributed.worker.registered_graph import RegisteredGraph
+    from graphmill.distributed.worker.remote_rendezvous import RemoteRendezvous
+    from graphmill.distributed.worker.step_call import StepCall
+    from graphmill.distributed.worker.worker_session import WorkerSession
+    from graphmill.lowering.partitions import PerPartition
+    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.thread_pool import ThreadPool
+    from graphmill.typing import Value
+
+
+class WorkerStep:
+    """One step on this worker.
+
+    Args:
+        session: the worker session.
+        graph: what runs; the caller holds it.
+        call: what the master asks for; for a partial run its first call.
+        rendezvous: the step's.
+        cancellation: of the step.
+        pool: the threads for expensive kernels.
+
+    Attributes:
+        collector: what is measured; None if nobody asked.
+    """
+
+    def __init__(
+        self,
+        session: WorkerSession,
+        graph: RegisteredGraph,
+        call: StepCall,
+        rendezvous: RemoteRendezvous,
+        cancellation: CancellationManager,
+        pool: ThreadPool | None,
+    ) -> None:
+        self._session = session
+        self._graph = graph
+        self._call = call
+        self._rendezvous = rendezvous
+        is_traced = call.record_timeline or call.record_costs
+        self.collector = StepStatsCollector() if is_traced else None
+        self._container = StepContainer(call.step_id)
+        self._args = ExecutorArgs(
+            call.step_id,
+            CallFrame((), 0),
+            runner=StepRunner(pool),
+            cancellation_manager=cancellation,
+            stats_collector=self.collector,
+            rendezvous=rendezvous,
+            session_state=session.state,
+            session_handle=session.handle,
+            step_container=self._container,
+            sync_on_finish=graph.waits_for_devices,
+            start_time=time.monotonic(),
+        )
+
+    def run(self) -> None:
+        """Run the graph to its end, in the calling thread.
+
+        Raises:
+            OpError: the first error; all that waits in the rendezvous has been told of it.
+        """
+        is_traced = self.collector is not None
+        items = self._graph.items_of_next_step(self._call.step_id, is_traced=is_traced)
+        try:
+            with np.errstate(all="ignore"):
+                if all(item.executor.honours_deadlines for item in items):
+                    self._drive(items)
+                else:
+                    executors = [item.executor for item in items]
+                    run_apart(lambda: self._drive(items), self._args, executors)
+        except OpError as error:
+            self._rendezvous.start_abort(error)
+            raise
+        except Exception as error:
+            kinds = ", ".join(sorted({type(item.executor).__name__ for item in items}))
+            failure = InternalError(
+                f"the executor ({kinds}) failed: {type(error).__name__}: {error}"
+            )
+            self._rendezvous.start_abort(failure)
+            raise failure from error
+        finally:
+            self._args.close()
+            if self._container.is_used:
+                self._session.devices.clear_containers([self._container.name])
+
+    def result(self, outputs: dict[str, Value]) -> StepResult:
+        """Return what the master gets: fetched values, and what it asked to be measured."""
+        made = StepResult(outputs)
+        if self.collector is not None:
+            made.step_stats = self.collector.to_proto()
+            if self._call.record_costs:
+                made.cost_graph = proto.CostGraphDef()
+                for item in self._graph.executors.items:
+                    cost_graph(item.graph, item.device.name, self.collector, made.cost_graph)
+        if self._call.record_partition_graphs:
+            made.partition_graphs = self._graph.graph_defs()
+        return made
+
+    def _drive(self, items: Sequence[PerPartition]) -> None:
+        args = self._args
+        barrier = ExecutorBarrier(len(items), args)
+        for item in items:
+            item.executor.run_async(args, barrier.partition_done)
+        if not barrier.is_done:
+            with StuckWatch(args), CancellationGracePeriod(args, [i.executor for i in items]):
+                args.runner.run_until(lambda: barrier.is_done)
+        if barrier.error is not None:
+            raise barrier.error
+
+
+def send_inputs(rendezvous: RemoteRendezvous, call: StepCall) -> None:
+    """Hand over what the master feeds.
+
+    Raises:
+        OpError: the step has failed, or a key has been fed before.
+    """
+    for key, value in call.inputs.items():
+        rendezvous.send(key, HOST, value)
+
+
+def receive_outputs(
+    rendezvous: RemoteRendezvous,
+    keys: Sequence[str],
+    cancellation: CancellationManager,
+    done: Callable[[dict[str, Value], OpError | None], None],
+) -> None:
+    """Take what the master fetches; call `done(values, error)` once all is there.
+
+    Args:
+        rendezvous: the step's.
+        keys: what is fetched.
+        cancellation: of the call.
+        done: takes values by key, or the first error; called in any thread.
+    """
+    values: dict[str, Value] = {}
+    left = _Countdown(len(keys), lambda error: done(values, error))
+    end = TransferArgs(None, True, cancellation)
+    for key in keys:
+        rendezvous.recv_local_async(key, end, _receiver(key, values, left))
+    if not keys:
+        done(values, None)
+
+
+def _receiver(key: str, values: dict[str, Value], left: _Countdown) -> Callable[..., None]:
+    def received(value: Value, is_dead: bool, error: Any) -> None:
+        if error is None and is_dead:
+            error = InvalidArgumentError(
+                f"the tensor that is fetched as {key} is dead: it is in a branch that was not taken"
+            )
+        elif error is None:
+            values[key] = value
+        elif not isinstance(error, OpError):
+            error = InternalError(
+                f"the tensor that is fetched as {key} was not copied to the host: "
+                f"{type(error).__name__}: {error}"
+            )
+        left.down(error)
+
+    return received
+
+
+class _Countdown:
+    """Calls something when it has counted down, with the first error.
+
+    Threads: `_lock` guards the count.
+    """
+
+    def __init__(self, count: int, then: Callable[[OpError | None], None]) -> None:
+        self._lock = threading.Lock()
+        self._left = count
+        self._then = then
+        self._error: OpError | None = None
+
+    def down(self, error: OpError | None) -> None:
+        with self._lock:
+            self._left -= 1
+            self._error = self._error or error
+            is_last = not self._left
+        if is_last:
+            self._then(self._error)

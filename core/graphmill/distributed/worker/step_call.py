@@ -1,0 +1,61 @@
+"""`StepCall` and `StepResult`: what a master asks of a worker in one step, and what it gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphmill.proto.cost_graph_pb2 import CostGraphDef
+    from graphmill.proto.graph_pb2 import GraphDef
+    from graphmill.proto.step_stats_pb2 import StepStats
+    from graphmill.typing import Value
+
+
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """One call of RunGraph.
+
+    Attributes:
+        graph_handle: which registered graph.
+        step_id: number of the step, the same on all tasks.
+        inputs: fed values by rendezvous key.
+        outputs: the rendezvous keys of what is fetched.
+        record_costs, record_timeline, record_partition_graphs: what is to be measured or returned.
+        is_partial, is_last_partial_run: whether the step is run piece by piece.
+        request_id: the same for a request that is sent again; 0 for none.
+    """
+
+    graph_handle: str
+    step_id: int
+    inputs: Mapping[str, Value] = field(default_factory=dict)
+    outputs: Sequence[str] = ()
+    record_costs: bool = False
+    record_timeline: bool = False
+    record_partition_graphs: bool = False
+    is_partial: bool = False
+    is_last_partial_run: bool = False
+    request_id: int = 0
+
+
+@dataclass(slots=True)
+class StepResult:
+    """What a call of RunGraph gives.
+
+    Attributes:
+        outputs: fetched values by rendezvous key, in host memory.
+        step_stats, cost_graph: what was measured, if asked for.
+        partition_graphs: the graphs that ran, if asked for.
+    """
+
+    outputs: dict[str, Value] = field(default_factory=dict)
+    step_stats: StepStats | None = None
+    cost_graph: CostGraphDef | None = None
+    partition_graphs: list[GraphDef] = field(default_factory=list)
+
+    @property
+    def num_bytes(self) -> int:
+        """How large the fetched values are together."""
+        return sum(int(getattr(value, "nbytes", 0)) for value in self.outputs.values())

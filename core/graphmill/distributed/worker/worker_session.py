@@ -1,0 +1,212 @@
+"""`WorkerSession` and `WorkerSessionMgr`: what belongs to one session of a master on a worker.
+
+Semantics: `tensorflow/core/distributed_runtime/worker_session.h`, `session_mgr.cc`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphmill.distributed.worker.graph_mgr import GraphMgr
+from graphmill.errors import AbortedError, CancelledError
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.device_mgr import DeviceMgr
+from graphmill.runtime.process.fork import fork_safe_lock
+from graphmill.runtime.session_state import SessionState
+from graphmill.session.session_devices import create_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.distributed.worker.peers import Peers
+    from graphmill.plugin.host import Host
+    from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.proto.tensorflow_server_pb2 import ServerDef
+
+
+class WorkerSession:
+    """One session of a master, as a worker sees it.
+
+    Args:
+        handle: the master's; empty for the session of masters that create none.
+        host: where ops, kernels and executors come from.
+        devices: the worker's, or the session's own.
+        peers: the other tasks of its cluster.
+        parent: cancelled when the worker stops.
+        is_isolated: whether the devices, and what lives on them, are its own.
+
+    Attributes:
+        graphs: its registered graphs.
+        cancellation: cancels its steps when it is deleted.
+        state: the tensors that it keeps between steps.
+        device_names: the names of its devices.
+    """
+
+    def __init__(
+        self,
+        handle: str,
+        host: Host,
+        devices: DeviceMgr,
+        peers: Peers,
+        parent: CancellationManager,
+        *,
+        is_isolated: bool = False,
+    ) -> None:
+        self.handle = handle
+        self.devices = devices
+        self.device_names = frozenset(device.name for device in devices)
+        self.peers = peers
+        self.is_isolated = is_isolated
+        self.graphs = GraphMgr(host, devices)
+        self.cancellation = CancellationManager(parent)
+        self.state = SessionState()
+        for device in devices:
+            device.op_segment.add_hold(handle)
+
+    def close(self) -> None:
+        """Cancel its steps, and drop its graphs and its state."""
+        reason = f"the worker session {self.handle!r} was deleted by its master"
+        self.cancellation.start_cancel(CancelledError(reason))
+        self.cancellation.close()
+        self.graphs.deregister_all()
+        self.state.clear()
+        for device in self.devices:
+            device.op_segment.remove_hold(self.handle)
+        if self.is_isolated:
+            self.devices.close()
+
+
+class WorkerSessionMgr:
+    """The sessions of a worker.
+
+    Threads: `_lock` guards the tables.
+
+    Args:
+        task: the name of this task, for messages.
+        host: where ops, kernels, devices and executors come from.
+        config: the server's configuration, of which isolated sessions make their devices.
+        devices: the worker's devices.
+        peers: the other tasks of the server's cluster.
+        new_peers: makes those of another cluster that a session brings.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        host: Host,
+        config: ConfigProto,
+        devices: DeviceMgr,
+        peers: Peers,
+        new_peers: Callable[[ServerDef], Peers],
+    ) -> None:
+        self._task = task
+        self._host = host
+        self._config = config
+        self._devices = devices
+        self._peers = peers
+        self._new_peers = new_peers
+        self._lock = fork_safe_lock()
+        self.cancellation = CancellationManager()
+        self._sessions: dict[str, WorkerSession] = {}
+        self._masters: dict[str, tuple[int, set[str]]] = {}
+        self.legacy = WorkerSession("", host, devices, peers, self.cancellation)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(
+        self,
+        handle: str,
+        server_def: ServerDef | None = None,
+        *,
+        isolate_session_state: bool = False,
+        master_task: str = "",
+        master_incarnation: int = 0,
+    ) -> WorkerSession:
+        """Make a session; one that is there already is kept, as the call may come twice.
+
+        Args:
+            handle: the master's name for it.
+            server_def: its cluster, if that is not the server's.
+            isolate_session_state: whether its resources are its own.
+            master_task: which task its master is on.
+            master_incarnation: of that one's device; sessions of an earlier life are dropped.
+        """
+        peers, is_isolated = self._peers, isolate_session_state
+        if server_def is not None and server_def.cluster.job:
+            peers, is_isolated = self._new_peers(server_def), True
+        self._drop_sessions_of_earlier_life(master_task, master_incarnation)
+        with self._lock:
+            if handle in self._sessions:
+                return self._sessions[handle]
+        devices = self._isolated_devices() if is_isolated else self._devices
+        made = WorkerSession(
+            handle, self._host, devices, peers, self.cancellation, is_isolated=is_isolated
+        )
+        with self._lock:
+            found = self._sessions.setdefault(handle, made)
+            if found is made and master_task:
+                _, handles = self._masters.setdefault(master_task, (master_incarnation, set()))
+                handles.add(handle)
+        if found is not made:
+            made.close()
+        return found
+
+    def find(self, handle: str, *, was_created: bool) -> WorkerSession:
+        """Return a session; the common one where its master never creates any.
+
+        Raises:
+            AbortedError: it is not known here (any more).
+        """
+        if not was_created:
+            return self.legacy
+        found = self._sessions.get(handle)
+        if found is None:
+            raise AbortedError(
+                f"Session handle is not found: {handle}. Possibly this worker "
+                f'("{self._task}") just restarted.'
+            )
+        return found
+
+    def delete(self, handle: str) -> None:
+        """Drop a session; one that is not known has been dropped already."""
+        with self._lock:
+            found = self._sessions.pop(handle, None)
+            for _, handles in self._masters.values():
+                handles.discard(handle)
+        if found is not None:
+            found.close()
+
+    def sessions(self) -> list[WorkerSession]:
+        """Return all sessions, the common one included."""
+        with self._lock:
+            return [self.legacy, *self._sessions.values()]
+
+    def close(self) -> None:
+        """Cancel all steps and drop all sessions."""
+        self.cancellation.start_cancel(CancelledError("the worker is stopped"))
+        for handle in list(self._sessions):
+            self.delete(handle)
+        self.legacy.close()
+
+    def _drop_sessions_of_earlier_life(self, master_task: str, incarnation: int) -> None:
+        """Drop the sessions of a master that has been restarted: nobody will delete them."""
+        with self._lock:
+            known, handles = self._masters.get(master_task, (incarnation, set()))
+            if known == incarnation:
+                return
+            del self._masters[master_task]
+            lost = list(handles)
+        for handle in lost:
+            self.delete(handle)
+
+    def _isolated_devices(self) -> DeviceMgr:
+        """Return devices that look like the worker's from outside, with resources of their own."""
+        prefix = next(iter(self._devices)).name.partition("/device:")[0]
+        shared = {device.name: device.attributes for device in self._devices}
+        made = create_devices(self._host, self._config, prefix)
+        for device in made:
+            found = shared[device.name]
+            device.attributes = replace(device.attributes, incarnation=found.incarnation)
+        return DeviceMgr(made)
