@@ -10,9 +10,11 @@ import pytest
 import graphmill
 from graphmill import errors, proto
 from graphmill.graph.function_def import function_def
+from graphmill.graph.import_export import graph_to_graph_def
 from graphmill.ops import array, control_flow, functional, math, state
 from graphmill.ops.attr_types import FuncAttr
 from graphmill.plugin.host import default_host
+from graphmill.testing.reference import ReferenceSession
 from graphmill.testing.twin_ops import CONTROL_FLOW, TwinOps, twin_name, with_twins
 
 if TYPE_CHECKING:
@@ -277,3 +279,12 @@ def test_control_trigger_of_a_plugin_runs_behind_dead_nodes(host: graphmill.Host
     graph = with_twins(built(build), CONTROL_FLOW, host)
     with graphmill.Session(graph=graph, host=host, config=config()) as session:
         session.run(graph.node("t"), {"x:0": 2.0})
+
+
+@pytest.mark.parametrize("build", [conditional, loop])
+def test_naive_evaluator_knows_control_flow_of_a_plugin(
+    build: Callable[[graphmill.Graph], Any], host: graphmill.Host
+) -> None:
+    twins = with_twins(built(build), CONTROL_FLOW, host)
+    evaluated = ReferenceSession(graph_to_graph_def(twins), host).run(["y:0"], {"x:0": 2.0})
+    assert evaluated == [value_at(twins, host, 2.0)]

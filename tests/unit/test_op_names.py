@@ -132,7 +132,29 @@ PASSES = Part(
         "function_inlining.py": "Identity NoOp",
     },
 )
-PARTS = (CORE, *EXECUTORS, COMPILER, PASSES)
+KIT = Part(
+    "core/graphmill/testing",
+    left_out=("graphs.py", "structured_graphs.py", "variable_graphs.py"),  # random graphs, of nodes
+    allowed={
+        # Nodes that are made, ops whose kernels are tested, and names of twins.
+        "conformance/executor.py": "ControlTrigger",
+        "conformance/kernels.py": "DeviceIndex",
+        "conformance/tiers.py": """
+            AssignVariableOp Neg Neg Neg Neg ReadVariableOp ReluGrad VarHandleOp
+        """,
+        "gradient_answers.py": "Const Placeholder",
+        "jit_values.py": "DynamicStitch FloorDiv ParallelDynamicStitch SqrtGrad",
+        "messages.py": "Const",
+        "op_graph.py": "Placeholder",
+        "restless.py": "Abs Neg",
+        "tier_programs.py": "Neg Placeholder",
+        "twin_ops.py": """
+            ControlTrigger Enter Exit LoopCond Merge NextIteration RefEnter RefExit RefMerge
+            RefNextIteration RefSwitch Switch _SwitchN
+        """,
+    },
+)
+PARTS = (CORE, *EXECUTORS, COMPILER, PASSES, KIT)
 
 
 @cache

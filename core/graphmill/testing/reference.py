@@ -13,13 +13,14 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.ops.attr_value import attrs_from_proto
+from graphmill.ops.op_traits import ControlFlow
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.device import Device, DeviceAttributes
 from graphmill.runtime.executor import ExecutorArgs
 from graphmill.runtime.kernel import OpKernel, OpKernelConstruction, bind
 from graphmill.runtime.op_kernel_context import OpKernelContext
 from graphmill.runtime.variables import Ref
-from graphmill.testing.reference_frames import BACK, CONTROL_FLOW, FramesReference
+from graphmill.testing.reference_frames import EVALUATED, FramesReference
 from graphmill.testing.reference_frames import split_tensor as _split
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ class ReferenceSession:
         values = {_split(name): np.asarray(value) for name, value in (feeds or {}).items()}
         fed = {node for node, _ in values}
         order = self._order([node for node, _ in wanted], fed)
-        if any(self._nodes[name].op in CONTROL_FLOW for name in order):
-            frames = FramesReference(self._nodes, order, values, self._run_kernel)
+        if any(self._role(name) in EVALUATED for name in order):
+            frames = FramesReference(self._nodes, self._role, order, values, self._run_kernel)
             return [_read(frames.value(*key)) for key in wanted]
         for name in order:
             sources = [_split(text) for text in self._nodes[name].input if text[0] != "^"]
@@ -86,13 +87,17 @@ class ReferenceSession:
             state[name] = 1
             stack.append(name)
             for source in self._inputs(name):
-                if source in self._nodes and self._nodes[source].op in BACK:
+                if source in self._nodes and self._role(source) is ControlFlow.NEXT_ITERATION:
                     ends_of_loops.append(source)
                 elif state.get(source) == 1:
                     raise InvalidArgumentError(f"The graph has a cycle through {source!r}")
                 else:
                     stack.append(source)
         return order
+
+    def _role(self, name: str) -> ControlFlow:
+        """Return the role of a node in control flow."""
+        return self._host.ops.get(self._nodes[name].op).traits.control_flow
 
     def _inputs(self, name: str) -> list[str]:
         if name not in self._nodes:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.op_traits import ControlFlow
 from graphmill.runtime.dead import DEAD
 
 if TYPE_CHECKING:
@@ -24,12 +25,8 @@ if TYPE_CHECKING:
     Key: TypeAlias = tuple[str, Tag]
     Compute: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
 
-SWITCHES: Final = frozenset({"Switch", "RefSwitch"})
-MERGES: Final = frozenset({"Merge", "RefMerge"})
-ENTERS: Final = frozenset({"Enter", "RefEnter"})
-EXITS: Final = frozenset({"Exit", "RefExit"})
-BACK: Final = frozenset({"NextIteration", "RefNextIteration"})
-CONTROL_FLOW: Final = SWITCHES | MERGES | ENTERS | EXITS | BACK | {"ControlTrigger", "LoopCond"}
+EVALUATED: Final = frozenset(ControlFlow) - {ControlFlow.NONE, ControlFlow.SWITCH_N}
+"""The roles in control flow that are evaluated here; other nodes are computed by their kernels."""
 
 
 class _NotYetError(Exception):
@@ -45,6 +42,7 @@ class FramesReference:
 
     Args:
         nodes: all NodeDefs by name.
+        role: returns the role in control flow of a node, by its name.
         needed: names of the nodes that the step needs.
         fed: values by (node, output).
         compute: computes a node that is no control flow from its inputs.
@@ -56,11 +54,13 @@ class FramesReference:
     def __init__(
         self,
         nodes: Mapping[str, Any],
+        role: Callable[[str], ControlFlow],
         needed: Iterable[str],
         fed: Mapping[tuple[str, int], Any],
         compute: Compute,
     ) -> None:
         self._nodes = nodes
+        self._role = role
         self._fed = fed
         self._compute = compute
         self._inputs = {name: _inputs_of(nodes[name]) for name in needed}
@@ -68,7 +68,7 @@ class FramesReference:
         self.fired: dict[Key, list[Any] | None] = {}
         self._back: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
         for name in self._inputs:
-            if nodes[name].op in BACK:
+            if role(name) is ControlFlow.NEXT_ITERATION:
                 self._back[self._frame(name)].append(name)
 
     def value(self, name: str, output: int) -> Any:
@@ -92,22 +92,22 @@ class FramesReference:
 
     def _fire(self, name: str, tag: Tag) -> list[Any] | None:
         """Return what a node gives in an iteration; None if it is dead."""
-        op = self._nodes[name].op
+        role = self._role(name)
         data, control = self._inputs[name]
         waits = [self._is_dead(source, tag) for source in control]
-        if op == "ControlTrigger":
+        if role is ControlFlow.TRIGGER:
             return []
-        if op in MERGES:
+        if role is ControlFlow.MERGE:
             return self._merge(data, tag)
         if any(waits):
             return None
         inputs = [self._output(source, tag) for source in data]
         if any(value is DEAD for value in inputs):
             return None
-        if op in SWITCHES:
+        if role is ControlFlow.SWITCH:
             taken = int(bool(inputs[1]))
             return [DEAD, inputs[0]] if taken else [inputs[0], DEAD]
-        if op in CONTROL_FLOW:
+        if role in EVALUATED:
             return inputs
         return self._compute(name, inputs)
 
@@ -121,10 +121,10 @@ class FramesReference:
 
     def _comes(self, source: str, tag: Tag) -> bool:
         """Return whether a loop's `Merge` has this input in an iteration, dead or alive."""
-        op = self._nodes[source].op
-        if op in BACK:
+        role = self._role(source)
+        if role is ControlFlow.NEXT_ITERATION:
             return tag[-1][1] > 0
-        return op not in ENTERS or tag[-1][1] == 0 or self._is_constant(source)
+        return role is not ControlFlow.ENTER or tag[-1][1] == 0 or self._is_constant(source)
 
     def _output(self, source: tuple[str, int], tag: Tag) -> Any:
         """Return a tensor as it is read in an iteration."""
@@ -147,13 +147,13 @@ class FramesReference:
 
     def _home(self, name: str, tag: Tag) -> Tag:
         """Return the iteration in which a node gave what is read in the iteration `tag`."""
-        op = self._nodes[name].op
-        if op in ENTERS:
+        role = self._role(name)
+        if role is ControlFlow.ENTER:
             return tag[:-1]
-        if op in BACK:
+        if role is ControlFlow.NEXT_ITERATION:
             (frame, number) = tag[-1]
             return (*tag[:-1], (frame, number - 1))
-        return self._leaves(name, tag) if op in EXITS else tag
+        return self._leaves(name, tag) if role is ControlFlow.EXIT else tag
 
     def _leaves(self, name: str, tag: Tag) -> Tag:
         """Return the iteration in which an `Exit` lets something out, or the last one."""
@@ -188,13 +188,14 @@ class FramesReference:
         data, control = self._inputs[name]
         sources = [source for source, _ in data] + list(control)
         run = (source for source in sources if source in self._inputs)  # and are not fed
-        return next((source for source in run if self._nodes[source].op not in BACK), None)
+        back = ControlFlow.NEXT_ITERATION
+        return next((source for source in run if self._role(source) is not back), None)
 
     def _frame_behind(self, source: str) -> tuple[str, ...]:
-        node, path = self._nodes[source], self._frames[source]
-        if node.op in ENTERS:
-            return (*path, node.attr["frame_name"].s.decode())
-        return path[:-1] if node.op in EXITS else path
+        role, path = self._role(source), self._frames[source]
+        if role is ControlFlow.ENTER:
+            return (*path, self._nodes[source].attr["frame_name"].s.decode())
+        return path[:-1] if role is ControlFlow.EXIT else path
 
     def _is_constant(self, enter: str) -> bool:
         return bool(self._nodes[enter].attr["is_constant"].b)
