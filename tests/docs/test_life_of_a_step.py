@@ -104,7 +104,7 @@ def test_e4_each_collection_of_the_code_is_on_the_page() -> None:
     text = (DOCS / "executor-states.md").read_text("utf-8")
     named = {name for _, name in ROW.findall(text)}
     told_elsewhere = {
-        *("view", "root", "_first", "parent", "frame", "number"),  # where it belongs
+        *("view", "root", "_first", "parent", "frame", "number", "_id"),  # where it belongs
         "iteration_count",  # a number that `iterations` is keyed by
     }
     for cls in CLASSES.values():

@@ -8,15 +8,16 @@ and barriers, `queue.Queue` and futures are built.
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InternalError
+from graphmill.runtime.process.profile_hook import calls_watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import CodeType, FrameType
 
     from graphmill.runtime.kernel import OpKernel
@@ -93,13 +94,8 @@ def _running(kernel: OpKernel | None) -> Iterator[None]:
         _RUNNING.kernel = before
 
 
-@contextmanager
-def _profiled(waiter: _Waiter) -> Iterator[None]:
+def _profiled(waiter: _Waiter) -> AbstractContextManager[None]:
     """Watch what the thread waits for and whom it wakes, unless it is profiled already."""
-    before = sys.getprofile()
-    if before is not None and getattr(before, "__module__", "") != __name__:
-        yield  # a profiler of the user's
-        return
 
     def watch(frame: FrameType, event: str, function: Any) -> None:
         if event == "c_call" and frame.f_code in (_WAIT, _NOTIFY):
@@ -107,11 +103,7 @@ def _profiled(waiter: _Waiter) -> Iterator[None]:
         elif event == "c_return" and frame.f_code is _WAIT:
             _WAITERS.pop(id(function.__self__), None)
 
-    sys.setprofile(watch)
-    try:
-        yield
-    finally:
-        sys.setprofile(before)
+    return calls_watched(watch)
 
 
 def _note(code: CodeType, function: Any, waiter: _Waiter) -> None:

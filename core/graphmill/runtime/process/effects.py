@@ -114,12 +114,20 @@ JAX_GPU_MEMORY: Final = ProcessEffect(
     "these two options are ignored",
 )
 """JAX takes memory of GPUs as `gpu_options` say."""
+PROFILE_HOOK: Final = ProcessEffect(
+    "profile_hook",
+    "sets sys.setprofile in the thread of a kernel",
+    "while a kernel runs under GRAPHMILL_VALIDATE=1, unless a profiler is set; restored afterwards",
+    "a kernel that waits for another node without declaring it is found",
+    "undeclared waits are not found",
+)
+"""Waits of kernels are watched in validation mode."""
 
 EFFECTS: Final = {
     effect.name: effect
     for effect in (
         *(SWITCH_INTERVAL, MALLOC, DEFER_SIGINT, SHUTDOWN, FORK, BLAS_THREADS, WARNING_FILTERS),
-        *(REFERENCE_COUNTS, JAX_DISPATCH, JAX_GPU_MEMORY),
+        *(REFERENCE_COUNTS, JAX_DISPATCH, JAX_GPU_MEMORY, PROFILE_HOOK),
     )
 }
 """All effects by name."""

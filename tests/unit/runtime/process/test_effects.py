@@ -115,6 +115,14 @@ with warnings_ignored():
 from graphmill.runtime.process.references import counts_prove_ownership
 print(counts_prove_ownership())
 """,
+    "profile_hook": """
+from graphmill.runtime.process.profile_hook import calls_watched
+seen = []
+with calls_watched(lambda *event: seen.append(event)):
+    len("")
+print(bool(seen))
+assert sys.getprofile() is None
+""",
     "jax_gpu_memory": """
 from graphmill.runtime.process.environment import variables_set
 with variables_set(effects.JAX_GPU_MEMORY, {"GRAPHMILL_PROBE": "1"}):

@@ -1,0 +1,34 @@
+"""Have a function called for each call of a thread, as profilers do, for the time of a block."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from graphmill.runtime.process import effects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    Watch = Callable[[FrameType, str, Any], None]
+
+
+@contextmanager
+def calls_watched(watch: Watch) -> Iterator[None]:
+    """Have `watch` called as `sys.setprofile` says, in this thread, until the block has ended.
+
+    A block within one of the same module's functions watches instead of it; a profiler of the
+    user's stays.
+    """
+    before = sys.getprofile()
+    is_users = before is not None and getattr(before, "__module__", "") != watch.__module__
+    if is_users or not effects.PROFILE_HOOK.is_enabled:
+        yield
+        return
+    sys.setprofile(watch)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
