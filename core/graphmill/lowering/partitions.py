@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphmill.errors import NotFoundError
@@ -30,14 +29,18 @@ if TYPE_CHECKING:
     from graphmill.runtime.op_segment import StatefulKernels
 
 
-@dataclass(slots=True)
 class PerPartition:
     """One partition: a graph on one device, with its executor."""
 
-    graph: Graph
-    device: Device
-    functions: FunctionLibraryRuntime
-    executor: Executor
+    __slots__ = ("device", "executor", "functions", "graph")
+
+    def __init__(
+        self, graph: Graph, device: Device, functions: FunctionLibraryRuntime, executor: Executor
+    ) -> None:
+        self.graph = graph
+        self.device = device
+        self.functions = functions
+        self.executor = executor
 
 
 class PartitionMaker:

@@ -8,7 +8,6 @@ and what only looks at a shape to its input.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.dtypes import string
@@ -78,7 +77,6 @@ class PlacementOptions(NamedTuple):
     default_device: Device | None = None
 
 
-@dataclass(slots=True, eq=False)
 class _Group:
     """Nodes that go to one device.
 
@@ -87,13 +85,16 @@ class _Group:
         request: what all requests together leave open; `asked` is the node that asked first.
     """
 
-    members: list[Node] = field(default_factory=list)
-    request: DeviceName = _ANY
-    asked: Node | None = None
-    candidates: list[Device] | None = None
-    is_soft: bool = False
-    chosen: Device | None = None
-    reason: str = ""
+    __slots__ = ("asked", "candidates", "chosen", "is_soft", "members", "reason", "request")
+
+    def __init__(self) -> None:
+        self.members: list[Node] = []
+        self.request = _ANY
+        self.asked: Node | None = None
+        self.candidates: list[Device] | None = None
+        self.is_soft = False
+        self.chosen: Device | None = None
+        self.reason = ""
 
 
 def place(
