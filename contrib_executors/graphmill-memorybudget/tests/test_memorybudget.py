@@ -23,6 +23,7 @@ class TestMemoryBudget(ExecutorTests):
 
 class TestMemoryBudgetTiers(TierTests):
     settings: ClassVar = {"experimental": {"executor_type": "MEMORY_BUDGET"}}
+    is_compiled = False  # the executor must see each call of a kernel
 
 
 def config(limit: int) -> graphmill.ConfigProto:

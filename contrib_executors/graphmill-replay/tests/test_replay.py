@@ -20,6 +20,7 @@ class TestReplay(ExecutorTests):
 
 class TestReplayTiers(TierTests):
     settings: ClassVar = {"experimental": {"executor_type": "REPLAY"}}
+    is_compiled = False  # the executor must see each call of a kernel
 
 
 def config(**settings: object) -> graphmill.ConfigProto:
