@@ -10,6 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphmill.distributed.worker.peers import Peer as Peer
+    from graphmill.distributed.worker.peers import Peers as Peers
+    from graphmill.distributed.worker.step_call import StepCall as StepCall
+    from graphmill.distributed.worker.step_call import StepResult as StepResult
+    from graphmill.distributed.worker.worker import Worker as Worker
     from graphmill.runtime.device_mgr import DeviceMgr as DeviceMgr
     from graphmill.runtime.server_interface import ServerFactory as ServerFactory
     from graphmill.runtime.server_interface import ServerInterface as ServerInterface
@@ -23,6 +28,9 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "graphmill.distributed.worker.peers": "Peer Peers",
+            "graphmill.distributed.worker.step_call": "StepCall StepResult",
+            "graphmill.distributed.worker.worker": "Worker",
             "graphmill.runtime.device_mgr": "DeviceMgr",
             "graphmill.runtime.server_interface": "ServerFactory ServerInterface",
             "graphmill.runtime.session_interface": "SessionFactory SessionInterface",

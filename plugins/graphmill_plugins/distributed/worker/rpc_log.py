@@ -1,0 +1,64 @@
+"""`RpcLog`: how long the receives of a step took, which a master fetches for its trace.
+
+Semantics: `tensorflow/core/distributed_runtime/worker_cache_logger.cc`.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from graphmill.spi.executors import NodeStats, StepStatsCollector, describe_outputs, now, thread_id
+from graphmill.spi.protos import proto
+
+MAX_STEPS: Final = 64
+"""Of how many steps the log is kept; the oldest goes first."""
+_OP: Final = "RecvTensor"
+
+
+class RpcLog:
+    """The receives from other tasks, by step, while a master asks for them.
+
+    Threads: `_lock` guards the table.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._num_users = 0
+        self._steps: dict[int, StepStatsCollector] = {}
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is recorded."""
+        return self._num_users > 0
+
+    def switch(self, *, on: bool) -> None:
+        """Count one more or one fewer master that asks for the log."""
+        with self._lock:
+            self._num_users = max(self._num_users + (1 if on else -1), 0)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._steps.clear()
+
+    def record(self, step_id: int, key: str, started: int, value: object) -> None:
+        """Record a receive that ends now."""
+        source, _, target, edge, _ = key.split(";", 4)
+        times = (thread_id(), started, started, now())
+        stats = NodeStats(f"{_OP}:{edge} from {source}", _OP, *times, describe_outputs(value, 1))
+        with self._lock:
+            collector = self._steps.get(step_id)
+            if collector is None:
+                collector = self._steps[step_id] = StepStatsCollector()
+                if len(self._steps) > MAX_STEPS:
+                    del self._steps[next(iter(self._steps))]
+        collector.record(target, stats)
+
+    def take(self, step_id: int) -> proto.LabeledStepStats | None:
+        """Return what was recorded of a step, and forget it; None if there is nothing."""
+        with self._lock:
+            collector = self._steps.pop(step_id, None)
+        if collector is None:
+            return None
+        return proto.LabeledStepStats(step_id=step_id, step_stats=collector.to_proto())

@@ -1,0 +1,284 @@
+"""`WorkerService`: the calls of masters and of other workers, from bytes to bytes (row W3).
+
+Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_worker_service.cc`.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from graphmill.errors import InternalError, OpError, UnimplementedError
+from graphmill.spi.cluster import StepCall, Worker
+from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.wire.status import worker_error_message
+from graphmill_plugins.distributed.wire.tensor_messages import (
+    RECV_TENSOR_RESPONSE,
+    RUN_GRAPH_REQUEST,
+    RUN_GRAPH_RESPONSE,
+    NamedTensor,
+    parse_message,
+)
+from graphmill_plugins.distributed.worker.grpc_peers import GrpcPeers
+from graphmill_plugins.distributed.worker.rpc_log import RpcLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.spi import Host
+    from graphmill.spi.cluster import DeviceMgr, StepResult
+
+    Behaviour = Callable[[bytes, "Call"], bytes]
+
+_NO_COLLECTIVES: Final = (
+    "this worker has no collectives between tasks. Reduce with variables on one task (a parameter "
+    "server, SyncReplicasOptimizer), or within one process"
+)
+_NOT_HERE: Final = {
+    "Tracing": "this worker does not profile its process; ask for a trace of a step instead "
+    "(RunOptions.trace_level)",
+    **dict.fromkeys(
+        ("RecvBuf", "GetStepSequence", "CompleteGroup", "CompleteInstance"), _NO_COLLECTIVES
+    ),
+}
+_DEAD: Final = np.zeros((0,), np.float32)  # stands where a tensor has to be
+
+
+class Call(Protocol):
+    """One call of a client, as the server's dispatch gives it."""
+
+    def on_end(self, callback: Callable[[], None]) -> bool:
+        """Have `callback` called when the call is over; return False if that is so already."""
+        ...
+
+
+class WorkerService:
+    """The worker of one task.
+
+    Each behaviour is called in a thread that it may hold: RunGraph and RecvTensor wait.
+
+    Args:
+        host: where ops, kernels, devices and executors come from.
+        devices: those of the server.
+        server_def: the cluster, and the default config.
+
+    Attributes:
+        worker: what carries the calls out.
+    """
+
+    def __init__(self, host: Host, devices: DeviceMgr, server_def: proto.ServerDef) -> None:
+        self._log = RpcLog()
+        self._peers = GrpcPeers(server_def.cluster, self._log)
+        self._own_peers: list[GrpcPeers] = []
+        config = server_def.default_session_config
+        self.worker = Worker(host, config, devices, self._peers, self._new_peers)
+
+    def behaviours(self) -> dict[str, Behaviour]:
+        """Return what carries out each method of the service, by its name."""
+        refused = {name: _refusal(name, reason) for name, reason in _NOT_HERE.items()}
+        return {
+            **refused,
+            "GetStatus": self.get_status,
+            "CreateWorkerSession": self.create_worker_session,
+            "DeleteWorkerSession": self.delete_worker_session,
+            "RegisterGraph": self.register_graph,
+            "DeregisterGraph": self.deregister_graph,
+            "RunGraph": self.run_graph,
+            "CleanupGraph": self.cleanup_graph,
+            "CleanupAll": self.cleanup_all,
+            "RecvTensor": self.recv_tensor,
+            "Logging": self.logging,
+            "MarkRecvFinished": self.mark_recv_finished,
+        }
+
+    def get_status(self, data: bytes, call: Call) -> bytes:
+        """Return the devices of the task."""
+        del call
+        parse_message(proto.GetStatusRequest, data)
+        response = proto.GetStatusResponse()
+        for attributes in self.worker.get_status():
+            response.device_attributes.append(attributes.to_proto())
+            response.device_attributes[-1].xla_global_id = -1
+        return response.SerializeToString()
+
+    def create_worker_session(self, data: bytes, call: Call) -> bytes:
+        """Begin a master's session."""
+        del call
+        request = parse_message(proto.CreateWorkerSessionRequest, data)
+        self.worker.sessions.create(
+            request.session_handle,
+            request.server_def,
+            isolate_session_state=request.isolate_session_state,
+            master_task=request.master_task,
+            master_incarnation=request.master_incarnation,
+        )
+        return b""
+
+    def delete_worker_session(self, data: bytes, call: Call) -> bytes:
+        """Drop the graphs and the state of a master's session."""
+        del call
+        request = parse_message(proto.DeleteWorkerSessionRequest, data)
+        self.worker.sessions.delete(request.session_handle)
+        return b""
+
+    def register_graph(self, data: bytes, call: Call) -> bytes:
+        """Make a master's part of a graph ready to run; return its handle."""
+        del call
+        request = parse_message(proto.RegisterGraphRequest, data)
+        handle = self.worker.register_graph(
+            request.session_handle,
+            request.graph_def,
+            was_created=request.create_worker_session_called,
+            config=request.config_proto if request.HasField("config_proto") else None,
+            graph_options=request.graph_options if request.HasField("graph_options") else None,
+            watches=request.debug_options.debug_tensor_watch_opts,
+            collective_graph_key=request.collective_graph_key,
+        )
+        return proto.RegisterGraphResponse(graph_handle=handle).SerializeToString()
+
+    def deregister_graph(self, data: bytes, call: Call) -> bytes:
+        """Forget a registered graph."""
+        del call
+        request = parse_message(proto.DeregisterGraphRequest, data)
+        self.worker.deregister_graph(
+            request.session_handle,
+            request.graph_handle,
+            was_created=request.create_worker_session_called,
+        )
+        return b""
+
+    def run_graph(self, data: bytes, call: Call) -> bytes:
+        """Run a step, or a piece of one; errors go into the response if so asked."""
+        message, feeds = RUN_GRAPH_REQUEST.decode(data)
+        options = message.exec_opts
+        step = StepCall(
+            message.graph_handle,
+            message.step_id,
+            {feed.name: feed.value for feed in feeds},
+            tuple(message.recv_key),
+            record_costs=options.record_costs,
+            record_timeline=options.record_timeline,
+            record_partition_graphs=options.record_partition_graphs,
+            is_partial=message.is_partial,
+            is_last_partial_run=message.is_last_partial_run,
+            request_id=message.request_id,
+        )
+        answer = _Answer()
+        withdraw = self.worker.run_graph(
+            message.session_handle, step, answer, was_created=message.create_worker_session_called
+        )
+        try:
+            (result,) = answer.wait(call, withdraw)
+            return _run_graph_response(result)
+        except OpError as error:
+            if not message.store_errors_in_response_body:
+                raise
+            return proto.RunGraphResponse(
+                status_code=error.code,  # type: ignore[arg-type]
+                status_error_message=worker_error_message(error),
+            ).SerializeToString()
+
+    def cleanup_graph(self, data: bytes, call: Call) -> bytes:
+        """End a step."""
+        del call
+        self.worker.cleanup_graph(parse_message(proto.CleanupGraphRequest, data).step_id)
+        return b""
+
+    def cleanup_all(self, data: bytes, call: Call) -> bytes:
+        """Clear resource containers."""
+        del call
+        self.worker.cleanup_all(parse_message(proto.CleanupAllRequest, data).container)
+        return b""
+
+    def recv_tensor(self, data: bytes, call: Call) -> bytes:
+        """Give a tensor of a step to another task."""
+        request = parse_message(proto.RecvTensorRequest, data)
+        answer = _Answer()
+        withdraw = self.worker.recv_tensor(request.step_id, request.rendezvous_key, answer)
+        value, is_dead = answer.wait(call, withdraw)
+        response = proto.RecvTensorResponse(is_dead=is_dead)
+        tensor = NamedTensor("", _DEAD if is_dead else value)
+        return RECV_TENSOR_RESPONSE.encode(response, [tensor])
+
+    def logging(self, data: bytes, call: Call) -> bytes:
+        """Switch the log of receives, or return it of some steps."""
+        del call
+        request = parse_message(proto.LoggingRequest, data)
+        if request.enable_rpc_logging or request.disable_rpc_logging:
+            self._log.switch(on=request.enable_rpc_logging)
+        if request.clear:
+            self._log.clear()
+        taken = map(self._log.take, request.fetch_step_id)
+        steps = [found for found in taken if found is not None]
+        return proto.LoggingResponse(step=steps).SerializeToString()
+
+    def mark_recv_finished(self, data: bytes, call: Call) -> bytes:
+        """Take note that a tensor has arrived; nothing is kept for that here."""
+        del call
+        parse_message(proto.MarkRecvFinishedRequest, data)
+        return b""
+
+    def close(self) -> None:
+        """Cancel all steps, drop all sessions and end all connections."""
+        self.worker.close()
+        for peers in (self._peers, *self._own_peers):
+            peers.close()
+
+    def _new_peers(self, server_def: proto.ServerDef) -> GrpcPeers:
+        made = GrpcPeers(server_def.cluster, self._log)
+        self._own_peers.append(made)
+        return made
+
+
+class _Answer:
+    """The outcome of a call that another thread may give."""
+
+    def __init__(self) -> None:
+        self._there = threading.Lock()
+        self._there.acquire()
+        self._results: Sequence[Any] = ()
+        self._error: BaseException | None = None
+
+    def __call__(self, *outcome: Any) -> None:
+        *self._results, self._error = outcome
+        self._there.release()
+
+    def wait(self, call: Call, withdraw: Callable[[], None]) -> Sequence[Any]:
+        """Wait for the outcome; return the results.
+
+        Args:
+            call: withdraws the work if it ends before.
+            withdraw: what that does.
+
+        Raises:
+            OpError: the work failed.
+        """
+        if not call.on_end(withdraw):
+            withdraw()
+        self._there.acquire()
+        error = self._error
+        if isinstance(error, OpError):
+            raise error
+        if error is not None:
+            raise InternalError(f"{type(error).__name__}: {error}") from error
+        return self._results
+
+
+def _run_graph_response(result: StepResult) -> bytes:
+    response = proto.RunGraphResponse(
+        step_stats=result.step_stats,
+        cost_graph=result.cost_graph,
+        partition_graph=result.partition_graphs,
+    )
+    outputs = [NamedTensor(key, value) for key, value in result.outputs.items()]
+    return RUN_GRAPH_RESPONSE.encode(response, outputs)
+
+
+def _refusal(name: str, reason: str) -> Behaviour:
+    def refuse(data: bytes, call: Call) -> bytes:
+        del data, call
+        raise UnimplementedError(f"{name} is not implemented: {reason}")
+
+    return refuse
