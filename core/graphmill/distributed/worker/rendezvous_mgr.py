@@ -7,10 +7,12 @@ fails at once.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from graphmill.distributed.worker.remote_rendezvous import RemoteRendezvous
 from graphmill.errors import AbortedError, InvalidArgumentError
+from graphmill.runtime.frame_ids import ROOT_FRAME_ITERATION
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.rendezvous import RendezvousKey, TransferArgs
 
@@ -77,7 +79,7 @@ class RendezvousMgr:
             InvalidArgumentError: the key is malformed, or its sender is no device of this worker.
             AbortedError: the key is for an earlier life of the device, or the step has ended.
         """
-        self._check_sender(RendezvousKey.parse(key))
+        self._check_sender(_without_iteration(key.rpartition(";")[0]))
         rendezvous = self.find(step_id)
 
         def finished(value: Value, is_dead: bool, error: BaseException | None) -> None:
@@ -106,8 +108,8 @@ class RendezvousMgr:
         device = self._devices.get(key.src_device)
         if device is None:
             raise InvalidArgumentError(
-                f"the sender of {str(key)!r} is no device of this worker; its devices: "
-                f"{', '.join(self._devices)}"
+                f"the sender {key.src_device!r} of {key.edge_name!r} is no device of this worker; "
+                f"its devices: {', '.join(self._devices)}"
             )
         incarnation = device.attributes.incarnation
         if key.src_incarnation != incarnation:
@@ -124,3 +126,13 @@ class RendezvousMgr:
             is_unused = not rendezvous.is_initialized and rendezvous.is_empty
             if is_unused and self._steps.get(step_id) is rendezvous:
                 del self._steps[step_id]
+
+
+@lru_cache(maxsize=4096)
+def _without_iteration(head: str) -> RendezvousKey:
+    """Return the key of an edge in its first iteration; steps ask for the same edges again.
+
+    Raises:
+        InvalidArgumentError: it is malformed.
+    """
+    return RendezvousKey.parse(f"{head};{ROOT_FRAME_ITERATION}")

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
     StepDone = Callable[[StepResult | None, OpError | None], None]
+    Drive = Callable[[Callable[[], None]], None]
 
 
 class Worker:
@@ -136,7 +137,13 @@ class Worker:
         session.graphs.deregister(graph_handle)
 
     def run_graph(
-        self, session_handle: str, call: StepCall, done: StepDone, *, was_created: bool
+        self,
+        session_handle: str,
+        call: StepCall,
+        done: StepDone,
+        *,
+        was_created: bool,
+        drive: Drive | None = None,
     ) -> Callable[[], None]:
         """Run a step, or a piece of one; return what withdraws the call.
 
@@ -148,6 +155,8 @@ class Worker:
             call: what is to be run.
             done: takes the result or the error, once, in any thread, perhaps before this returns.
             was_created: whether the master creates sessions on its workers.
+            drive: has the function that it is given called in a thread that may wait, where the
+                step then runs; None for a thread of the worker's own.
         """
         try:
             request, is_new = self._requests.enter(call.request_id, done)
@@ -157,7 +166,7 @@ class Worker:
         if is_new:
             try:
                 session = self.sessions.find(session_handle, was_created=was_created)
-                self._start(session, call, request)
+                self._start(session, call, request, drive or self._drivers.submit)
             except OpError as error:
                 request.finish(None, error)
         return lambda: request.leave(done)
@@ -200,7 +209,9 @@ class Worker:
         self._drivers.close()
         self._pools.close()
 
-    def _start(self, session: WorkerSession, call: StepCall, request: Request[StepResult]) -> None:
+    def _start(
+        self, session: WorkerSession, call: StepCall, request: Request[StepResult], drive: Drive
+    ) -> None:
         if call.is_partial:
             self._start_piece(session, call, request)
             return
@@ -212,7 +223,7 @@ class Worker:
             graph.release()
             raise
         request.cancel = cancellation.start_cancel
-        self._drivers.submit(lambda: self._run(step, graph, call, cancellation, request))
+        drive(lambda: self._run(step, graph, call, cancellation, request))
 
     def _run(
         self,

@@ -166,11 +166,17 @@ class WorkerService:
             request_id=message.request_id,
         )
         answer = _Answer()
+        # The step runs in this thread, which would only wait for another one's.
+        work: list[Callable[[], None]] = []
         withdraw = self.worker.run_graph(
-            message.session_handle, step, answer, was_created=message.create_worker_session_called
+            message.session_handle,
+            step,
+            answer,
+            was_created=message.create_worker_session_called,
+            drive=work.append,
         )
         try:
-            (result,) = answer.wait(call, withdraw)
+            (result,) = answer.wait(call, withdraw, *work)
             return _run_graph_response(result)
         except OpError as error:
             if not message.store_errors_in_response_body:
@@ -245,18 +251,23 @@ class _Answer:
         *self._results, self._error = outcome
         self._there.release()
 
-    def wait(self, call: Call, withdraw: Callable[[], None]) -> Sequence[Any]:
+    def wait(
+        self, call: Call, withdraw: Callable[[], None], *work: Callable[[], None]
+    ) -> Sequence[Any]:
         """Wait for the outcome; return the results.
 
         Args:
             call: withdraws the work if it ends before.
             withdraw: what that does.
+            work: what is to be done for it in this thread.
 
         Raises:
             OpError: the work failed.
         """
         if not call.on_end(withdraw):
             withdraw()
+        for task in work:
+            task()
         self._there.acquire()
         error = self._error
         if isinstance(error, OpError):
