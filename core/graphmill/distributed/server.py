@@ -31,7 +31,7 @@ class Server:
     Args:
         cluster: the addresses of all tasks: `{"worker": ["host:port", ...], "ps": {0: "..."}}`, a
             `ClusterDef` message or its bytes, or a `ServerDef`, which says all. None for a server
-            of its own on a free port of the loopback interface, with job `local`.
+            of its own on a free port of the loopback interface, with job `localhost`.
         job_name: the job of the task; may be left out where there is only one.
         task_index: its number in the job.
         config: a `ConfigProto`, the default of the sessions.
@@ -108,7 +108,7 @@ class Server:
         self.stop()
 
 
-_LOCAL = {"local": ["127.0.0.1:0"]}
+_LOCAL = {"localhost": ["127.0.0.1:0"]}
 
 
 def server_def_of(

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from graphmill import proto
+    from graphmill.errors import OpError
     from graphmill.explain.step import StepRecord
     from graphmill.graph.graph import Graph
     from graphmill.lowering.callable_form import CallableForm
@@ -253,12 +254,13 @@ class DirectSession(SessionInterface):
         values: Sequence[Any],
         options: RunOptions | None,
         run_metadata: RunMetadata | None,
+        cancellation: CancellationManager | None = None,
     ) -> list[Value]:
-        """Run one step; see `SessionInterface.run`."""
+        """Run one step, which `cancellation` cancels alone; see `SessionInterface.run`."""
         entry = self._cache.find(signature) if options is None else None
         if entry is None:
             entry = self.executors(signature, watches=watches_of(options))
-        return execute(self, entry, values, options, run_metadata)
+        return execute(self, entry, values, options, run_metadata, cancellation)
 
     def make_callable(
         self,
@@ -291,6 +293,10 @@ class DirectSession(SessionInterface):
     def partial_run_release(self, handle: str) -> None:
         """End a partial run that will not be finished; see `PartialRuns.release`."""
         self.partial_runs.release(handle)
+
+    def cancel_partial_run(self, handle: str, reason: OpError) -> None:
+        """End a partial run whose piece nobody waits for any more; not if it is finished."""
+        self.partial_runs.cancel(handle, reason)
 
     def explain(self, signature: Signature, *, build: bool) -> StepRecord:
         """Return why each node of a signature runs where and as it does."""

@@ -137,10 +137,14 @@ class RunState:
             raise self._barrier.error
         return self._results(fetches, received)
 
-    def cancel(self, reason: OpError) -> None:
-        """End the run: what waits is woken and the executors end."""
+    def start_cancel(self, reason: OpError) -> None:
+        """Wake what waits, so that the executors end."""
         self._cancellation.start_cancel(reason)
         self._rendezvous.start_abort(reason)
+
+    def cancel(self, reason: OpError) -> None:
+        """End the run: what waits is woken and the executors end."""
+        self.start_cancel(reason)
         if not self.is_done:
             with suppress(OpError), self._grace_period():  # one that never ends is left
                 self._args.runner.run_until(lambda: self.is_done)
@@ -273,6 +277,12 @@ class PartialRuns:
         """
         state = self._find(handle)
         self._end(handle, state, CancelledError("the partial run was released"))
+
+    def cancel(self, handle: str, reason: OpError) -> None:
+        """Cancel a partial run from another thread than the one that drives it."""
+        state = self._states.get(handle)
+        if state is not None:
+            state.start_cancel(reason)
 
     def close(self) -> None:
         """End all partial runs."""

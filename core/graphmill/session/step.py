@@ -46,9 +46,18 @@ if TYPE_CHECKING:
 
 
 def run_step(
-    session: DirectSession, executors: ExecutorsAndKeys, values: Sequence[Value]
+    session: DirectSession,
+    executors: ExecutorsAndKeys,
+    values: Sequence[Value],
+    cancellation: CancellationManager | None = None,
 ) -> list[Value]:
     """Run a step without options; return its results as NumPy arrays and scalars.
+
+    Args:
+        session: whose step it is.
+        executors: what runs it.
+        values: of the feeds, converted.
+        cancellation: cancels the step, a child of the session's; None for the session's own.
 
     Raises:
         OpError: the first error of the step.
@@ -60,7 +69,7 @@ def run_step(
         step_id,
         frame,
         runner=StepRunner(session.pool),
-        cancellation_manager=session.cancellation,
+        cancellation_manager=session.cancellation if cancellation is None else cancellation,
         session_state=session.session_state,
         step_container=container,
     )
@@ -74,6 +83,7 @@ def run_step_with_options(
     values: Sequence[Value],
     options: RunOptions | None,
     run_metadata: RunMetadata | None,
+    cancellation: CancellationManager | None = None,
 ) -> list[Value]:
     """Run a step under `RunOptions`, telling observers, and fill `run_metadata` if it is given.
 
@@ -88,7 +98,9 @@ def run_step_with_options(
     collector = StepStatsCollector() if is_traced else None
     step_id = next_step_id()
     frame = CallFrame(values, len(executors.fetches))
-    cancellation = CancellationManager(session.cancellation)
+    cancellation = CancellationManager(
+        session.cancellation if cancellation is None else cancellation
+    )
     timeout = _timeout(run_options, session.config)
     args = ExecutorArgs(
         step_id,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.proto.config_pb2 import RunMetadata, RunOptions
+    from graphmill.runtime.cancellation import CancellationManager
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import CachedExecutors
     from graphmill.typing import Value
@@ -22,8 +23,17 @@ def execute(
     values: Sequence[Any],
     options: RunOptions | None,
     run_metadata: RunMetadata | None,
+    cancellation: CancellationManager | None = None,
 ) -> list[Value]:
     """Run one step with values as the caller gave them; return those of the fetches.
+
+    Args:
+        session: whose step it is.
+        entry: what runs it.
+        values: of the feeds, in the caller's order.
+        options: how to run it.
+        run_metadata: filled with what was measured, if given.
+        cancellation: cancels the step, a child of the session's; None for the session's own.
 
     Raises:
         InvalidArgumentError: a value that is fed does not fit its tensor.
@@ -36,9 +46,11 @@ def execute(
         convert(value) for convert, value in zip(executors.converters, values, strict=True)
     ]
     if _needs_options(session, options, run_metadata):
-        results = run_step_with_options(session, executors, converted, options, run_metadata)
+        results = run_step_with_options(
+            session, executors, converted, options, run_metadata, cancellation
+        )
     else:
-        results = run_step(session, executors, converted)
+        results = run_step(session, executors, converted, cancellation)
     if entry.fetch_order is not None:
         return [results[position] for position in entry.fetch_order]
     return results
@@ -51,7 +63,7 @@ def make_call(
     count: int,
     options: RunOptions | None,
 ) -> Callable[..., Any]:
-    """Return a function of the fed values, with `run_metadata` as keyword.
+    """Return a function of the fed values, with `run_metadata` and `cancellation` as keywords.
 
     Args:
         session: whose step it is.
@@ -64,7 +76,11 @@ def make_call(
     convert_one = executors.converters[0] if count == 1 else None
     is_plain = entry.feed_order is None and entry.fetch_order is None
 
-    def call(*values: Any, run_metadata: RunMetadata | None = None) -> Any:
+    def call(
+        *values: Any,
+        run_metadata: RunMetadata | None = None,
+        cancellation: CancellationManager | None = None,
+    ) -> Any:
         if session.is_closed:
             session.check_open()
         if len(values) != count:
@@ -73,14 +89,14 @@ def make_call(
                 f"{len(values)} given"
             )
         if not is_plain or _needs_options(session, options, run_metadata):
-            return rebuild(execute(session, entry, values, options, run_metadata))
+            return rebuild(execute(session, entry, values, options, run_metadata, cancellation))
         if convert_one is not None:
             converted = [convert_one(values[0])]
         else:
             converted = [
                 convert(value) for convert, value in zip(executors.converters, values, strict=True)
             ]
-        return rebuild(run_step(session, executors, converted))
+        return rebuild(run_step(session, executors, converted, cancellation))
 
     return call
 

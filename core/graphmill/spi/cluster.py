@@ -10,6 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphmill.cli.options import common_options as common_options
+    from graphmill.distributed.cluster_resolver import (
+        TFConfigClusterResolver as TFConfigClusterResolver,
+    )
+    from graphmill.distributed.server import Server as Server
     from graphmill.distributed.worker.peers import Peer as Peer
     from graphmill.distributed.worker.peers import Peers as Peers
     from graphmill.distributed.worker.step_call import StepCall as StepCall
@@ -28,6 +33,9 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "graphmill.cli.options": "common_options",
+            "graphmill.distributed.cluster_resolver": "TFConfigClusterResolver",
+            "graphmill.distributed.server": "Server",
             "graphmill.distributed.worker.peers": "Peer Peers",
             "graphmill.distributed.worker.step_call": "StepCall StepResult",
             "graphmill.distributed.worker.worker": "Worker",

@@ -25,3 +25,9 @@ def graphmill_register_session_factories(session_factories: Registrar[SessionFac
 def graphmill_register_servers(servers: Registrar[ServerFactory]) -> None:
     """Register the server of a task: its master and its worker."""
     servers.add("grpc", "graphmill_plugins.distributed.server:GrpcServerFactory")
+
+
+@hookimpl
+def graphmill_register_commands(commands: Registrar[object]) -> None:
+    """Register the command that serves a task."""
+    commands.add("serve", "graphmill_plugins.distributed.server.serve:serve")

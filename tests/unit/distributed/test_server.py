@@ -30,7 +30,7 @@ def test_lists_number_their_tasks_and_dicts_say_them() -> None:
 def test_without_a_cluster_it_is_alone_on_the_loopback_interface() -> None:
     made = definition(None)
     assert [(job.name, dict(job.tasks)) for job in made.cluster.job] == [
-        ("local", {0: "127.0.0.1:0"})
+        ("localhost", {0: "127.0.0.1:0"})
     ]
 
 
@@ -100,7 +100,7 @@ def test_the_server_of_the_protocol_is_started_and_stopped() -> None:
     host = Host([factory], load_entry_points=False)
     with Server(protocol="pigeon", host=host) as server:
         assert server.target == "pigeon://here"
-        assert server.server_def.job_name == "local"
+        assert server.server_def.job_name == "localhost"
     server.stop(2.0)
     server.join()
     assert factory.server.calls == ["pigeon", "start", ("stop", None), ("stop", 2.0), "join"]

@@ -1,0 +1,1 @@
+"""MasterService: clients' sessions, their steps, callables and partial runs."""

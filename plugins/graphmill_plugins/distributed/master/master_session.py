@@ -1,0 +1,305 @@
+"""`MasterSession`: one session of a client, over the devices of the server.
+
+Semantics: `tensorflow/core/distributed_runtime/master_session.cc`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import (
+    AbortedError,
+    CancelledError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OpError,
+)
+from graphmill.spi import CancellationManager
+from graphmill_plugins.distributed.master.request_memory import RequestMemory
+from graphmill_plugins.distributed.wire.tensor_messages import NamedTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from graphmill.spi import Value
+    from graphmill.spi.cluster import DirectSession
+    from graphmill.spi.protos import proto
+    from graphmill_plugins.distributed.master.request_memory import Request
+    from graphmill_plugins.distributed.server.dispatch import Call
+
+CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
+
+
+class MasterSession:
+    """A client's session: its local session, graph version, callables and requests.
+
+    Threads: any number of calls at once; `_lock` guards the version, the callables and the count.
+
+    Args:
+        session: what runs the steps.
+        close_devices: called at the end; for devices that are the session's own.
+
+    Attributes:
+        requests: the requests that were sent with an id.
+        last_use: when it was used last, as its table counts time.
+        num_running: how many calls run in it.
+    """
+
+    def __init__(self, session: DirectSession, close_devices: Callable[[], None] | None) -> None:
+        self._session = session
+        self._close_devices = close_devices
+        self._lock = threading.Lock()
+        self._version = 0
+        self._is_closed = False
+        self._numbers = itertools.count()
+        self._callables: dict[int, _Callable] = {}
+        self.requests = RequestMemory()
+        self.last_use = 0.0
+        self.num_running = 0
+
+    @property
+    def session(self) -> DirectSession:
+        """The local session."""
+        return self._session
+
+    def extend(self, graph_def: proto.GraphDef, version: int) -> int:
+        """Add nodes and functions; return the graph's new version.
+
+        Raises:
+            AbortedError: the client has another version of the graph.
+            OpError: the nodes cannot be added; the session is unchanged.
+        """
+        self._check_open()
+        with self._lock:
+            if version != self._version:
+                raise AbortedError(
+                    f"Current version is {self._version} but caller expected {version}."
+                )
+            self._session.extend(graph_def)
+            self._version += 1
+            return self._version
+
+    def run(
+        self,
+        message: proto.RunStepRequest,
+        feeds: Sequence[NamedTensor],
+        metadata: proto.RunMetadata | None,
+        cancellation: CancellationManager,
+    ) -> Iterator[NamedTensor]:
+        """Run a step, or a piece of a partial run; return the fetched tensors.
+
+        Raises:
+            OpError: the first error of the step.
+        """
+        names = tuple([feed.name for feed in feeds])
+        fetches = tuple(message.fetch)
+        if message.partial_run_handle:
+            values = self._partial_run(message, feeds, metadata, cancellation)
+        else:
+            if len(set(names)) != len(names):
+                raise InvalidArgumentError(f"a tensor is fed twice; fed are {', '.join(names)}")
+            signature = names, fetches, tuple(message.target)
+            fed = [feed.value for feed in feeds]
+            options = message.options if message.options.ByteSize() else None
+            values = self._session.run(signature, fed, options, metadata, cancellation)
+        return map(fetched_tensor, fetches, values)
+
+    def partial_run_setup(self, message: proto.PartialRunSetupRequest) -> str:
+        """Begin a run that is fed and fetched piece by piece; return its handle."""
+        self._check_open()
+        signature = tuple(message.feed), tuple(message.fetch), tuple(message.target)
+        return self._session.partial_run_setup(signature, None)
+
+    def make_callable(self, options: proto.CallableOptions) -> int:
+        """Prepare a signature; return the number of the callable, the first of which is 0.
+
+        Raises:
+            OpError: the signature cannot be run.
+        """
+        self._check_open()
+        made = _Callable(self._session, options)
+        with self._lock:
+            number = next(self._numbers)
+            self._callables[number] = made
+        return number
+
+    def run_callable(
+        self,
+        number: int,
+        values: Iterable[Value],
+        metadata: proto.RunMetadata | None,
+        cancellation: CancellationManager,
+    ) -> list[Value]:
+        """Run a callable with the values of its feeds; return those of its fetches.
+
+        Raises:
+            InvalidArgumentError: there is no callable of that number.
+            OpError: the first error of the step.
+        """
+        found = self._find_callable(number)
+        results: list[Value] = found.call(*values, run_metadata=metadata, cancellation=cancellation)
+        return results
+
+    def wants_metadata(self, number: int) -> bool:
+        """Return whether the options of a callable ask for metadata."""
+        return _asks_for_metadata(self._find_callable(number).options)
+
+    def release_callable(self, number: int) -> None:
+        """Forget a callable; one that is not there is forgotten already."""
+        with self._lock:
+            self._callables.pop(number, None)
+
+    def step(
+        self, call: Call, request: Request | None, work: Callable[[CancellationManager], bytes]
+    ) -> bytes:
+        """Do the work of a call, which is cancelled when its client is gone or the session closed.
+
+        Args:
+            call: whose work it is.
+            request: that of the call, which others may wait for, too.
+            work: what is to be done.
+
+        Raises:
+            AbortedError: the client is gone.
+            FailedPreconditionError: the session was closed.
+            OpError: what the work raised.
+        """
+        cancellation = CancellationManager(self._session.cancellation)
+        watch = _ClientWatch(cancellation, self.requests if request else None, request)
+        with self._lock:
+            self.num_running += 1
+        try:
+            if not call.on_end(watch.call_ended):
+                watch.call_ended()
+            self._check_open()
+            return work(cancellation)
+        except OpError as error:
+            if watch.is_client_gone:
+                raise AbortedError(
+                    "the step was cancelled: its client was gone. It may have been applied in part"
+                ) from error
+            raise
+        finally:
+            watch.is_done = True
+            cancellation.close()
+            with self._lock:
+                self.num_running -= 1
+
+    def close(self) -> None:
+        """Cancel the steps that run, and free what the session holds."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._callables.clear()
+        self._session.cancellation.start_cancel(CancelledError(CLOSED))
+        self._session.close()
+        if self._close_devices is not None:
+            self._close_devices()
+
+    def _partial_run(
+        self,
+        message: proto.RunStepRequest,
+        feeds: Sequence[NamedTensor],
+        metadata: proto.RunMetadata | None,
+        cancellation: CancellationManager,
+    ) -> list[Value]:
+        handle = message.partial_run_handle
+        session = self._session
+        token = cancellation.register(
+            lambda: session.cancel_partial_run(
+                handle, cancellation.reason or CancelledError("the step was cancelled")
+            )
+        )
+        try:
+            return session.partial_run(
+                handle, tuple(message.fetch), {f.name: f.value for f in feeds}, metadata
+            )
+        finally:
+            cancellation.deregister(token)
+
+    def _find_callable(self, number: int) -> _Callable:
+        found = self._callables.get(number)
+        if found is None:
+            raise InvalidArgumentError(
+                f"Attempted to run callable after handle was released: {number}"
+            )
+        return found
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise FailedPreconditionError("Session is closed.")
+
+
+class _ClientWatch:
+    """Cancels a step when nobody waits for it any more."""
+
+    __slots__ = ("_cancellation", "_memory", "_request", "is_client_gone", "is_done")
+
+    def __init__(
+        self,
+        cancellation: CancellationManager,
+        memory: RequestMemory | None,
+        request: Request | None,
+    ) -> None:
+        self._cancellation = cancellation
+        self._memory = memory
+        self._request = request
+        self.is_done = False
+        self.is_client_gone = False
+
+    def call_ended(self) -> None:
+        """Take note of the end of the call, which may have been answered."""
+        if self.is_done:
+            return
+        memory, request = self._memory, self._request
+        if memory is not None and request is not None and not memory.leave(request):
+            return
+        self.is_client_gone = True
+        self._cancellation.start_cancel(CancelledError("the client of the step is gone"))
+
+
+class _Callable:
+    """A signature that was prepared.
+
+    Attributes:
+        options: what was asked for.
+        call: takes the values of the feeds; returns those of the fetches.
+    """
+
+    def __init__(self, session: DirectSession, given: proto.CallableOptions) -> None:
+        feeds = tuple(map(_with_number, given.feed))
+        fetches = tuple(map(_with_number, given.fetch))
+        if len(set(feeds)) != len(feeds):
+            raise InvalidArgumentError(f"a tensor is fed twice; fed are {', '.join(feeds)}")
+        options = type(given)()
+        options.CopyFrom(given)
+        # Over the wire every value comes from the host's memory and goes there.
+        options.ClearField("feed_devices")
+        options.ClearField("fetch_devices")
+        run_options = options.run_options if options.run_options.ByteSize() else None
+        self.options = options.run_options
+        signature = feeds, fetches, tuple(options.target)
+        self.call: Any = session.make_callable(signature, list, run_options, options)
+
+
+def fetched_tensor(name: str, value: Value) -> NamedTensor:
+    """Return what was fetched as the tensor of a message; a scalar string comes as `bytes`."""
+    return NamedTensor(name, np.array(value, object) if type(value) is bytes else value)
+
+
+def _with_number(name: str) -> str:
+    return name if ":" in name else f"{name}:0"
+
+
+def _asks_for_metadata(options: proto.RunOptions) -> bool:
+    return bool(options.trace_level or options.output_partition_graphs)
+
+
+def wants_metadata(message: proto.RunStepRequest) -> bool:
+    """Return whether a step is to be measured, or its partitions are to be shown."""
+    return _asks_for_metadata(message.options)

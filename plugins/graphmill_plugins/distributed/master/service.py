@@ -1,0 +1,277 @@
+"""`MasterService`: the calls of clients, from the bytes of requests to those of responses (W2).
+
+Semantics: `tensorflow/core/distributed_runtime/master.cc`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError, OpError, UnimplementedError
+from graphmill.spi import plugin_settings
+from graphmill.spi.cluster import DeviceMgr, DirectSession, create_devices
+from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.master.master_session import (
+    MasterSession,
+    fetched_tensor,
+    wants_metadata,
+)
+from graphmill_plugins.distributed.master.session_table import SessionTable
+from graphmill_plugins.distributed.wire.status import error_message
+from graphmill_plugins.distributed.wire.tensor_messages import (
+    RUN_CALLABLE_REQUEST,
+    RUN_CALLABLE_RESPONSE,
+    RUN_STEP_REQUEST,
+    RUN_STEP_RESPONSE,
+    parse_message,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.spi import Host
+    from graphmill_plugins.distributed.master.request_memory import Request
+    from graphmill_plugins.distributed.server.dispatch import Behaviour, Call
+    from graphmill_plugins.distributed.wire.tensor_messages import NamedTensor
+
+_NO_RUN = proto.RunStepResponse()
+
+
+class MasterService:
+    """The master of a single task: its clients' sessions run on the devices of the server.
+
+    Sessions share the devices, and so the variables, queues and tables that live there; one whose
+    config says `isolate_session_state` has devices of its own.
+
+    Args:
+        host: where ops, kernels, devices and executors come from.
+        devices: those of the server.
+        default_config: what a session's config is merged over.
+        name_prefix: job, replica and task of the devices.
+        other_tasks: names of the other tasks of the cluster.
+
+    Raises:
+        InvalidArgumentError: the settings of the plugin `distributed` in the config are malformed.
+
+    Threads: any number of calls at once.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        devices: DeviceMgr,
+        default_config: proto.ConfigProto,
+        name_prefix: str,
+        other_tasks: Sequence[str] = (),
+    ) -> None:
+        self._host = host
+        self._devices = devices
+        self._default_config = default_config
+        self._name_prefix = name_prefix
+        self._other_tasks = other_tasks
+        self._sessions = SessionTable(_idle_seconds(default_config))
+
+    @property
+    def sessions(self) -> SessionTable:
+        """The open sessions."""
+        return self._sessions
+
+    def behaviours(self) -> dict[str, Behaviour]:
+        """Return what carries out each method of the service, by its name."""
+        return {
+            "CreateSession": self.create_session,
+            "ExtendSession": self.extend_session,
+            "PartialRunSetup": self.partial_run_setup,
+            "RunStep": self.run_step,
+            "CloseSession": self.close_session,
+            "ListDevices": self.list_devices,
+            "Reset": self.reset,
+            "MakeCallable": self.make_callable,
+            "RunCallable": self.run_callable,
+            "ReleaseCallable": self.release_callable,
+        }
+
+    def create_session(self, data: bytes, call: Call) -> bytes:
+        """Make a session with a graph; return its handle and the graph's version.
+
+        Raises:
+            UnimplementedError: the cluster has other tasks.
+            OpError: the config or the graph is malformed.
+        """
+        del call
+        if self._other_tasks:
+            raise UnimplementedError(
+                f"{self._name_prefix} is in a cluster with {', '.join(self._other_tasks[:8])}, and "
+                "this release's master runs the sessions of a single task only. Serve the task "
+                "without the others, or let another server of the cluster be the master"
+            )
+        request = parse_message(proto.CreateSessionRequest, data)
+        config = proto.ConfigProto()
+        config.CopyFrom(self._default_config)
+        config.MergeFrom(request.config)
+        config.experimental.optimize_for_static_graph = False  # clients extend their graphs
+        devices, close_devices = self._devices_for(config)
+        session = MasterSession(DirectSession(self._host, config, devices), close_devices)
+        try:
+            session.session.extend(request.graph_def)
+        except BaseException:
+            session.close()
+            raise
+        handle = self._sessions.add(session)
+        return proto.CreateSessionResponse(session_handle=handle).SerializeToString()
+
+    def extend_session(self, data: bytes, call: Call) -> bytes:
+        """Add nodes to the graph of a session; return its new version."""
+        del call
+        request = parse_message(proto.ExtendSessionRequest, data)
+        session = self._sessions.find(request.session_handle)
+        version = session.extend(request.graph_def, request.current_graph_version)
+        return proto.ExtendSessionResponse(new_graph_version=version).SerializeToString()
+
+    def run_step(self, data: bytes, call: Call) -> bytes:
+        """Run a step, or a piece of a partial run; errors go into the response if so asked."""
+        message, feeds = RUN_STEP_REQUEST.decode(data)
+        try:
+            session = self._sessions.find(message.session_handle)
+
+            def work(request: Request | None) -> bytes:
+                return session.step(
+                    call,
+                    request,
+                    lambda cancellation: self._step(session, message, feeds, cancellation),
+                )
+
+            if message.request_id:
+                return session.requests.run(message.request_id, work)
+            return work(None)
+        except OpError as error:
+            if not message.store_errors_in_response_body:
+                raise
+            return proto.RunStepResponse(
+                status_code=error.code,  # type: ignore[arg-type]
+                status_error_message=error_message(error),
+            ).SerializeToString()
+
+    def partial_run_setup(self, data: bytes, call: Call) -> bytes:
+        """Begin a partial run; return its handle."""
+        request = parse_message(proto.PartialRunSetupRequest, data)
+        session = self._sessions.find(request.session_handle)
+
+        def work(running: Request | None) -> bytes:
+            del running
+            handle = session.partial_run_setup(request)
+            return proto.PartialRunSetupResponse(partial_run_handle=handle).SerializeToString()
+
+        del call
+        return _once(session, request.request_id, work)
+
+    def make_callable(self, data: bytes, call: Call) -> bytes:
+        """Prepare a signature; return its number."""
+        del call
+        request = parse_message(proto.MakeCallableRequest, data)
+        session = self._sessions.find(request.session_handle)
+
+        def work(running: Request | None) -> bytes:
+            del running
+            number = session.make_callable(request.options)
+            return proto.MakeCallableResponse(handle=number).SerializeToString()
+
+        return _once(session, request.request_id, work)
+
+    def run_callable(self, data: bytes, call: Call) -> bytes:
+        """Run a prepared signature."""
+        message, feeds = RUN_CALLABLE_REQUEST.decode(data)
+        session = self._sessions.find(message.session_handle)
+        values = [feed.value for feed in feeds]
+
+        def run(cancellation: Any) -> bytes:
+            measured = proto.RunMetadata() if session.wants_metadata(message.handle) else None
+            fetched = session.run_callable(message.handle, values, measured, cancellation)
+            response = proto.RunCallableResponse(metadata=measured)
+            tensors = [fetched_tensor("", value) for value in fetched]
+            return RUN_CALLABLE_RESPONSE.encode(response, tensors)
+
+        return _once(session, message.request_id, lambda request: session.step(call, request, run))
+
+    def release_callable(self, data: bytes, call: Call) -> bytes:
+        """Forget a prepared signature."""
+        del call
+        request = parse_message(proto.ReleaseCallableRequest, data)
+        self._sessions.find(request.session_handle).release_callable(request.handle)
+        return b""
+
+    def list_devices(self, data: bytes, call: Call) -> bytes:
+        """Return the devices of a session, or those of the server."""
+        del call
+        request = parse_message(proto.ListDevicesRequest, data)
+        if request.session_handle:
+            found = self._sessions.find(request.session_handle).session.list_devices()
+        else:
+            found = [device.attributes for device in self._devices]
+        response = proto.ListDevicesResponse()
+        for attributes in found:
+            response.local_device.append(attributes.to_proto())
+            response.local_device[-1].xla_global_id = -1
+        return response.SerializeToString()
+
+    def close_session(self, data: bytes, call: Call) -> bytes:
+        """Close a session; its steps are cancelled."""
+        del call
+        request = parse_message(proto.CloseSessionRequest, data)
+        self._sessions.remove(request.session_handle).close()
+        return b""
+
+    def reset(self, data: bytes, call: Call) -> bytes:
+        """Clear resource containers, and close all sessions."""
+        del call
+        request = parse_message(proto.ResetRequest, data)
+        sessions = self._sessions.remove_all()
+        self._devices.clear_containers(request.container)
+        for session in sessions:
+            session.close()
+        return b""
+
+    def close(self) -> None:
+        """Close all sessions."""
+        for session in self._sessions.remove_all():
+            session.close()
+
+    def _devices_for(
+        self, config: proto.ConfigProto
+    ) -> tuple[DeviceMgr, Callable[[], None] | None]:
+        if not config.isolate_session_state:
+            return self._devices, None
+        own = DeviceMgr(create_devices(self._host, self._default_config, self._name_prefix))
+        return own, own.close
+
+    def _step(
+        self,
+        session: MasterSession,
+        message: proto.RunStepRequest,
+        feeds: Sequence[NamedTensor],
+        cancellation: Any,
+    ) -> bytes:
+        if not wants_metadata(message):
+            fetched = session.run(message, feeds, None, cancellation)
+            return RUN_STEP_RESPONSE.encode(_NO_RUN, fetched)
+        measured = proto.RunMetadata()
+        fetched = session.run(message, feeds, measured, cancellation)
+        return RUN_STEP_RESPONSE.encode(proto.RunStepResponse(metadata=measured), fetched)
+
+
+def _once(
+    session: MasterSession, request_id: int, work: Callable[[Request | None], bytes]
+) -> bytes:
+    """Do the work of a request, or wait for the one that came with the same id."""
+    return session.requests.run(request_id, work) if request_id else work(None)
+
+
+def _idle_seconds(config: proto.ConfigProto) -> float:
+    """Return for how long sessions may be idle, as the plugin's settings say."""
+    found = plugin_settings(config, "distributed").get("idle_session_seconds", 0.0)
+    if not isinstance(found, (int, float)) or found < 0:
+        raise InvalidArgumentError(
+            f"idle_session_seconds of distributed is {found!r}; expected a number of seconds, or "
+            "0 to keep idle sessions"
+        )
+    return float(found)

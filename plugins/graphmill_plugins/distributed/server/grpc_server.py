@@ -1,0 +1,147 @@
+"""`GrpcServer`: the server of a task, with TensorFlow's services on one port (rows W1, W2).
+
+Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_server_lib.cc`; unlike there only the
+host that the cluster names is bound.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from graphmill.errors import FailedPreconditionError, UnavailableError
+from graphmill.spi.cluster import DeviceMgr, ServerInterface, create_devices
+from graphmill_plugins.distributed.master.service import MasterService
+from graphmill_plugins.distributed.server.address import Address, address_of
+from graphmill_plugins.distributed.server.call_threads import CallThreads
+from graphmill_plugins.distributed.server.dispatch import Services
+from graphmill_plugins.distributed.wire.methods import (
+    MASTER_METHODS,
+    MASTER_SERVICE,
+    WORKER_METHODS,
+    WORKER_SERVICE,
+)
+from graphmill_plugins.distributed.worker.service import WorkerService
+
+if TYPE_CHECKING:
+    from graphmill.spi import Host
+    from graphmill.spi.protos import proto
+    from graphmill_plugins.distributed.server.dispatch import Behaviour
+
+MAX_CALLS: Final = 8192
+"""How many calls may run or wait at once; more are answered RESOURCE_EXHAUSTED."""
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # Two servers on one port would share its calls.
+    ("grpc.so_reuseport", 0),
+    # The defaults cancel some of two thousand calls that come at once.
+    ("grpc.server.max_pending_requests", MAX_CALLS),
+    ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_CALLS),
+)
+
+
+class GrpcServer(ServerInterface):
+    """The server of one task.
+
+    Args:
+        server_def: the cluster, and which task of it this is.
+        host: where ops, kernels, devices and executors come from.
+
+    Raises:
+        InvalidArgumentError: the address of the task is malformed.
+
+    Threads: any may call anything; `_lock` guards starting and stopping.
+    """
+
+    def __init__(self, server_def: proto.ServerDef, host: Host) -> None:
+        self._address = address_of(server_def)
+        self._port: int | None = None
+        prefix = f"/job:{server_def.job_name}/replica:0/task:{server_def.task_index}"
+        config = server_def.default_session_config
+        self._devices = DeviceMgr(create_devices(host, config, prefix))
+        self._master = MasterService(host, self._devices, config, prefix, _other_tasks(server_def))
+        self._worker = WorkerService(host, self._devices, server_def)
+        self._lock = threading.Lock()
+        self._threads = CallThreads()
+        self._health = health.HealthServicer()
+        self._server: grpc.Server | None = None
+        self._is_stopping = False
+        self._stopped = threading.Event()
+
+    @property
+    def target(self) -> str:
+        """The target of sessions on this server."""
+        port = self._address.port if self._port is None else self._port
+        return f"grpc://{Address(self._address.host, port)}"
+
+    def start(self) -> None:
+        """Begin to take calls; see `ServerInterface.start`."""
+        with self._lock:
+            if self._is_stopping:
+                raise FailedPreconditionError("the server was stopped; make a new one")
+            if self._server is None:
+                self._server = self._listening()
+        for name in ("", MASTER_SERVICE, WORKER_SERVICE):
+            self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def stop(self, grace: float | None) -> None:
+        """Let calls end, then free everything; see `ServerInterface.stop`."""
+        with self._lock:
+            was_stopping, self._is_stopping = self._is_stopping, True
+            server = self._server
+        if was_stopping:
+            self._stopped.wait()
+            return
+        self._health.enter_graceful_shutdown()
+        if server is not None:
+            server.stop(grace).wait()
+        self._master.close()
+        self._worker.close()
+        self._devices.close()
+        self._threads.shut_down()
+        self._stopped.set()
+
+    def join(self) -> None:
+        """Return when the server has been stopped."""
+        self._stopped.wait()
+
+    def _listening(self) -> grpc.Server:
+        server = grpc.server(
+            self._threads,
+            handlers=(Services(self._behaviours()),),
+            options=_OPTIONS,
+            maximum_concurrent_rpcs=MAX_CALLS,
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        try:
+            self._port = server.add_insecure_port(str(self._address))
+        except RuntimeError as error:
+            raise UnavailableError(
+                f"the server cannot listen on {self._address}: the port is in use, or the host is "
+                "not an address of this machine"
+            ) from error
+        server.start()
+        return server
+
+    def _behaviours(self) -> dict[str, Behaviour]:
+        master, worker = self._master.behaviours(), self._worker.behaviours()
+        return {
+            **{MASTER_METHODS[name].path: behaviour for name, behaviour in master.items()},
+            **{WORKER_METHODS[name].path: behaviour for name, behaviour in worker.items()},
+        }
+
+
+def _other_tasks(server_def: proto.ServerDef) -> list[str]:
+    """Return the names of the other tasks of the cluster."""
+    this = server_def.job_name, server_def.task_index
+    return [
+        f"/job:{job.name}/task:{index}"
+        for job in server_def.cluster.job
+        for index in sorted(job.tasks)
+        if (job.name, index) != this
+    ]

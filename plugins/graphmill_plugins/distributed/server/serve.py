@@ -1,0 +1,134 @@
+"""`graphmill serve`: the server of a task as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi.cluster import Server, TFConfigClusterResolver, common_options
+from graphmill_plugins.distributed.server.address import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+_JOB = "localhost"
+
+
+@click.command()
+@click.option(
+    "--cluster",
+    help='The addresses of all tasks by job, as JSON or the name of a file of it: \'{"worker": '
+    '["127.0.0.1:7001"]}\'. By default what TF_CONFIG says, or one task on its own.',
+)
+@click.option("--job", help="The job of this task.")
+@click.option("--task", type=click.IntRange(min=0), help="The number of this task in its job.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Without a cluster: the address to listen on. Whoever reaches it may run any program.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Without a cluster: the port to listen on; 0 for a free one.",
+)
+@click.option(
+    "--config", help="The default ConfigProto of sessions, as JSON or the name of a file of it."
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="For how many seconds calls may go on after SIGTERM or SIGINT.",
+)
+@common_options
+def serve(
+    cluster: str | None,
+    job: str | None,
+    task: int | None,
+    host: str,
+    port: int,
+    config: str | None,
+    grace: float,
+) -> None:
+    """Serve sessions to other processes in TensorFlow's protocol, over gRPC.
+
+    Prints one line, READY HOST:PORT, when it takes calls. SIGTERM and SIGINT let calls that run
+    end, and end the process with exit code 0; a second signal ends it at once.
+    """
+    addresses, job, task = _task(cluster, job, task, str(Address(host, port)))
+    server = Server(addresses, job, task, config=_json(config, "--config"))
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        signal.signal(number, _stopper(stop))
+    try:
+        click.echo(f"READY {server.target.removeprefix('grpc://')}")
+        stop.wait()
+    finally:
+        server.stop(grace)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stopper(stop: threading.Event) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        del frame
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    return handle
+
+
+def _task(
+    cluster: str | None, job: str | None, task: int | None, address: str
+) -> tuple[Any, str | None, int | None]:
+    """Return the cluster and which task of it this process is.
+
+    Raises:
+        InvalidArgumentError: the cluster is malformed.
+    """
+    if cluster is not None:
+        return _json(cluster, "--cluster"), job, task
+    if os.environ.get("TF_CONFIG"):
+        found = TFConfigClusterResolver()
+        return (
+            found.cluster_spec(),
+            found.task_type if job is None else job,
+            found.task_id if task is None else task,
+        )
+    job, task = job or _JOB, task or 0
+    return {job: {task: address}}, job, task
+
+
+def _json(text: str | None, option: str) -> Any:
+    """Return the object that JSON or a file of it stands for; None for None.
+
+    Raises:
+        InvalidArgumentError: it is neither.
+    """
+    if text is None:
+        return None
+    if not text.lstrip().startswith("{"):
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"{option} is neither a JSON object nor a file that can be read: {error}"
+            ) from error
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{option} is no JSON: {error}") from error
