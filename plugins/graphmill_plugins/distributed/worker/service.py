@@ -5,6 +5,7 @@ Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_worker_service.cc`.
 
 from __future__ import annotations
 
+import copy
 import threading
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -180,7 +181,7 @@ class WorkerService:
             return _run_graph_response(result)
         except OpError as error:
             if not message.store_errors_in_response_body:
-                raise
+                raise _for_worker(error) from error
             return proto.RunGraphResponse(
                 status_code=error.code,  # type: ignore[arg-type]
                 status_error_message=worker_error_message(error),
@@ -203,7 +204,10 @@ class WorkerService:
         request = parse_message(proto.RecvTensorRequest, data)
         answer = _Answer()
         withdraw = self.worker.recv_tensor(request.step_id, request.rendezvous_key, answer)
-        value, is_dead = answer.wait(call, withdraw)
+        try:
+            value, is_dead = answer.wait(call, withdraw)
+        except OpError as error:
+            raise _for_worker(error) from error
         response = proto.RecvTensorResponse(is_dead=is_dead)
         tensor = NamedTensor("", _DEAD if is_dead else value)
         return RECV_TENSOR_RESPONSE.encode(response, [tensor])
@@ -285,6 +289,14 @@ def _run_graph_response(result: StepResult) -> bytes:
     )
     outputs = [NamedTensor(key, value) for key, value in result.outputs.items()]
     return RUN_GRAPH_RESPONSE.encode(response, outputs)
+
+
+def _for_worker(error: OpError) -> OpError:
+    """Return an error whose text says whether it follows from another one."""
+    made = copy.copy(error)
+    made.message = worker_error_message(error)
+    made.node = made.op = made.device = made.plugin = None  # they are in the text
+    return made
 
 
 def _refusal(name: str, reason: str) -> Behaviour:

@@ -270,6 +270,14 @@ def test_dead_tensors_are_answered_with_a_dtype_and_no_elements(tasks: list[Task
     assert (tensor.value.shape, tensor.value.dtype) == ((0,), np.float32)
 
 
+def test_receives_of_a_failed_step_are_told_as_derived(tasks: list[Task]) -> None:
+    key = client_key(tasks[0], "d")
+    error = errors.OutOfRangeError("all is read", node="reader")
+    tasks[0].service.worker.rendezvous.find(3).start_abort(error)
+    with pytest.raises(errors.OutOfRangeError, match=r"^\[_Derived_\]all is read"):
+        tasks[0].call("RecvTensor", step_id=3, rendezvous_key=key)
+
+
 def test_another_life_of_a_device_is_aborted(tasks: list[Task]) -> None:
     key = str(RendezvousKey(tasks[0].cpu, 1, tasks[1].cpu, "e"))
     with pytest.raises(errors.AbortedError, match="different device incarnation"):
