@@ -57,7 +57,7 @@ class GrpcPeer(Peer):
         A task that is about to be there again is waited for; the step's end withdraws the call.
         """
         request = proto.RecvTensorRequest(step_id=step_id, rendezvous_key=key, dma_ok=True)
-        started = now() if self._log.is_on else 0
+        started = now()  # a master switches the log on while its step begins
         future = self._recv_tensor.future(request.SerializeToString(), wait_for_ready=True)
 
         def finished(future: Any) -> None:
@@ -70,7 +70,7 @@ class GrpcPeer(Peer):
                 text = f"{self._where} failed: {type(error).__name__}: {error}"
                 done(None, False, InternalError(text))
                 return
-            if started:
+            if self._log.is_on:
                 self._log.record(step_id, key, started, value)
             done(value, is_dead, None)
 

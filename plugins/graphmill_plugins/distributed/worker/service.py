@@ -292,9 +292,15 @@ def _run_graph_response(result: StepResult) -> bytes:
 
 
 def _for_worker(error: OpError) -> OpError:
-    """Return an error whose text says whether it follows from another one."""
-    made = copy.copy(error)
-    made.message = worker_error_message(error)
+    """Return an error whose text says whether it follows from another one, and that one's node.
+
+    Where it reaches a client first, it is all that the client learns.
+    """
+    made, told = copy.copy(error), copy.copy(error)
+    cause = error.__cause__
+    if error.is_derived and isinstance(cause, OpError):
+        told.node, told.op, told.device = cause.node, cause.op, cause.device
+    made.message = worker_error_message(told)
     made.node = made.op = made.device = made.plugin = None  # they are in the text
     return made
 

@@ -274,8 +274,9 @@ def test_receives_of_a_failed_step_are_told_as_derived(tasks: list[Task]) -> Non
     key = client_key(tasks[0], "d")
     error = errors.OutOfRangeError("all is read", node="reader")
     tasks[0].service.worker.rendezvous.find(3).start_abort(error)
-    with pytest.raises(errors.OutOfRangeError, match=r"^\[_Derived_\]all is read"):
+    with pytest.raises(errors.OutOfRangeError, match=r"^\[_Derived_\]all is read") as told:
         tasks[0].call("RecvTensor", step_id=3, rendezvous_key=key)
+    assert told.value.message.endswith("[[{{node reader}}]]")
 
 
 def test_another_life_of_a_device_is_aborted(tasks: list[Task]) -> None:
