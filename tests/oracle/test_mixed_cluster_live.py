@@ -232,3 +232,23 @@ def test_monitored_training_goes_to_its_end(tf, tf1, target, graph, tmp_path):
     assert len(losses) == 40
     assert losses[-1] < losses[0] / 10
     assert tf1.train.latest_checkpoint(str(tmp_path)).endswith("-40")
+
+
+def test_a_restart_of_our_task_is_told_as_aborted(tf, tf1, graph):
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    cluster = {"worker": addresses}
+    ours = graphmill.Server(cluster, "worker", 1)
+    target = tf.distribute.Server(cluster, job_name="worker", task_index=0).target
+    x = tf1.placeholder(tf.float32, [])
+    with tf1.device(FAR):
+        y = x * 2.0
+    with tf1.Session(target, graph=graph) as session:
+        assert session.run(y, {x: 3.0}) == 6
+        ours.stop()
+        with pytest.raises(tf.errors.UnavailableError):
+            session.run(y, {x: 3.0})
+        with graphmill.Server(cluster, "worker", 1):
+            with tf1.Session(target, graph=graph) as again:  # waits until the task is there
+                assert again.run(y, {x: 3.0}) == 6
+            with pytest.raises(tf.errors.AbortedError, match="just restarted"):
+                session.run(y, {x: 3.0})

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_IDS: Final = 20_000
 """How many ids of ended requests are remembered, to refuse those that come again."""
+MAX_OUTCOMES: Final = 1024
+"""How many outcomes of ended requests are remembered."""
 MAX_BYTES: Final = 16 << 20
 """How large the remembered outcomes of ended requests are together."""
 _SMALL: Final = 256  # what is counted for an outcome without tensors
@@ -56,6 +58,7 @@ class Request(Generic[_Result]):
         """
         with self._table.lock:
             self.outcome = (result, error)
+            self.cancel = None
             callers, self._callers = self._callers, []
             self._table.note_end(self, size)
         for caller in callers:
@@ -125,7 +128,7 @@ class RecentRequests(Generic[_Result]):
             return
         self._ended[request.id] = size + _SMALL
         self._num_bytes += size + _SMALL
-        while self._num_bytes > MAX_BYTES or len(self._ended) > MAX_IDS:
+        while self._num_bytes > MAX_BYTES or len(self._ended) > MAX_OUTCOMES:
             oldest = next(iter(self._ended))
             self._num_bytes -= self._ended.pop(oldest)
             del self._requests[oldest]

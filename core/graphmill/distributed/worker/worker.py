@@ -216,10 +216,11 @@ class Worker:
             self._start_piece(session, call, request)
             return
         graph = session.graphs.acquire(call.graph_handle)
+        cancellation = CancellationManager(session.cancellation)
         try:
-            cancellation = self._cancellation(session)
             step = self._new_step(session, graph, call, cancellation)
         except OpError:
+            cancellation.close()
             graph.release()
             raise
         request.cancel = cancellation.start_cancel
@@ -302,10 +303,11 @@ class Worker:
 
     def _new_partial(self, session: WorkerSession, call: StepCall) -> PartialStep:
         graph = session.graphs.acquire(call.graph_handle)
+        cancellation = CancellationManager(session.cancellation)
         try:
-            cancellation = self._cancellation(session)
             step = self._new_step(session, graph, call, cancellation)
         except OpError:
+            cancellation.close()
             graph.release()
             raise
         made = PartialStep(step, cancellation)
@@ -339,9 +341,6 @@ class Worker:
         )
         self.num_steps += 1
         return WorkerStep(session, graph, call, rendezvous, cancellation, self._pools.default)
-
-    def _cancellation(self, session: WorkerSession) -> CancellationManager:
-        return CancellationManager(session.cancellation)
 
     def _whole_config(
         self, config: ConfigProto | None, graph_options: proto.GraphOptions | None

@@ -76,6 +76,7 @@ def test_outcomes_that_are_too_large_are_forgotten_and_not_run_again(
 
 def test_ids_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MAX_IDS", 2)
+    monkeypatch.setattr(requests, "MAX_OUTCOMES", 2)
     table: RecentRequests[str] = RecentRequests()
     for number in range(1, 7):
         request, _ = table.enter(number, Caller())
