@@ -247,11 +247,21 @@ class _Placer:
             fitting = self._sorted_by_support(group, wanted)
             if not fitting and self.options.allow_soft_placement:
                 group.is_soft = True
-                fitting = self._sorted_by_support(group, self.options.devices)
+                fitting = self._sorted_by_support(group, self._devices_beside(group.request))
             if not fitting:
                 raise self._impossible(group, wanted)
             group.candidates = fitting
         return group.candidates
+
+    def _devices_beside(self, request: DeviceName) -> Sequence[Device]:
+        """Return where soft placement may go: to any device of the job and task that is asked for.
+
+        Where there is one task alone, as in a session of this process, it is taken for any other.
+        """
+        there = request._replace(type=None, id=None)
+        found = [device for device, name in self.names.items() if there.matches(name)]
+        tasks = {name._replace(type=None, id=None) for name in self.names.values()}
+        return found if found or len(tasks) > 1 else list(self.options.devices)
 
     def _sorted_by_support(self, group: _Group, devices: Iterable[Device]) -> list[Device]:
         support = {device: self._support(group, device) for device in devices}
