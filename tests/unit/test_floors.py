@@ -42,6 +42,8 @@ SESSION_DOORS = (
     # A worker runs the graphs of sessions that are elsewhere: their executors, tiers and pools.
     "graphmill.session.cost_model",
     "graphmill.session.executors_cache",
+    # A master turns what is fed into tensors as a session of this process does.
+    "graphmill.session.feeds",
     "graphmill.session.hot_steps",
     "graphmill.session.session_devices",
     "graphmill.session.thread_pools",

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from graphmill.distributed.cluster_resolver import (
         TFConfigClusterResolver as TFConfigClusterResolver,
     )
+    from graphmill.distributed.master.cluster_session import ClusterSession as ClusterSession
+    from graphmill.distributed.master.local_worker import LocalWorker as LocalWorker
+    from graphmill.distributed.master.worker_interface import WorkerInterface as WorkerInterface
     from graphmill.distributed.server import Server as Server
     from graphmill.distributed.worker.peers import Peer as Peer
     from graphmill.distributed.worker.peers import Peers as Peers
@@ -36,6 +39,9 @@ else:
             "graphmill.cli.options": "common_options",
             "graphmill.distributed.cluster_resolver": "TFConfigClusterResolver",
             "graphmill.distributed.server": "Server",
+            "graphmill.distributed.master.cluster_session": "ClusterSession",
+            "graphmill.distributed.master.local_worker": "LocalWorker",
+            "graphmill.distributed.master.worker_interface": "WorkerInterface",
             "graphmill.distributed.worker.peers": "Peer Peers",
             "graphmill.distributed.worker.step_call": "StepCall StepResult",
             "graphmill.distributed.worker.worker": "Worker",

@@ -1,0 +1,163 @@
+"""`ClusterTasks`: the workers of a session, their devices, and the calls that go to all of them.
+
+Semantics: `DeviceFinder` in `tensorflow/core/distributed_runtime/master.cc`, and
+`CreateWorkerSessions` in `master_session.cc`.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from graphmill import proto
+from graphmill.distributed.master.registered_signature import finish
+from graphmill.distributed.master.remote_device import attributes_of
+from graphmill.distributed.master.task_calls import TaskCalls
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.device_name import parse_device_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from graphmill.distributed.master.worker_interface import Done, Withdraw, WorkerInterface
+    from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.runtime.device import DeviceAttributes
+
+
+class ClusterTasks:
+    """The tasks that one session uses.
+
+    Args:
+        session_handle: what the session is called on its workers.
+        workers: all of the cluster by name of the task, `/job:worker/replica:0/task:0`.
+        master_task: the master's own.
+        config: its `device_filters` say which others are used; empty for all.
+        timeout: how many seconds a call may take that does not run a step.
+
+    Attributes:
+        workers: those that are used.
+
+    Raises:
+        InvalidArgumentError: a filter is malformed, or the master has no worker.
+    """
+
+    def __init__(
+        self,
+        session_handle: str,
+        workers: Mapping[str, WorkerInterface],
+        master_task: str,
+        config: ConfigProto,
+        timeout: float,
+    ) -> None:
+        if master_task not in workers:
+            raise InvalidArgumentError(
+                f"the master's task {master_task} has no worker; there are {', '.join(workers)}"
+            )
+        filters = [parse_device_name(text) for text in config.device_filters]
+        self.workers = {
+            task: worker
+            for task, worker in workers.items()
+            if not filters
+            or task == master_task
+            or any(wanted.matches(parse_device_name(task)) for wanted in filters)
+        }
+        self.master_task = master_task
+        self._session_handle = session_handle
+        self._timeout = timeout
+        self._has_sessions = False
+
+    def devices(self) -> list[DeviceAttributes]:
+        """Ask all tasks for their devices.
+
+        Raises:
+            DeadlineExceededError: a task has not answered in time; names it.
+            OpError: one cannot be reached; names it.
+        """
+        request = proto.GetStatusRequest()
+        responses = self._call(
+            lambda worker, done: worker.get_status(request, done), "see the devices of all tasks"
+        )
+        return [
+            attributes_of(a) for task in self.workers for a in responses[task].device_attributes
+        ]
+
+    def create_sessions(self, devices: Sequence[DeviceAttributes], *, is_isolated: bool) -> None:
+        """Begin the session on all tasks; where one fails those of the others are dropped.
+
+        Args:
+            devices: those of all tasks.
+            is_isolated: whether the session has its resources for itself.
+
+        Raises:
+            OpError: as `devices`.
+        """
+        own = [a.incarnation for a in devices if a.name.startswith(self.master_task + "/")]
+        request = proto.CreateWorkerSessionRequest(
+            session_handle=self._session_handle,
+            isolate_session_state=is_isolated,
+            cluster_device_attributes=[a.to_proto() for a in devices],
+            master_task=self.master_task,
+            master_incarnation=_signed(own[0]) if own else 0,
+        )
+        self._has_sessions = True
+        try:
+            self._call(
+                lambda worker, done: worker.create_worker_session(request, done),
+                "begin a session on all tasks",
+            )
+        except BaseException:
+            self.delete_sessions()
+            raise
+
+    def delete_sessions(self) -> None:
+        """End the session on all tasks, in bounded time.
+
+        A task that does not answer is told of in the log: it has lost the session, or drops it when
+        it hears of this master's next life.
+        """
+        if not self._has_sessions:
+            return
+        self._has_sessions = False
+        request = proto.DeleteWorkerSessionRequest(session_handle=self._session_handle)
+        calls = self._start(lambda worker, done: worker.delete_worker_session(request, done))
+        calls.wait(self._timeout)
+        late = calls.pending
+        calls.withdraw()
+        problems = {task: error.message for task, error in calls.errors.items()}
+        problems.update(dict.fromkeys(late, f"no answer within {self._timeout:g} s"))
+        for task, problem in problems.items():
+            logging.getLogger("graphmill.distributed").warning(
+                "session %s was closed, but %s was not told: %s",
+                self._session_handle,
+                task,
+                problem,
+            )
+
+    def clear_containers(self, containers: Iterable[str]) -> None:
+        """Clear resource containers on all tasks.
+
+        Raises:
+            OpError: as `devices`.
+        """
+        request = proto.CleanupAllRequest(container=list(containers))
+        self._call(
+            lambda worker, done: worker.cleanup_all(request, done), "clear containers on all tasks"
+        )
+
+    def _call(
+        self, begin: Callable[[WorkerInterface, Done], Withdraw], what: str
+    ) -> dict[str, Any]:
+        calls = self._start(begin)
+        finish(calls, self._timeout, what)
+        return calls.results
+
+    def _start(self, begin: Callable[[WorkerInterface, Done], Withdraw]) -> TaskCalls:
+        calls = TaskCalls()
+        for task, worker in self.workers.items():
+            calls.start(task, partial(begin, worker))
+        return calls
+
+
+def _signed(incarnation: int) -> int:
+    return incarnation - (1 << 64) if incarnation >> 63 else incarnation

@@ -1,0 +1,172 @@
+"""`LocalWorker`: a worker of this process, called without a protocol.
+
+Semantics: `tensorflow/core/distributed_runtime/worker.h` as the master of its own task uses it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import proto
+from graphmill.distributed.master.worker_interface import WorkerInterface
+from graphmill.errors import CancelledError, OpError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.distributed.master.worker_interface import Done, RunDone, Withdraw
+    from graphmill.distributed.worker.step_call import StepCall, StepResult
+    from graphmill.distributed.worker.worker import Worker
+
+
+class LocalWorker(WorkerInterface):
+    """A worker of this process.
+
+    Args:
+        worker: what carries the calls out.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def get_status(self, request: proto.GetStatusRequest, done: Done) -> Withdraw:
+        """Give the devices of the worker."""
+        del request
+        return _answer(done, self._status)
+
+    def create_worker_session(
+        self, request: proto.CreateWorkerSessionRequest, done: Done
+    ) -> Withdraw:
+        """Begin a session."""
+
+        def create() -> proto.CreateWorkerSessionResponse:
+            self._worker.sessions.create(
+                request.session_handle,
+                request.server_def,
+                isolate_session_state=request.isolate_session_state,
+                master_task=request.master_task,
+                master_incarnation=request.master_incarnation,
+            )
+            return proto.CreateWorkerSessionResponse()
+
+        return _answer(done, create)
+
+    def delete_worker_session(
+        self, request: proto.DeleteWorkerSessionRequest, done: Done
+    ) -> Withdraw:
+        """Drop a session."""
+
+        def delete() -> proto.DeleteWorkerSessionResponse:
+            self._worker.sessions.delete(request.session_handle)
+            return proto.DeleteWorkerSessionResponse()
+
+        return _answer(done, delete)
+
+    def register_graph(self, request: proto.RegisterGraphRequest, done: Done) -> Withdraw:
+        """Make a graph ready to run."""
+
+        def register() -> proto.RegisterGraphResponse:
+            handle = self._worker.register_graph(
+                request.session_handle,
+                request.graph_def,
+                was_created=request.create_worker_session_called,
+                config=request.config_proto if request.HasField("config_proto") else None,
+                graph_options=request.graph_options if request.HasField("graph_options") else None,
+                watches=request.debug_options.debug_tensor_watch_opts,
+                collective_graph_key=request.collective_graph_key,
+            )
+            return proto.RegisterGraphResponse(graph_handle=handle)
+
+        return _answer(done, register)
+
+    def deregister_graph(self, request: proto.DeregisterGraphRequest, done: Done) -> Withdraw:
+        """Forget a graph."""
+
+        def deregister() -> proto.DeregisterGraphResponse:
+            self._worker.deregister_graph(
+                request.session_handle,
+                request.graph_handle,
+                was_created=request.create_worker_session_called,
+            )
+            return proto.DeregisterGraphResponse()
+
+        return _answer(done, deregister)
+
+    def run_graph(self, session_handle: str, call: StepCall, done: RunDone) -> Withdraw:
+        """Run a part of a step, in a thread of the worker."""
+        once = _Once(done)
+        leave = self._worker.run_graph(session_handle, call, once, was_created=True)
+
+        def withdraw() -> None:
+            leave()
+            once(None, CancelledError("the call was withdrawn"))
+
+        return withdraw
+
+    def cleanup_graph(self, request: proto.CleanupGraphRequest, done: Done) -> Withdraw:
+        """End a step."""
+
+        def clean() -> proto.CleanupGraphResponse:
+            self._worker.cleanup_graph(request.step_id)
+            return proto.CleanupGraphResponse()
+
+        return _answer(done, clean)
+
+    def cleanup_all(self, request: proto.CleanupAllRequest, done: Done) -> Withdraw:
+        """Clear resource containers."""
+
+        def clean() -> proto.CleanupAllResponse:
+            self._worker.cleanup_all(request.container)
+            return proto.CleanupAllResponse()
+
+        return _answer(done, clean)
+
+    def _status(self) -> proto.GetStatusResponse:
+        return proto.GetStatusResponse(
+            device_attributes=[found.to_proto() for found in self._worker.get_status()]
+        )
+
+
+class _Once:
+    """Passes on the first outcome of a step, with values that are the master's own.
+
+    What a worker of this process gives may be the memory of a variable.
+
+    Threads: `_lock` decides which outcome is the first.
+    """
+
+    def __init__(self, done: RunDone) -> None:
+        self._done: RunDone | None = done
+        self._lock = threading.Lock()
+
+    def __call__(self, result: StepResult | None, error: OpError | None) -> None:
+        with self._lock:
+            done, self._done = self._done, None
+        if done is None:
+            return
+        if result is not None:
+            result.outputs = {key: _own(value) for key, value in result.outputs.items()}
+        done(result, error)
+
+
+def _own(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.copy() if value.ndim else value[()]
+
+
+def _answer(done: Done, work: Callable[[], Any]) -> Withdraw:
+    try:
+        response = work()
+    except OpError as error:
+        done(None, error)
+    else:
+        done(response, None)
+    return _nothing
+
+
+def _nothing() -> None:
+    """Withdraw a call that has ended."""

@@ -1,0 +1,78 @@
+"""`SignatureCache`: the registered signatures of a session, bounded in number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.runtime.process.fork import fork_safe_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.distributed.master.registered_signature import (
+        RegisteredSignature,
+        SignatureKey,
+    )
+
+
+class SignatureCache:
+    """Registered signatures by key; the one that was not used for longest goes first.
+
+    Threads: `_lock` guards the table; signatures are registered outside of it.
+
+    Args:
+        capacity: how many are kept.
+    """
+
+    def __init__(self, capacity: int = 256) -> None:
+        self._lock = fork_safe_lock()
+        self._capacity = capacity
+        self._found: dict[SignatureKey, RegisteredSignature] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def acquire(
+        self, key: SignatureKey, create: Callable[[SignatureKey], RegisteredSignature]
+    ) -> RegisteredSignature:
+        """Return what runs a signature, made at the first call; the caller calls its `release`.
+
+        Raises:
+            OpError: what `create` raises.
+        """
+        with self._lock:
+            found = self._take(key)
+        if found is not None:
+            return found
+        made = create(key)
+        with self._lock:
+            found = self._take(key)
+            if found is None:
+                self._found[key] = made
+                made.acquire()
+            dropped = self._excess()
+        if found is not None:
+            made.release()
+        for signature in dropped:
+            signature.release()
+        return found or made
+
+    def clear(self) -> None:
+        """Let go of all; those that run go when their steps have ended."""
+        with self._lock:
+            gone, self._found = list(self._found.values()), {}
+        for signature in gone:
+            signature.release()
+
+    def _take(self, key: SignatureKey) -> RegisteredSignature | None:
+        found = self._found.pop(key, None)
+        if found is None or not found.acquire():
+            return None
+        self._found[key] = found  # behind all others: it is the one used last
+        return found
+
+    def _excess(self) -> list[RegisteredSignature]:
+        gone = []
+        while len(self._found) > self._capacity:
+            gone.append(self._found.pop(next(iter(self._found))))
+        return gone

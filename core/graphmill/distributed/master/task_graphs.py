@@ -1,0 +1,136 @@
+"""From a client graph to the graph of each task: place, bind the client's ends, split.
+
+Semantics: `BuildAndRegisterPartitions` in `tensorflow/core/distributed_runtime/master_session.cc`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphmill import proto
+from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.graph.node_roles import is_receive, is_send
+from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
+from graphmill.lowering.function_bodies import placement_options
+from graphmill.lowering.memory_types import MemoryTypeFinder
+from graphmill.lowering.partition import partition
+from graphmill.lowering.passes import run_passes
+from graphmill.lowering.place import place
+from graphmill.runtime.rendezvous import RendezvousKey
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.lowering.passes import PassOptions
+    from graphmill.runtime.device import Device
+
+
+class TaskGraph(NamedTuple):
+    """The part of one task.
+
+    Attributes:
+        graph_def: what it registers.
+        feed_keys, fetch_keys: the rendezvous keys of what it is fed and what is fetched from it, by
+            tensor name.
+    """
+
+    graph_def: proto.GraphDef
+    feed_keys: dict[str, str]
+    fetch_keys: dict[str, str]
+
+
+class TaskGraphMaker:
+    """Makes the graphs that a session registers with its tasks.
+
+    Threads: the session calls it under its graph lock.
+
+    Args:
+        options: config, devices of all tasks, host.
+    """
+
+    def __init__(self, options: PassOptions) -> None:
+        self._options = options
+        self._devices: dict[str, Device] = {d.name: d for d in options.devices}
+        self._pinned: dict[str, str] = {}
+        self._num_names = 0
+
+    def make(self, graph: Graph, full: Graph) -> dict[str, TaskGraph]:
+        """Return the graphs of the tasks that take part, by the names of the tasks.
+
+        Args:
+            graph: the client graph, whose ends are the client's transfers; it is used up.
+            full: the session's graph that it is a part of.
+
+        Raises:
+            OpError: the graph cannot be placed or split, or a pass refused it.
+        """
+        options = self._options
+        place(graph, placement_options(options, None), full=full, pinned=self._pinned)
+        for phase in ("POST_PLACEMENT", "POST_REWRITE_FOR_EXEC"):
+            run_passes(phase, graph, options)
+        ends = [node for node in graph.nodes if node.attrs.get("client_terminated")]
+        made: dict[str, TaskGraph] = {}
+        for node in ends:
+            if is_send(node):
+                node.assigned_device = node.in_edges[0].src.assigned_device
+        for node in ends:
+            self._bind(node, made)
+        memory = MemoryTypeFinder(options.host.kernels)
+        for device, part in partition(graph, options.devices, options.host.ops, memory):
+            self._add(part, full, _part_of(device.name, made).graph_def)
+        return made
+
+    def _bind(self, end: Node, made: dict[str, TaskGraph]) -> None:
+        """Let a feed come in, or a fetch go out, at the device where its node is."""
+        device = self._devices[end.assigned_device].attributes
+        tensor = end.attrs["tensor_name"].decode("utf-8", "surrogateescape")
+        # What is fed may be fetched as well: the two must not take each other's value.
+        edge = f"{'fetch' if is_send(end) else 'feed'}_{tensor}"
+        key = str(RendezvousKey(device.name, device.incarnation, device.name, edge))
+        end.attrs.update(
+            tensor_name=edge.encode("utf-8", "surrogateescape"),
+            send_device=device.name.encode(),
+            send_device_incarnation=_signed(device.incarnation),
+            recv_device=device.name.encode(),
+        )
+        part = _part_of(device.name, made)
+        (part.feed_keys if is_receive(end) else part.fetch_keys)[tensor] = key
+
+    def _add(self, part: Graph, full: Graph, whole: proto.GraphDef) -> None:
+        """Add the part of a device to the graph of its task; the library is the same in all."""
+        for node in part.nodes:
+            node.attrs.pop(NEVER_DEAD_ATTR, None)
+        message = graph_to_graph_def(part)
+        self._make_names_unique(message, full)
+        whole.ClearField("library")
+        whole.ClearField("versions")
+        whole.MergeFrom(message)
+
+    def _make_names_unique(self, message: proto.GraphDef, full: Graph) -> None:
+        """Rename what is not of the session's graph: two devices may have made one name.
+
+        Workers keep stateful kernels by name for the session, so that a name must not come again in
+        another graph either.
+        """
+        new: dict[str, str] = {}
+        for node in message.node:
+            if not full.has_node(node.name):
+                self._num_names += 1
+                new[node.name] = f"{node.name}_G{self._num_names}"
+        for node in message.node:
+            node.name = new.get(node.name, node.name)
+            node.input[:] = [_renamed(text, new) for text in node.input]
+
+
+def _renamed(text: str, new: dict[str, str]) -> str:
+    is_control = text.startswith("^")
+    name, colon, output = text.removeprefix("^").partition(":")
+    return f"{'^' if is_control else ''}{new.get(name, name)}{colon}{output}"
+
+
+def _part_of(device: str, made: dict[str, TaskGraph]) -> TaskGraph:
+    return made.setdefault(device.partition("/device:")[0], TaskGraph(proto.GraphDef(), {}, {}))
+
+
+def _signed(incarnation: int) -> int:
+    return incarnation - (1 << 64) if incarnation >> 63 else incarnation
