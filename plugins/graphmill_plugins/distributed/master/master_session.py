@@ -169,7 +169,9 @@ class MasterSession:
             OpError: what the work raised.
         """
         cancellation = CancellationManager(self._session.cancellation)
-        watch = _ClientWatch(cancellation, self.requests if request else None, request)
+        watch = _ClientWatch(cancellation, self.requests, request)
+        if request is not None:
+            request.cancel = watch.cancel
         with self._lock:
             self.num_running += 1
         try:
@@ -243,7 +245,7 @@ class _ClientWatch:
     def __init__(
         self,
         cancellation: CancellationManager,
-        memory: RequestMemory | None,
+        memory: RequestMemory,
         request: Request | None,
     ) -> None:
         self._cancellation = cancellation
@@ -256,9 +258,13 @@ class _ClientWatch:
         """Take note of the end of the call, which may have been answered."""
         if self.is_done:
             return
-        memory, request = self._memory, self._request
-        if memory is not None and request is not None and not memory.leave(request):
-            return
+        if self._request is None:
+            self.cancel()
+        else:
+            self._memory.leave(self._request)
+
+    def cancel(self) -> None:
+        """Cancel the step."""
         self.is_client_gone = True
         self._cancellation.start_cancel(CancelledError("the client of the step is gone"))
 

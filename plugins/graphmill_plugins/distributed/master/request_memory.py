@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from graphmill.errors import AbortedError
+from graphmill.errors import AbortedError, InternalError, OpError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+
+    from graphmill_plugins.distributed.server.dispatch import Call
 
 MAX_REQUESTS: Final = 4096
 """How many finished requests are remembered."""
@@ -26,16 +29,18 @@ class Request:
         response: what it was answered; None if it failed, or the answer is no longer kept.
         error: what it failed with.
         waiting: wakes the calls that were attached to it; None if there was none.
+        cancel: ends its step; None while it has none.
     """
 
-    __slots__ = ("error", "is_done", "num_callers", "response", "waiting")
+    __slots__ = ("cancel", "error", "is_done", "num_callers", "response", "waiting")
 
     def __init__(self) -> None:
         self.num_callers = 1
         self.is_done = False
         self.response: bytes | None = None
-        self.error: Exception | None = None
+        self.error: OpError | None = None
         self.waiting: threading.Event | None = None
+        self.cancel: Callable[[], None] | None = None
 
 
 _FORGOTTEN: Final = Request()
@@ -62,8 +67,13 @@ class RequestMemory:
         self._with_response: OrderedDict[Hashable, int] = OrderedDict()
         self._response_bytes = 0
 
-    def run(self, key: Hashable, work: Callable[[Request], bytes]) -> bytes:
+    def run(self, key: Hashable, call: Call, work: Callable[[Request], bytes]) -> bytes:
         """Do the work of a request, or wait for the request with that id.
+
+        Args:
+            key: the id.
+            call: who sent it. A request ends early when all calls that wait for it are gone.
+            work: what is to be done, at most once.
 
         Raises:
             AbortedError: it was answered before, and the answer is no longer kept.
@@ -81,16 +91,20 @@ class RequestMemory:
                 request = self._running[key] = Request()
         if known is not None:
             assert known.waiting is not None
+            if not call.on_end(lambda: self.leave(known)):
+                self.leave(known)
             known.waiting.wait()
             with self._lock:
                 return self._answer(known, key)
         return self._first(key, request, work)
 
-    def leave(self, request: Request) -> bool:
-        """Note that a caller of a request is gone; return whether nobody waits for it any more."""
+    def leave(self, request: Request) -> None:
+        """Note that a caller of a request is gone; cancel the request if it was the last one."""
         with self._lock:
             request.num_callers -= 1
-            return request.num_callers == 0 and not request.is_done
+            is_unwanted = request.num_callers == 0 and not request.is_done
+        if is_unwanted and request.cancel is not None:
+            request.cancel()
 
     def _first(self, key: Hashable, request: Request, work: Callable[[Request], bytes]) -> bytes:
         try:
@@ -106,7 +120,8 @@ class RequestMemory:
     ) -> None:
         with self._lock:
             request.is_done = True
-            request.response, request.error = response, error
+            request.response, request.error = response, _without_frames(error)
+            request.cancel = None
             del self._running[key]
             self._finished[key] = request
             if response is not None:
@@ -128,10 +143,17 @@ class RequestMemory:
 
     def _answer(self, request: Request, key: Hashable) -> bytes:
         if request.error is not None:
-            raise request.error
+            raise copy.copy(request.error)
         if request.response is None:
             raise AbortedError(
                 f"request {key} was received twice: it was carried out, and its answer is no "
                 "longer kept"
             )
         return request.response
+
+
+def _without_frames(error: Exception | None) -> OpError | None:
+    """Return a copy of an error without its traceback, whose frames hold what was fed."""
+    if error is None or isinstance(error, OpError):
+        return copy.copy(error)
+    return InternalError(f"{type(error).__name__}: {error}")

@@ -142,7 +142,7 @@ class MasterService:
                 )
 
             if message.request_id:
-                return session.requests.run(message.request_id, work)
+                return session.requests.run(message.request_id, call, work)
             return work(None)
         except OpError as error:
             if not message.store_errors_in_response_body:
@@ -162,12 +162,10 @@ class MasterService:
             handle = session.partial_run_setup(request)
             return proto.PartialRunSetupResponse(partial_run_handle=handle).SerializeToString()
 
-        del call
-        return _once(session, request.request_id, work)
+        return _once(session, request.request_id, call, work)
 
     def make_callable(self, data: bytes, call: Call) -> bytes:
         """Prepare a signature; return its number."""
-        del call
         request = parse_message(proto.MakeCallableRequest, data)
         session = self._sessions.find(request.session_handle)
 
@@ -176,7 +174,7 @@ class MasterService:
             number = session.make_callable(request.options)
             return proto.MakeCallableResponse(handle=number).SerializeToString()
 
-        return _once(session, request.request_id, work)
+        return _once(session, request.request_id, call, work)
 
     def run_callable(self, data: bytes, call: Call) -> bytes:
         """Run a prepared signature."""
@@ -191,7 +189,9 @@ class MasterService:
             tensors = [fetched_tensor("", value) for value in fetched]
             return RUN_CALLABLE_RESPONSE.encode(response, tensors)
 
-        return _once(session, message.request_id, lambda request: session.step(call, request, run))
+        return _once(
+            session, message.request_id, call, lambda request: session.step(call, request, run)
+        )
 
     def release_callable(self, data: bytes, call: Call) -> bytes:
         """Forget a prepared signature."""
@@ -260,10 +260,10 @@ class MasterService:
 
 
 def _once(
-    session: MasterSession, request_id: int, work: Callable[[Request | None], bytes]
+    session: MasterSession, request_id: int, call: Call, work: Callable[[Request | None], bytes]
 ) -> bytes:
     """Do the work of a request, or wait for the one that came with the same id."""
-    return session.requests.run(request_id, work) if request_id else work(None)
+    return session.requests.run(request_id, call, work) if request_id else work(None)
 
 
 def _idle_seconds(config: proto.ConfigProto) -> float:

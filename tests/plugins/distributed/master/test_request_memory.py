@@ -12,12 +12,28 @@ from graphmill_plugins.distributed.master.request_memory import RequestMemory
 TIMEOUT = 60
 
 
+class FakeCall:
+    """A call that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.end = None
+        self.is_attached = threading.Event()
+
+    def on_end(self, callback) -> bool:
+        self.end = callback
+        self.is_attached.set()
+        return True
+
+
+CALL = FakeCall()
+
+
 def test_a_repeated_request_gets_the_first_answer():
     memory = RequestMemory()
     answers = iter([b"first", b"second"])
-    assert memory.run(1, lambda _: next(answers)) == b"first"
-    assert memory.run(1, lambda _: next(answers)) == b"first"
-    assert memory.run(2, lambda _: next(answers)) == b"second"
+    assert memory.run(1, CALL, lambda _: next(answers)) == b"first"
+    assert memory.run(1, CALL, lambda _: next(answers)) == b"first"
+    assert memory.run(2, CALL, lambda _: next(answers)) == b"second"
 
 
 def test_a_repeated_request_gets_the_first_error():
@@ -28,7 +44,7 @@ def test_a_repeated_request_gets_the_first_error():
 
     for _ in range(2):
         with pytest.raises(NotFoundError, match="no such thing"):
-            memory.run(1, fail)
+            memory.run(1, CALL, fail)
 
 
 def test_a_repeated_request_waits_for_the_running_one():
@@ -42,14 +58,15 @@ def test_a_repeated_request_waits_for_the_running_one():
         assert release.wait(TIMEOUT)
         return b"answer"
 
-    first = threading.Thread(target=lambda: answers.append(memory.run(7, work)))
+    first = threading.Thread(target=lambda: answers.append(memory.run(7, CALL, work)))
     first.start()
     assert running.wait(TIMEOUT)
-    second = threading.Thread(target=lambda: answers.append(memory.run(7, work)))
+    second_call = FakeCall()
+    second = threading.Thread(target=lambda: answers.append(memory.run(7, second_call, work)))
     second.start()
-    while requests[0].num_callers < 2:  # the second one is attached; nothing tells so
-        second.join(0.001)
-    assert not memory.leave(requests[0]), "another caller waits for it"
+    assert second_call.is_attached.wait(TIMEOUT)
+    requests[0].cancel = lambda: pytest.fail("another caller waits for it")
+    memory.leave(requests[0])
     release.set()
     first.join(TIMEOUT)
     second.join(TIMEOUT)
@@ -59,21 +76,58 @@ def test_a_repeated_request_waits_for_the_running_one():
 
 def test_an_answer_that_is_not_kept_is_aborted_and_not_made_again():
     memory = RequestMemory(max_response_bytes=8)
-    memory.run(1, lambda _: b"12345")
-    memory.run(2, lambda _: b"12345")
+    memory.run(1, CALL, lambda _: b"12345")
+    memory.run(2, CALL, lambda _: b"12345")
     with pytest.raises(AbortedError, match="received twice"):
-        memory.run(1, lambda _: pytest.fail("it ran twice"))
-    assert memory.run(2, lambda _: b"") == b"12345"
+        memory.run(1, CALL, lambda _: pytest.fail("it ran twice"))
+    assert memory.run(2, CALL, lambda _: b"") == b"12345"
 
 
 def test_only_so_many_requests_are_remembered():
     memory = RequestMemory(max_requests=2)
     for number in range(3):
-        memory.run(number, lambda _: b"old")
-    assert memory.run(0, lambda _: b"new") == b"new"
-    assert memory.run(2, lambda _: b"new") == b"old"
+        memory.run(number, CALL, lambda _: b"old")
+    assert memory.run(0, CALL, lambda _: b"new") == b"new"
+    assert memory.run(2, CALL, lambda _: b"new") == b"old"
 
 
-def test_a_request_without_callers_is_to_be_cancelled():
+def test_a_request_whose_callers_are_all_gone_is_cancelled():
     memory = RequestMemory()
-    memory.run(1, lambda request: b"" if memory.leave(request) else pytest.fail("kept"))
+    running, cancelled = threading.Event(), threading.Event()
+    requests = []
+
+    def work(request):
+        request.cancel = cancelled.set
+        requests.append(request)
+        running.set()
+        assert cancelled.wait(TIMEOUT)
+        return b""
+
+    first = threading.Thread(target=memory.run, args=(1, FakeCall(), work))
+    first.start()
+    assert running.wait(TIMEOUT)
+    attached = FakeCall()
+    second = threading.Thread(target=memory.run, args=(1, attached, work))
+    second.start()
+    assert attached.is_attached.wait(TIMEOUT)
+    memory.leave(requests[0])
+    assert not cancelled.is_set()
+    attached.end()
+    assert cancelled.is_set()
+    first.join(TIMEOUT)
+    second.join(TIMEOUT)
+    assert len(requests) == 1
+
+
+def test_a_kept_error_holds_no_frames():
+    memory = RequestMemory()
+    kept = []
+
+    def fail(request):
+        kept.append(request)
+        raise NotFoundError("no such thing", node="n")
+
+    with pytest.raises(NotFoundError):
+        memory.run(1, CALL, fail)
+    assert kept[0].error.__traceback__ is None
+    assert (kept[0].error.message, kept[0].error.node) == ("no such thing", "n")
