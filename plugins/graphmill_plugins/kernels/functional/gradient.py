@@ -171,6 +171,7 @@ def _jax_kernel(node: Node, runtime: FunctionLibraryRuntime) -> Callable[..., An
     choice = runtime.host.kernels.find(node.op_def, node.attrs, "XLA_CPU", ("jax",))
     effects = effects_of(node.op_def) | choice.definition.effects
     if effects or not choice.definition.is_traceable:
+        runtime.effects.check_node(node, choice.definition, None)  # what is forbidden comes first
         has = f"has effects ({', '.join(sorted(effects))})" if effects else "cannot be traced"
         raise UnimplementedError(
             f"the gradient of a function through op {node.op} (node '{node.name}') needs a "
