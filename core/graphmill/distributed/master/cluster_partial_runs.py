@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from graphmill.distributed.master.cluster_step import ClusterStep
     from graphmill.distributed.master.registered_signature import RegisteredSignature
+    from graphmill.errors import OpError
     from graphmill.session.executors_cache import Signature
     from graphmill.typing import Value
 
@@ -87,6 +88,7 @@ class _PartialRun:
         """Clean up on all tasks; a second call does nothing."""
         if not self.is_over:
             self.is_over = True
+            self.step.cancellation.close()
             self.step.clean_up()
             self.registered.release()
 
@@ -133,6 +135,16 @@ class ClusterPartialRuns:
             finally:
                 if found.is_over:
                     self._drop(handle)
+
+    def cancel(self, handle: str, reason: OpError) -> None:
+        """End a partial run from another thread; one that is over is left alone."""
+        with self._lock:
+            found = self._runs.pop(handle, None)
+        if found is None:
+            return
+        found.step.cancellation.start_cancel(reason)
+        with found.lock:
+            found.end()
 
     def release(self, handle: str) -> None:
         """End a partial run that will not be finished.

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from graphmill.distributed.master.registered_signature import SignatureKey
     from graphmill.distributed.master.worker_interface import WorkerInterface
+    from graphmill.errors import OpError
     from graphmill.graph.graph import Graph
     from graphmill.lowering.callable_form import CallableForm
     from graphmill.plugin.host import Host
@@ -148,9 +149,10 @@ class ClusterSession(SessionInterface):
         values: Sequence[Any],
         options: RunOptions | None,
         run_metadata: RunMetadata | None,
+        cancellation: CancellationManager | None = None,
     ) -> list[Value]:
-        """Run one step; see `SessionInterface.run`."""
-        return self._run(signature, values, options, run_metadata, None)
+        """Run one step, which `cancellation` cancels alone; see `SessionInterface.run`."""
+        return self._run(signature, values, options, run_metadata, None, cancellation)
 
     def make_callable(
         self,
@@ -175,14 +177,19 @@ class ClusterSession(SessionInterface):
         self._acquire(signature, options, form).release()
         count = len(signature[0])
 
-        def call(*values: Any, run_metadata: RunMetadata | None = None) -> Any:
+        def call(
+            *values: Any,
+            run_metadata: RunMetadata | None = None,
+            cancellation: CancellationManager | None = None,
+        ) -> Any:
             self.check_open()
             if len(values) != count:
                 raise InvalidArgumentError(
                     f"the callable takes {count} values ({', '.join(signature[0]) or 'none'}), "
                     f"{len(values)} given"
                 )
-            return rebuild(self._run(signature, values, options, run_metadata, form))
+            found = self._run(signature, values, options, run_metadata, form, cancellation)
+            return rebuild(found)
 
         return call
 
@@ -190,7 +197,7 @@ class ClusterSession(SessionInterface):
         """Begin a run that is fed and fetched piece by piece; return its handle."""
         self.check_open()
         registered = self._acquire(signature, _message(options), None)
-        step = self._new_step(registered, is_partial=True)
+        step = self._new_step(registered, CancellationManager(self.cancellation), is_partial=True)
         return self._partial_runs.add(step, registered, signature)
 
     def partial_run(
@@ -209,6 +216,10 @@ class ClusterSession(SessionInterface):
     def partial_run_release(self, handle: str) -> None:
         """End a partial run that will not be finished."""
         self._partial_runs.release(handle)
+
+    def cancel_partial_run(self, handle: str, reason: OpError) -> None:
+        """End a partial run from another thread; its calls raise `reason`."""
+        self._partial_runs.cancel(handle, reason)
 
     def list_devices(self) -> list[DeviceAttributes]:
         """Return name, type, memory limit and incarnation of each device of all tasks."""
@@ -242,6 +253,7 @@ class ClusterSession(SessionInterface):
         options: RunOptions | None,
         run_metadata: RunMetadata | None,
         form: CallableForm | None,
+        cancellation: CancellationManager | None,
     ) -> list[Value]:
         self.check_open()
         given = _message(options)
@@ -250,7 +262,7 @@ class ClusterSession(SessionInterface):
             feeds, fetches, _ = signature
             pairs = zip(feeds, values, strict=True)
             converted = {name: registered.converters[name](value) for name, value in pairs}
-            step = self._new_step(registered)
+            step = self._new_step(registered, cancellation or self.cancellation)
             unique = tuple(dict.fromkeys(fetches))
             try:
                 found, results = step.run(converted, unique, given, self._step_timeout(given))
@@ -262,14 +274,18 @@ class ClusterSession(SessionInterface):
         return [found[name] for name in fetches]
 
     def _new_step(
-        self, registered: RegisteredSignature, *, is_partial: bool = False
+        self,
+        registered: RegisteredSignature,
+        cancellation: CancellationManager,
+        *,
+        is_partial: bool = False,
     ) -> ClusterStep:
         return ClusterStep(
             self.handle,
             registered,
             self._tasks.workers,
             new_step_id(),
-            self.cancellation,
+            cancellation,
             is_partial=is_partial,
         )
 

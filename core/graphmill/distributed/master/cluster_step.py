@@ -38,7 +38,7 @@ class ClusterStep:
         signature: the registered graphs; the caller holds it.
         workers: all workers of the session.
         step_id: number of the step, the same on all tasks.
-        cancellation: cancels it with the session.
+        cancellation: cancels it, alone or with the session.
         is_partial: whether it is fed and fetched piece by piece.
     """
 
@@ -56,7 +56,7 @@ class ClusterStep:
         self._session_handle = session_handle
         self._signature = signature
         self._workers = workers
-        self._cancellation = cancellation
+        self.cancellation = cancellation
         self._is_partial = is_partial
 
     def run(
@@ -82,7 +82,7 @@ class ClusterStep:
             OpError: the root cause; the other tasks have been told to end.
         """
         calls = TaskCalls()
-        token = self._cancellation.register(calls.interrupt)
+        token = self.cancellation.register(calls.interrupt)
         if token is None:
             raise self._cancelled()
         keys: dict[str, str] = {}
@@ -93,7 +93,7 @@ class ClusterStep:
                 calls.start(task, partial(run_graph, self._session_handle, call))
             self._wait(calls, timeout)
         finally:
-            self._cancellation.deregister(token)
+            self.cancellation.deregister(token)
             calls.withdraw()
         results = [calls.results[task] for task in self._signature.parts]
         return self._gathered(results, fetches, keys), results
@@ -145,7 +145,7 @@ class ClusterStep:
         errors = dict(calls.errors)  # what follows is of our own making
         calls.withdraw()
         calls.wait(END_SECONDS)
-        if self._cancellation.is_cancelled and not errors:
+        if self.cancellation.is_cancelled:  # what the tasks tell may follow from that
             raise self._cancelled()
         if errors:
             raise root_cause(errors)
@@ -164,7 +164,7 @@ class ClusterStep:
         return {name: by_key[keys[name]] for name in fetches}
 
     def _cancelled(self) -> OpError:
-        reason = self._cancellation.reason
+        reason = self.cancellation.reason
         return InternalError("the step was cancelled") if reason is None else reason
 
 

@@ -12,6 +12,7 @@ from tests.unit.distributed.worker.conftest import cpu, task
 
 import graphmill
 from graphmill import errors, ops, proto
+from graphmill.runtime.cancellation import CancellationManager
 from graphmill.testing.patience import within
 
 if TYPE_CHECKING:
@@ -330,6 +331,30 @@ def test_partial_runs_are_fed_and_fetched_piece_by_piece(master: Master) -> None
     with pytest.raises(errors.InvalidArgumentError, match="no unfinished partial run"):
         session.partial_run(handle, ["sum:0"], {}, None)
     assert all(len(worker.rendezvous) == 0 for worker in master.cluster.workers)
+
+
+def test_one_step_or_partial_run_is_cancelled_alone(master: Master) -> None:
+    session = master.session(there_and_back())
+    master.workers[1].silent.add("run_graph")
+    reason = errors.CancelledError("the client is gone")
+    cancellation = CancellationManager(session.cancellation)
+    signature = ("x:0",), ("y:0",), ()
+
+    def cancel() -> None:
+        master.workers[1].has_begun.wait()
+        cancellation.start_cancel(reason)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(errors.CancelledError, match="the client is gone"):
+        session.run(signature, [1.0], None, None, cancellation)
+    thread.join()
+    master.workers[1].silent.clear()
+    handle = session.partial_run_setup(signature, None)
+    session.cancel_partial_run(handle, reason)
+    with pytest.raises(errors.InvalidArgumentError, match="no unfinished partial run"):
+        session.partial_run(handle, ["y:0"], {"x:0": 1.0}, None)
+    assert run(session, ["y:0"], {"x:0": 1.0}) == [2]
 
 
 def test_step_stats_and_partition_graphs_of_all_tasks_are_gathered(master: Master) -> None:
