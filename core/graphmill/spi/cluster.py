@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         TFConfigClusterResolver as TFConfigClusterResolver,
     )
     from graphmill.distributed.master.cluster_session import ClusterSession as ClusterSession
+    from graphmill.distributed.master.cluster_tasks import ClusterTasks as ClusterTasks
     from graphmill.distributed.master.local_worker import LocalWorker as LocalWorker
     from graphmill.distributed.master.worker_interface import WorkerInterface as WorkerInterface
     from graphmill.distributed.server import Server as Server
@@ -40,6 +41,7 @@ else:
             "graphmill.distributed.cluster_resolver": "TFConfigClusterResolver",
             "graphmill.distributed.server": "Server",
             "graphmill.distributed.master.cluster_session": "ClusterSession",
+            "graphmill.distributed.master.cluster_tasks": "ClusterTasks",
             "graphmill.distributed.master.local_worker": "LocalWorker",
             "graphmill.distributed.master.worker_interface": "WorkerInterface",
             "graphmill.distributed.worker.peers": "Peer Peers",

@@ -1,4 +1,4 @@
-"""`MasterSession`: one session of a client, over the devices of the server.
+"""`MasterSession`: one session of a client, on the server or on the tasks of its cluster.
 
 Semantics: `tensorflow/core/distributed_runtime/master_session.cc`.
 """
@@ -26,16 +26,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from graphmill.spi import Value
-    from graphmill.spi.cluster import DirectSession
+    from graphmill.spi.cluster import ClusterSession, DirectSession
     from graphmill.spi.protos import proto
     from graphmill_plugins.distributed.master.request_memory import Request
     from graphmill_plugins.distributed.server.dispatch import Call
+
+    Runner = DirectSession | ClusterSession
+    """What runs the steps: this process alone, or the tasks of a cluster."""
 
 CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
 
 
 class MasterSession:
-    """A client's session: its local session, graph version, callables and requests.
+    """A client's session: what runs it, its graph version, callables and requests.
 
     Threads: any number of calls at once; `_lock` guards the version, the callables and the count.
 
@@ -49,7 +52,7 @@ class MasterSession:
         num_running: how many calls run in it.
     """
 
-    def __init__(self, session: DirectSession, close_devices: Callable[[], None] | None) -> None:
+    def __init__(self, session: Runner, close_devices: Callable[[], None] | None) -> None:
         self._session = session
         self._close_devices = close_devices
         self._lock = threading.Lock()
@@ -62,8 +65,8 @@ class MasterSession:
         self.num_running = 0
 
     @property
-    def session(self) -> DirectSession:
-        """The local session."""
+    def session(self) -> Runner:
+        """What runs the steps."""
         return self._session
 
     def extend(self, graph_def: proto.GraphDef, version: int) -> int:
@@ -277,7 +280,7 @@ class _Callable:
         call: takes the values of the feeds; returns those of the fetches.
     """
 
-    def __init__(self, session: DirectSession, given: proto.CallableOptions) -> None:
+    def __init__(self, session: Runner, given: proto.CallableOptions) -> None:
         feeds = tuple(map(_with_number, given.feed))
         fetches = tuple(map(_with_number, given.fetch))
         if len(set(feeds)) != len(feeds):

@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import InvalidArgumentError, OpError, UnimplementedError
+from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.spi import plugin_settings
-from graphmill.spi.cluster import DeviceMgr, DirectSession, create_devices
+from graphmill.spi.cluster import (
+    ClusterSession,
+    ClusterTasks,
+    DeviceMgr,
+    DirectSession,
+    create_devices,
+)
 from graphmill.spi.protos import proto
 from graphmill_plugins.distributed.master.master_session import (
     MasterSession,
@@ -29,26 +35,30 @@ from graphmill_plugins.distributed.wire.tensor_messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.spi import Host
+    from graphmill.spi import DeviceAttributes, Host
+    from graphmill_plugins.distributed.master.cluster_workers import ClusterWorkers
     from graphmill_plugins.distributed.master.request_memory import Request
     from graphmill_plugins.distributed.server.dispatch import Behaviour, Call
     from graphmill_plugins.distributed.wire.tensor_messages import NamedTensor
 
 _NO_RUN = proto.RunStepResponse()
+_CONTROL_SECONDS = 30.0
+"""For how long a task is waited for that does not answer, unless the config says otherwise."""
 
 
 class MasterService:
-    """The master of a single task: its clients' sessions run on the devices of the server.
+    """The master of a task: its clients' sessions run on the devices of all tasks of the cluster.
 
     Sessions share the devices, and so the variables, queues and tables that live there; one whose
-    config says `isolate_session_state` has devices of its own.
+    config says `isolate_session_state` has devices of its own. Where the task is alone, its
+    sessions are sessions of the process over the server's devices.
 
     Args:
         host: where ops, kernels, devices and executors come from.
         devices: those of the server.
         default_config: what a session's config is merged over.
         name_prefix: job, replica and task of the devices.
-        other_tasks: names of the other tasks of the cluster.
+        cluster: the workers of all tasks; closed by whoever made it.
 
     Raises:
         InvalidArgumentError: the settings of the plugin `distributed` in the config are malformed.
@@ -62,13 +72,13 @@ class MasterService:
         devices: DeviceMgr,
         default_config: proto.ConfigProto,
         name_prefix: str,
-        other_tasks: Sequence[str] = (),
+        cluster: ClusterWorkers | None = None,
     ) -> None:
         self._host = host
         self._devices = devices
         self._default_config = default_config
         self._name_prefix = name_prefix
-        self._other_tasks = other_tasks
+        self._cluster = cluster if cluster is not None and cluster.has_others else None
         self._sessions = SessionTable(_idle_seconds(default_config))
 
     @property
@@ -95,23 +105,15 @@ class MasterService:
         """Make a session with a graph; return its handle and the graph's version.
 
         Raises:
-            UnimplementedError: the cluster has other tasks.
-            OpError: the config or the graph is malformed.
+            OpError: the config or the graph is malformed, or a task of the cluster is away.
         """
         del call
-        if self._other_tasks:
-            raise UnimplementedError(
-                f"{self._name_prefix} is in a cluster with {', '.join(self._other_tasks[:8])}, and "
-                "this release's master runs the sessions of a single task only. Serve the task "
-                "without the others, or let another server of the cluster be the master"
-            )
         request = parse_message(proto.CreateSessionRequest, data)
         config = proto.ConfigProto()
         config.CopyFrom(self._default_config)
         config.MergeFrom(request.config)
         config.experimental.optimize_for_static_graph = False  # clients extend their graphs
-        devices, close_devices = self._devices_for(config)
-        session = MasterSession(DirectSession(self._host, config, devices), close_devices)
+        session = self._new_session(config)
         try:
             session.session.extend(request.graph_def)
         except BaseException:
@@ -205,13 +207,19 @@ class MasterService:
         del call
         request = parse_message(proto.ListDevicesRequest, data)
         if request.session_handle:
-            found = self._sessions.find(request.session_handle).session.list_devices()
+            found: Sequence[DeviceAttributes] = self._sessions.find(
+                request.session_handle
+            ).session.list_devices()
+        elif self._cluster is not None:
+            found = self._tasks_of(self._cluster).devices()
         else:
             found = [device.attributes for device in self._devices]
         response = proto.ListDevicesResponse()
         for attributes in found:
-            response.local_device.append(attributes.to_proto())
-            response.local_device[-1].xla_global_id = -1
+            is_local = attributes.name.startswith(f"{self._name_prefix}/")
+            listed = response.local_device if is_local else response.remote_device
+            listed.append(attributes.to_proto())
+            listed[-1].xla_global_id = -1
         return response.SerializeToString()
 
     def close_session(self, data: bytes, call: Call) -> bytes:
@@ -222,19 +230,40 @@ class MasterService:
         return b""
 
     def reset(self, data: bytes, call: Call) -> bytes:
-        """Clear resource containers, and close all sessions."""
+        """Clear resource containers on the tasks that are meant, and close all sessions."""
         del call
         request = parse_message(proto.ResetRequest, data)
         sessions = self._sessions.remove_all()
-        self._devices.clear_containers(request.container)
-        for session in sessions:
-            session.close()
+        try:
+            if self._cluster is None:
+                self._devices.clear_containers(request.container)
+            else:
+                tasks = self._tasks_of(self._cluster, request.device_filters)
+                tasks.clear_containers(request.container)
+        finally:
+            for session in sessions:
+                session.close()
         return b""
 
     def close(self) -> None:
         """Close all sessions."""
         for session in self._sessions.remove_all():
             session.close()
+
+    def _new_session(self, config: proto.ConfigProto) -> MasterSession:
+        cluster = self._cluster
+        if cluster is None:
+            devices, close_devices = self._devices_for(config)
+            return MasterSession(DirectSession(self._host, config, devices), close_devices)
+        workers, task = cluster.by_task(), cluster.master_task
+        session = ClusterSession(self._host, config, workers, task, self._devices, _CONTROL_SECONDS)
+        return MasterSession(session, None)
+
+    def _tasks_of(self, cluster: ClusterWorkers, filters: Sequence[str] = ()) -> ClusterTasks:
+        """Return the tasks of the cluster, for calls that belong to no session."""
+        config = proto.ConfigProto(device_filters=filters)
+        seconds = self._default_config.operation_timeout_in_ms / 1000 or _CONTROL_SECONDS
+        return ClusterTasks("", cluster.by_task(), cluster.master_task, config, seconds)
 
     def _devices_for(
         self, config: proto.ConfigProto

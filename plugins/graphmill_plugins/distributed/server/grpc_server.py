@@ -14,6 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from graphmill.errors import FailedPreconditionError, UnavailableError
 from graphmill.spi.cluster import DeviceMgr, ServerInterface, create_devices
+from graphmill_plugins.distributed.master.cluster_workers import ClusterWorkers
 from graphmill_plugins.distributed.master.service import MasterService
 from graphmill_plugins.distributed.server.address import Address, address_of
 from graphmill_plugins.distributed.server.call_threads import CallThreads
@@ -64,8 +65,9 @@ class GrpcServer(ServerInterface):
         prefix = f"/job:{server_def.job_name}/replica:0/task:{server_def.task_index}"
         config = server_def.default_session_config
         self._devices = DeviceMgr(create_devices(host, config, prefix))
-        self._master = MasterService(host, self._devices, config, prefix, _other_tasks(server_def))
         self._worker = WorkerService(host, self._devices, server_def)
+        self._cluster = ClusterWorkers(server_def, self._worker.worker)
+        self._master = MasterService(host, self._devices, config, prefix, self._cluster)
         self._lock = threading.Lock()
         self._threads = CallThreads()
         self._health = health.HealthServicer()
@@ -101,6 +103,7 @@ class GrpcServer(ServerInterface):
         if server is not None:
             server.stop(grace).wait()
         self._master.close()
+        self._cluster.close()
         self._worker.close()
         self._devices.close()
         self._threads.shut_down()
@@ -134,14 +137,3 @@ class GrpcServer(ServerInterface):
             **{MASTER_METHODS[name].path: behaviour for name, behaviour in master.items()},
             **{WORKER_METHODS[name].path: behaviour for name, behaviour in worker.items()},
         }
-
-
-def _other_tasks(server_def: proto.ServerDef) -> list[str]:
-    """Return the names of the other tasks of the cluster."""
-    this = server_def.job_name, server_def.task_index
-    return [
-        f"/job:{job.name}/task:{index}"
-        for job in server_def.cluster.job
-        for index in sorted(job.tasks)
-        if (job.name, index) != this
-    ]

@@ -43,13 +43,6 @@ def test_a_port_in_use_is_refused(server):
         graphmill.Server({"worker": [address]})
 
 
-def test_a_master_of_several_tasks_is_refused():
-    cluster = {"worker": ["127.0.0.1:0", "127.0.0.1:1"]}
-    with graphmill.Server(cluster, "worker", 0) as server, MasterClient(server.target) as client:
-        code, message = status_of(lambda: client.create(ARITHMETIC))
-    assert (code, "/job:worker/task:1" in message) == ("UNIMPLEMENTED", True)
-
-
 def test_a_stopped_server_is_not_started_again():
     server = graphmill.Server(start=False)
     server.stop()
