@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.dtypes import variant
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined
@@ -65,6 +66,14 @@ class _UserKernel:
         return count
 
 
+def _shape(value: Value, dtype: DType) -> Shape:
+    """Return the shape of a component; a variant of a plugin's own class is a scalar.
+
+    What such a class calls its `shape` is its own affair.
+    """
+    return () if dtype is variant and not hasattr(value, "__array__") else value.shape
+
+
 def _names(types: Sequence[DType]) -> str:
     return ", ".join(dtype.name for dtype in types)
 
@@ -79,8 +88,9 @@ class EnqueueKernel(_UserKernel):
         """Call `done` when the element is in the queue."""
         queue = self._queue(ctx, handle)
         for index, (value, shape) in enumerate(zip(components, _shapes(queue), strict=True)):
-            if not is_compatible(shape, value.shape):
-                raise _shape_error(index, shape, value.shape)
+            given = _shape(value, queue.dtypes[index])
+            if not is_compatible(shape, given):
+                raise _shape_error(index, shape, given)
         element = tuple(map(keepable, components))
         if queue.put_now(element):
             done()
