@@ -24,12 +24,20 @@ if TYPE_CHECKING:
     from graphmill.distributed.worker.step_call import StepCall as StepCall
     from graphmill.distributed.worker.step_call import StepResult as StepResult
     from graphmill.distributed.worker.worker import Worker as Worker
+    from graphmill.graph.graph import output_type as output_type
+    from graphmill.graph.import_export import extend_graph as extend_graph
+    from graphmill.graph.import_export import graph_to_graph_def as graph_to_graph_def
+    from graphmill.graph.node import parse_tensor_name as parse_tensor_name
     from graphmill.runtime.device_mgr import DeviceMgr as DeviceMgr
     from graphmill.runtime.server_interface import ServerFactory as ServerFactory
     from graphmill.runtime.server_interface import ServerInterface as ServerInterface
     from graphmill.runtime.session_interface import SessionFactory as SessionFactory
     from graphmill.runtime.session_interface import SessionInterface as SessionInterface
     from graphmill.session.direct_session import DirectSession as DirectSession
+    from graphmill.session.executors_cache import Signature as Signature
+    from graphmill.session.feeds import feed_converter as feed_converter
+    from graphmill.session.feeds import static_shape as static_shape
+    from graphmill.session.options import give_back as give_back
     from graphmill.session.session_devices import create_devices as create_devices
 else:
     from graphmill.spi._lazy import lazy_names
@@ -47,10 +55,16 @@ else:
             "graphmill.distributed.worker.peers": "Peer Peers",
             "graphmill.distributed.worker.step_call": "StepCall StepResult",
             "graphmill.distributed.worker.worker": "Worker",
+            "graphmill.graph.graph": "output_type",
+            "graphmill.graph.import_export": "extend_graph graph_to_graph_def",
+            "graphmill.graph.node": "parse_tensor_name",
             "graphmill.runtime.device_mgr": "DeviceMgr",
             "graphmill.runtime.server_interface": "ServerFactory ServerInterface",
             "graphmill.runtime.session_interface": "SessionFactory SessionInterface",
             "graphmill.session.direct_session": "DirectSession",
+            "graphmill.session.executors_cache": "Signature",
+            "graphmill.session.feeds": "feed_converter static_shape",
+            "graphmill.session.options": "give_back",
             "graphmill.session.session_devices": "create_devices",
         },
     )

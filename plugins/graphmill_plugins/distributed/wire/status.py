@@ -83,7 +83,11 @@ def error_from_rpc(failure: RpcFailure, context: str) -> OpError:
     """
     status = failure.code()
     code = UNKNOWN if status is None else status.value[0]
-    error = error_from_code(code, failure.details() or "the call failed without a message")
+    return in_context(error_from_code(code, failure.details() or "the call failed"), context)
+
+
+def in_context(error: OpError, context: str) -> OpError:
+    """Return an error whose message says what was called where."""
     error.message = f"{error.message} ({context})"
     error.args = (error.message,)
     return error

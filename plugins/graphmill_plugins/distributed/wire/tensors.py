@@ -62,7 +62,7 @@ def encode_tensor(value: Value, dtype: DType | None = None) -> tuple[list[Part],
     if isinstance(value, ResourceHandle):
         data = _handle_message(value).SerializeToString()
         return [data], len(data)
-    array = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
+    array = _as_array(value)
     dtype = as_dtype(array.dtype) if dtype is None else dtype
     if array.dtype.hasobject:
         data = _objects_message(array, dtype).SerializeToString()
@@ -111,6 +111,14 @@ def decode_tensor(message: TensorProto, content: memoryview | None = None) -> Va
         return _handles(message)
     array = tensor_proto_to_numpy(message)
     return array if array.ndim or array.dtype.hasobject else array[()]
+
+
+def _as_array(value: Value) -> NDArray[Any] | np.generic:
+    if isinstance(value, bytes | str):  # NumPy's own type for them drops zero bytes at the end
+        return np.array(value, dtypes.string.as_numpy_dtype)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.astype(object) if value.dtype.kind in "SU" else value
+    return np.asarray(value)
 
 
 def _memory(array: NDArray[Any] | np.generic) -> Part:

@@ -99,4 +99,4 @@ def test_tensorflows_messages_tell_the_node() -> None:
 def test_a_call_without_status_is_an_unknown_error() -> None:
     error = error_from_rpc(Failure(None, None), "RunStep of localhost:1")
     assert type(error) is errors.UnknownError
-    assert "without a message" in str(error)
+    assert error.message == "the call failed (RunStep of localhost:1)"

@@ -96,6 +96,13 @@ def test_strings_survive(shape: tuple[int, ...]) -> None:
     assert found.tolist() == value.tolist()
 
 
+@pytest.mark.parametrize("value", [b"a\0", "a\0", np.array("a"), np.bytes_(b"a")], ids=repr)
+def test_single_strings_survive(value) -> None:
+    found = decode_tensor(encoded(value))
+    assert found.shape == ()
+    assert found.item() == (b"a\0" if len(np.array(value, object).item()) == 2 else b"a")
+
+
 def test_strings_of_tensorflow_have_lengths_and_bytes_in_their_content() -> None:
     content = b"\x02\x00\xac\x02" + b"ab" + b"x" * 300
     message = proto.TensorProto(dtype=7)

@@ -1,0 +1,149 @@
+"""Callables: signatures that a master has prepared (`MakeCallable`)."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InternalError, InvalidArgumentError, UnimplementedError
+from graphmill.spi.cluster import Signature, give_back
+from graphmill.spi.protos import proto
+
+from ..wire.tensor_messages import RUN_CALLABLE_REQUEST, RUN_CALLABLE_RESPONSE, parse_message
+from .step import new_request_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.spi import Value
+
+    from .session import GrpcSession
+    from .step import StepPlan
+
+
+class Callables:
+    """The callables of one session.
+
+    A callable that nobody holds any more is released with the next call of the session: the
+    garbage collector may run anywhere, and must not call a server.
+
+    Threads: any number may make callables and call them.
+    """
+
+    def __init__(self, session: GrpcSession) -> None:
+        self._session = session
+        self._dropped: deque[int] = deque()
+
+    def make(
+        self,
+        plan: StepPlan,
+        rebuild: Callable[[list[Value]], Any],
+        options: proto.CallableOptions,
+    ) -> Callable[..., Any]:
+        """Return a function of the fed values, with `run_metadata` as keyword.
+
+        Raises:
+            UnimplementedError: feeds or fetches are to stay on a device of the server.
+            OpError: the signature cannot be run.
+        """
+        if options.feed_devices or options.fetch_devices:
+            raise UnimplementedError(
+                "feed_devices and fetch_devices need a session in this process: the devices are "
+                f"those of {self._session.target}"
+            )
+        request = proto.MakeCallableRequest(
+            session_handle=self._session.handle, options=options, request_id=new_request_id()
+        )
+        data = self._session.call("MakeCallable", request, self._session.timeout(None))
+        handle = parse_message(proto.MakeCallableResponse, data).handle
+        made = RemoteCallable(self._session, handle, plan, rebuild, options.run_options)
+        weakref.finalize(made, self._dropped.append, handle).atexit = False
+        return made
+
+    def release_dropped(self) -> None:
+        """Have the server free the callables that were dropped.
+
+        Raises:
+            OpError: the server cannot be reached, or refuses.
+        """
+        while self._dropped:
+            try:
+                handle = self._dropped.popleft()
+            except IndexError:  # another thread was faster
+                return
+            request = proto.ReleaseCallableRequest(
+                session_handle=self._session.handle, handle=handle
+            )
+            self._session.call("ReleaseCallable", request, self._session.timeout(None))
+
+
+class RemoteCallable:
+    """A signature that a master has prepared, called with the fed values."""
+
+    def __init__(
+        self,
+        session: GrpcSession,
+        handle: int,
+        plan: StepPlan,
+        rebuild: Callable[[list[Value]], Any],
+        options: proto.RunOptions,
+    ) -> None:
+        self._session = session
+        self._handle = handle
+        self._plan = plan
+        self._rebuild = rebuild
+        self._timeout = session.timeout(options)
+
+    def __call__(self, *values: Any, run_metadata: proto.RunMetadata | None = None) -> Any:
+        """Run the signature.
+
+        Raises:
+            InvalidArgumentError: there are too many or too few values, or one does not fit.
+            CancelledError: the session is closed.
+            OpError: the first error of the step.
+        """
+        session = self._session
+        session.check_open()
+        plan = self._plan
+        if len(values) != len(plan.feeds):
+            raise InvalidArgumentError(
+                f"the callable takes {len(plan.feeds)} values ({', '.join(plan.feeds) or 'none'}), "
+                f"{len(values)} given"
+            )
+        request = proto.RunCallableRequest(
+            session_handle=session.handle, handle=self._handle, request_id=new_request_id()
+        )
+        data = RUN_CALLABLE_REQUEST.encode(request, plan.tensors(values))
+        response, tensors = RUN_CALLABLE_RESPONSE.decode(
+            session.call_with_bytes("RunCallable", data, self._timeout)
+        )
+        if run_metadata is not None:
+            give_back(response.metadata, run_metadata)
+        found = [tensor.value for tensor in tensors]
+        if len(found) != len(plan.fetches):
+            raise InternalError(
+                f"the master sent {len(found)} tensors where {len(plan.fetches)} were fetched"
+            )
+        return self._rebuild(plan.in_order(dict(zip(plan.fetches, found, strict=True))))
+
+
+def options_of_callable(
+    signature: Signature,
+    options: proto.RunOptions | None,
+    given: proto.CallableOptions | None,
+    fetches: tuple[str, ...],
+) -> proto.CallableOptions:
+    """Return the options of a callable, with each fetch once."""
+    made: proto.CallableOptions = proto.CallableOptions()
+    if given is not None:
+        made.CopyFrom(given)
+    feeds, _, targets = signature
+    for field in ("feed", "fetch", "target"):
+        made.ClearField(field)
+    made.feed.extend(feeds)
+    made.fetch.extend(fetches)
+    made.target.extend(targets)
+    if options is not None:
+        made.run_options.CopyFrom(options)
+    return made

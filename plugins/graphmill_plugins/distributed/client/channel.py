@@ -1,0 +1,139 @@
+"""`MasterChannel`: the calls of one session to its master.
+
+Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_remote_master.cc`. Each session has a
+channel of its own, so that closing it cancels the session's calls and no others; gRPC shares one
+connection between all channels of a process to the same address.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+
+from graphmill.errors import CancelledError, InvalidArgumentError, OpError
+
+from ..wire.methods import MASTER_METHODS
+from ..wire.status import error_from_rpc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.spi.protos import proto
+
+SCHEME: Final = "grpc://"
+CLOSED: Final = "Session has been closed."
+
+_ADDRESS: Final = re.compile(r"(?P<host>[^\s/:]+|\[[0-9A-Fa-f:.%]+\]):(?P<port>\d{1,5})|unix:\S+")
+_LARGEST_PORT: Final = 65535
+# A request whose status is UNAVAILABLE was not accepted, and is sent again with the same request
+# id: ten times, within about 50 ms.
+_RESENDS: Final = 10
+_RESEND_SECONDS: Final = 0.005
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_http_proxy", 0),
+    # A server that was restarted is found again within a second, not within two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+_COMPRESSIONS: Final = {
+    "": grpc.Compression.NoCompression,
+    "gzip": grpc.Compression.Gzip,
+    "deflate": grpc.Compression.Deflate,
+}
+
+
+class MasterChannel:
+    """Calls the methods of one master, on bytes.
+
+    Threads: any number may call; `close` ends their calls.
+
+    Args:
+        target: `grpc://HOST:PORT`.
+        config: its `rpc_options` choose the compression.
+
+    Raises:
+        InvalidArgumentError: the target or the compression is malformed.
+
+    Attributes:
+        target: as given.
+    """
+
+    def __init__(self, target: str, config: proto.ConfigProto) -> None:
+        self.target = target
+        self._channel: Any = grpc.insecure_channel(
+            address_of(target), options=_OPTIONS, compression=_compression(config)
+        )
+        self._methods: dict[str, Callable[..., bytes]] = {
+            name: self._channel.unary_unary(method.path) for name, method in MASTER_METHODS.items()
+        }
+        self._closed = threading.Event()
+
+    def call(self, method: str, request: bytes, timeout: float | None) -> bytes:
+        """Call a method and return its response; the call is cancelled if this is interrupted.
+
+        Args:
+            method: its name, as `RunStep`.
+            request: the serialized request.
+            timeout: in seconds, for all attempts together; None for no limit.
+
+        Raises:
+            CancelledError: the channel was closed.
+            OpError: the call failed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for attempt in range(_RESENDS + 1):
+            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            try:
+                return self._methods[method](request, timeout=left)
+            except grpc.RpcError as failure:
+                is_last = attempt == _RESENDS
+                if is_last or failure.code() is not grpc.StatusCode.UNAVAILABLE:
+                    raise self._error(failure, method) from None
+                if self._closed.wait(_RESEND_SECONDS):
+                    raise CancelledError(CLOSED) from None
+            except ValueError:
+                if not self._closed.is_set():
+                    raise
+                raise CancelledError(CLOSED) from None
+        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        """Cancel all calls; a second call does nothing."""
+        self._closed.set()
+        self._channel.close()
+
+    def _error(self, failure: grpc.RpcError, method: str) -> OpError:
+        if self._closed.is_set() and failure.code() is grpc.StatusCode.CANCELLED:
+            return CancelledError(CLOSED)
+        return error_from_rpc(failure, f"{method} at {self.target}")
+
+
+def address_of(target: str) -> str:
+    """Return the address in a target.
+
+    Raises:
+        InvalidArgumentError: the target is malformed.
+    """
+    address = target.removeprefix(SCHEME)
+    found = _ADDRESS.fullmatch(address)
+    if not target.startswith(SCHEME) or found is None or int(found["port"] or 1) > _LARGEST_PORT:
+        raise InvalidArgumentError(
+            f"malformed target {target!r}; expected grpc://HOST:PORT, as grpc://127.0.0.1:7001"
+        )
+    return address
+
+
+def _compression(config: proto.ConfigProto) -> grpc.Compression:
+    name = config.rpc_options.compression_algorithm
+    if name not in _COMPRESSIONS:
+        raise InvalidArgumentError(
+            f"unknown rpc_options.compression_algorithm {name!r}; expected 'gzip' or 'deflate'"
+        )
+    return _COMPRESSIONS[name]

@@ -1,0 +1,135 @@
+"""`ClientGraph`: the graph of a session on a server, and what the server has of it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import FailedPreconditionError
+from graphmill.spi import Graph
+from graphmill.spi.cluster import (
+    extend_graph,
+    feed_converter,
+    graph_to_graph_def,
+    output_type,
+    parse_tensor_name,
+    static_shape,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphmill.dtypes import DType
+    from graphmill.spi import Value
+    from graphmill.spi.graphs import OpRegistry
+    from graphmill.spi.protos import GraphDef, proto
+
+    Converter = Callable[[Any], Value]
+
+
+class ClientGraph:
+    """The nodes of a session, those of them that the server does not have, and types of feeds.
+
+    Threads: `_lock` guards the graph while it grows.
+
+    Attributes:
+        graph: all nodes.
+    """
+
+    def __init__(self, ops: OpRegistry) -> None:
+        self.graph = Graph()
+        self._ops = ops
+        self._lock = threading.RLock()
+        self._sent_nodes = self.graph.num_node_ids
+        self._sent_functions: set[str] = set()
+        self._source: Graph | None = None
+        self._source_size = 0
+        self._source_edits = 0
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether there are nodes or functions that the server does not have."""
+        return self.graph.num_node_ids != self._sent_nodes or len(self.graph.library) != len(
+            self._sent_functions
+        )
+
+    def extend(
+        self, graph_def: GraphDef, large_tensors: Mapping[tuple[str, str, str], Any] | None
+    ) -> None:
+        """Add the nodes of a GraphDef; on an error the graph is unchanged.
+
+        Raises:
+            OpError: the graph is malformed, or a name is taken.
+        """
+        with self._lock:
+            extend_graph(self.graph, graph_def, self._ops, large_tensors)
+
+    def follow(self, source: Graph) -> None:
+        """Take the nodes of a graph object, now and whenever `sync` is called."""
+        with self._lock:
+            self._source = source
+            self._source_edits = source.edit_count
+            self.sync()
+
+    def sync(self) -> None:
+        """Take what the followed graph object has got since the last time.
+
+        Raises:
+            FailedPreconditionError: a node that was there before has been changed since.
+        """
+        source = self._source
+        if source is None or (
+            source.num_node_ids == self._source_size and source.edit_count == self._source_edits
+        ):
+            return
+        with self._lock:
+            if source.edit_count != self._source_edits:
+                raise FailedPreconditionError(
+                    "a node of the graph was changed or removed after the session took it; "
+                    "sessions only see nodes that are added. Make a new session"
+                )
+            size = source.num_node_ids
+            added = graph_to_graph_def(source, source.nodes_since(self._source_size))
+            self.extend(added, None)
+            source.mark_taken()
+            self._source_size = size
+
+    def unsent(self) -> tuple[GraphDef, Callable[[], None]]:
+        """Return what the server does not have, and what to call when it has it."""
+        with self._lock:
+            size = self.graph.num_node_ids
+            message = graph_to_graph_def(self.graph, self.graph.nodes_since(self._sent_nodes))
+            functions = set(self.graph.library)
+            _drop_functions(message.library, self._sent_functions)
+
+        def mark_sent() -> None:
+            self._sent_nodes = size
+            self._sent_functions = functions
+
+        return message, mark_sent
+
+    def feed(self, name: str) -> tuple[DType, Converter]:
+        """Return the element type of a tensor, and what makes a fed value one of it.
+
+        Raises:
+            NotFoundError: there is no such node.
+            InvalidArgumentError: the node has no such output.
+        """
+        node_name, output = parse_tensor_name(name)
+        node = self.graph.node(node_name)
+        dtype = output_type(node, output).base_dtype
+        shape = static_shape(node, output, self.graph.versions.producer)
+        return dtype, feed_converter(name, dtype, shape)
+
+    def op_of(self, node: str | None) -> str | None:
+        """Return the op of a node, None if there is no such node here."""
+        return self.graph.node(node).op if node and self.graph.has_node(node) else None
+
+
+def _drop_functions(library: proto.FunctionDefLibrary, names: set[str]) -> None:
+    """Remove functions, and their gradients, from a message."""
+    functions = [function for function in library.function if function.signature.name not in names]
+    gradients = [found for found in library.gradient if found.function_name not in names]
+    library.Clear()
+    library.function.extend(functions)
+    library.gradient.extend(gradients)

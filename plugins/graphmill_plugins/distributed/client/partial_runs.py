@@ -1,0 +1,74 @@
+"""Partial runs on a master: what each still has to be fed and to fetch."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.spi.cluster import Signature
+    from graphmill.spi.protos import proto
+
+
+class PartialRun:
+    """A partial run that is not finished.
+
+    Attributes:
+        options: how it was set up.
+        pending: feeds and fetches that have not come yet.
+    """
+
+    def __init__(self, signature: Signature, options: proto.RunOptions | None) -> None:
+        feeds, fetches, _ = signature
+        self.options = options
+        self.pending = {("feed", name) for name in feeds} | {("fetch", name) for name in fetches}
+
+
+class PartialRuns:
+    """The partial runs of one session that are not finished, by handle.
+
+    Threads: `_lock` guards the table.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: dict[str, PartialRun] = {}
+
+    def add(self, handle: str, run: PartialRun) -> None:
+        """Note a new partial run."""
+        with self._lock:
+            self._runs[handle] = run
+
+    def get(self, handle: str) -> PartialRun:
+        """Return a partial run.
+
+        Raises:
+            InvalidArgumentError: the handle is unknown or finished.
+        """
+        with self._lock:
+            found = self._runs.get(handle)
+        if found is None:
+            raise InvalidArgumentError(
+                f"there is no partial run {handle!r}; it is finished, or of another session"
+            )
+        return found
+
+    def advance(self, handle: str, feeds: Iterable[str], fetches: Iterable[str]) -> None:
+        """Note what came; a partial run that needs nothing any more is finished."""
+        with self._lock:
+            run = self._runs.get(handle)
+            if run is None:
+                return
+            run.pending -= {("feed", name) for name in feeds}
+            run.pending -= {("fetch", name) for name in fetches}
+            if not run.pending:
+                del self._runs[handle]
+
+    def remove(self, handle: str) -> None:
+        """Forget a partial run, if it is there."""
+        with self._lock:
+            self._runs.pop(handle, None)

@@ -1,0 +1,90 @@
+"""What one signature asks of a master: feeds by type, fetches once each, and the answer."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InternalError
+from graphmill.spi.protos import proto
+
+from ..wire.tensor_messages import NamedTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.spi import Value
+    from graphmill.spi.cluster import Signature
+
+    from .client_graph import ClientGraph
+
+
+class StepPlan:
+    """How to run a signature on a master.
+
+    Attributes:
+        feeds, targets: names.
+        fetches: names, each once.
+    """
+
+    def __init__(self, signature: Signature, graph: ClientGraph) -> None:
+        self.feeds, self._fetches, self.targets = signature
+        self.fetches = tuple(dict.fromkeys(self._fetches))
+        self._types = [graph.feed(name) for name in self.feeds]
+
+    def tensors(self, values: Sequence[Any]) -> list[NamedTensor]:
+        """Return the tensors to feed.
+
+        Raises:
+            InvalidArgumentError: a value does not fit its tensor.
+        """
+        return [
+            NamedTensor(name, convert(value), dtype)
+            for name, (dtype, convert), value in zip(self.feeds, self._types, values, strict=True)
+        ]
+
+    def in_order(self, found: dict[str, Value]) -> list[Value]:
+        """Return the values of all fetches, which the caller may write into."""
+        return [_owned(found[name]) for name in self._fetches]
+
+
+def step_request(
+    handle: str, fetches: Sequence[str], targets: Sequence[str], options: proto.RunOptions | None
+) -> proto.RunStepRequest:
+    """Return the request of a step, without its feeds."""
+    return proto.RunStepRequest(
+        session_handle=handle,
+        fetch=fetches,
+        target=targets,
+        options=proto.RunOptions() if options is None else options,
+        store_errors_in_response_body=True,
+        request_id=new_request_id(),
+    )
+
+
+def results_by_name(fetches: Sequence[str], tensors: Sequence[NamedTensor]) -> dict[str, Value]:
+    """Return the values of the fetches of a step.
+
+    Raises:
+        InternalError: the master sent others than these.
+    """
+    found = {tensor.name: tensor.value for tensor in tensors}
+    if found.keys() != set(fetches):
+        raise InternalError(
+            f"the master sent the tensors {sorted(found)} where {sorted(set(fetches))} were fetched"
+        )
+    return found
+
+
+def _owned(value: Value) -> Value:
+    """Return a value in memory of its own: an array of a response is a view of all its bytes."""
+    if isinstance(value, np.ndarray):
+        return value.copy() if value.ndim else value[()]
+    return value
+
+
+def new_request_id() -> int:
+    """Return what tells a request from all others; a request that is sent again keeps its id."""
+    return secrets.randbits(62) + 1
