@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -98,6 +99,11 @@ class MasterChannel:
                     raise self._error(failure, method) from None
                 if self._closed.wait(_RESEND_SECONDS):
                     raise CancelledError(CLOSED) from None
+            except KeyboardInterrupt as interrupt:
+                # The frames below hold the call. Without them it is freed, and so cancelled, here
+                # and not where garbage is collected, perhaps in a thread that serves it.
+                traceback.clear_frames(interrupt.__traceback__)
+                raise
             except ValueError:
                 if not self._closed.is_set():
                     raise

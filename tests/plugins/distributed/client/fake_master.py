@@ -46,8 +46,8 @@ class FakeMaster(grpc.GenericRpcHandler):
         self._sessions: dict[str, graphmill.Session] = {}
         self._versions: dict[str, int] = {}
         self._callables: dict[int, Any] = {}
-        unlimited = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-        self._server = grpc.server(futures.ThreadPoolExecutor(8), options=unlimited)
+        options = [("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)]
+        self._server = grpc.server(futures.ThreadPoolExecutor(8), options=options)
         self._server.add_generic_rpc_handlers((self,))
         self.port = self._server.add_insecure_port("127.0.0.1:0")
         self.target = f"grpc://127.0.0.1:{self.port}"
