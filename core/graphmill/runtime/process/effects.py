@@ -59,9 +59,10 @@ MALLOC: Final = ProcessEffect(
 DEFER_SIGINT: Final = ProcessEffect(
     "defer_sigint",
     "replaces the SIGINT handler",
-    "in the main thread, while a compiled program writes variables in place; restored afterwards",
+    "in the main thread, while a compiled program writes variables in place, or a call to a server "
+    "begins; restored afterwards",
     "an interrupt between the write and the update of the variable would lose its value",
-    "Ctrl-C during a training step can lose the values of variables",
+    "Ctrl-C during a training step can lose the values of variables, or leave a call running",
 )
 SHUTDOWN: Final = ProcessEffect(
     "shutdown",

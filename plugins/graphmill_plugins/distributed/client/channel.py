@@ -10,19 +10,17 @@ from __future__ import annotations
 import re
 import threading
 import time
-import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
 from graphmill.errors import CancelledError, InvalidArgumentError, OpError
+from graphmill.spi.process import DeferredInterrupt
 
 from ..wire.methods import MASTER_METHODS
 from ..wire.status import error_from_rpc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from graphmill.spi.protos import proto
 
 SCHEME: Final = "grpc://"
@@ -71,7 +69,7 @@ class MasterChannel:
         self._channel: Any = grpc.insecure_channel(
             address_of(target), options=_OPTIONS, compression=_compression(config)
         )
-        self._methods: dict[str, Callable[..., bytes]] = {
+        self._methods: dict[str, Any] = {
             name: self._channel.unary_unary(method.path) for name, method in MASTER_METHODS.items()
         }
         self._closed = threading.Event()
@@ -92,18 +90,13 @@ class MasterChannel:
         for attempt in range(_RESENDS + 1):
             left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             try:
-                return self._methods[method](request, timeout=left)
+                return _answer(self._methods[method], request, left)
             except grpc.RpcError as failure:
                 is_last = attempt == _RESENDS
                 if is_last or failure.code() is not grpc.StatusCode.UNAVAILABLE:
                     raise self._error(failure, method) from None
                 if self._closed.wait(_RESEND_SECONDS):
                     raise CancelledError(CLOSED) from None
-            except KeyboardInterrupt as interrupt:
-                # The frames below hold the call. Without them it is freed, and so cancelled, here
-                # and not where garbage is collected, perhaps in a thread that serves it.
-                traceback.clear_frames(interrupt.__traceback__)
-                raise
             except ValueError:
                 if not self._closed.is_set():
                     raise
@@ -119,6 +112,27 @@ class MasterChannel:
         if self._closed.is_set() and failure.code() is grpc.StatusCode.CANCELLED:
             return CancelledError(CLOSED)
         return error_from_rpc(failure, f"{method} at {self.target}")
+
+
+def _answer(method: Any, request: bytes, timeout: float | None) -> bytes:
+    """Return the response of a call, which is cancelled if an interrupt ends the wait for it.
+
+    Only the main thread is interrupted. A blocking call, which is faster, would go on there: gRPC
+    does not cancel it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        answer: bytes = method(request, timeout=timeout)
+        return answer
+    future = None
+    try:
+        with DeferredInterrupt():  # else the call might begin, and nobody could cancel it
+            future = method.future(request, timeout=timeout)
+        answer = future.result()
+    except BaseException:
+        if future is not None:
+            future.cancel()  # where it failed there is nothing left to cancel
+        raise
+    return answer
 
 
 def address_of(target: str) -> str:
