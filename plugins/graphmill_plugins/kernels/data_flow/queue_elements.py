@@ -66,7 +66,7 @@ class _UserKernel:
         return count
 
 
-def _shape(value: Value, dtype: DType) -> Shape:
+def _shape(value: Value, dtype: DType) -> tuple[int, ...]:
     """Return the shape of a component; a variant of a plugin's own class is a scalar.
 
     What such a class calls its `shape` is its own affair.
