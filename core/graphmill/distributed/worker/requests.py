@@ -65,14 +65,16 @@ class Request(Generic[_Result]):
             caller(result, error)
 
     def leave(self, caller: Callable[[Any, OpError | None], None]) -> None:
-        """Forget a caller that is gone; without any the work is cancelled."""
+        """Give a caller up, who is told so; without any the work is cancelled."""
+        gone = CancelledError("the caller of the step has gone away, or its deadline is over")
         with self._table.lock:
             if self.outcome is not None or caller not in self._callers:
                 return
             self._callers.remove(caller)
             cancel = None if self._callers else self.cancel
         if cancel is not None:
-            cancel(CancelledError("the caller of the step has gone away, or its deadline is over"))
+            cancel(gone)
+        caller(None, gone)  # it may be a thread that waits
 
     def join(self, caller: Callable[[Any, OpError | None], None]) -> None:
         """Add a caller; under the lock of the table."""

