@@ -40,6 +40,9 @@ not here fails one.
   but the variable reads first, always. TensorFlow does so in practice, and promises nothing.
 - A step that can make no more progress fails and names what waits, where TensorFlow would hang.
 - A second send under one rendezvous key is an error, as in TensorFlow 1.0.
+- A worker aborts a receive for a step that has ended; in TensorFlow it waits for its caller's
+  deadline. A graph whose ops are not all here is refused when it is registered, with UNIMPLEMENTED
+  and their names. Of more than 256 graphs of a session those that were not run for an hour go.
 - `PyFunc` names its function by an entry point ([how](../howto/op.md#call-a-python-function)),
   where TensorFlow has a number that means something in one process.
 - What is inside of a loop is neither fed nor fetched, and the error says why.
