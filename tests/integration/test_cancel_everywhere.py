@@ -195,7 +195,7 @@ def num_left_over(pools: list[ThreadPool | None]) -> int:
     for pool in pools:
         let_go(pool)
     gc.collect()
-    return sum(isinstance(item, LEFT_OVERS) for item in gc.get_objects())
+    return sum(issubclass(type(item), LEFT_OVERS) for item in gc.get_objects())
 
 
 def let_go(pool: ThreadPool | None) -> None:

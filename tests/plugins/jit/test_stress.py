@@ -108,13 +108,14 @@ class Sessions:
 
 def test_tiers_are_swapped_under_many_threads_while_sessions_close() -> None:
     background = graphmill.default_host().background
+    before = set(graphmill.default_host().sessions.snapshot())
     with no_thread_stays():
         sessions = Sessions()
         steps = [lambda seed=seed: sessions.run_steps(seed) for seed in range(NUM_THREADS)]
         together(*steps, sessions.replace)
         sessions.close()
         assert background.wait_idle(PATIENCE)
-    assert graphmill.default_host().sessions.snapshot() == []
+    assert not set(graphmill.default_host().sessions.snapshot()) - before
 
 
 def test_no_update_is_lost_while_tiers_are_swapped() -> None:

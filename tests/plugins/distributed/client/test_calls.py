@@ -102,6 +102,7 @@ def failure_of(session: graphmill.Session) -> BaseException:
     return caught.value
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_cancels_the_step(master, session) -> None:
     session.run("y:0", {"x:0": [1]})
     master.blocked.add("RunStep")
