@@ -178,8 +178,8 @@ def execute_all(runs: Sequence[Run], logs: Path, at_once: int) -> list[Outcome]:
     outcomes: dict[Run, Outcome] = {}
     running = Running()
     with ThreadPoolExecutor(at_once) as pool:
-        pending = [pool.submit(execute, run, logs, running) for run in runs]
-        try:
+        try:  # a run that was submitted may have begun before the next line is reached
+            pending = [pool.submit(execute, run, logs, running) for run in runs]
             for future in as_completed(pending):
                 outcome = future.result()
                 outcomes[outcome.run] = outcome
