@@ -20,8 +20,7 @@ node, that plugin's lowering is used, or the node stays outside of what is compi
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.kernel import LOWERINGS_ATTRIBUTE
@@ -106,8 +105,7 @@ class TraceContext(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Check:
+class Check(NamedTuple):
     """A condition under which compiled code gives what the kernel gives.
 
     Compiled code cannot raise, and some of its functions go wrong for unusual values. Where the
@@ -126,8 +124,7 @@ class Check:
     of: Literal["inputs", "results"] = "inputs"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lowering:
+class Lowering(NamedTuple):
     """How a compiler computes an op; see `lowering` for what the fields mean."""
 
     ops: tuple[str, ...] = ()
@@ -248,7 +245,7 @@ def as_lowering(
 ) -> Lowering | None:
     """Return what a `lowering=` keyword of a kernel was given as a `Lowering` for its ops."""
     if given is None or isinstance(given, Lowering):
-        return given and replace(given, ops=given.ops or ops)
+        return given and given._replace(ops=given.ops or ops)
     if not callable(given):
         raise InvalidArgumentError(f"lowering= takes a Lowering or a function, not {given!r}")
     return Lowering(ops, given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.errors import InternalError, InvalidArgumentError
@@ -143,8 +142,7 @@ def _merged(op: str, entries: list[_Registered]) -> Lowering | None:
     for field in ("function", "refuse"):
         _refuse_rivals(op, [e for e in entries if getattr(e.lowering, field) is not None])
     declared = [entry.lowering for entry in entries]
-    return replace(
-        declared[0],
+    return declared[0]._replace(
         ops=(op,),
         function=next((one.function for one in declared if one.function is not None), None),
         checks=tuple(check for one in declared for check in one.checks),

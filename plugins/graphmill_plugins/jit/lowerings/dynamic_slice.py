@@ -7,14 +7,13 @@ But a point takes one element wherever it is, and `x[t:t + 3]` three: such slice
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill.spi import Lowering, LoweringTable
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.tracing.elements import GUARD, is_known
+from graphmill_plugins.jit.tracing.known_values import GUARD, is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     Compute = Callable[..., Any]
 
 
-@dataclass(slots=True)
 class _Window:
     """A part of a tensor: it begins at traced places, and its size is known.
 
@@ -37,9 +35,10 @@ class _Window:
         holds: whether it lies in the tensor, for each place that is traced.
     """
 
-    shape: list[int]
-    starts: list[Any]
-    holds: list[Any] = field(default_factory=list)
+    def __init__(self, shape: list[int], starts: list[Any]) -> None:
+        self.shape = shape
+        self.starts = starts
+        self.holds: list[Any] = []
 
     @classmethod
     def whole(cls, shape: tuple[int, ...]) -> _Window:

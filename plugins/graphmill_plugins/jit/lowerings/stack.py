@@ -1,7 +1,7 @@
 """Stacks while they are traced: what loops push for their gradients is in the state, by handle.
 
 Semantics: tensorflow/core/kernels/stack.cc. A loop needs to know how often it runs at most, so that
-there is room (`loops.trace_while`); whether that was enough, `elements.GUARD` tells.
+there is room (`loops.trace_while`); whether that was enough, `known_values.GUARD` tells.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
-from graphmill_plugins.jit.tracing.elements import GUARD, Elements, guard, is_known, known_int
+from graphmill_plugins.jit.tracing.elements import Elements
+from graphmill_plugins.jit.tracing.known_values import GUARD, guard, is_known, known_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 A flow only orders what is done to an array, and tracing keeps to that order: it stays a number.
 
 Semantics: tensorflow/core/kernels/tensor_array_ops.cc. That an element is written twice, or read
-again after it was cleared, is not noticed; an index out of range is, see `elements.GUARD`.
+again after it was cleared, is not noticed; an index out of range is, see `known_values.GUARD`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,8 @@ import numpy as np
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
-from graphmill_plugins.jit.tracing.elements import (
-    GUARD,
-    Elements,
-    FirstRows,
-    guard,
-    is_known,
-    is_outside,
-    known_int,
-    set_and_grown,
-)
+from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, set_and_grown
+from graphmill_plugins.jit.tracing.known_values import GUARD, guard, is_known, is_outside, known_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence

@@ -14,16 +14,8 @@ from graphmill.spi import Lowering, LoweringTable
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
-from graphmill_plugins.jit.tracing.elements import (
-    Elements,
-    FirstRows,
-    guard,
-    is_known,
-    is_outside,
-    known_int,
-    known_shape,
-    set_and_grown,
-)
+from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, known_shape, set_and_grown
+from graphmill_plugins.jit.tracing.known_values import guard, is_known, is_outside, known_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -34,8 +34,9 @@ from graphmill_plugins.jit.programs.memory import HostMemory, memory_of
 from graphmill_plugins.jit.programs.preemptible_loops import LimitedProgram
 from graphmill_plugins.jit.programs.program_cache import Program, ProgramCache, compile_program
 from graphmill_plugins.jit.programs.trace_cache import bound_traces
-from graphmill_plugins.jit.tracing.elements import GUARD, FirstRows, is_known
+from graphmill_plugins.jit.tracing.elements import FirstRows
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT, Limit
+from graphmill_plugins.jit.tracing.known_values import GUARD, is_known
 from graphmill_plugins.jit.tracing.pytrees import register_pytrees
 from graphmill_plugins.jit.tracing.trace import Tracer
 

@@ -6,8 +6,7 @@ and does what it answers. The states and the table of transitions are in `states
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from graphmill.spi.executors import is_validation_on
 from graphmill.spi.process import fork_safe_lock
@@ -47,8 +46,7 @@ class Background(Protocol):
         """Whether nothing is being compiled, for any cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class TierRules:
+class TierRules(NamedTuple):
     """What differs between clusters.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.tracing.elements import is_known
+from graphmill_plugins.jit.tracing.known_values import is_known
 from graphmill_plugins.jit.tracing.values import (
     Absent,
     fitted,

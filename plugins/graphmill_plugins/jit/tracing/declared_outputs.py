@@ -15,7 +15,7 @@ from graphmill.spi.executors import is_validation_on
 from graphmill.spi.passes import effects_of
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable, WrongOutputsError
-from graphmill_plugins.jit.tracing.elements import is_known
+from graphmill_plugins.jit.tracing.known_values import is_known
 from graphmill_plugins.jit.tracing.traced_kernels import called, gives_several
 
 if TYPE_CHECKING:

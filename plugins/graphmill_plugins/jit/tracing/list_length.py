@@ -10,7 +10,8 @@ import numpy as np
 from graphmill.spi.graphs import is_argument
 from graphmill_plugins.jit.analysis.trip_count import origin
 from graphmill_plugins.jit.idioms.list_length import growth_of, is_array_write, length_after
-from graphmill_plugins.jit.tracing.elements import Elements, is_known
+from graphmill_plugins.jit.tracing.elements import Elements
+from graphmill_plugins.jit.tracing.known_values import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, is_known
+from graphmill_plugins.jit.tracing.elements import Elements, FirstRows
+from graphmill_plugins.jit.tracing.known_values import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

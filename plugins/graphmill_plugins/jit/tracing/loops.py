@@ -12,8 +12,9 @@ import numpy as np
 
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable, ShapesChange
-from graphmill_plugins.jit.tracing.elements import GUARD, Elements, is_gradient_of_known, is_known
+from graphmill_plugins.jit.tracing.elements import Elements, is_gradient_of_known
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT
+from graphmill_plugins.jit.tracing.known_values import GUARD, is_known
 from graphmill_plugins.jit.tracing.values import (
     Absent,
     fitted,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
-from graphmill_plugins.jit.tracing.elements import GUARD, is_known
+from graphmill_plugins.jit.tracing.known_values import GUARD, is_known
 from graphmill_plugins.jit.tracing.traced_kernels import unknown_static
 
 if TYPE_CHECKING:

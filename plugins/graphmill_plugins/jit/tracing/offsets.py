@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphmill_plugins.jit.tracing.elements import is_known
+from graphmill_plugins.jit.tracing.known_values import is_known
 
 
 class Offsets:

@@ -9,7 +9,7 @@ import numpy as np
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
-from graphmill_plugins.jit.tracing.elements import GUARD
+from graphmill_plugins.jit.tracing.known_values import GUARD
 
 if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.values import State

@@ -32,8 +32,9 @@ from graphmill_plugins.jit.ir.pytrees import flatten, is_array
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.declared_outputs import DeclaredOutputs
-from graphmill_plugins.jit.tracing.elements import GUARD, FirstRows, is_known
+from graphmill_plugins.jit.tracing.elements import FirstRows
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT
+from graphmill_plugins.jit.tracing.known_values import GUARD, is_known
 from graphmill_plugins.jit.tracing.list_length import with_known_lengths
 from graphmill_plugins.jit.tracing.list_size import Counts
 from graphmill_plugins.jit.tracing.loops import trace_while

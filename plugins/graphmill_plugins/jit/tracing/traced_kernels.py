@@ -15,7 +15,7 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import KernelFault, NotTraceable, WrongOutputsError
 from graphmill_plugins.jit.ir.forms import BACKEND, Form
 from graphmill_plugins.jit.ir.handles import VARIANT
-from graphmill_plugins.jit.tracing.elements import is_known
+from graphmill_plugins.jit.tracing.known_values import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill_plugins.jit.ir.errors import NotTraceable
-from graphmill_plugins.jit.tracing.elements import is_known
+from graphmill_plugins.jit.tracing.known_values import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
