@@ -12,10 +12,13 @@ import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from graphmill.distributed.cluster_change import Watchers, change_between
 from graphmill.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from graphmill.distributed.cluster_change import ClusterChange, Task
 
 ClusterSpec: TypeAlias = "dict[str, dict[int, str]]"
 """The address `HOST:PORT` of each task, by job and task number."""
@@ -31,6 +34,9 @@ class ClusterResolver(ABC):
 
     task_type: str | None = None
     task_id: int | None = None
+
+    def __init__(self) -> None:
+        self._watchers = Watchers()
 
     @abstractmethod
     def cluster_spec(self) -> ClusterSpec:
@@ -53,14 +59,22 @@ class ClusterResolver(ABC):
             raise NotFoundError(f"the cluster has no task {index} of job {job!r}")
         return f"grpc://{tasks[index]}"
 
-    def watch(self, changed: Callable[[ClusterSpec], None]) -> Callable[[], None]:
-        """Have `changed` called with the addresses whenever they change; returns what ends that.
+    def watch(self, changed: Callable[[ClusterChange], None]) -> Callable[[], None]:
+        """Have `changed` called when tasks move or restart; return what ends that.
 
-        A cluster whose addresses are fixed, the default, never calls it. A task that moved has a
+        It is called in any thread, one call after the other. A task that moved or restarted has a
         new incarnation: what was registered on the old one is gone.
         """
-        del changed
-        return lambda: None
+        return self._watchers.add(changed)
+
+    def refresh(self) -> None:  # noqa: B027 - not abstract: many have nothing to do
+        """Look whether the addresses have changed, and tell those who watch.
+
+        A resolver that hears of changes by itself does nothing here.
+
+        Raises:
+            OpError: the addresses cannot be told.
+        """
 
 
 class SimpleClusterResolver(ClusterResolver):
@@ -80,6 +94,7 @@ class SimpleClusterResolver(ClusterResolver):
         task_type: str | None = None,
         task_id: int | None = None,
     ) -> None:
+        super().__init__()
         self._spec = spec_of(cluster)
         self.task_type, self.task_id = task_type, task_id
         if task_type is not None and task_id not in self._spec.get(task_type, {}):
@@ -88,6 +103,25 @@ class SimpleClusterResolver(ClusterResolver):
     def cluster_spec(self) -> ClusterSpec:
         """Return the addresses."""
         return {job: dict(tasks) for job, tasks in self._spec.items()}
+
+    def update(self, cluster: Mapping[str, Any], restarted: Iterable[Task] = ()) -> None:
+        """Replace the addresses, and tell those who watch.
+
+        Args:
+            cluster: the addresses of all tasks.
+            restarted: tasks, as `("worker", 0)`, that have a new incarnation where they were.
+
+        Raises:
+            InvalidArgumentError: the cluster is malformed, or lacks the task of this process.
+        """
+        spec = spec_of(cluster)
+        if self.task_type is not None and self.task_id not in spec.get(self.task_type, {}):
+            raise InvalidArgumentError(
+                f"the new cluster has no task {self.task_id} of job {self.task_type!r}, which this "
+                "process is"
+            )
+        before, self._spec = self._spec, spec
+        self._watchers.publish(change_between(before, spec, restarted))
 
 
 class TFConfigClusterResolver(SimpleClusterResolver):
@@ -104,24 +138,12 @@ class TFConfigClusterResolver(SimpleClusterResolver):
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        text = (os.environ if environment is None else environment).get("TF_CONFIG")
-        if not text:
-            raise NotFoundError("the environment variable TF_CONFIG is not set")
-        try:
-            found = json.loads(text)
-        except ValueError as error:
-            raise InvalidArgumentError(f"TF_CONFIG is no JSON: {error}") from error
-        if not isinstance(found, dict) or not isinstance(found.get("cluster"), dict):
-            raise InvalidArgumentError('TF_CONFIG has no "cluster": {JOB: [ADDRESS, ...]}')
-        task = found.get("task") or {}
-        if not isinstance(task, dict):
-            raise InvalidArgumentError('"task" of TF_CONFIG is no {"type": JOB, "index": N}')
-        job, index = task.get("type"), task.get("index")
-        try:
-            number = None if job is None else int(index or 0)
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"the task index of TF_CONFIG is {index!r}") from error
-        super().__init__(found["cluster"], job, number)
+        self._environment = os.environ if environment is None else environment
+        super().__init__(*_tf_config(self._environment))
+
+    def refresh(self) -> None:
+        """Read the variable again, and tell those who watch if it names other addresses."""
+        self.update(_tf_config(self._environment)[0])
 
 
 class SlurmClusterResolver(SimpleClusterResolver):
@@ -144,35 +166,20 @@ class SlurmClusterResolver(SimpleClusterResolver):
         port_base: int = 8888,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        given = os.environ if environment is None else environment
-        nodes = _needed(given, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
-        counts = _needed(given, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
-        rank = int(_needed(given, "SLURM_PROCID"))
-        addresses = [
-            f"{host}:{port_base + local}"
-            for host, count in zip(hosts_of(nodes), _tasks_per_node(counts), strict=False)
-            for local in range(count)
-        ]
-        wanted = {"worker": len(addresses)} if jobs is None else dict(jobs)
-        if sum(wanted.values()) > len(addresses):
-            raise InvalidArgumentError(
-                f"the jobs need {sum(wanted.values())} tasks, Slurm started {len(addresses)}"
-            )
-        cluster: ClusterSpec = {}
-        mine: tuple[str, int] | tuple[None, None] = None, None
-        first = 0
-        for job, count in wanted.items():
-            cluster[job] = dict(enumerate(addresses[first : first + count]))
-            if first <= rank < first + count:
-                mine = job, rank - first
-            first += count
-        super().__init__(cluster, *mine)
+        self._environment = os.environ if environment is None else environment
+        self._jobs, self._port_base = jobs, port_base
+        super().__init__(*_slurm_tasks(jobs, port_base, self._environment))
+
+    def refresh(self) -> None:
+        """Read the variables again, and tell those who watch if they name other nodes."""
+        self.update(_slurm_tasks(self._jobs, self._port_base, self._environment)[0])
 
 
 class KubernetesClusterResolver(SimpleClusterResolver):
     """Pods with stable names, as a StatefulSet or an Indexed Job with a headless service has.
 
-    The pod of task N of a job is `JOB-N.SUBDOMAIN`.
+    The pod of task N of a job is `JOB-N.SUBDOMAIN`. A pod that comes back keeps its name, so that
+    addresses never change by themselves; `update` tells of jobs that were scaled.
 
     Args:
         jobs: how many tasks each job has.
@@ -210,6 +217,56 @@ def spec_of(cluster: Mapping[str, Any]) -> ClusterSpec:
     from graphmill.distributed.server import cluster_def_of
 
     return {job.name: dict(job.tasks) for job in cluster_def_of(cluster).job}
+
+
+def _tf_config(environment: Mapping[str, str]) -> tuple[dict[str, Any], str | None, int | None]:
+    """Return the cluster that `TF_CONFIG` describes, and which task of it this process is."""
+    text = environment.get("TF_CONFIG")
+    if not text:
+        raise NotFoundError("the environment variable TF_CONFIG is not set")
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"TF_CONFIG is no JSON: {error}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("cluster"), dict):
+        raise InvalidArgumentError('TF_CONFIG has no "cluster": {JOB: [ADDRESS, ...]}')
+    task = found.get("task") or {}
+    if not isinstance(task, dict):
+        raise InvalidArgumentError('"task" of TF_CONFIG is no {"type": JOB, "index": N}')
+    job, index = task.get("type"), task.get("index")
+    try:
+        number = None if job is None else int(index or 0)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"the task index of TF_CONFIG is {index!r}") from error
+    return found["cluster"], job, number
+
+
+def _slurm_tasks(
+    jobs: Mapping[str, int] | None, port_base: int, environment: Mapping[str, str]
+) -> tuple[ClusterSpec, str | None, int | None]:
+    """Return the cluster of a Slurm job step, and which task of it this process is."""
+    nodes = _needed(environment, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
+    counts = _needed(environment, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+    rank = int(_needed(environment, "SLURM_PROCID"))
+    addresses = [
+        f"{host}:{port_base + local}"
+        for host, count in zip(hosts_of(nodes), _tasks_per_node(counts), strict=False)
+        for local in range(count)
+    ]
+    wanted = {"worker": len(addresses)} if jobs is None else dict(jobs)
+    if sum(wanted.values()) > len(addresses):
+        raise InvalidArgumentError(
+            f"the jobs need {sum(wanted.values())} tasks, Slurm started {len(addresses)}"
+        )
+    cluster: ClusterSpec = {}
+    mine: tuple[str, int] | tuple[None, None] = None, None
+    first = 0
+    for job, count in wanted.items():
+        cluster[job] = dict(enumerate(addresses[first : first + count]))
+        if first <= rank < first + count:
+            mine = job, rank - first
+        first += count
+    return cluster, *mine
 
 
 def hosts_of(nodes: str) -> list[str]:

@@ -9,14 +9,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from graphmill import proto
+from graphmill.distributed.cluster_resolver import ClusterResolver
 from graphmill.errors import InvalidArgumentError
 from graphmill.plugin.host import Host, default_host
 from graphmill.session.options import as_message
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from types import TracebackType
     from typing import Self
 
+    from graphmill.distributed.cluster_change import Task
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.proto.tensorflow_server_pb2 import ServerDef
 
@@ -30,8 +33,9 @@ class Server:
 
     Args:
         cluster: the addresses of all tasks: `{"worker": ["host:port", ...], "ps": {0: "..."}}`, a
-            `ClusterDef` message or its bytes, or a `ServerDef`, which says all. None for a server
-            of its own on a free port of the loopback interface, with job `localhost`.
+            `ClusterDef` message or its bytes, or a `ServerDef`, which says all; or a
+            `ClusterResolver`, whose task and whose changes of address the server follows. None for
+            a server of its own on a free port of the loopback interface, with job `localhost`.
         job_name: the job of the task; may be left out where there is only one.
         task_index: its number in the job.
         config: a `ConfigProto`, the default of the sessions.
@@ -61,6 +65,9 @@ class Server:
         self._server_def = server_def_of(cluster, job_name, task_index, config, protocol)
         factory = host.servers.get(self._server_def.protocol)
         self._impl = factory.new_server(self._server_def, host)
+        self._end_watch = None
+        if isinstance(cluster, ClusterResolver):
+            self._end_watch = self._follow(cluster)
         if start:
             self.start()
 
@@ -90,11 +97,47 @@ class Server:
         Args:
             grace: for how many seconds running calls may go on; None to cancel them at once.
         """
+        if self._end_watch is not None:
+            self._end_watch()
         self._impl.stop(grace)
 
     def join(self) -> None:
         """Return when the server has been stopped, by another thread."""
         self._impl.join()
+
+    def update_cluster(self, cluster: Any, restarted: Iterable[Task] = ()) -> None:
+        """Reach the other tasks where they are from now on.
+
+        A server that was made of a `ClusterResolver` does so by itself. Sessions that used a task
+        which moved or restarted fail with AbortedError or UnavailableError; new ones find it.
+
+        Args:
+            cluster: the addresses of all tasks, as for the constructor.
+            restarted: tasks, as `("worker", 0)`, that have a new incarnation where they were.
+
+        Raises:
+            InvalidArgumentError: the cluster is malformed, or lacks the task of the server.
+            UnimplementedError: the protocol's addresses are fixed.
+        """
+        made = cluster_def_of(cluster)
+        own = next((job for job in made.job if job.name == self._server_def.job_name), None)
+        if own is None or self._server_def.task_index not in own.tasks:
+            raise InvalidArgumentError(
+                f"the new cluster has no task {self._server_def.task_index} of job "
+                f"{self._server_def.job_name!r}, which this server is"
+            )
+        self._impl.update_cluster(made, {task_name(*task) for task in restarted})
+        self._server_def.cluster.CopyFrom(made)
+
+    def _follow(self, resolver: ClusterResolver) -> Callable[[], None]:
+        """Watch a resolver; what changed since the server was made is taken note of, too."""
+        end = resolver.watch(
+            lambda change: self.update_cluster(resolver.cluster_spec(), change.tasks)
+        )
+        now = cluster_def_of(resolver.cluster_spec())
+        if now != self._server_def.cluster:
+            self.update_cluster(now)
+        return end
 
     def __enter__(self) -> Self:
         return self
@@ -124,6 +167,10 @@ def server_def_of(
         InvalidArgumentError: cluster, job or task do not fit each other.
     """
     made = proto.ServerDef()
+    if isinstance(cluster, ClusterResolver):
+        job_name = cluster.task_type if job_name is None else job_name
+        task_index = cluster.task_id if task_index is None else task_index
+        cluster = cluster.cluster_spec()
     if isinstance(cluster, proto.ServerDef):
         made.CopyFrom(cluster)
     else:
@@ -177,6 +224,11 @@ def cluster_def_of(cluster: Any) -> Any:
                 )
             job.tasks[index] = address
     return made
+
+
+def task_name(job: str, index: int) -> str:
+    """Return the full name of a task, `/job:worker/replica:0/task:0`."""
+    return f"/job:{job}/replica:0/task:{index}"
 
 
 def _numbered(tasks: Any) -> list[tuple[Any, Any]]:

@@ -8,8 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from graphmill.errors import UnimplementedError
+
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from graphmill.plugin.host import Host
+    from graphmill.proto.cluster_pb2 import ClusterDef
     from graphmill.proto.tensorflow_server_pb2 import ServerDef
 
 
@@ -43,6 +48,23 @@ class ServerInterface(ABC):
     @abstractmethod
     def join(self) -> None:
         """Return when the server has been stopped."""
+
+    def update_cluster(self, cluster: ClusterDef, restarted: Collection[str]) -> None:
+        """Reach the other tasks where they are from now on.
+
+        Sessions that used a task which moved or restarted fail with AbortedError or
+        UnavailableError; new ones find it.
+
+        Args:
+            cluster: the addresses of all tasks.
+            restarted: names, as `/job:worker/replica:0/task:1`, of those whose connections are to
+                be made anew though their addresses may be the old ones.
+
+        Raises:
+            UnimplementedError: the protocol's addresses are fixed, which is the default.
+        """
+        del cluster, restarted
+        raise UnimplementedError(f"{type(self).__name__} cannot follow tasks to other addresses")
 
 
 class ServerFactory(ABC):

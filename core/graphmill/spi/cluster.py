@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from graphmill.cli.options import common_options as common_options
+    from graphmill.distributed.cluster_change import ClusterChange as ClusterChange
+    from graphmill.distributed.cluster_change import change_between as change_between
+    from graphmill.distributed.cluster_resolver import ClusterResolver as ClusterResolver
+    from graphmill.distributed.cluster_resolver import ClusterSpec as ClusterSpec
     from graphmill.distributed.cluster_resolver import (
         TFConfigClusterResolver as TFConfigClusterResolver,
     )
@@ -46,7 +50,10 @@ else:
         __name__,
         {
             "graphmill.cli.options": "common_options",
-            "graphmill.distributed.cluster_resolver": "TFConfigClusterResolver",
+            "graphmill.distributed.cluster_change": "ClusterChange change_between",
+            "graphmill.distributed.cluster_resolver": (
+                "ClusterResolver ClusterSpec TFConfigClusterResolver"
+            ),
             "graphmill.distributed.server": "Server",
             "graphmill.distributed.master.cluster_session": "ClusterSession",
             "graphmill.distributed.master.cluster_tasks": "ClusterTasks",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphmill.distributed.cluster_change import ClusterChange
 from graphmill.distributed.cluster_resolver import (
     KubernetesClusterResolver,
     SimpleClusterResolver,
@@ -33,7 +34,7 @@ def test_a_written_cluster_gives_its_addresses_and_targets() -> None:
 
 
 def test_fixed_addresses_never_change() -> None:
-    stop = SimpleClusterResolver(CLUSTER).watch(lambda spec: pytest.fail(str(spec)))
+    stop = SimpleClusterResolver(CLUSTER).watch(lambda change: pytest.fail(str(change)))
     stop()
 
 
@@ -144,3 +145,94 @@ def test_pods_of_kubernetes_have_stable_names() -> None:
     assert other.task_type is None
     with pytest.raises(InvalidArgumentError, match="no task 2 of job 'worker'"):
         KubernetesClusterResolver(jobs, "mill", environment={"HOSTNAME": "worker-2"})
+
+
+def resolvers() -> list[Any]:
+    environment = tf_config({"cluster": {"worker": ["a:1", "b:2"]}})
+    return [
+        SimpleClusterResolver(CLUSTER, "worker", 0),
+        TFConfigClusterResolver(environment),
+        SlurmClusterResolver({"ps": 1, "worker": 4}, 7000, SLURM),
+        KubernetesClusterResolver({"worker": 2, "ps": 1}, "mill"),
+    ]
+
+
+@pytest.mark.parametrize("resolver", resolvers(), ids=lambda found: type(found).__name__)
+def test_every_resolver_tells_of_tasks_that_move_and_restart(resolver: Any) -> None:
+    changes: list[Any] = []
+    end = resolver.watch(changes.append)
+    spec = resolver.cluster_spec()
+    resolver.update(spec)  # nothing has changed
+    assert changes == []
+    resolver.update(spec, [("worker", 1)])
+    assert changes.pop() == ClusterChange(spec, frozenset({("worker", 1)}))
+    spec["worker"][1] = "elsewhere:1"
+    resolver.update(spec)
+    assert changes.pop() == ClusterChange(spec, frozenset({("worker", 1)}))
+    assert resolver.cluster_spec() == spec
+    end()
+    end()
+    resolver.update(spec, [("worker", 1)])
+    assert changes == []
+
+
+def test_tasks_that_come_and_go_are_told_apart() -> None:
+    resolver = SimpleClusterResolver({"worker": ["a:1", "b:1"]})
+    changes: list[Any] = []
+    resolver.watch(changes.append)
+    resolver.update({"worker": ["a:1"], "ps": ["c:1"]})
+    assert changes == [
+        ClusterChange(
+            {"worker": {0: "a:1"}, "ps": {0: "c:1"}},
+            frozenset({("ps", 0)}),
+            removed=frozenset({("worker", 1)}),
+        )
+    ]
+
+
+def test_a_resolver_does_not_lose_the_task_of_its_process() -> None:
+    resolver = SimpleClusterResolver(CLUSTER, "worker", 1)
+    with pytest.raises(InvalidArgumentError, match="no task 1 of job 'worker'"):
+        resolver.update({"worker": ["a:1"]})
+    assert resolver.cluster_spec() == SimpleClusterResolver(CLUSTER).cluster_spec()
+
+
+def test_tf_config_is_read_again_on_refresh() -> None:
+    environment = dict(tf_config({"cluster": {"worker": ["a:1"]}}))
+    resolver = TFConfigClusterResolver(environment)
+    changes: list[Any] = []
+    resolver.watch(changes.append)
+    resolver.refresh()
+    assert changes == []
+    environment.update(tf_config({"cluster": {"worker": ["b:1"]}}))
+    resolver.refresh()
+    assert [change.cluster for change in changes] == [{"worker": {0: "b:1"}}]
+    environment.clear()
+    with pytest.raises(NotFoundError, match="TF_CONFIG"):
+        resolver.refresh()
+
+
+def test_slurm_is_read_again_on_refresh() -> None:
+    environment = dict(SLURM)
+    resolver = SlurmClusterResolver({"ps": 1, "worker": 4}, 7000, environment)
+    changes: list[Any] = []
+    resolver.watch(changes.append)
+    environment["SLURM_STEP_NODELIST"] = "m[1-3]"
+    resolver.refresh()
+    (change,) = changes
+    assert ("ps", 0) in change.tasks
+    assert change.cluster["ps"][0] == "m1:7000"
+
+
+def test_one_that_watches_and_fails_keeps_nobody_from_the_news(caplog: Any) -> None:
+    resolver = SimpleClusterResolver({"worker": ["a:1"]})
+    changes: list[Any] = []
+
+    def fail(change: Any) -> None:
+        raise ValueError("broken")
+
+    resolver.watch(fail)
+    resolver.watch(changes.append)
+    resolver.update({"worker": ["b:1"]})
+    assert len(changes) == 1
+    assert "what watches a cluster failed" in caplog.text

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from graphmill import Host, Server, hookimpl, proto
+from graphmill.distributed.cluster_resolver import SimpleClusterResolver
 from graphmill.distributed.server import server_def_of
-from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from graphmill.spi.cluster import ServerFactory, ServerInterface
 
 TWO_JOBS = {"worker": ["a:1", "b:2"], "ps": {3: "c:4"}}
@@ -81,6 +82,10 @@ class Recorded(ServerInterface):
     def join(self) -> None:
         self.calls.append("join")
 
+    def update_cluster(self, cluster: Any, restarted: Any) -> None:
+        spec = {job.name: dict(job.tasks) for job in cluster.job}
+        self.calls.append((spec, sorted(restarted)))
+
 
 class RecordingFactory(ServerFactory):
     def __init__(self) -> None:
@@ -115,3 +120,35 @@ def test_a_server_can_be_started_later() -> None:
 def test_an_unknown_protocol_is_refused() -> None:
     with pytest.raises(NotFoundError, match="smoke"):
         Server(protocol="smoke", host=Host([], load_entry_points=False))
+
+
+def test_a_server_follows_what_its_resolver_tells() -> None:
+    factory = RecordingFactory()
+    host = Host([factory], load_entry_points=False)
+    resolver = SimpleClusterResolver({"worker": ["a:1", "b:1"]}, "worker", 0)
+    with Server(resolver, protocol="pigeon", host=host) as server:
+        assert (server.server_def.job_name, server.server_def.task_index) == ("worker", 0)
+        resolver.update({"worker": ["a:1", "b:2"]})
+        assert dict(server.server_def.cluster.job[0].tasks) == {0: "a:1", 1: "b:2"}
+        resolver.update({"worker": ["a:1", "b:2"]}, [("worker", 1)])
+    resolver.update({"worker": ["a:1", "b:3"]})  # the server has been stopped
+    task = "/job:worker/replica:0/task:1"
+    assert factory.server.calls == [
+        "pigeon",
+        "start",
+        ({"worker": {0: "a:1", 1: "b:2"}}, [task]),
+        ({"worker": {0: "a:1", 1: "b:2"}}, [task]),
+        ("stop", None),
+    ]
+
+
+def test_a_server_stays_in_its_cluster() -> None:
+    host = Host([RecordingFactory()], load_entry_points=False)
+    server = Server({"worker": ["a:1", "b:1"]}, "worker", 1, protocol="pigeon", host=host)
+    with pytest.raises(InvalidArgumentError, match="no task 1 of job 'worker'"):
+        server.update_cluster({"worker": ["a:1"]})
+
+
+def test_a_protocol_may_have_fixed_addresses() -> None:
+    with pytest.raises(UnimplementedError, match="cannot follow"):
+        ServerInterface.update_cluster(Recorded(), proto.ClusterDef(), [])

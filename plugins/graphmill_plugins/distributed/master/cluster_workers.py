@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from graphmill.spi.cluster import LocalWorker
 from graphmill_plugins.distributed.master.grpc_worker import GrpcWorker
+from graphmill_plugins.distributed.task_addresses import addresses_of, lost_task, task_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from graphmill.spi.cluster import Worker, WorkerInterface
     from graphmill.spi.protos import proto
@@ -29,12 +30,8 @@ class ClusterWorkers:
     """
 
     def __init__(self, server_def: proto.ServerDef, worker: Worker) -> None:
-        self.master_task = _name(server_def.job_name, server_def.task_index)
-        self._addresses = {
-            _name(job.name, index): job.tasks[index]
-            for job in server_def.cluster.job
-            for index in sorted(job.tasks)
-        }
+        self.master_task = task_name(server_def.job_name, server_def.task_index)
+        self._addresses = addresses_of(server_def.cluster)
         self._own = LocalWorker(worker)
         self._lock = threading.Lock()
         self._others: dict[str, GrpcWorker] | None = None
@@ -53,7 +50,28 @@ class ClusterWorkers:
                     for task, address in self._addresses.items()
                     if task != self.master_task
                 }
-            return {self.master_task: self._own, **self._others}
+            others = [task for task in self._addresses if task != self.master_task]
+            return {self.master_task: self._own, **{task: self._others[task] for task in others}}
+
+    def update(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:
+        """Reach the tasks where they are from now on.
+
+        Sessions that use a task which moved or restarted get AbortedError; new ones find it.
+        """
+        addresses = addresses_of(cluster)
+        with self._lock:
+            before, self._addresses = self._addresses, addresses
+            others = self._others or {}
+            lost = {
+                task: others.pop(task)
+                for task in list(others)
+                if task in restarted or addresses.get(task) != before[task]
+            }
+            if self._others is not None:
+                new = set(addresses) - {self.master_task, *others}
+                others.update({task: GrpcWorker(task, addresses[task]) for task in new})
+        for task, worker in lost.items():
+            worker.close(lost_task(task, addresses.get(task)))
 
     def close(self) -> None:
         """End all connections."""
@@ -61,7 +79,3 @@ class ClusterWorkers:
             others, self._others = self._others, None
         for worker in (others or {}).values():
             worker.close()
-
-
-def _name(job: str, index: int) -> str:
-    return f"/job:{job}/replica:0/task:{index}"

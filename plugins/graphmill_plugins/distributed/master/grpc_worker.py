@@ -45,6 +45,7 @@ class GrpcWorker(WorkerInterface):
 
     def __init__(self, task: str, address: str) -> None:
         self._where = f"of {task} at {address}"
+        self._closed_by: OpError | None = None
         self._channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
         self._methods = {
             name: self._channel.unary_unary(method.path) for name, method in WORKER_METHODS.items()
@@ -106,8 +107,13 @@ class GrpcWorker(WorkerInterface):
         """Clear resource containers."""
         return self._call("CleanupAll", request, done)
 
-    def close(self) -> None:
-        """End the connection and all calls."""
+    def close(self, reason: OpError | None = None) -> None:
+        """End the connection and all calls.
+
+        Args:
+            reason: what calls end with, those that follow as well; by default CancelledError.
+        """
+        self._closed_by = reason
         self._channel.close()
 
     def _call(self, name: str, request: Message, done: Done, *, waits: bool = False) -> Withdraw:
@@ -127,7 +133,8 @@ class GrpcWorker(WorkerInterface):
         try:
             future = self._methods[name].future(data, wait_for_ready=waits)
         except ValueError:  # what grpcio raises for a channel that was closed
-            done(None, CancelledError(f"{where} was not sent: the connection has been closed"))
+            closed = CancelledError(f"{where} was not sent: the connection has been closed")
+            done(None, self._closed_by or closed)
             return _nothing
 
         def finished(future: Any) -> None:
@@ -153,6 +160,8 @@ class GrpcWorker(WorkerInterface):
         """
         if future.cancelled():
             raise CancelledError(f"{where} was withdrawn")
+        if future.code() is grpc.StatusCode.CANCELLED and self._closed_by is not None:
+            raise self._closed_by
         if future.code() is not grpc.StatusCode.OK:
             raise error_from_rpc(future, where)
         return read(future.result())

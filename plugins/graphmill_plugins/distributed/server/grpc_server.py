@@ -28,6 +28,8 @@ from graphmill_plugins.distributed.wire.methods import (
 from graphmill_plugins.distributed.worker.service import WorkerService
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from graphmill.spi import Host
     from graphmill.spi.protos import proto
     from graphmill_plugins.distributed.server.dispatch import Behaviour
@@ -112,6 +114,11 @@ class GrpcServer(ServerInterface):
     def join(self) -> None:
         """Return when the server has been stopped."""
         self._stopped.wait()
+
+    def update_cluster(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:
+        """Reach the other tasks where they are from now on; see `ServerInterface`."""
+        self._cluster.update(cluster, restarted)
+        self._worker.update_cluster(cluster, restarted)
 
     def _listening(self) -> grpc.Server:
         server = grpc.server(

@@ -15,12 +15,13 @@ from graphmill.errors import CancelledError, InternalError, OpError, Unavailable
 from graphmill.spi.cluster import Peer, Peers
 from graphmill.spi.executors import now
 from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.task_addresses import addresses_of, lost_task
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
 from graphmill_plugins.distributed.wire.status import error_from_rpc
 from graphmill_plugins.distributed.wire.tensor_messages import RECV_TENSOR_RESPONSE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from graphmill.spi import Value
     from graphmill_plugins.distributed.worker.rpc_log import RpcLog
@@ -45,6 +46,7 @@ class GrpcPeer(Peer):
 
     def __init__(self, name: str, address: str, log: RpcLog) -> None:
         self._where = f"RecvTensor of {name} at {address}"
+        self._closed_by: OpError | None = None
         self._log = log
         self._channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
         self._recv_tensor = self._channel.unary_unary(WORKER_METHODS["RecvTensor"].path)
@@ -58,7 +60,12 @@ class GrpcPeer(Peer):
         """
         request = proto.RecvTensorRequest(step_id=step_id, rendezvous_key=key, dma_ok=True)
         started = now()  # a master switches the log on while its step begins
-        future = self._recv_tensor.future(request.SerializeToString(), wait_for_ready=True)
+        try:
+            future = self._recv_tensor.future(request.SerializeToString(), wait_for_ready=True)
+        except ValueError:  # what grpcio raises for a channel that was closed
+            closed = CancelledError(f"{self._where} was not sent: the connection has been closed")
+            done(None, False, self._closed_by or closed)
+            return _nothing
 
         def finished(future: Any) -> None:
             try:
@@ -86,6 +93,8 @@ class GrpcPeer(Peer):
         """
         if future.cancelled():
             raise CancelledError(f"{self._where} was withdrawn")
+        if future.code() is grpc.StatusCode.CANCELLED and self._closed_by is not None:
+            raise self._closed_by
         if future.code() is not grpc.StatusCode.OK:
             raise error_from_rpc(future, self._where)
         message, tensors = RECV_TENSOR_RESPONSE.decode(future.result())
@@ -95,8 +104,13 @@ class GrpcPeer(Peer):
             raise InternalError(f"{self._where} gave neither a tensor nor that it is dead")
         return tensors[0].value, False
 
-    def close(self) -> None:
-        """End the connection and all calls."""
+    def close(self, reason: OpError | None = None) -> None:
+        """End the connection and all calls.
+
+        Args:
+            reason: what receives end with; by default CancelledError.
+        """
+        self._closed_by = reason
         self._channel.close()
 
 
@@ -111,11 +125,7 @@ class GrpcPeers(Peers):
     """
 
     def __init__(self, cluster: proto.ClusterDef, log: RpcLog) -> None:
-        self._addresses = {
-            f"/job:{job.name}/replica:0/task:{index}": address
-            for job in cluster.job
-            for index, address in job.tasks.items()
-        }
+        self._addresses = addresses_of(cluster)
         self._log = log
         self._lock = threading.Lock()
         self._peers: dict[str, GrpcPeer] = {}
@@ -135,9 +145,31 @@ class GrpcPeers(Peers):
             made = self._peers[task] = GrpcPeer(task, address, self._log)
             return made
 
+    def update(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:
+        """Reach the tasks where they are from now on; receives from those that moved are aborted.
+
+        Args:
+            cluster: names and addresses of all tasks.
+            restarted: names of those that are another process now, perhaps at the old address.
+        """
+        addresses = addresses_of(cluster)
+        with self._lock:
+            before, self._addresses = self._addresses, addresses
+            lost = {
+                task: self._peers.pop(task)
+                for task in list(self._peers)
+                if task in restarted or addresses.get(task) != before[task]
+            }
+        for task, peer in lost.items():
+            peer.close(lost_task(task, addresses.get(task)))
+
     def close(self) -> None:
         """End all connections."""
         with self._lock:
             peers, self._peers = self._peers, {}
         for peer in peers.values():
             peer.close()
+
+
+def _nothing() -> None:
+    """Withdraw a call that was not sent."""

@@ -26,7 +26,7 @@ from graphmill_plugins.distributed.worker.grpc_peers import GrpcPeers
 from graphmill_plugins.distributed.worker.rpc_log import RpcLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from graphmill.spi import Host
     from graphmill.spi.cluster import DeviceMgr, StepResult
@@ -229,6 +229,10 @@ class WorkerService:
         del call
         parse_message(proto.MarkRecvFinishedRequest, data)
         return b""
+
+    def update_cluster(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:
+        """Pull tensors from the other tasks where they are from now on; see `GrpcPeers.update`."""
+        self._peers.update(cluster, restarted)
 
     def close(self) -> None:
         """Cancel all steps, drop all sessions and end all connections."""

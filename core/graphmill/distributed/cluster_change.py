@@ -1,0 +1,98 @@
+"""`ClusterChange`: which tasks of a cluster moved or restarted, and those who are told of it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Task: TypeAlias = "tuple[str, int]"
+"""The job and the number of a task, as `("worker", 0)`."""
+
+_logger = logging.getLogger("graphmill.distributed")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChange:
+    """What has changed in a cluster.
+
+    Attributes:
+        cluster: the addresses of all tasks from now on, by job and task number.
+        tasks: those that have a new address, or a new incarnation at the old one.
+        removed: those that are not there any more.
+    """
+
+    cluster: Mapping[str, Mapping[int, str]]
+    tasks: frozenset[Task]
+    removed: frozenset[Task] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.tasks or self.removed)
+
+
+def change_between(
+    before: Mapping[str, Mapping[int, str]],
+    after: Mapping[str, Mapping[int, str]],
+    restarted: Iterable[Task] = (),
+) -> ClusterChange:
+    """Return what has changed from one cluster to the other.
+
+    Args:
+        before, after: the addresses by job and task number.
+        restarted: tasks that have a new incarnation though their address is the old one.
+    """
+    old, new = _by_task(before), _by_task(after)
+    moved = {task for task, address in new.items() if old.get(task) != address}
+    tasks = moved | (set(restarted) & set(new))
+    copy = {job: dict(found) for job, found in after.items()}
+    return ClusterChange(copy, frozenset(tasks), frozenset(set(old) - set(new)))
+
+
+def _by_task(cluster: Mapping[str, Mapping[int, str]]) -> dict[Task, str]:
+    return {
+        (job, index): address for job, tasks in cluster.items() for index, address in tasks.items()
+    }
+
+
+class Watchers:
+    """Those who are told of a cluster's changes.
+
+    Threads: any may add and publish; `_lock` guards the table, `_order` keeps changes in order.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._order = threading.RLock()
+        self._watchers: dict[object, Callable[[ClusterChange], None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._watchers)
+
+    def add(self, changed: Callable[[ClusterChange], None]) -> Callable[[], None]:
+        """Add a function; return what takes it out again, a second call of which does nothing."""
+        key = object()
+        with self._lock:
+            self._watchers[key] = changed
+
+        def remove() -> None:
+            with self._lock:
+                self._watchers.pop(key, None)
+
+        return remove
+
+    def publish(self, change: ClusterChange) -> None:
+        """Tell all of a change; one that raises is logged, the others are told all the same."""
+        if not change:
+            return
+        with self._order:
+            with self._lock:
+                watchers = list(self._watchers.values())
+            for changed in watchers:
+                try:
+                    changed(change)
+                except Exception:
+                    _logger.exception("what watches a cluster failed on %s", change)
