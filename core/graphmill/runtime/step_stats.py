@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.value_shape import num_bytes_of_value
 from graphmill.runtime.variables import Variable
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ def _describe(value: Any) -> OutputStats:
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     return OutputStats(
         0 if dtype is None else _type_number(dtype),
-        tuple(shape or ()),
-        int(getattr(value, "nbytes", 0)),
+        shape if isinstance(shape, tuple) else (),  # an object in a variant may call it anything
+        num_bytes_of_value(value),
     )
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernel_errors import not_a_scalar as not_a_scalar
     from graphmill.runtime.step_container import StepContainer as StepContainer
     from graphmill.runtime.thread_pool import ThreadPool as ThreadPool
+    from graphmill.runtime.value_shape import dtype_of_value as dtype_of_value
+    from graphmill.runtime.value_shape import has_dtype as has_dtype
+    from graphmill.runtime.value_shape import num_bytes_of_value as num_bytes_of_value
+    from graphmill.runtime.value_shape import shape_of_value as shape_of_value
 else:
     from graphmill.spi._lazy import lazy_names
 
@@ -36,5 +40,8 @@ else:
             "graphmill.runtime.frame_ids": "ROOT_FRAME_ITERATION",
             "graphmill.runtime.step_container": "StepContainer",
             "graphmill.runtime.thread_pool": "ThreadPool",
+            "graphmill.runtime.value_shape": (
+                "dtype_of_value has_dtype num_bytes_of_value shape_of_value"
+            ),
         },
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from graphmill.runtime.value_shape import num_bytes_of_value
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -58,4 +60,4 @@ class StepResult:
     @property
     def num_bytes(self) -> int:
         """How large the fetched values are together."""
-        return sum(int(getattr(value, "nbytes", 0)) for value in self.outputs.values())
+        return sum(map(num_bytes_of_value, self.outputs.values()))

@@ -1,0 +1,46 @@
+"""Shape, element type and size of a value on an edge, whatever its class calls `shape` or `dtype`.
+
+A scalar variant or resource travels as the object itself, of any class that its plugin likes; a
+tensor of such objects is an object array. All other values are arrays of NumPy or of a device.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.dtypes import variant
+
+if TYPE_CHECKING:
+    from graphmill.dtypes import DType
+    from graphmill.typing import Value
+
+
+def shape_of_value(value: Value, dtype: DType) -> tuple[int, ...]:
+    """Return the shape of a value of element type `dtype`; an object in a variant is a scalar."""
+    if dtype.kind == "h" and not isinstance(value, np.ndarray):
+        return ()
+    shape: tuple[int, ...] = value.shape
+    return shape
+
+
+def dtype_of_value(value: Value) -> np.dtype[Any]:
+    """Return the element type of a value of which no type is known; variant if it is no array."""
+    if hasattr(value, "__array__"):
+        dtype: np.dtype[Any] = value.dtype
+        return dtype
+    return variant.as_numpy_dtype
+
+
+def has_dtype(value: Value, dtype: DType) -> bool:
+    """Return whether a value can be one of an element type; any object can be a handle."""
+    if dtype.kind == "h" and not isinstance(value, np.ndarray):
+        return True
+    return dtype_of_value(value) == dtype.as_numpy_dtype
+
+
+def num_bytes_of_value(value: Value) -> int:
+    """Return how much memory an array takes; 0 where that is not known."""
+    given = getattr(value, "nbytes", 0)
+    return given if isinstance(given, int) else 0
