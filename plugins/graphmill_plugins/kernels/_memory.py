@@ -28,4 +28,5 @@ def to_device(value: Value, device: Device) -> Value:
 
 
 def _is_always_host(value: Value) -> bool:
-    return getattr(value, "dtype", _OBJECT).hasobject
+    dtype = getattr(value, "dtype", _OBJECT)  # which an object in a variant may call anything
+    return not isinstance(dtype, np.dtype) or dtype.hasobject

@@ -56,6 +56,18 @@ def object_array(value: Value) -> Value:
     return array
 
 
+def on_objects(function: Callable[..., Value], dtype: np.dtype[Any]) -> Callable[..., Value]:
+    """Return a function of an array; if `dtype` is one of handles, it takes and gives bare ones."""
+    if dtype.kind != "O" or dtypes.as_dtype(dtype).kind != "h":
+        return function
+
+    def call(x: Value, *others: Value) -> Value:
+        result = function(object_array(x), *others)
+        return result if result.ndim else result.item()
+
+    return call
+
+
 def to_ints(vector: Value) -> tuple[int, ...]:
     """Return a concrete integer vector (or scalar: one element) as Python integers.
 

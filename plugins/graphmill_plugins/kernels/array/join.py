@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._support import (
     checked_axis,
     is_numpy,
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @kernel("ConcatV2", static=("axis",), make=True)
-def concat_v2(xp: ArrayNamespace) -> Callable[[list[Value], Value], Value]:
+def concat_v2(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[list[Value], Value], Value]:
     """Join tensors along an axis.
 
     Raises:
@@ -40,19 +42,20 @@ def concat_v2(xp: ArrayNamespace) -> Callable[[list[Value], Value], Value]:
         try:
             return concatenate(values, along)
         except (ValueError, TypeError):
-            checked_axis(along, values[0].ndim, "concat dimension")
-            shapes = " vs. ".join(shape_text(value.shape) for value in values)
+            shapes = [shape_of_value(value, as_dtype(T)) for value in values]
+            checked_axis(along, len(shapes[0]), "concat dimension")
+            text = " vs. ".join(map(shape_text, shapes))
             raise InvalidArgumentError(
-                f"ConcatOp: Dimension {along} aside, all dimensions must match: {shapes}"
+                f"ConcatOp: Dimension {along} aside, all dimensions must match: {text}"
             ) from None
 
     return join
 
 
 @kernel("Concat", static=("concat_dim",), make=True)
-def concat(xp: ArrayNamespace) -> Callable[[Value, list[Value]], Value]:
+def concat(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, list[Value]], Value]:
     """Join tensors along an axis that comes first."""
-    join = concat_v2(xp)
+    join = concat_v2(xp, T)
     return lambda concat_dim, values: join(values, concat_dim)
 
 

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._support import (
     INT32_MAX,
     checked_axis,
     checked_shape,
     is_numpy,
     is_string,
+    on_objects,
     shape_text,
     to_ints,
 )
@@ -25,24 +28,19 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Shape, Value
 
 
-def _shape_of(x: Value) -> tuple[int, ...]:
-    """Return the shape of a value; a bare handle is a scalar."""
-    if hasattr(x, "dtype"):
-        shape: tuple[int, ...] = x.shape
-        return shape
-    return ()
-
-
 # What these return is known while a compiler traces, so it is a NumPy array there too: arithmetic
 # on shapes then folds by itself.
 
 
 @kernel("Shape", host_memory=("output",), make=True)
-def shape_(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Value]:
+def shape_(
+    _xp: ArrayNamespace, T: np.dtype[Any], out_type: np.dtype[Any]
+) -> Callable[[Value], Value]:
     """Return the shape as a vector."""
+    dtype = as_dtype(T)
 
     def read(x: Value) -> Value:
-        shape = _shape_of(x)
+        shape = shape_of_value(x, dtype)
         _check_sizes(shape, out_type)
         return np.array(shape, out_type)
 
@@ -50,9 +48,11 @@ def shape_(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Va
 
 
 @kernel("ShapeN", host_memory=("output",), make=True)
-def shape_n(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[list[Value]], list[Value]]:
+def shape_n(
+    _xp: ArrayNamespace, T: np.dtype[Any], out_type: np.dtype[Any]
+) -> Callable[[list[Value]], list[Value]]:
     """Return the shapes of several tensors."""
-    read = shape_(_xp, out_type)
+    read = shape_(_xp, T, out_type)
     return lambda values: [read(value) for value in values]
 
 
@@ -62,12 +62,14 @@ def _check_sizes(sizes: Sequence[int], out_type: np.dtype[Any]) -> None:
 
 
 @kernel("Size", host_memory=("output",), make=True)
-def size(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Value]:
+def size(
+    _xp: ArrayNamespace, T: np.dtype[Any], out_type: np.dtype[Any]
+) -> Callable[[Value], Value]:
     """Return the number of elements."""
-    scalar = out_type.type
+    scalar, dtype = out_type.type, as_dtype(T)
 
     def count(x: Value) -> Value:
-        elements = math.prod(_shape_of(x))
+        elements = math.prod(shape_of_value(x, dtype))
         if elements > INT32_MAX:
             _check_sizes((elements,), out_type)
         return scalar(elements)
@@ -76,13 +78,14 @@ def size(_xp: ArrayNamespace, out_type: np.dtype[Any]) -> Callable[[Value], Valu
 
 
 @kernel("Rank", host_memory=("output",), make=True)
-def rank(_xp: ArrayNamespace) -> Callable[[Value], Value]:
+def rank(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
     """Return the number of dimensions."""
-    return lambda x: np.int32(len(_shape_of(x)))
+    dtype = as_dtype(T)
+    return lambda x: np.int32(len(shape_of_value(x, dtype)))
 
 
 @kernel("Reshape", static=("shape",), make=True)
-def reshape(_xp: ArrayNamespace) -> Callable[[Value, Value], Value]:
+def reshape(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
     """Give the elements another shape; one size may be -1 and follows from the others.
 
     Raises:
@@ -105,7 +108,7 @@ def reshape(_xp: ArrayNamespace) -> Callable[[Value, Value], Value]:
         except (ValueError, TypeError, ZeroDivisionError):
             return _reshape_empty(x, sizes)
 
-    return change
+    return on_objects(change, T)
 
 
 def _reshape_empty(x: Value, sizes: list[Any]) -> Value:
@@ -137,7 +140,7 @@ def _reshape_message(x: Value, sizes: list[Any]) -> str:
 
 
 @kernel("ExpandDims", static=("dim",), make=True)
-def expand_dims(_xp: ArrayNamespace) -> Callable[[Value, Value], Value]:
+def expand_dims(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
     """Insert a dimension of size 1."""
 
     def insert(x: Value, dim: Value) -> Value:
@@ -145,11 +148,13 @@ def expand_dims(_xp: ArrayNamespace) -> Callable[[Value, Value], Value]:
         shape = x.shape
         return x.reshape((*shape[:axis], 1, *shape[axis:]))
 
-    return insert
+    return on_objects(insert, T)
 
 
 @kernel("Squeeze", make=True)
-def squeeze(_xp: ArrayNamespace, squeeze_dims: tuple[int, ...]) -> Callable[[Value], Value]:
+def squeeze(
+    _xp: ArrayNamespace, T: np.dtype[Any], squeeze_dims: tuple[int, ...]
+) -> Callable[[Value], Value]:
     """Remove dimensions of size 1, all or the given ones.
 
     Raises:
@@ -168,19 +173,20 @@ def squeeze(_xp: ArrayNamespace, squeeze_dims: tuple[int, ...]) -> Callable[[Val
                 )
         return x.reshape([size for axis, size in enumerate(shape) if axis not in axes])
 
-    return remove
+    return on_objects(remove, T)
 
 
 @kernel("EnsureShape", make=True)
-def ensure_shape(_xp: ArrayNamespace, shape: Shape) -> Callable[[Value], Value]:
+def ensure_shape(_xp: ArrayNamespace, T: np.dtype[Any], shape: Shape) -> Callable[[Value], Value]:
     """Return the input if its shape fits, -1 standing for any size.
 
     Raises:
         InvalidArgumentError: it does not fit.
     """
+    dtype = as_dtype(T)
 
     def check(x: Value) -> Value:
-        given = x.shape
+        given = shape_of_value(x, dtype)
         if shape is None or given == shape:
             return x
         if len(given) != len(shape) or any(
@@ -231,16 +237,21 @@ def _checked_permutation(perm: Value, rank: int) -> list[int]:
     return axes
 
 
-@kernel("BroadcastTo", static=("shape",))
-def broadcast_to(xp: ArrayNamespace, x: Value, shape: Value) -> Value:
+@kernel("BroadcastTo", static=("shape",), make=True)
+def broadcast_to(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
     """Repeat along dimensions of size 1; a read-only view where the namespace has views."""
-    sizes = checked_shape(shape)
-    try:
-        return xp.broadcast_to(x, sizes)
-    except ValueError:
-        raise InvalidArgumentError(
-            f"Incompatible shapes: cannot broadcast {shape_text(x.shape)} to {shape_text(sizes)}"
-        ) from None
+
+    def repeat(x: Value, shape: Value) -> Value:
+        sizes = checked_shape(shape)
+        try:
+            return xp.broadcast_to(x, sizes)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"Incompatible shapes: cannot broadcast {shape_text(x.shape)} to "
+                f"{shape_text(sizes)}"
+            ) from None
+
+    return on_objects(repeat, T)
 
 
 @kernel("BroadcastArgs", static=("s0", "s1"))
@@ -290,11 +301,9 @@ def broadcast_gradient_args(_xp: ArrayNamespace, s0: Value, s1: Value) -> tuple[
 def fill(xp: ArrayNamespace, dims: Value, value: Value, *, T: np.dtype[Any]) -> Value:
     """Make a tensor of one value."""
     sizes = checked_shape(dims.reshape(-1) if dims.ndim == 0 else dims, "dims")
-    if getattr(value, "ndim", 0):
-        if value.shape != (1,):  # a vector of one element is taken for a scalar
-            raise InvalidArgumentError(
-                f"value must be a scalar, got shape {shape_text(value.shape)}"
-            )
+    if shape := shape_of_value(value, as_dtype(T)):
+        if shape != (1,):  # a vector of one element is taken for a scalar
+            raise InvalidArgumentError(f"value must be a scalar, got shape {shape_text(shape)}")
         value = value.reshape(())
     if T.kind != "O" and not is_numpy(xp):
         return xp.full(sizes, value, T)

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import has_dtype, shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_fully_defined
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import scalar_int, shape_text
@@ -192,7 +193,7 @@ def barrier_insert_many(
             f" (= {len(barrier.dtypes)})"
         )
     dtype = barrier.dtypes[component_index]
-    if values.dtype != dtype.as_numpy_dtype:
+    if not has_dtype(values, dtype):
         raise InvalidArgumentError(
             f"component {component_index} of barrier {barrier.name} is of {dtype.name}, got "
             f"{values.dtype}"
@@ -239,10 +240,10 @@ def _stacked(
     for place, dtype in enumerate(barrier.dtypes):
         values = [whole[place] for _, _, whole in taken]
         if values:
-            shape = tuple(values[0].shape)
+            shape = shape_of_value(values[0], dtype)
         else:
             shape = tuple(barrier.shapes[place] or ()) if barrier.shapes else ()
-        if any(tuple(value.shape) != shape for value in values):
+        if any(shape_of_value(value, dtype) != shape for value in values):
             raise InvalidArgumentError(
                 f"elements of barrier {barrier.name} differ in the shape of component {place}"
             )

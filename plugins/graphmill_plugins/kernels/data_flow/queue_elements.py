@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.dtypes import variant
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.data_flow._queue import Dequeue, Enqueue
@@ -66,14 +66,6 @@ class _UserKernel:
         return count
 
 
-def _shape(value: Value, dtype: DType) -> tuple[int, ...]:
-    """Return the shape of a component; a variant of a plugin's own class is a scalar.
-
-    What such a class calls its `shape` is its own affair.
-    """
-    return () if dtype is variant and not hasattr(value, "__array__") else value.shape
-
-
 def _names(types: Sequence[DType]) -> str:
     return ", ".join(dtype.name for dtype in types)
 
@@ -88,7 +80,7 @@ class EnqueueKernel(_UserKernel):
         """Call `done` when the element is in the queue."""
         queue = self._queue(ctx, handle)
         for index, (value, shape) in enumerate(zip(components, _shapes(queue), strict=True)):
-            given = _shape(value, queue.dtypes[index])
+            given = shape_of_value(value, queue.dtypes[index])
             if not is_compatible(shape, given):
                 raise _shape_error(index, shape, given)
         element = tuple(map(keepable, components))
@@ -132,14 +124,15 @@ def _shape_error(index: int, expected: Shape, shape: Sequence[int]) -> InvalidAr
 def _check_batch(queue: Queue, components: list[Value]) -> None:
     size = None
     for index, (value, shape) in enumerate(zip(components, _shapes(queue), strict=True)):
-        if not value.ndim or not is_compatible(shape, value.shape[1:]):
-            raise _shape_error(index, None if shape is None else (-1, *shape), value.shape)
+        given = shape_of_value(value, queue.dtypes[index])
+        if not given or not is_compatible(shape, given[1:]):
+            raise _shape_error(index, None if shape is None else (-1, *shape), given)
         if size is None:
-            size = value.shape[0]
-        if value.shape[0] != size:
+            size = given[0]
+        if given[0] != size:
             raise InvalidArgumentError(
                 "All input tensors must have the same size in the 0th dimension. Component "
-                f"{index} has {value.shape[0]}, and should have {size}"
+                f"{index} has {given[0]}, and should have {size}"
             )
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.dtypes import as_dtype
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.spi import ResourceHandle, kernel
+from graphmill.spi.kernels import dtype_of_value, has_dtype
 from graphmill_plugins.kernels.state.value import keepable
 
 if TYPE_CHECKING:
@@ -44,8 +46,10 @@ def get_session_handle_v2(ctx: OpKernelContext, value: Value) -> ResourceHandle:
 def get_session_tensor(ctx: OpKernelContext, handle: Value, dtype: np.dtype[Any]) -> Value:
     """Return a tensor that the session keeps."""
     value = _state(ctx).get(_text(handle))
-    if value.dtype != dtype:
-        raise InvalidArgumentError(f"the kept tensor is of {value.dtype}, the node expects {dtype}")
+    if not has_dtype(value, as_dtype(dtype)):
+        raise InvalidArgumentError(
+            f"the kept tensor is of {dtype_of_value(value)}, the node expects {dtype}"
+        )
     return value
 
 

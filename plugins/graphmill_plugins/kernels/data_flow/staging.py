@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
 from graphmill.spi import DEAD, kernel
+from graphmill.spi.kernels import num_bytes_of_value
 from graphmill_plugins.kernels._support import scalar_int
 from graphmill_plugins.kernels.data_flow._staging import Store
 from graphmill_plugins.kernels.state.value import keepable, resource_key
@@ -27,7 +28,7 @@ _STATE = ("state",)
 
 
 def _bytes_of(values: list[Value]) -> int:
-    return sum(int(getattr(value, "nbytes", 0)) for value in values)
+    return sum(map(num_bytes_of_value, values))
 
 
 class Area(Store):

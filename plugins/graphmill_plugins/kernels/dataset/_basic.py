@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, OpError
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels.dataset._dataset import (
     INFINITE,
     UNKNOWN,
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
 
 
-def tensor_shape(value: Value) -> tuple[int, ...]:
-    """Return the shape of a component."""
-    return tuple(value.shape)
-
-
 class Tensors(Dataset):
     """One element.
 
@@ -36,7 +32,7 @@ class Tensors(Dataset):
     """
 
     def __init__(self, components: Sequence[Value], types: Sequence[DType]) -> None:
-        super().__init__(types, [tensor_shape(value) for value in components])
+        super().__init__(types, list(map(shape_of_value, components, types)))
         self._element = tuple(components)
 
     @property
@@ -60,15 +56,16 @@ class Slices(Dataset):
     """
 
     def __init__(self, components: Sequence[Value], types: Sequence[DType]) -> None:
-        if not components or any(not value.ndim for value in components):
+        shapes = list(map(shape_of_value, components, types))
+        if not all(shapes):
             raise InvalidArgumentError("All components must be at least 1-dimensional")
-        counts = {len(value) for value in components}
+        counts = {shape[0] for shape in shapes}
         if len(counts) > 1:
             raise InvalidArgumentError(
                 "All components must have the same size in the 0th dimension; got "
-                f"{[len(value) for value in components]}"
+                f"{[shape[0] for shape in shapes]}"
             )
-        super().__init__(types, [tensor_shape(value)[1:] for value in components])
+        super().__init__(types, [shape[1:] for shape in shapes])
         self._components = tuple(components)
         self._count = counts.pop()
 

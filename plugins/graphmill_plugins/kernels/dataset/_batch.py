@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import DataLossError, InvalidArgumentError
+from graphmill.spi.kernels import dtype_of_value, has_dtype, shape_of_value
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.dataset._basic import row_values, tensor_shape
+from graphmill_plugins.kernels.dataset._basic import row_values
 from graphmill_plugins.kernels.dataset._dataset import (
     UNKNOWN,
     Dataset,
@@ -83,14 +84,15 @@ class _Batching(ElementIterator):
 
 
 def _stacked(index: int, values: list[Value], dtype: DType) -> Value:
-    shape = tensor_shape(values[0])
+    shape = shape_of_value(values[0], dtype)
     if shape or dtype.kind in "sh":
         for place, value in enumerate(values):
-            if tensor_shape(value) != shape:
+            given = shape_of_value(value, dtype)
+            if given != shape:
                 raise InvalidArgumentError(
                     f"Cannot batch tensors with different shapes in component {index}. First "
                     f"element had shape {shape_text(shape)} and element {place} had shape "
-                    f"{shape_text(value.shape)}."
+                    f"{shape_text(given)}."
                 )
     return stacked(np, values, shape, dtype)
 
@@ -121,12 +123,12 @@ class PaddedBatch(Batch):
                 f"the input dataset's elements ({len(source.dtypes)})"
             )
         for index, (value, dtype) in enumerate(zip(padding, source.dtypes, strict=True)):
-            if value.ndim:
+            if shape_of_value(value, dtype):
                 raise InvalidArgumentError("All padding values must be scalars")
-            if value.dtype != dtype.as_numpy_dtype:
+            if not has_dtype(value, dtype):
                 raise InvalidArgumentError(
                     f"Mismatched type between padding value {index} and input dataset's component "
-                    f"{index}: {value.dtype} vs. {dtype.name}"
+                    f"{index}: {dtype_of_value(value)} vs. {dtype.name}"
                 )
         self._shapes, self._padding = tuple(shapes), tuple(padding)
         outer = size if drops_rest else -1
@@ -156,25 +158,29 @@ class PaddedBatch(Batch):
 def _padded(
     index: int, values: Sequence[Value], shape: tuple[int, ...], padding: Value, dtype: DType
 ) -> Value:
-    for value in values:
-        if value.ndim != len(shape):
+    given = [shape_of_value(value, dtype) for value in values]
+    for sizes in given:
+        if len(sizes) != len(shape):
             raise InvalidArgumentError(
                 f"All elements in a batch must have the same rank as the padded shape for "
                 f"component{index}: expected rank {len(shape)} but got element with rank "
-                f"{value.ndim}"
+                f"{len(sizes)}"
             )
-    largest = [max(sizes) for sizes in zip(*(value.shape for value in values), strict=True)]
+    largest = list(map(max, zip(*given, strict=True)))
     full = tuple(have if want < 0 else want for have, want in zip(largest, shape, strict=True))
     if any(have > want for have, want in zip(largest, full, strict=True)):
         raise DataLossError(
             f"Attempted to pad to a smaller size than the input element: component {index} has "
             f"shape {shape_text(largest)}, and is to be padded to {shape_text(full)}."
         )
+    if not shape:
+        return stacked(np, values, (), dtype)
     result = np.empty((len(values), *full), dtype.as_numpy_dtype)
-    result[...] = padding.item() if dtype.kind in "sh" else padding
-    for place, value in enumerate(values):
-        filled: tuple[Any, ...] = (place, *(slice(size) for size in value.shape))
-        result[filled] = value.item() if dtype.kind in "sh" and not value.ndim else value
+    # An object in a variant may look like a sequence, which an assignment would spread.
+    result.fill(padding.item() if isinstance(padding, np.ndarray) else padding)
+    for place, (value, sizes) in enumerate(zip(values, given, strict=True)):
+        filled: tuple[Any, ...] = (place, *map(slice, sizes))
+        result[filled] = value
     return result
 
 
@@ -216,13 +222,14 @@ class _Unbatching(ElementIterator):
             self._rows = self._cut(next(self._source))
 
     def _cut(self, element: Element) -> Elements:
-        for index, value in enumerate(element):
-            if not value.ndim:
-                raise InvalidArgumentError("Cannot unbatch an input with scalar components.")
-            if len(value) != len(element[0]):
+        shapes = list(map(shape_of_value, element, self._types))
+        if not all(shapes):
+            raise InvalidArgumentError("Cannot unbatch an input with scalar components.")
+        for index, shape in enumerate(shapes):
+            if shape[0] != shapes[0][0]:
                 raise InvalidArgumentError(
                     f"Input element must have the same batch size in each component. Component 0 "
-                    f"had size {len(element[0])} but component {index} had size {len(value)}."
+                    f"had size {shapes[0][0]} but component {index} had size {shape[0]}."
                 )
         return zip(*map(row_values, element, self._types), strict=True)
 

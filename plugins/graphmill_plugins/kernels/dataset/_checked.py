@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, OpError
-from graphmill_plugins.kernels.dataset._basic import tensor_shape
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels.dataset._dataset import (
     INFINITE,
     Dataset,
@@ -16,6 +16,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
 )
 
 if TYPE_CHECKING:
+    from graphmill.dtypes import DType
     from graphmill.spi import Value
     from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
 
@@ -93,19 +94,20 @@ class Unique(Derived):
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        return _First(self.source.iterate(scope))
+        return _First(self.source.iterate(scope), self.dtypes[0])
 
 
 class _First(ElementIterator):
-    def __init__(self, source: Elements) -> None:
+    def __init__(self, source: Elements, dtype: DType) -> None:
         self._source = source
+        self._dtype = dtype
         self._seen: set[object] = set()
 
     def __next__(self) -> Element:
         while True:
             element = next(self._source)
             (value,) = element
-            key = (tensor_shape(value), _key(value))
+            key = (shape_of_value(value, self._dtype), _key(value))
             if key not in self._seen:
                 self._seen.add(key)
                 return element

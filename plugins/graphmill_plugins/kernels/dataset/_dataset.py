@@ -14,17 +14,17 @@ import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from graphmill import dtypes
 from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from graphmill.spi import CancellationManager, ExecutorArgs, StepRunner, kernel
-from graphmill.spi.kernels import StepContainer
+from graphmill.spi.kernels import StepContainer, dtype_of_value
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._memory import to_device, to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import numpy as np
 
     from graphmill.dtypes import DType
     from graphmill.spi import OpKernelContext, Shape, Value
@@ -168,7 +168,7 @@ class CapturedFunction:
             InvalidArgumentError: it gives something else.
         """
         results = scope.call(self, args)
-        if len(results) != 1 or results[0].dtype != bool or results[0].ndim:
+        if not is_one_scalar(results, np.bool_):
             raise InvalidArgumentError(f"{what} must return a scalar bool.")
         return bool(results[0])
 
@@ -184,6 +184,11 @@ class CapturedFunction:
                 f"Function must return a single dataset, it returned {len(results)} values"
             )
         return dataset_of(results[0])
+
+
+def is_one_scalar(results: Sequence[Value], dtype: type[np.generic]) -> bool:
+    """Return whether a function gave one scalar of an element type, which is of numbers."""
+    return len(results) == 1 and dtype_of_value(results[0]) == dtype and not results[0].ndim
 
 
 class Dataset(ABC):

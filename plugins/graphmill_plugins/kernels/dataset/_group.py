@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels.dataset._basic import ListOfElements
-from graphmill_plugins.kernels.dataset._dataset import Dataset, ElementIterator
+from graphmill_plugins.kernels.dataset._dataset import Dataset, ElementIterator, is_one_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,7 +93,7 @@ class _Grouping(ElementIterator):
 
     def _number(self, function: CapturedFunction, args: Sequence[Value], what: str) -> int:
         results = self._scope.call(function, args)
-        if len(results) != 1 or results[0].ndim or results[0].dtype != _INT64:
+        if not is_one_scalar(results, _INT64):
             raise InvalidArgumentError(f"`{what}` must return a scalar int64.")
         return int(results[0])
 
@@ -130,7 +130,7 @@ class GroupByReducer(Dataset):
         states: dict[int, Sequence[Value]] = {}
         for element in self.source.iterate(scope):
             results = scope.call(self._key, element)
-            if len(results) != 1 or results[0].ndim or results[0].dtype != _INT64:
+            if not is_one_scalar(results, _INT64):
                 raise InvalidArgumentError("`key_func` must return a scalar int64.")
             key = int(results[0])
             state = states.get(key)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._variant import addable
+from graphmill_plugins.kernels._variant import addable, mapped
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
 
     from graphmill.spi import ArrayNamespace, Value
 
@@ -22,17 +24,21 @@ class Optional:
 
     Attributes:
         values: the components, or None.
+        types: their element types.
     """
 
-    __slots__ = ("values",)
+    __slots__ = ("types", "values")
 
     dtype: ClassVar[np.dtype[Any]] = dtypes.variant.as_numpy_dtype
     shape: ClassVar[tuple[int, ...]] = ()
     ndim: ClassVar[int] = 0
     size: ClassVar[int] = 1
 
-    def __init__(self, values: tuple[Value, ...] | None = None) -> None:
+    def __init__(
+        self, values: tuple[Value, ...] | None = None, types: Sequence[dtypes.DType] = ()
+    ) -> None:
         self.values = values
+        self.types = tuple(types)
 
     def item(self) -> Optional:
         """Return the optional itself, as a scalar array returns its element."""
@@ -42,7 +48,8 @@ class Optional:
         """Return an optional of zeros, or the empty one."""
         if self.values is None:
             return self
-        return Optional(tuple(_zeros(xp, value) for value in self.values))
+        pairs = zip(self.values, self.types, strict=True)
+        return Optional(tuple(_zeros(xp, value, dtype) for value, dtype in pairs), self.types)
 
     def add(self, xp: ArrayNamespace, other: Any) -> Optional:
         """Return the sums of the components.
@@ -50,7 +57,8 @@ class Optional:
         Raises:
             InvalidArgumentError: only one of both holds something, or they differ in components.
         """
-        mine, theirs = self.values, optional_of(other).values
+        other = optional_of(other)
+        mine, theirs = self.values, other.values
         if (mine is None) != (theirs is None):
             raise InvalidArgumentError(
                 "Cannot add optionals because one has a value and the other doesn't."
@@ -62,7 +70,13 @@ class Optional:
                 f"Cannot add optionals because they have different numbers of components "
                 f"({len(mine)} vs. {len(theirs)})."
             )
-        return Optional(tuple(_sum(xp, a, b) for a, b in zip(mine, theirs, strict=True)))
+        if self.types != other.types:
+            raise InvalidArgumentError(
+                "Cannot add optionals because they have different types of components "
+                f"({_names(self.types)} vs. {_names(other.types)})."
+            )
+        parts = zip(mine, theirs, self.types, strict=True)
+        return Optional(tuple(_sum(xp, a, b, dtype) for a, b, dtype in parts), self.types)
 
 
 def optional_of(value: Any) -> Optional:
@@ -71,7 +85,7 @@ def optional_of(value: Any) -> Optional:
     Raises:
         InvalidArgumentError: it holds something else.
     """
-    if getattr(value, "ndim", None) == 0:
+    if isinstance(value, np.ndarray) and not value.ndim:
         value = value.item()
     if not isinstance(value, Optional):
         raise InvalidArgumentError(
@@ -80,11 +94,17 @@ def optional_of(value: Any) -> Optional:
     return value
 
 
-def _zeros(xp: ArrayNamespace, value: Value) -> Value:
-    if value.dtype == object:
-        return addable(value).zeros_like(xp)
+def _zeros(xp: ArrayNamespace, value: Value, dtype: dtypes.DType) -> Value:
+    if dtype.kind in "sh":
+        return mapped(lambda item: addable(item).zeros_like(xp), value)
     return xp.zeros(value.shape, value.dtype)
 
 
-def _sum(xp: ArrayNamespace, one: Value, other: Value) -> Value:
-    return addable(one).add(xp, other) if one.dtype == object else xp.add(one, other)
+def _sum(xp: ArrayNamespace, one: Value, other: Value, dtype: dtypes.DType) -> Value:
+    if dtype.kind in "sh":
+        return mapped(lambda item, added: addable(item).add(xp, added), one, other)
+    return xp.add(one, other)
+
+
+def _names(types: Sequence[dtypes.DType]) -> str:
+    return ", ".join(dtype.name for dtype in types)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.dtypes import as_dtype
 from graphmill.errors import (
     CancelledError,
     FailedPreconditionError,
@@ -20,6 +21,7 @@ from graphmill.errors import (
     OutOfRangeError,
 )
 from graphmill.spi import ResourceHandle
+from graphmill.spi.kernels import dtype_of_value, shape_of_value
 from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._strings import string_scalar
@@ -344,15 +346,16 @@ def element_fault(
             f"{len(element)}."
         )
     for index, (value, dtype, shape) in enumerate(zip(element, types, shapes, strict=True)):
-        if value.dtype != dtype.as_numpy_dtype and dtype.kind not in "sh":
+        if dtype.kind not in "sh" and dtype_of_value(value) != dtype.as_numpy_dtype:
             return InvalidArgumentError(
                 f"Data type mismatch at component {index}: expected {dtype.name} but got "
-                f"{value.dtype}."
+                f"{as_dtype(dtype_of_value(value)).name}."
             )
-        if not is_compatible(shape, tuple(value.shape)):
+        given = shape_of_value(value, dtype)
+        if not is_compatible(shape, given):
             return InvalidArgumentError(
                 f"Incompatible shapes at component {index}: expected {shape_text(shape)} but got "
-                f"{shape_text(value.shape)}."
+                f"{shape_text(given)}."
             )
     return None
 
@@ -374,7 +377,7 @@ def iterator_get_next_as_optional(
         if error is not None:
             done(error=error)
         else:
-            done(Optional(element))
+            done(Optional(element, expected[0]))
 
     iterator_of(iterator).take_async(ctx, taken)
 

@@ -12,6 +12,7 @@ import numpy as np
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.dataset._optional import Optional, optional_of
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
 
 
 @kernel("OptionalFromValue", stateful=True)
-def optional_from_value(ctx: OpKernelContext, components: list[Value]) -> Optional:
+def optional_from_value(
+    ctx: OpKernelContext, components: list[Value], Toutput_types: Sequence[Any]
+) -> Optional:
     """Return an optional that holds some values."""
     del ctx
-    return Optional(tuple(components))
+    return Optional(tuple(components), [as_dtype(dtype) for dtype in Toutput_types])
 
 
 @kernel("OptionalNone", stateful=True)
@@ -52,24 +55,26 @@ def optional_get_value(
 ) -> list[Value]:
     """Return what an optional holds."""
     del ctx
-    values = optional_of(optional).values
+    found = optional_of(optional)
+    values = found.values
     if values is None:
         raise InvalidArgumentError("The given optional does not have a value.")
     if len(values) != len(output_types):
         raise InvalidArgumentError(
             f"The given optional has {len(values)} components, expected {len(output_types)}."
         )
-    for index, (value, dtype, shape) in enumerate(
-        zip(values, output_types, output_shapes, strict=True)
+    for index, (value, dtype, wanted, shape) in enumerate(
+        zip(values, found.types, map(as_dtype, output_types), output_shapes, strict=True)
     ):
-        if value.dtype != dtype and as_dtype(dtype).kind not in "sh":
+        if dtype is not wanted:
             raise InvalidArgumentError(
                 f"The given optional does not match the expected type for component {index}. "
-                f"Expected: {as_dtype(dtype).name}. Actual: {value.dtype}."
+                f"Expected: {wanted.name}. Actual: {dtype.name}."
             )
-        if not is_compatible(shape, tuple(value.shape)):
+        given = shape_of_value(value, dtype)
+        if not is_compatible(shape, given):
             raise InvalidArgumentError(
                 f"The given optional does not match the expected shape for component {index}. "
-                f"Expected: {shape_text(shape)}. Actual: {shape_text(value.shape)}."
+                f"Expected: {shape_text(shape)}. Actual: {shape_text(given)}."
             )
     return list(values)

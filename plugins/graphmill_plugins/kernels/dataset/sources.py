@@ -10,6 +10,7 @@ import numpy as np
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import ResourceHandle, files
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._paths import texts
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.dataset._basic import ListOfElements, Range, Slices, Tensors
@@ -82,10 +83,11 @@ def sparse_tensor_slice_dataset(
     """Make a dataset of the rows of a sparse tensor, whose indices must be in order."""
     del ctx
     rank = len(dense_shape) if dense_shape.ndim == 1 else 0
-    if indices.ndim != 2 or values.ndim != 1 or rank < 1 or indices.shape[1] != rank:
+    given = shape_of_value(values, as_dtype(Tvalues))
+    if indices.ndim != 2 or len(given) != 1 or rank < 1 or indices.shape[1] != rank:
         raise InvalidArgumentError(
             "a SparseTensorSliceDataset needs indices of shape [n, rank], values of shape [n] and "
-            f"a dense_shape of shape [rank]; got {list(indices.shape)}, {list(values.shape)} and "
+            f"a dense_shape of shape [rank]; got {list(indices.shape)}, {list(given)} and "
             f"{list(dense_shape.shape)}"
         )
     if len(indices) != len(values):

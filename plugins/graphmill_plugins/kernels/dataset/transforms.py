@@ -252,6 +252,10 @@ def unique_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
         raise InvalidArgumentError(
             f"UniqueDataset only supports inputs with a single component, got {len(found.dtypes)}"
         )
+    if found.dtypes[0].kind == "h":
+        raise InvalidArgumentError(
+            f"UniqueDataset cannot compare elements of type {found.dtypes[0].name}"
+        )
     return _checked.Unique(found)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels._variant import addable, mapped
 
@@ -22,10 +23,11 @@ def add_n_variant(xp: ArrayNamespace, inputs: list[Value]) -> Value:
     def total(first: Any, *others: Any) -> Any:
         return reduce(lambda sum_, other: addable(sum_).add(xp, other), others, first)
 
-    for index, value in enumerate(inputs):
-        if value.shape != inputs[0].shape:
+    shapes = [shape_of_value(value, dtypes.variant) for value in inputs]
+    for index, shape in enumerate(shapes):
+        if shape != shapes[0]:
             raise InvalidArgumentError(
-                f"Inputs must have the same shape. Input 0: {shape_text(inputs[0].shape)} != "
-                f"input {index}: {shape_text(value.shape)}"
+                f"Inputs must have the same shape. Input 0: {shape_text(shapes[0])} != "
+                f"input {index}: {shape_text(shape)}"
             )
     return mapped(total, *inputs)

@@ -290,14 +290,19 @@ def quantized_relu_6(
 
 @kernel("QuantizedReshape", static=("shape",))
 def quantized_reshape(
-    xp: ArrayNamespace, tensor: Value, shape: Value, input_min: Value, input_max: Value
+    xp: ArrayNamespace,
+    tensor: Value,
+    shape: Value,
+    input_min: Value,
+    input_max: Value,
+    T: np.dtype[Any],
 ) -> Ranged:
     """Reshape; the range stays."""
     for name, value in (("input_min", input_min), ("input_max", input_max)):
         if value.size != 1:
             raise InvalidArgumentError(f"{name} must be a scalar, got {shape_text(value.shape)}")
     low, high = first_of("input_min", input_min), first_of("input_max", input_max)
-    return reshape(xp)(tensor, shape), low, high
+    return reshape(xp, T)(tensor, shape), low, high
 
 
 @kernel("QuantizeDownAndShrinkRange", types={"Tinput": _WIDE, "out_type": (dtypes.quint8,)})

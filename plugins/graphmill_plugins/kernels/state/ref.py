@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import Ref, kernel
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels.state.value import (
     check_same_shape,
     count_up_to,
@@ -58,11 +59,12 @@ def assign(ctx: OpKernelContext, ref: Ref, value: Value, validate_shape: bool) -
     del ctx
     if validate_shape:
         held = ref.value
-        expected = ref.shape if held is None else held.shape
-        if not is_compatible(expected, value.shape):
+        expected = ref.shape if held is None else shape_of_value(held, ref.dtype)
+        given = shape_of_value(value, ref.dtype)
+        if not is_compatible(expected, given):
             raise errors.InvalidArgumentError(
                 "Assign requires shapes of both tensors to match. lhs shape= "
-                f"{shape_text(expected)} rhs shape= {shape_text(value.shape)} "
+                f"{shape_text(expected)} rhs shape= {shape_text(given)} "
                 f"(variable {ref.name!r})"
             )
     kept = keepable(value)

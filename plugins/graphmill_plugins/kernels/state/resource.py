@@ -13,6 +13,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import ResourceHandle, Variable, kernel
+from graphmill.spi.kernels import has_dtype, shape_of_value
 from graphmill_plugins.kernels.state.value import (
     check_same_shape,
     count_up_to,
@@ -122,7 +123,7 @@ def _read(handle: Value, dtype: np.dtype[Any]) -> Value:
     value = variable.value
     if value is None:
         raise errors.FailedPreconditionError(_missing(handle))
-    if value.dtype != dtype:
+    if getattr(value, "dtype", None) != dtype and not has_dtype(value, dtypes.as_dtype(dtype)):
         raise errors.InvalidArgumentError(
             f"Trying to read variable {handle.name} with wrong dtype. Expected "
             f"{variable.dtype.name} got {dtypes.as_dtype(dtype).name}"
@@ -165,11 +166,12 @@ def assign_variable(
             f"{variable.dtype.name} got {dtypes.as_dtype(dtype).name}"
         )
     if validate_shape and variable.value is not None:
-        expected = variable.value.shape
-        if expected != value.shape:
+        expected = shape_of_value(variable.value, variable.dtype)
+        given = shape_of_value(value, variable.dtype)
+        if expected != given:
             raise errors.InvalidArgumentError(
                 f"Trying to assign to variable {resource.name} with tensor with wrong shape. "
-                f"Expected {shape_text(expected)} got {shape_text(value.shape)}"
+                f"Expected {shape_text(expected)} got {shape_text(given)}"
             )
     kept = keepable(value)
     with variable.lock:
@@ -208,7 +210,8 @@ def var_is_initialized(ctx: OpKernelContext, resource: Value) -> Value:
 def variable_shape(ctx: OpKernelContext, resource: Value, out_type: np.dtype[Any]) -> Value:
     """Return the shape of the variable's value."""
     del ctx
-    return np.array(variable_of(resource).value.shape, out_type)
+    variable = variable_of(resource)
+    return np.array(shape_of_value(variable.value, variable.dtype), out_type)
 
 
 @kernel("DestroyResourceOp", stateful=True, effects=("state",))

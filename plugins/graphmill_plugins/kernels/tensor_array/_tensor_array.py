@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined, merged
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.unstack import zeros
@@ -181,7 +182,7 @@ class TensorArray:
     def _copy_shapes(self, source: TensorArray, prefix: tuple[int, ...]) -> None:
         for index, element in enumerate(source._elements):
             if element is not None:
-                self._elements[index] = _Zeros(prefix + element.shape)
+                self._elements[index] = _Zeros(prefix + self._shape_of(element))
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -215,25 +216,26 @@ class TensorArray:
             )
 
     def _check_shape(self, index: int, value: Value) -> None:
-        known = self._element_shape
-        if known is None or known != value.shape:
-            if not is_compatible(known, value.shape):
+        known, shape = self._element_shape, shape_of_value(value, self.dtype)
+        if known is None or known != shape:
+            if not is_compatible(known, shape):
                 raise InvalidArgumentError(
                     f"TensorArray {self.name}: Could not write to TensorArray index {index} "
-                    f"because the value shape is {shape_text(value.shape)} which is incompatible "
+                    f"because the value shape is {shape_text(shape)} which is incompatible "
                     f"with the TensorArray's inferred element shape: {shape_text(known)} "
                     "(consider setting infer_shape=False)."
                 )
             if self.identical_shapes and not is_fully_defined(known):
-                self._element_shape = value.shape
+                self._element_shape = shape
 
     def _add(self, index: int, value: Value) -> None:
         held = self._elements[index]
-        if held.shape != value.shape:
+        known, shape = self._shape_of(held), shape_of_value(value, self.dtype)
+        if known != shape:
             raise InvalidArgumentError(
                 f"TensorArray {self.name}: Could not aggregate to TensorArray index {index} "
-                f"because the existing shape is {shape_text(held.shape)} but the new input shape "
-                f"is {shape_text(value.shape)}."
+                f"because the existing shape is {shape_text(known)} but the new input shape "
+                f"is {shape_text(shape)}."
             )
         if isinstance(held, _Zeros):
             self._elements[index] = value
@@ -269,10 +271,16 @@ class TensorArray:
         if kind is _Zeros:
             element = elements[index] = self._zeros(element.shape)
         if self.clear_after_read:
-            elements[index] = _Cleared(element.shape)
+            elements[index] = _Cleared(shape_of_value(element, self.dtype))
         else:
             self._read.add(index)
         return element
+
+    def _shape_of(self, element: Any) -> tuple[int, ...]:
+        """Return the shape of an element, or of the one that it stands for."""
+        if isinstance(element, (_Zeros, _Cleared)):
+            return element.shape
+        return shape_of_value(element, self.dtype)
 
     def _zeros(self, shape: tuple[int, ...]) -> Value:
         if self.dtype.kind in "sh" and 0 not in shape:

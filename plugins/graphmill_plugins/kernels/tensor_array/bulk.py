@@ -11,6 +11,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.tensor_array.ops import typed_array
@@ -51,17 +52,18 @@ class _Packer:
                 )
             return zeros(ctx.xp, (0, *shape), self._dtype)
         values = array.read_many(indices)
-        shape = values[0].shape
+        shape = shape_of_value(values[0], self._dtype)
         if not is_compatible(self._shape, shape):
             raise errors.InvalidArgumentError(
                 f"TensorArray was passed element_shape {shape_text(self._shape)} which does not "
                 f"match the Tensor at index 0: {shape_text(shape)}"
             )
         for index, value in enumerate(values):
-            if value.shape != shape:
+            given = shape_of_value(value, self._dtype)
+            if given != shape:
                 raise errors.InvalidArgumentError(
                     f"TensorArray has inconsistent shapes.  Index 0 has shape: "
-                    f"{shape_text(shape)} but index {index} has shape: {shape_text(value.shape)}"
+                    f"{shape_text(shape)} but index {index} has shape: {shape_text(given)}"
                 )
         return stacked(ctx.xp, values, shape, self._dtype)
 
@@ -131,18 +133,19 @@ class TensorArrayConcatKernel:
         return zeros(ctx.xp, (0, *shape), self._dtype)
 
     def _check(self, values: list[Value]) -> None:
-        rest = values[0].shape[1:]
-        for index, value in enumerate(values):
-            if not value.ndim:
+        shapes = [shape_of_value(value, self._dtype) for value in values]
+        rest = shapes[0][1:]
+        for index, shape in enumerate(shapes):
+            if not shape:
                 raise errors.InvalidArgumentError(
                     f"Concat saw a scalar shape at index {index} but requires at least vectors.  "
                     "Did you mean to call pack?"
                 )
-            if value.shape[1:] != rest:
+            if shape[1:] != rest:
                 raise errors.InvalidArgumentError(
                     "TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) "
                     f"shape: {shape_text(rest)} but index {index} has (excepting dimension 0) "
-                    f"shape: {shape_text(value.shape[1:])}"
+                    f"shape: {shape_text(shape[1:])}"
                 )
         if not is_compatible(self._shape, rest):
             raise errors.InvalidArgumentError(
@@ -181,22 +184,24 @@ class TensorArrayScatterKernel:
     ) -> Value:
         """Return the flow."""
         array = typed_array(ctx, handle, self._dtype, "is trying to write")
-        _check_has_rows(value)
+        shape = _shape_of_rows(value, self._dtype)
         positions = _vector(indices, "indices")
-        if len(positions) != value.shape[0]:
+        if len(positions) != shape[0]:
             raise errors.InvalidArgumentError(
                 "Expected len(indices) == values.shape[0], but saw: "
-                f"{len(positions)} vs. {value.shape[0]}"
+                f"{len(positions)} vs. {shape[0]}"
             )
         array.write_many(positions, rows(value, self._dtype))
         return flow_in
 
 
-def _check_has_rows(value: Value) -> None:
-    if not value.ndim:
+def _shape_of_rows(value: Value, dtype: dtypes.DType) -> tuple[int, ...]:
+    shape = shape_of_value(value, dtype)
+    if not shape:
         raise errors.InvalidArgumentError(
             "Input value for unpack must be at least a vector but received shape: []"
         )
+    return shape
 
 
 @kernel("TensorArrayUnpack", stateful=True, effects=_STATE)
@@ -209,8 +214,8 @@ class TensorArrayUnpackKernel:
     def __call__(self, ctx: OpKernelContext, handle: Any, value: Value, flow_in: Value) -> Value:
         """Return the flow."""
         array = typed_array(ctx, handle, self._dtype, "is trying to write")
-        _check_has_rows(value)
-        length = value.shape[0]
+        shape = _shape_of_rows(value, self._dtype)
+        length = shape[0]
         _check_fits(array, length, "Input value's first dimension")
         array.write_many(range(length), rows(value, self._dtype))
         return flow_in
@@ -231,14 +236,15 @@ class TensorArraySplitKernel:
         """Return the flow."""
         array = typed_array(ctx, handle, self._dtype, "is trying to write")
         sizes = _vector(lengths, "lengths")
-        if not value.ndim:
+        shape = shape_of_value(value, self._dtype)
+        if not shape:
             raise errors.InvalidArgumentError(
                 "Expected value to be at least a vector, but received shape: []"
             )
-        if sum(sizes) != value.shape[0] or min(sizes, default=0) < 0:
+        if sum(sizes) != shape[0] or min(sizes, default=0) < 0:
             raise errors.InvalidArgumentError(
                 "Expected sum of lengths to be equal to values.shape[0], but sum of lengths is "
-                f"{sum(sizes)} and value's shape is: {shape_text(value.shape)}"
+                f"{sum(sizes)} and value's shape is: {shape_text(shape)}"
             )
         _check_fits(array, len(sizes), "The size of lengths")
         ends = np.cumsum(lengths).tolist()

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import merged
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._variant import addable, mapped
 from graphmill_plugins.kernels.tensor_list._persistent_list import PersistentList
 from graphmill_plugins.kernels.unstack import zeros
 
@@ -125,15 +127,18 @@ class TensorList:
 
 
 def _zeros_like(xp: ArrayNamespace, value: Value, dtype: DType) -> Value:
-    return value.zeros_like(xp) if dtype is dtypes.variant else zeros(xp, value.shape, dtype)
+    if dtype is dtypes.variant:
+        return mapped(lambda item: addable(item).zeros_like(xp), value)
+    return zeros(xp, shape_of_value(value, dtype), dtype)
 
 
 def _sum(xp: ArrayNamespace, a: Value, b: Value, dtype: DType) -> Value:
-    if dtype is dtypes.variant:
-        return a.add(xp, b)
-    if a.shape != b.shape:
+    one, other = shape_of_value(a, dtype), shape_of_value(b, dtype)
+    if one != other:
         raise InvalidArgumentError(
             "Trying to add two lists of tensors with elements of different shapes: "
-            f"{shape_text(a.shape)} and {shape_text(b.shape)}"
+            f"{shape_text(one)} and {shape_text(other)}"
         )
+    if dtype is dtypes.variant:
+        return mapped(lambda item, added: addable(item).add(xp, added), a, b)
     return xp.add(a, b)

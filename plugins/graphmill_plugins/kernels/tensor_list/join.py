@@ -12,6 +12,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import (
     is_compatible,
     is_fully_defined,
@@ -20,7 +21,7 @@ from graphmill_plugins.kernels._partial_shape import (
 )
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList
-from graphmill_plugins.kernels.tensor_list.ops import typed_list
+from graphmill_plugins.kernels.tensor_list.ops import typed_list, with_elements
 from graphmill_plugins.kernels.unstack import joined, rows, stacked, zeros
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ def _stack(
             f"{shape_text(shape)}"
         )
     if not is_fully_defined(source.element_shape):
-        for element in elements:
-            if element is not None:
-                shape = merged(shape, element.shape)
+        shape = with_elements(shape, elements, source.element_dtype)
     if shape is None or -1 in shape:
         raise InvalidArgumentError(
             f"Tried to {verb} a list which only contains uninitialized tensors and has a "
@@ -109,11 +108,12 @@ def tensor_list_scatter(
     wanted = -1 if num_elements is None else scalar_int("num_elements", num_elements)
     if wanted < -1:
         raise InvalidArgumentError(f"TensorListScatter expects num_elements >= -1, found: {wanted}")
-    positions = _positions(tensor, indices)
-    if not is_compatible(shape, tensor.shape[1:]):
+    given = shape_of_value(tensor, dtype)
+    positions = _positions(given, indices)
+    if not is_compatible(shape, given[1:]):
         raise InvalidArgumentError(
             f"Specified a list with shape {shape_text(shape)} from a tensor with shape "
-            f"{shape_text(tensor.shape[1:])}"
+            f"{shape_text(given[1:])}"
         )
     highest = max(positions, default=-1)
     if 0 <= wanted <= highest:
@@ -126,13 +126,12 @@ def tensor_list_scatter(
     return TensorList(dtype, shape, elements)
 
 
-def _positions(tensor: Value, indices: Value) -> list[int]:
-    if not tensor.ndim:
-        raise InvalidArgumentError("Tensor must be at least a vector, but saw shape: []")
-    if indices.ndim != 1 or indices.shape[0] != tensor.shape[0]:
+def _positions(shape: tuple[int, ...], indices: Value) -> list[int]:
+    _check_is_vector(shape)
+    if indices.ndim != 1 or indices.shape[0] != shape[0]:
         raise InvalidArgumentError(
             f"Specified {indices.size} indices (of shape {shape_text(indices.shape)}) for "
-            f"{tensor.shape[0]} rows: invalid number of rows in input tensor"
+            f"{shape[0]} rows: invalid number of rows in input tensor"
         )
     positions: list[int] = indices.tolist()
     if positions and min(positions) < 0:
@@ -149,7 +148,7 @@ def tensor_list_scatter_into_existing(
 ) -> Value:
     """Return a list that has the rows of a tensor at some indices, and is as long as needed."""
     source = typed_list(input_handle, element_dtype)
-    positions = _positions(tensor, indices)
+    positions = _positions(shape_of_value(tensor, source.element_dtype), indices)
     highest = max(positions, default=-1)
     if highest >= source.length:
         source = source.resized(highest + 1)
@@ -164,8 +163,8 @@ def tensor_list_split(
     element_dtype: np.dtype[Any],
 ) -> Value:
     """Make a list of pieces of a tensor; they are views of it."""
-    shape = shape_of_tensor(element_shape)
-    _check_split(tensor, shape, lengths)
+    shape, dtype = shape_of_tensor(element_shape), dtypes.as_dtype(element_dtype)
+    _check_split(shape_of_value(tensor, dtype), shape, lengths)
     elements, start = [], 0
     for length in lengths.tolist():
         end = start + length
@@ -181,25 +180,29 @@ def tensor_list_split(
         raise InvalidArgumentError(
             f"Unused values in tensor. Length of tensor: {tensor.shape[0]} Values used: {start}"
         )
-    return TensorList(dtypes.as_dtype(element_dtype), shape, elements)
+    return TensorList(dtype, shape, elements)
 
 
-def _check_split(tensor: Value, shape: Shape, lengths: Value) -> None:
+def _check_split(given: tuple[int, ...], shape: Shape, lengths: Value) -> None:
     if shape == ():
         raise InvalidArgumentError(
             "TensorListSplit requires element_shape to be at least of rank 1, but saw: []"
         )
-    if not tensor.ndim:
-        raise InvalidArgumentError("Tensor must be at least a vector, but saw shape: []")
-    if shape is not None and not is_compatible(shape[1:], tensor.shape[1:]):
+    _check_is_vector(given)
+    if shape is not None and not is_compatible(shape[1:], given[1:]):
         raise InvalidArgumentError(
-            f"tensor shape {shape_text(tensor.shape)} is not compatible with element_shape "
+            f"tensor shape {shape_text(given)} is not compatible with element_shape "
             f"{shape_text(shape)}"
         )
     if lengths.ndim != 1:
         raise InvalidArgumentError(
             f"Expected lengths to be a vector, received shape: {shape_text(lengths.shape)}"
         )
+
+
+def _check_is_vector(shape: tuple[int, ...]) -> None:
+    if not shape:
+        raise InvalidArgumentError("Tensor must be at least a vector, but saw shape: []")
 
 
 @kernel("TensorListConcat", host=True)
@@ -241,7 +244,7 @@ def _concat(
             f"list. element_shape: {shape_text(rest)}"
         )
     if not is_fully_defined(source.element_shape):
-        first, rest = _common_shape(elements, first, rest)
+        first, rest = _common_shape(elements, source.element_dtype, first, rest)
     if rest is None or -1 in rest:
         raise InvalidArgumentError(
             "Trying to concat list with only uninitialized tensors but "
@@ -257,23 +260,26 @@ def _concat(
     return (joined(xp, parts) if parts else zeros(xp, (0, *rest), source.element_dtype)), lengths
 
 
-def _common_shape(elements: Sequence[Value], first: int, rest: Shape) -> tuple[int, Shape]:
+def _common_shape(
+    elements: Sequence[Value], dtype: dtypes.DType, first: int, rest: Shape
+) -> tuple[int, Shape]:
     """Return the first size that all elements have (-1 if they differ) and the other sizes."""
     sizes = set()
     for index, element in enumerate(elements):
         if element is None:
             continue
-        if not element.ndim:
+        shape = shape_of_value(element, dtype)
+        if not shape:
             raise InvalidArgumentError(
                 f"Concat saw a scalar shape at index {index} but requires at least vectors."
             )
-        rest = merged(rest, element.shape[1:])
-        if first not in (-1, element.shape[0]):
+        rest = merged(rest, shape[1:])
+        if first not in (-1, shape[0]):
             raise InvalidArgumentError(
                 "First entry of element_shape input does not match the first dim of list element "
-                f"at index: {index} Expected: {first} Actual: {element.shape[0]}"
+                f"at index: {index} Expected: {first} Actual: {shape[0]}"
             )
-        sizes.add(element.shape[0])
+        sizes.add(shape[0])
     return (sizes.pop() if first == -1 and len(sizes) == 1 else first), rest
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import (
     is_compatible,
     is_fully_defined,
@@ -24,6 +25,8 @@ from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList
 from graphmill_plugins.kernels.unstack import rows, zeros
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from graphmill.dtypes import DType
     from graphmill.spi import ArrayNamespace, Shape, Value
 
@@ -39,7 +42,7 @@ def list_of(handle: Any) -> TensorList:
     """
     if isinstance(handle, TensorList):
         return handle
-    shape = getattr(handle, "shape", ())
+    shape = shape_of_value(handle, dtypes.variant)
     if shape != ():
         raise InvalidArgumentError(f"Input list must be a scalar saw: {shape_text(shape)}")
     value = handle.item() if isinstance(handle, np.ndarray) else handle
@@ -82,11 +85,11 @@ def _defined(shape: Shape, what: str) -> tuple[int, ...]:
     return shape
 
 
-def _with_elements(shape: Shape, elements: Any) -> Shape:
+def with_elements(shape: Shape, elements: Iterable[Value], dtype: DType) -> Shape:
     """Return a shape with what the elements add to it."""
     for element in elements:
         if element is not None:
-            shape = merged(shape, element.shape)
+            shape = merged(shape, shape_of_value(element, dtype))
     return shape
 
 
@@ -163,7 +166,7 @@ def tensor_list_get_item(
         return element
     shape = _requested_shape(element_shape, source)
     if not is_fully_defined(shape):
-        shape = _with_elements(shape, source.elements())
+        shape = with_elements(shape, source.elements(), source.element_dtype)
     what = (
         "Trying to read an uninitialized tensor but element_shape is not fully defined and no "
         "list element is set"
@@ -186,10 +189,11 @@ def tensor_list_set_item(
         raise InvalidArgumentError(
             f"Trying to modify element {position} in a list with {source.length} elements."
         )
-    if not is_compatible(source.element_shape, item.shape):
+    shape = shape_of_value(item, source.element_dtype)
+    if not is_compatible(source.element_shape, shape):
         raise InvalidArgumentError(
             "Tried to set a tensor with incompatible shape at a list index. Item element shape: "
-            f"{shape_text(item.shape)} list shape: {shape_text(source.element_shape)}"
+            f"{shape_text(shape)} list shape: {shape_text(source.element_shape)}"
         )
     if position >= source.length:
         source = source.resized(position + 1)
@@ -215,7 +219,7 @@ def tensor_list_push_back(
 ) -> Value:
     """Return the list with one more element."""
     source = typed_list(input_handle, element_dtype)
-    _check_appendable(source, tensor.shape)
+    _check_appendable(source, shape_of_value(tensor, source.element_dtype))
     return source.pushed(tensor)
 
 
@@ -224,17 +228,18 @@ def tensor_list_push_back_batch(
     input_handles: Value, tensor: Value, element_dtype: np.dtype[Any]
 ) -> Value:
     """Append to each of several lists its row of a tensor."""
-    shape = input_handles.shape
-    if not tensor.ndim or tensor.shape[: len(shape)] != shape or len(shape) != 1:
+    shape, dtype = shape_of_value(input_handles, dtypes.variant), dtypes.as_dtype(element_dtype)
+    given = shape_of_value(tensor, dtype)
+    if not given or given[: len(shape)] != shape or len(shape) != 1:
         raise InvalidArgumentError(
             "the rows of the tensor must be one for each list: the lists have shape "
-            f"{shape_text(shape)}, the tensor {shape_text(tensor.shape)}"
+            f"{shape_text(shape)}, the tensor {shape_text(given)}"
         )
     result = np.empty(shape, object)
-    parts = rows(tensor, dtypes.as_dtype(element_dtype))
+    parts = rows(tensor, dtype)
     for index, (handle, part) in enumerate(zip(input_handles, parts, strict=True)):
         source = typed_list(handle, element_dtype)
-        _check_appendable(source, part.shape)
+        _check_appendable(source, shape_of_value(part, source.element_dtype))
         result[index] = source.pushed(part)
     return result
 
@@ -258,15 +263,16 @@ def tensor_list_pop_back(
 @kernel("TensorListConcatLists", host=True)
 def tensor_list_concat_lists(input_a: Value, input_b: Value, element_dtype: np.dtype[Any]) -> Value:
     """Return each list of one tensor with the elements of its partner in another at its end."""
-    if input_a.shape != input_b.shape:
+    shape, other = (shape_of_value(value, dtypes.variant) for value in (input_a, input_b))
+    if shape != other:
         raise InvalidArgumentError(
             "input_a and input_b must have the same shape; saw: "
-            f"{shape_text(input_a.shape)} vs. {shape_text(input_b.shape)}"
+            f"{shape_text(shape)} vs. {shape_text(other)}"
         )
-    if not isinstance(input_a, np.ndarray):
+    if not shape:
         return _concat_two(input_a, input_b, element_dtype)
-    result = np.empty(input_a.shape, object)
-    for index in np.ndindex(result.shape):
+    result = np.empty(shape, object)
+    for index in np.ndindex(shape):
         result[index] = _concat_two(input_a[index], input_b[index], element_dtype)
     return result
 
@@ -295,15 +301,15 @@ def tensor_list_from_tensor(
     """Make a list of the rows of a tensor; they are views of it."""
     dtype: DType = dtypes.as_dtype(element_dtype)
     shape = shape_of_tensor(element_shape)
-    _check_rows(tensor, shape)
+    _check_rows(shape_of_value(tensor, dtype), shape)
     return TensorList(dtype, shape, rows(tensor, dtype))
 
 
-def _check_rows(tensor: Value, shape: Shape) -> None:
-    if not tensor.ndim:
+def _check_rows(given: tuple[int, ...], shape: Shape) -> None:
+    if not given:
         raise InvalidArgumentError("Tensor must be at least a vector, but saw shape: []")
-    if not is_compatible(shape, tensor.shape[1:]):
+    if not is_compatible(shape, given[1:]):
         raise InvalidArgumentError(
             f"Specified a list with shape {shape_text(shape)} from a tensor with shape "
-            f"{shape_text(tensor.shape[1:])}"
+            f"{shape_text(given[1:])}"
         )

@@ -23,7 +23,7 @@ def test_what_is_split_can_be_joined(sizes, axis):
     along = np.int32(axis)
     parts = array_join.split_v(np, len(sizes))(x, np.array(sizes), along)
     assert [part.shape[axis] for part in parts] == sizes
-    np.testing.assert_array_equal(array_join.concat_v2(np)(parts, along), x)
+    np.testing.assert_array_equal(array_join.concat_v2(np, x.dtype)(parts, along), x)
 
 
 @given(st.integers(-3, 2), st.integers(1, 4))
