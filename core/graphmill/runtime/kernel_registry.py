@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.ops.op_def import OpDef
+    from graphmill.runtime.lowering import Lowering
     from graphmill.runtime.lowering_registry import LoweringRegistry
 
 LABEL_ATTR = "_kernel"
@@ -446,6 +447,20 @@ def _check_compiled_form(definition: KernelDef, op_defs: list[OpDef]) -> None:
     if lowering is not None and lowering.function is not None:
         form = KernelDef(definition.ops, lowering.function, stateful=True)
         check_signature(form, op_defs, "lowering")
+        _refuse_second_lowering(definition, lowering)
+
+
+def _refuse_second_lowering(definition: KernelDef, lowering: Lowering) -> None:
+    """Refuse a kernel function that names one traceable form and is decorated as another."""
+    for other in getattr(definition.function, LOWERINGS_ATTRIBUTE, ()):
+        ops = [op for op in definition.ops if op in other.ops]
+        if ops and other.function is not None and other.priority == lowering.priority:
+            raise InvalidArgumentError(
+                f"the kernel {definition.source} of {', '.join(map(repr, ops))} has two lowerings "
+                f"of equal priority: {lowering.source}, which its lowering= names, and "
+                f"{other.source}, which @lowering declares; leave one out, or give one a higher "
+                "priority"
+            )
 
 
 def _import(lazy: _LazyModule, key: str) -> ModuleType:

@@ -36,7 +36,7 @@ class LoweringRegistry:
         self._by_op: dict[str, list[_Registered]] = {}
         self._modules: dict[str, list[_LazyModule]] = {}
         self._loaded: set[_LazyModule] = set()
-        self._found: dict[tuple[str, object], Lowering | None] = {}
+        self._found: dict[tuple[str, object, int], tuple[Lowering | None, Lowering | None]] = {}
 
     def add(self, lowerings: object, owner: object = None) -> list[str]:
         """Register what a decorated function, `Lowering`, table or module declares.
@@ -74,23 +74,36 @@ class LoweringRegistry:
                 modules[:] = [module for module in modules if module.owner != owner]
             self._found.clear()
 
-    def find(self, op: str, kernel_owner: object) -> Lowering | None:
+    def find(
+        self, op: str, kernel_owner: object, declared: Lowering | None = None
+    ) -> Lowering | None:
         """Return the lowering of an op whose kernel `kernel_owner` supplied, or None.
 
         What the supplier declares in several places (checks here, the traceable form there) counts
         together; of different priorities only the highest counts.
 
+        Args:
+            op: the op.
+            kernel_owner: who supplied the kernel that is chosen.
+            declared: what that very kernel declares with `lowering=`. It counts together with what
+                is registered for the op; of equal priority, its traceable form goes before theirs.
+
         Raises:
-            PluginConflictError: the supplier has two traceable forms of the same priority.
+            PluginConflictError: the supplier registered two traceable forms of the same priority.
             InternalError: a module with lowerings of the op cannot be imported.
         """
-        key = (op, supplier_of(kernel_owner))
+        key = (op, supplier_of(kernel_owner), id(declared))
         if key not in self._found:
             self._load(op)
             with self._lock:
                 entries = [e for e in self._by_op.get(op, ()) if supplier_of(e.owner) == key[1]]
-            self._found[key] = _merged(op, entries)
-        return self._found[key]
+            if declared is not None:
+                entries = _before(_Registered(declared, kernel_owner), entries)
+            self._found[key] = (
+                _merged(op, entries),
+                declared,
+            )  # kept, so that its id stays its own
+        return self._found[key][0]
 
     def ops(self) -> list[str]:
         """Return the names of all ops that have a lowering; imports nothing."""
@@ -131,6 +144,21 @@ def _declared_by(owner: object) -> list[Lowering]:
 def supplier_of(owner: object) -> object:
     """Return whom two registrations must share to belong together."""
     return owner.supplier if isinstance(owner, Provenance) else owner
+
+
+def _before(own: _Registered, others: list[_Registered]) -> list[_Registered]:
+    """Return what a kernel declares, and what is registered for its op that does not rival it."""
+    rest = []
+    for entry in others:
+        if entry.lowering is own.lowering:
+            continue
+        is_rival = entry.lowering.priority == own.lowering.priority
+        if is_rival and own.lowering.function is not None and entry.lowering.function is not None:
+            continue
+        if is_rival and own.lowering.refuse is not None:
+            entry = entry._replace(lowering=entry.lowering._replace(refuse=None))
+        rest.append(entry)
+    return [own, *rest]
 
 
 def _merged(op: str, entries: list[_Registered]) -> Lowering | None:

@@ -169,6 +169,79 @@ def test_lowering_in_a_module_of_kernels_is_registered_when_it_is_imported(
     assert found.source == "lazy_pushes.negated"
 
 
+def form(trace: Any, x: Any) -> Any:
+    return x
+
+
+def other_form(trace: Any, x: Any) -> Any:
+    return x
+
+
+def never(node: Any) -> str:
+    return "never"
+
+
+@pytest.mark.parametrize("registered", [0, -1], ids=["equal", "lower"])
+def test_kernel_form_wins_over_a_registered_one_of_no_higher_priority(registered: int) -> None:
+    lowerings = LoweringRegistry()
+    lowerings.add(Lowering(("Neg",), other_form, priority=registered), owner=MINE)
+    found = lowerings.find("Neg", MINE, Lowering(("Neg",), form))
+    assert found is not None
+    assert found.function is form
+    assert lowerings.find("Neg", MINE).function is other_form  # for a kernel without a form
+
+
+def test_registered_form_of_a_higher_priority_wins_over_the_kernels() -> None:
+    lowerings = LoweringRegistry()
+    lowerings.add(Lowering(("Neg",), other_form, priority=1), owner=MINE)
+    found = lowerings.find("Neg", MINE, Lowering(("Neg",), form, standalone=True))
+    assert found == Lowering(("Neg",), other_form, priority=1)
+
+
+def test_kernel_declaration_without_a_form_counts_together_with_a_registered_form() -> None:
+    lowerings = LoweringRegistry()
+    lowerings.add(Lowering(("Neg",), other_form, static=("x",), refuse=never), owner=MINE)
+    own = Lowering(("Neg",), standalone=True, refuse=lambda node: None)
+    found = lowerings.find("Neg", MINE, own)
+    assert found is not None
+    assert (found.function, found.static, found.standalone) == (other_form, ("x",), True)
+    assert found.refuse is own.refuse
+
+
+def test_kernel_form_counts_alone_beside_lowerings_of_other_suppliers() -> None:
+    lowerings = LoweringRegistry()
+    lowerings.add(Lowering(("Neg",), other_form, priority=9), owner="another")
+    own = Lowering(("Neg",), form)
+    assert lowerings.find("Neg", MINE, own) is own
+
+
+def test_kernel_function_with_two_forms_is_refused_naming_both() -> None:
+    @lowering("Neg")
+    @kernel("Neg", stateful=True, lowering=form)
+    def negated(ctx: Any, x: Any) -> Any:
+        return x
+
+    with pytest.raises(
+        InvalidArgumentError, match=r"negated .*'Neg'.*two lowerings.*form.*negated"
+    ):
+        KernelRegistry(OpRegistry().find).add(negated)
+
+
+def test_kernel_function_with_two_forms_of_different_priority_is_taken() -> None:
+    @lowering("Neg", priority=1)
+    @kernel("Neg", stateful=True, lowering=form)
+    def negated(ctx: Any, x: Any) -> Any:
+        return x
+
+    lowerings, ops = LoweringRegistry(), OpRegistry()
+    kernels = KernelRegistry(ops.find, lowerings)
+    kernels.add(negated, owner=MINE)
+    (registered,) = kernels.registrations(ops.get("Neg"))
+    found = lowerings.find("Neg", MINE, registered.definition.lowering)
+    assert found is not None
+    assert found.function is negated
+
+
 MISFITS: dict[str, dict[str, Any]] = {
     "the check .*takes 1 inputs, op 'Less' has 2: x, y": {"check": lambda xp, few: few},
     "the lowering .* takes 1 inputs, op 'Less' has 2": {"lowering": lambda trace, few: few},

@@ -154,7 +154,7 @@ def _is_declared(host: Host, node: Node) -> bool:
     if choice is None:
         return False
     made = choice.definition
-    lowering = made.lowering or host.lowerings.find(node.op, choice.owner)
+    lowering = host.lowerings.find(node.op, choice.owner, made.lowering)
     has_function = lowering is not None and lowering.function is not None
     return has_function or made.traces_variables or made.keeps_variable
 

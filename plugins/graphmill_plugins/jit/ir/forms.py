@@ -167,7 +167,7 @@ class Forms:
         choice = self.choice(node)
         owner = self._host.ops.provenance(node.op) if choice is None else choice.owner
         declared = None if choice is None else choice.definition.lowering
-        lowering = declared or self._host.lowerings.find(node.op, owner)
+        lowering = self._host.lowerings.find(node.op, owner, declared)
         if lowering is not None and refuses:
             reason = lowering.refuse and lowering.refuse(node)
             if reason:

@@ -13,7 +13,7 @@ from graphmill.ops.op_traits import OpTraits, ResourceUse
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.kernel import kernel
-from graphmill.runtime.lowering import Check, lowering
+from graphmill.runtime.lowering import Check, Lowering, lowering
 from graphmill_plugins.jit.ir.forms import Forms
 
 
@@ -111,6 +111,39 @@ def test_lowering_of_the_same_plugin_is_used_with_its_checks() -> None:
     form = form_of(host_with(mine, lowerings=[lowered]), "y = MatMul(x, x)", **MATMUL)
     assert form.has_function
     assert form.checks == (check,)
+
+
+@pytest.mark.parametrize(("priority", "winner"), [(0, "kernel"), (1, "registered")])
+def test_registered_lowering_replaces_that_of_the_kernel_by_priority(
+    priority: int, winner: str
+) -> None:
+    def own(trace: Any, a: Any, b: Any) -> Any:
+        return trace.xp.matmul(a, b)
+
+    @kernel("MatMul", backend="numpy", priority=10, lowering=own)
+    def mine(xp: Any, a: Any, b: Any) -> Any:
+        return a @ b
+
+    @lowering("MatMul", priority=priority)
+    def lowered(trace: Any, a: Any, b: Any) -> Any:
+        return trace.xp.matmul(a, b)
+
+    form = form_of(host_with(mine, lowerings=[lowered]), "y = MatMul(x, x)", **MATMUL)
+    assert form.lowering.function is {"kernel": own, "registered": lowered}[winner]
+
+
+def test_registered_lowering_is_used_beside_what_the_kernel_declares_without_a_form() -> None:
+    @kernel("MatMul", backend="numpy", priority=10, lowering=Lowering(standalone=True))
+    def mine(xp: Any, a: Any, b: Any) -> Any:
+        return a @ b
+
+    @lowering("MatMul")
+    def lowered(trace: Any, a: Any, b: Any) -> Any:
+        return trace.xp.matmul(a, b)
+
+    form = form_of(host_with(mine, lowerings=[lowered]), "y = MatMul(x, x)", **MATMUL)
+    assert form.lowering.function is lowered
+    assert form.lowering.standalone
 
 
 def test_lowering_of_another_plugin_is_not_used_for_a_kernel_of_ours() -> None:
