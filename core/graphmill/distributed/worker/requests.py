@@ -8,15 +8,14 @@ refuses the second one.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from graphmill.errors import AbortedError, CancelledError
+from graphmill.errors import AbortedError, CancelledError, OpError
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from graphmill.errors import OpError
 
     Outcome = tuple[Any, OpError | None]
 
@@ -57,7 +56,7 @@ class Request(Generic[_Result]):
             size: how many bytes the result has.
         """
         with self._table.lock:
-            self.outcome = (result, error)
+            self.outcome = (result, None if error is None else _without_traceback(error))
             self.cancel = None
             callers, self._callers = self._callers, []
             self._table.note_end(self, size)
@@ -79,6 +78,15 @@ class Request(Generic[_Result]):
     def join(self, caller: Callable[[Any, OpError | None], None]) -> None:
         """Add a caller; under the lock of the table."""
         self._callers.append(caller)
+
+
+def _without_traceback(error: OpError) -> OpError:
+    """Return a copy of an error and its cause whose tracebacks hold no values of the step."""
+    made = copy.copy(error)
+    made.__traceback__ = None
+    if isinstance(error.__cause__, OpError):
+        made.__cause__ = _without_traceback(error.__cause__)
+    return made
 
 
 class RecentRequests(Generic[_Result]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -89,3 +91,27 @@ def test_ids_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> No
     known = Caller()
     table.enter(6, known)
     assert list(known) == [("6", None)]
+
+
+def test_remembered_errors_hold_no_values_of_their_step() -> None:
+    class Tensor:
+        pass
+
+    def fail() -> weakref.ref[Tensor]:
+        tensor = Tensor()
+        try:
+            raise errors.InternalError("derived") from errors.AbortedError("cause")
+        except errors.InternalError as error:
+            request.finish(None, error)
+        return weakref.ref(tensor)
+
+    table: RecentRequests[str] = RecentRequests()
+    request, _ = table.enter(5, Caller())
+    tensor = fail()
+    gc.collect()
+    assert tensor() is None
+    again = Caller()
+    table.enter(5, again)
+    ((_, error),) = again
+    assert isinstance(error, errors.InternalError)
+    assert isinstance(error.__cause__, errors.AbortedError)
