@@ -186,6 +186,7 @@ MODULE_OF: dict[str, str] = {
     "ServerDef": "tensorflow_server_pb2",
     "SessionLog": "event_pb2",
     "SessionMetadata": "config_pb2",
+    "SharedMemory": "tensor_transfer_pb2",
     "SignatureDef": "meta_graph_pb2",
     "SourceMetadata": "event_pb2",
     "StatusProto": "status_pb2",
@@ -204,6 +205,8 @@ MODULE_OF: dict[str, str] = {
     "TensorShapeProto": "tensor_shape_pb2",
     "TensorSliceProto": "tensor_slice_pb2",
     "TensorSpecProto": "struct_pb2",
+    "TensorTransferRequest": "tensor_transfer_pb2",
+    "TensorTransferResponse": "tensor_transfer_pb2",
     "ThreadPoolOptionProto": "config_pb2",
     "TraceOpts": "worker_pb2",
     "TracingRequest": "worker_pb2",
@@ -275,6 +278,7 @@ if TYPE_CHECKING:
     from graphmill.proto import tensor_pb2 as tensor_pb2
     from graphmill.proto import tensor_shape_pb2 as tensor_shape_pb2
     from graphmill.proto import tensor_slice_pb2 as tensor_slice_pb2
+    from graphmill.proto import tensor_transfer_pb2 as tensor_transfer_pb2
     from graphmill.proto import tensorflow_server_pb2 as tensorflow_server_pb2
     from graphmill.proto import trackable_object_graph_pb2 as trackable_object_graph_pb2
     from graphmill.proto import transport_options_pb2 as transport_options_pb2
@@ -459,6 +463,7 @@ if TYPE_CHECKING:
     from graphmill.proto.tensorflow_server_pb2 import ServerDef as ServerDef
     from graphmill.proto.event_pb2 import SessionLog as SessionLog
     from graphmill.proto.config_pb2 import SessionMetadata as SessionMetadata
+    from graphmill.proto.tensor_transfer_pb2 import SharedMemory as SharedMemory
     from graphmill.proto.meta_graph_pb2 import SignatureDef as SignatureDef
     from graphmill.proto.event_pb2 import SourceMetadata as SourceMetadata
     from graphmill.proto.status_pb2 import StatusProto as StatusProto
@@ -477,6 +482,8 @@ if TYPE_CHECKING:
     from graphmill.proto.tensor_shape_pb2 import TensorShapeProto as TensorShapeProto
     from graphmill.proto.tensor_slice_pb2 import TensorSliceProto as TensorSliceProto
     from graphmill.proto.struct_pb2 import TensorSpecProto as TensorSpecProto
+    from graphmill.proto.tensor_transfer_pb2 import TensorTransferRequest as TensorTransferRequest
+    from graphmill.proto.tensor_transfer_pb2 import TensorTransferResponse as TensorTransferResponse
     from graphmill.proto.config_pb2 import ThreadPoolOptionProto as ThreadPoolOptionProto
     from graphmill.proto.worker_pb2 import TraceOpts as TraceOpts
     from graphmill.proto.worker_pb2 import TracingRequest as TracingRequest

@@ -17,7 +17,7 @@ from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.rendezvous import RendezvousKey, TransferArgs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from graphmill.runtime.cancellation import CancellationManager
     from graphmill.runtime.device import Device
@@ -42,9 +42,21 @@ class RendezvousMgr:
         self._lock = fork_safe_lock()
         self._steps: dict[int, RemoteRendezvous] = {}
         self._ended: dict[int, None] = {}
+        self._at_end: list[Callable[[int], None]] = []
 
     def __len__(self) -> int:
         return len(self._steps)
+
+    def on_step_end(self, callback: Callable[[int], None]) -> None:
+        """Have `callback` called with the number of each step that is cleaned up from now on.
+
+        It frees what a protocol keeps for receivers of the step.
+        """
+        self._at_end.append(callback)
+
+    def has_ended(self, step_id: int) -> bool:
+        """Return whether a step was cleaned up, as far as that is remembered."""
+        return step_id in self._ended
 
     def find(self, step_id: int) -> RemoteRendezvous:
         """Return the rendezvous of a step, made at the first call, whoever makes that.
@@ -98,6 +110,8 @@ class RendezvousMgr:
                 del self._ended[next(iter(self._ended))]
         if found is not None:
             found.start_abort(AbortedError(f"step {step_id} was cleaned up"))
+        for callback in self._at_end:
+            callback(step_id)
 
     def cleanup_all(self) -> None:
         """End all steps."""

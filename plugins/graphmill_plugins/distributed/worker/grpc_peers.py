@@ -7,6 +7,7 @@ Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_worker_cache.cc`,
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -16,15 +17,32 @@ from graphmill.spi.cluster import Peer, Peers
 from graphmill.spi.executors import now
 from graphmill.spi.protos import proto
 from graphmill_plugins.distributed.task_addresses import addresses_of, lost_task
+from graphmill_plugins.distributed.transfer.counters import MESSAGE, PIECES, SHARED_MEMORY
+from graphmill_plugins.distributed.transfer.piece_fetch import PieceFetch
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
 from graphmill_plugins.distributed.wire.status import error_from_rpc
 from graphmill_plugins.distributed.wire.tensor_messages import RECV_TENSOR_RESPONSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from typing import Protocol
 
     from graphmill.spi import Value
+    from graphmill_plugins.distributed.transfer.counters import TransferCounters
+    from graphmill_plugins.distributed.transfer.tensor_receiver import (
+        OfferedTensor,
+        TensorReceiver,
+    )
     from graphmill_plugins.distributed.worker.rpc_log import RpcLog
+
+    class Finish(Protocol):
+        """Ends a receive."""
+
+        def __call__(
+            self, value: Value, is_dead: bool, error: BaseException | None, path: str = ...
+        ) -> None:
+            """Pass the outcome on, and the path that the tensor came."""
+
 
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
@@ -42,12 +60,24 @@ class GrpcPeer(Peer):
         name: of the task.
         address: `HOST:PORT`.
         log: where receives are recorded.
+        receiver: takes large tensors.
+        counters: where transfers are counted.
     """
 
-    def __init__(self, name: str, address: str, log: RpcLog) -> None:
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        log: RpcLog,
+        receiver: TensorReceiver,
+        counters: TransferCounters,
+    ) -> None:
         self._where = f"RecvTensor of {name} at {address}"
         self._closed_by: OpError | None = None
         self._log = log
+        self._receiver = receiver
+        self._counters = counters
+        self._may_share_memory = True
         self._channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
         self._recv_tensor = self._channel.unary_unary(WORKER_METHODS["RecvTensor"].path)
 
@@ -59,34 +89,51 @@ class GrpcPeer(Peer):
         A task that is about to be there again is waited for; the step's end withdraws the call.
         """
         request = proto.RecvTensorRequest(step_id=step_id, rendezvous_key=key, dma_ok=True)
+        data = request.SerializeToString()
+        data += self._receiver.options(is_near=self._may_share_memory)
         started = now()  # a master switches the log on while its step begins
+
+        def finish(
+            value: Value, is_dead: bool, error: BaseException | None, path: str = MESSAGE
+        ) -> None:
+            if error is None:
+                if self._log.is_on:
+                    self._log.record(step_id, key, started, value)
+                self._counters.received(path, getattr(value, "nbytes", 0))
+            done(value, is_dead, error)
+
         try:
-            future = self._recv_tensor.future(request.SerializeToString(), wait_for_ready=True)
-        except ValueError:  # what grpcio raises for a channel that was closed
-            closed = CancelledError(f"{self._where} was not sent: the connection has been closed")
-            done(None, False, self._closed_by or closed)
+            future = self._send(data)
+        except OpError as error:
+            done(None, False, error)
             return _nothing
+        withdrawal = _Withdrawal(future.cancel)
 
         def finished(future: Any) -> None:
             try:
-                value, is_dead = self._outcome(future)
+                self._take(self._response(future), withdrawal, finish)
             except OpError as error:
-                done(None, False, error)
-                return
+                finish(None, False, error)
             except Exception as error:  # noqa: BLE001 - the end of a thread: the step must be told
-                text = f"{self._where} failed: {type(error).__name__}: {error}"
-                done(None, False, InternalError(text))
-                return
-            if self._log.is_on:
-                self._log.record(step_id, key, started, value)
-            done(value, is_dead, None)
+                finish(None, False, self._unexpected(error))
 
         future.add_done_callback(finished)
-        withdraw: Callable[[], None] = future.cancel
-        return withdraw
+        return withdrawal
 
-    def _outcome(self, future: Any) -> tuple[Value, bool]:
-        """Return the tensor that came, and whether it is dead.
+    def _send(self, data: bytes) -> Any:
+        """Send a request.
+
+        Raises:
+            OpError: the connection has been closed; says why if that is known.
+        """
+        try:
+            return self._recv_tensor.future(data, wait_for_ready=True)
+        except ValueError:  # what grpcio raises for a channel that was closed
+            closed = CancelledError(f"{self._where} was not sent: the connection has been closed")
+            raise (self._closed_by or closed) from None
+
+    def _response(self, future: Any) -> bytes:
+        """Return the bytes that a call gave.
 
         Raises:
             OpError: the call failed.
@@ -97,12 +144,75 @@ class GrpcPeer(Peer):
             raise self._closed_by
         if future.code() is not grpc.StatusCode.OK:
             raise error_from_rpc(future, self._where)
-        message, tensors = RECV_TENSOR_RESPONSE.decode(future.result())
-        if message.is_dead:
-            return None, True
-        if not tensors:
+        data: bytes = future.result()
+        return data
+
+    def _take(self, data: bytes, withdrawal: _Withdrawal, finish: Finish) -> None:
+        """Take the tensor of a response, from where that says it is.
+
+        Raises:
+            OpError: the response, or what it offers, is not what was asked for.
+        """
+        message, tensors = RECV_TENSOR_RESPONSE.decode(data)
+        offer = self._receiver.offered(message)
+        if offer is not None:
+            self._take_offered(offer, tensors[0].value if tensors else None, withdrawal, finish)
+        elif message.is_dead:
+            finish(None, True, None)
+        elif tensors:
+            finish(tensors[0].value, False, None)
+        else:
             raise InternalError(f"{self._where} gave neither a tensor nor that it is dead")
-        return tensors[0].value, False
+
+    def _take_offered(
+        self, offer: OfferedTensor, first: Value, withdrawal: _Withdrawal, finish: Finish
+    ) -> None:
+        if offer.shared_memory is not None:
+            try:
+                array = self._receiver.map(offer)
+            except OSError as error:
+                # Another container or a security policy may be between two tasks of one host.
+                self._may_share_memory = not isinstance(error, PermissionError)
+                self._counters.fell_back()
+            else:
+                finish(array, False, None, SHARED_MEMORY)
+                return
+        fetch = PieceFetch(
+            offer,
+            lambda offset, done: self._ask(offer.transfer_id, offset, done),
+            lambda array, error: finish(array, False, error, PIECES),
+        )
+        withdrawal.become(fetch.cancel)
+        fetch.start(first)
+
+    def _ask(
+        self, transfer_id: int, offset: int, done: Callable[[bytes | None, OpError | None], None]
+    ) -> Callable[[], None]:
+        """Ask for a piece; see `PieceFetch`."""
+        request = self._receiver.piece_request(transfer_id, offset)
+        try:
+            future = self._send(request)
+        except OpError as error:
+            done(None, error)
+            return _nothing
+
+        def finished(future: Any) -> None:
+            try:
+                data = self._response(future)
+            except OpError as error:
+                done(None, error)
+                return
+            try:
+                done(data, None)
+            except Exception as error:  # noqa: BLE001 - the end of a thread: the step must be told
+                done(None, self._unexpected(error))
+
+        future.add_done_callback(finished)
+        withdraw: Callable[[], None] = future.cancel
+        return withdraw
+
+    def _unexpected(self, error: Exception) -> InternalError:
+        return InternalError(f"{self._where} failed: {type(error).__name__}: {error}")
 
     def close(self, reason: OpError | None = None) -> None:
         """End the connection and all calls.
@@ -114,6 +224,34 @@ class GrpcPeer(Peer):
         self._channel.close()
 
 
+class _Withdrawal:
+    """What withdraws a receive, whose calls follow each other.
+
+    Threads: `_lock` guards both attributes.
+    """
+
+    __slots__ = ("_is_called", "_lock", "_withdraw")
+
+    def __init__(self, withdraw: Callable[[], object]) -> None:
+        self._lock = threading.Lock()
+        self._withdraw = withdraw
+        self._is_called = False
+
+    def become(self, withdraw: Callable[[], object]) -> None:
+        """Withdraw something else from now on, at once if that was called already."""
+        with self._lock:
+            self._withdraw = withdraw
+            is_called = self._is_called
+        if is_called:
+            withdraw()
+
+    def __call__(self) -> None:
+        with self._lock:
+            self._is_called = True
+            withdraw = self._withdraw
+        withdraw()
+
+
 class GrpcPeers(Peers):
     """The tasks of one cluster but this one, connected to when they are first needed.
 
@@ -122,11 +260,19 @@ class GrpcPeers(Peers):
     Args:
         cluster: names and addresses of all tasks.
         log: where receives are recorded.
+        receiver: takes large tensors.
+        counters: where transfers are counted.
     """
 
-    def __init__(self, cluster: proto.ClusterDef, log: RpcLog) -> None:
+    def __init__(
+        self,
+        cluster: proto.ClusterDef,
+        log: RpcLog,
+        receiver: TensorReceiver,
+        counters: TransferCounters,
+    ) -> None:
         self._addresses = addresses_of(cluster)
-        self._log = log
+        self._make = partial(GrpcPeer, log=log, receiver=receiver, counters=counters)
         self._lock = threading.Lock()
         self._peers: dict[str, GrpcPeer] = {}
 
@@ -142,7 +288,7 @@ class GrpcPeers(Peers):
                 raise UnavailableError(
                     f"no task {task} is in the cluster of this worker; its tasks: {known}"
                 )
-            made = self._peers[task] = GrpcPeer(task, address, self._log)
+            made = self._peers[task] = self._make(task, address)
             return made
 
     def update(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:

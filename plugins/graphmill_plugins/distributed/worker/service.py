@@ -9,14 +9,15 @@ import copy
 import threading
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import numpy as np
-
 from graphmill.errors import InternalError, OpError, UnimplementedError
 from graphmill.spi.cluster import StepCall, Worker
 from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.transfer.counters import TransferCounters
+from graphmill_plugins.distributed.transfer.settings import TransferSettings
+from graphmill_plugins.distributed.transfer.tensor_receiver import TensorReceiver
+from graphmill_plugins.distributed.transfer.tensor_sender import TensorSender, transfer_request
 from graphmill_plugins.distributed.wire.status import worker_error_message
 from graphmill_plugins.distributed.wire.tensor_messages import (
-    RECV_TENSOR_RESPONSE,
     RUN_GRAPH_REQUEST,
     RUN_GRAPH_RESPONSE,
     NamedTensor,
@@ -44,7 +45,6 @@ _NOT_HERE: Final = {
         ("RecvBuf", "GetStepSequence", "CompleteGroup", "CompleteInstance"), _NO_COLLECTIVES
     ),
 }
-_DEAD: Final = np.zeros((0,), np.float32)  # stands where a tensor has to be
 
 
 class Call(Protocol):
@@ -67,14 +67,25 @@ class WorkerService:
 
     Attributes:
         worker: what carries the calls out.
+        sender: gives tensors to other tasks.
+        transfers: how many tensors and bytes went which way.
+
+    Raises:
+        InvalidArgumentError: a setting of the config is unknown or out of range.
     """
 
     def __init__(self, host: Host, devices: DeviceMgr, server_def: proto.ServerDef) -> None:
-        self._log = RpcLog()
-        self._peers = GrpcPeers(server_def.cluster, self._log)
-        self._own_peers: list[GrpcPeers] = []
         config = server_def.default_session_config
-        self.worker = Worker(host, config, devices, self._peers, self._new_peers)
+        settings = TransferSettings.of(config)
+        self._log = RpcLog()
+        self._receiver = TensorReceiver(settings)
+        self.transfers = TransferCounters()
+        self._peers = self._new_peers(server_def)
+        self._own_peers: list[GrpcPeers] = []
+        self.worker = Worker(host, config, devices, self._peers, self._new_own_peers)
+        steps = self.worker.rendezvous
+        self.sender = TensorSender(settings, self.transfers, steps.has_ended)
+        steps.on_step_end(self.sender.end_step)
 
     def behaviours(self) -> dict[str, Behaviour]:
         """Return what carries out each method of the service, by its name."""
@@ -200,17 +211,18 @@ class WorkerService:
         return b""
 
     def recv_tensor(self, data: bytes, call: Call) -> bytes:
-        """Give a tensor of a step to another task."""
+        """Give a tensor of a step to another task, or a piece of one."""
         request = parse_message(proto.RecvTensorRequest, data)
+        wanted = None if request.rendezvous_key else transfer_request(request)
+        if wanted is not None:
+            return self.sender.piece(wanted)
         answer = _Answer()
         withdraw = self.worker.recv_tensor(request.step_id, request.rendezvous_key, answer)
         try:
             value, is_dead = answer.wait(call, withdraw)
         except OpError as error:
             raise _for_worker(error) from error
-        response = proto.RecvTensorResponse(is_dead=is_dead)
-        tensor = NamedTensor("", _DEAD if is_dead else value)
-        return RECV_TENSOR_RESPONSE.encode(response, [tensor])
+        return self.sender.answer(request, value, is_dead)
 
     def logging(self, data: bytes, call: Call) -> bytes:
         """Switch the log of receives, or return it of some steps."""
@@ -237,11 +249,15 @@ class WorkerService:
     def close(self) -> None:
         """Cancel all steps, drop all sessions and end all connections."""
         self.worker.close()
+        self.sender.close()
         for peers in (self._peers, *self._own_peers):
             peers.close()
 
     def _new_peers(self, server_def: proto.ServerDef) -> GrpcPeers:
-        made = GrpcPeers(server_def.cluster, self._log)
+        return GrpcPeers(server_def.cluster, self._log, self._receiver, self.transfers)
+
+    def _new_own_peers(self, server_def: proto.ServerDef) -> GrpcPeers:
+        made = self._new_peers(server_def)
         self._own_peers.append(made)
         return made
 

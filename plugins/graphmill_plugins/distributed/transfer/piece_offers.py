@@ -1,0 +1,93 @@
+"""`PieceOffers`: tensors of steps whose receivers fetch them piece by piece."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.spi.process import fork_safe_lock
+from graphmill_plugins.distributed.transfer.settings import EXPIRY_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(slots=True)
+class _Offer:
+    """A tensor whose receiver has not got all of it.
+
+    Attributes:
+        data: its bytes, row by row.
+        step_id: its step, whose end withdraws it.
+        num_left: how many bytes nobody has fetched.
+        used: when the last piece was fetched.
+    """
+
+    data: memoryview
+    step_id: int
+    num_left: int
+    used: float
+
+
+class PieceOffers:
+    """The tensors that receivers are fetching.
+
+    Nothing is copied: the array is held, so that nobody writes into it.
+
+    Threads: `_lock` guards the table.
+
+    Args:
+        clock: gives seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = fork_safe_lock()
+        self._offers: dict[int, _Offer] = {}
+
+    def __len__(self) -> int:
+        return len(self._offers)
+
+    def put(self, array: np.ndarray[Any, Any], step_id: int, transfer_id: int) -> None:
+        """Offer a tensor; those that nobody has fetched for long are dropped."""
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        now = self._clock()
+        offer = _Offer(memoryview(flat).toreadonly(), step_id, flat.nbytes, now)
+        with self._lock:
+            self._offers[transfer_id] = offer
+            for key, other in list(self._offers.items()):
+                if now - other.used > EXPIRY_SECONDS:
+                    del self._offers[key]
+
+    def take(self, transfer_id: int, offset: int, most: int) -> memoryview | None:
+        """Return a piece; None if there is no such tensor (any more), or it is shorter.
+
+        The tensor is dropped with its last byte.
+        """
+        with self._lock:
+            offer = self._offers.get(transfer_id)
+            if offer is None or not 0 <= offset < len(offer.data):
+                return None
+            piece = offer.data[offset : offset + most]
+            offer.num_left -= len(piece)
+            offer.used = self._clock()
+            if offer.num_left <= 0:
+                del self._offers[transfer_id]
+            return piece
+
+    def end_step(self, step_id: int) -> None:
+        """Drop the tensors of a step."""
+        if not self._offers:
+            return
+        with self._lock:
+            for key, offer in list(self._offers.items()):
+                if offer.step_id == step_id:
+                    del self._offers[key]
+
+    def close(self) -> None:
+        """Drop all."""
+        with self._lock:
+            self._offers.clear()

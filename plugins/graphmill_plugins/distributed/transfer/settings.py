@@ -1,0 +1,81 @@
+"""`TransferSettings`: what the configuration of a server says of large tensors between tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi import plugin_settings
+
+if TYPE_CHECKING:
+    from graphmill.spi.protos import proto
+
+PLUGIN: Final = "distributed"
+EXPIRY_SECONDS: Final = 60.0
+"""After which time a tensor is given up that its receiver has not taken."""
+MIN_PIECE: Final = 64 << 10
+"""The smallest piece of a tensor, however small a receiver wants them."""
+
+_PREFIX: Final = "transfer_"
+_MAX_PIECE: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSettings:
+    """How large tensors travel between graphmill's tasks.
+
+    Attributes:
+        shared_memory: whether tensors of tasks on one host may be in shared memory.
+        shared_memory_min_bytes: from which size on they are.
+        shared_memory_max_bytes: how much shared memory this task makes at most.
+        max_mapped: how many received tensors may be in other tasks' memory at once.
+        pieces: whether large tensors come in pieces where memory is not shared.
+        pieces_min_bytes: above which size they do.
+        piece_bytes: how large a piece is.
+        max_tensor_bytes: the largest tensor that is received so; a bound against broken peers.
+    """
+
+    shared_memory: bool = True
+    shared_memory_min_bytes: int = 256 << 10
+    shared_memory_max_bytes: int = 1 << 30
+    max_mapped: int = 256
+    pieces: bool = True
+    pieces_min_bytes: int = 32 << 20
+    piece_bytes: int = 8 << 20
+    max_tensor_bytes: int = 16 << 30
+
+    def __post_init__(self) -> None:
+        for name in ("shared_memory_max_bytes", "max_mapped", "pieces_min_bytes"):
+            _check_range(name, getattr(self, name), 0, 1 << 62)
+        _check_range("shared_memory_min_bytes", self.shared_memory_min_bytes, 1, 1 << 62)
+        _check_range("piece_bytes", self.piece_bytes, MIN_PIECE, _MAX_PIECE)
+        _check_range("max_tensor_bytes", self.max_tensor_bytes, 1, 1 << 62)
+
+    @classmethod
+    def of(cls, config: proto.ConfigProto | None) -> TransferSettings:
+        """Return the settings of a server's configuration: `transfer_NAME` of `distributed`.
+
+        Raises:
+            InvalidArgumentError: a setting is unknown, of a wrong kind, or out of range.
+        """
+        known = {field.name: type(field.default) for field in fields(cls)}
+        given: dict[str, Any] = {}
+        for key, value in plugin_settings(config, PLUGIN).items():
+            if not key.startswith(_PREFIX):
+                continue
+            name = key.removeprefix(_PREFIX)
+            if type(value) is not known.get(name):
+                expected = ", ".join(f"{_PREFIX}{n} ({k.__name__})" for n, k in known.items())
+                raise InvalidArgumentError(
+                    f"{key} = {value!r} is no setting of {PLUGIN}; expected one of {expected}"
+                )
+            given[name] = value
+        return cls(**given)
+
+
+def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InvalidArgumentError(
+            f"{_PREFIX}{name} of {PLUGIN} is {value}; expected {least} to {most}"
+        )

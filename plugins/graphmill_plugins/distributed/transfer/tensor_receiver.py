@@ -1,0 +1,149 @@
+"""`TensorReceiver`: the receiver's side of what two tasks agree on for a large tensor."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.dtypes import as_dtype
+from graphmill.errors import InternalError, OpError, ResourceExhaustedError
+from graphmill.spi.process import fork_safe_lock
+from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.transfer.host_identity import host_identity
+from graphmill_plugins.distributed.wire.tensor_messages import parse_message
+
+if TYPE_CHECKING:
+    from graphmill_plugins.distributed.transfer.settings import TransferSettings
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTensor:
+    """A tensor that a sender offers.
+
+    Attributes:
+        transfer_id: names the transfer.
+        dtype: its element type.
+        shape: its shape.
+        num_bytes: how large it is.
+        shared_memory: where its memory is, if it is shared.
+    """
+
+    transfer_id: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    num_bytes: int
+    shared_memory: proto.SharedMemory | None
+
+
+class TensorReceiver:
+    """Says what this task can take, and takes it.
+
+    Args:
+        settings: what this task wants.
+
+    Threads: any may call anything; `_lock` guards the count of mapped tensors.
+
+    Attributes:
+        num_mapped: how many received tensors are in other tasks' memory now.
+    """
+
+    def __init__(self, settings: TransferSettings) -> None:
+        self._settings = settings
+        self._lock = fork_safe_lock()
+        self.num_mapped = 0
+        pieces = settings.piece_bytes if settings.pieces else 0
+        identity = host_identity() if settings.shared_memory else b""
+        self._near = _options(identity, pieces)
+        self._far = _options(b"", pieces)
+
+    def options(self, *, is_near: bool = True) -> bytes:
+        """Return what is added to the bytes of a RecvTensorRequest; b"" if nothing is wanted.
+
+        Args:
+            is_near: whether memory may be shared with the sender.
+        """
+        is_full = self.num_mapped >= self._settings.max_mapped
+        return self._far if is_full or not is_near else self._near
+
+    def piece_request(self, transfer_id: int, offset: int) -> bytes:
+        """Return the bytes of a RecvTensorRequest for a piece of a tensor."""
+        wanted = proto.TensorTransferRequest(
+            max_piece_bytes=self._settings.piece_bytes, transfer_id=transfer_id, offset=offset
+        )
+        request = proto.RecvTensorRequest()
+        request.transport_options.Pack(wanted)
+        return request.SerializeToString()
+
+    def offered(self, response: proto.RecvTensorResponse) -> OfferedTensor | None:
+        """Return what a response offers; None if the tensor is in the response itself.
+
+        Raises:
+            InvalidArgumentError: the offer is malformed.
+            InternalError: it contradicts itself.
+            ResourceExhaustedError: the tensor is larger than this task takes.
+        """
+        options = response.transport_options
+        if not options.Is(proto.TensorTransferResponse.DESCRIPTOR):
+            return None
+        offer = parse_message(proto.TensorTransferResponse, options.value)
+        dtype = _element_type(offer)
+        shape = tuple(dim.size for dim in offer.tensor_shape.dim)
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != offer.num_bytes:
+            raise InternalError(
+                f"a tensor of {dtype} with shape {list(shape)} was offered with "
+                f"{offer.num_bytes} bytes"
+            )
+        if offer.num_bytes > self._settings.max_tensor_bytes:
+            raise ResourceExhaustedError(
+                f"a tensor of {offer.num_bytes} bytes was offered; this task takes at most "
+                f"{self._settings.max_tensor_bytes} (transfer_max_tensor_bytes)"
+            )
+        memory = offer.shared_memory if offer.HasField("shared_memory") else None
+        return OfferedTensor(offer.transfer_id, dtype, shape, offer.num_bytes, memory)
+
+    def map(self, offer: OfferedTensor) -> np.ndarray[Any, Any]:
+        """Return a tensor in the sender's memory, read-only; the sender has it back with its end.
+
+        Raises:
+            OSError: the memory cannot be opened here.
+            AbortedError: the sender has given the tensor up.
+        """
+        memory = offer.shared_memory
+        if memory is None or not host_identity():
+            raise OSError("the memory of the sender is not shared with this process")
+        # It needs what only Linux has, which `host_identity` has looked for.
+        from graphmill_plugins.distributed.transfer.shared_block import DATA, map_block
+
+        mapping = map_block(memory.pid, memory.fd, memory.name, offer.transfer_id, offer.num_bytes)
+        with self._lock:
+            self.num_mapped += 1
+        weakref.finalize(mapping, self._unmapped).atexit = False
+        flat = np.frombuffer(mapping, np.uint8, offer.num_bytes, DATA)
+        return flat.view(offer.dtype).reshape(offer.shape)
+
+    def _unmapped(self) -> None:
+        with self._lock:
+            self.num_mapped -= 1
+
+
+def _options(identity: bytes, piece_bytes: int) -> bytes:
+    if not identity and not piece_bytes:
+        return b""
+    wanted = proto.TensorTransferRequest(shares_memory_with=identity, max_piece_bytes=piece_bytes)
+    request = proto.RecvTensorRequest()
+    request.transport_options.Pack(wanted)
+    return request.SerializeToString()
+
+
+def _element_type(offer: proto.TensorTransferResponse) -> np.dtype[Any]:
+    try:
+        found: np.dtype[Any] = np.dtype(as_dtype(offer.dtype).as_numpy_dtype)
+    except (OpError, TypeError) as error:
+        raise InternalError(f"a tensor of unknown type {offer.dtype} was offered") from error
+    if found.hasobject or not found.itemsize:
+        raise InternalError(f"a tensor of {found} was offered; expected numbers")
+    return found
