@@ -5,6 +5,9 @@ makes of it: versions, CPU, options. Tracing is not saved, which takes a tenth o
 compiling; in return no change of a graph or kernel can ever bring back a wrong program. The
 versions of the plugins whose kernels were traced are part of the key, too.
 
+A program that JAX took from its own persistent cache is not written: JAX's folder has it, and a
+loaded program cannot be serialized once more (`jax_cache_hits`).
+
 A file holds machine code and a pickle, as `jax.experimental.serialize_executable` makes them:
 loading one means to trust whoever wrote it. So a folder is used only if it is the user's own and
 nobody else can look into it. See `docs/decisions/0017-program-cache.md`.
@@ -34,6 +37,7 @@ from jax.experimental import serialize_executable
 
 from graphmill import __version__
 from graphmill_plugins._jax import cpu_devices
+from graphmill_plugins.jit.programs.jax_cache_hits import compile_and_tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -127,7 +131,9 @@ class ProgramCache:
             pass
         except (CacheFileError, OSError) as error:
             note = f"{path.name} was not usable: {error}; "
-        call = _compiled(lowered, options)
+        call, is_jaxs = compile_and_tell(lowered, options)
+        if is_jaxs:
+            return Program(call, note=f"{note}not written: JAX has it in its own cache")
         return Program(call, note=note + self._store(path, key, call))
 
     def _refused(self) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from graphmill.plugin.host import Host
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 import graphmill
 
 jax = pytest.importorskip("jax")
+
+from jax.experimental.compilation_cache import compilation_cache  # noqa: E402
 
 from graphmill_plugins.jit.programs.program_cache import ProgramCache, compile_program  # noqa: E402
 
@@ -37,6 +39,18 @@ def lowered(factor: float = 2.0) -> Any:
         return [x * fixed[0] + factor]
 
     return jax.jit(program, keep_unused=True).lower((X,), X)
+
+
+@pytest.fixture(autouse=True)
+def no_cache_of_jax(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let JAX compile each program itself, whatever folder the environment names for it."""
+    monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")  # for the processes of tests
+    before = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()
+    yield
+    jax.config.update("jax_enable_compilation_cache", before)
+    compilation_cache.reset_cache()
 
 
 @pytest.fixture
@@ -323,6 +337,26 @@ def test_the_next_process_starts_compiled(folder: Path) -> None:
     ]
     values = "[0.0, 3.0, 10.0, 21.0]"
     assert told == [f"compiled written {values}", f"loaded loaded {values}"]
+
+
+def test_what_jax_keeps_itself_is_not_written_once_more(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JAX loads a program that it kept; serialized again it would be a program without its code."""
+    monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "true")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "jax"))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+    def run(programs: Path) -> str:
+        command = [sys.executable, "-c", _PROCESS, str(programs)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    values = "[0.0, 3.0, 10.0, 21.0]"
+    assert run(tmp_path / "first") == f"compiled written {values}"
+    kept = f"compiled not written: JAX has it in its own cache {values}"
+    assert [run(folder), run(folder)] == [kept, kept]
+    assert not list(folder.iterdir())
 
 
 def test_the_environment_names_a_folder_where_the_config_names_none(

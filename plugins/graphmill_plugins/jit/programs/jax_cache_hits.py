@@ -1,0 +1,53 @@
+"""Compile a program, and tell whether JAX took it from its own persistent cache.
+
+XLA's serialization of a CPU program that was itself deserialized is not complete: a program that
+JAX loaded from its folder (`jax_compilation_cache_dir`) can be written once more without an error,
+and what is read back then gives wrong results or does not find its functions.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import jax
+import jax.monitoring
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HIT: Final = "/jax/compilation_cache/cache_hits"
+
+
+class _Hits(threading.local):
+    """How many programs JAX loaded for this thread: it records them in the thread that compiles."""
+
+    count = 0
+
+
+_hits = _Hits()
+
+
+def compile_and_tell(lowered: Any, options: Mapping[str, Any]) -> tuple[Any, bool]:
+    """Compile a program; return it, and whether it was loaded by JAX instead of compiled.
+
+    Raises:
+        jax.errors.JaxRuntimeError: XLA cannot compile it.
+    """
+    if jax.config.jax_compilation_cache_dir:
+        _listen()
+    before = _hits.count
+    call = lowered.compile(compiler_options=dict(options))
+    return call, _hits.count > before
+
+
+@cache
+def _listen() -> None:
+    """Count hits from now on; JAX has no way to ask a program where it came from."""
+    jax.monitoring.register_event_listener(_count)
+
+
+def _count(event: str, **_: object) -> None:
+    if event == _HIT:
+        _hits.count += 1
