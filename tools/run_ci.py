@@ -6,9 +6,10 @@
 
 Each command runs with the newest dependencies that pip gives each Python, and on the lowest one
 with the oldest dependencies that are declared to work. Every run has a copy of the work tree, a
-HOME and an environment of its own (`run_readme.py`); they share pip's downloads. As many run at
-once as there are cores, the longest first. The output of a run is kept in a log, which is printed
-when the run ends. A table of all runs follows, and on the last line the sum of their tests.
+HOME and an environment of its own (`run_readme.py`); they share pip's downloads, and the tests what
+JAX compiles. As many run at once as there are cores, the longest first. The output of a run is kept
+in a log, which is printed when the run ends. A table of all runs follows, and on the last line the
+sum of their tests.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 OLDEST = ROOT / "tools" / "oldest-dependencies.txt"
 OLDEST_MINORS = (11,)
 """The minor versions of Python 3 for which all of the oldest dependencies have wheels."""
+COMPILED = "compiled"
+"""The name of the folder beside the logs, while they are written, for what JAX compiles."""
 LIMIT_SECONDS = 50 * 60
 _MINUTES = {"test": 10, "run": 1}  # about, to start the longest first
 _CLOSING = re.compile(r"(?:=+ )?(?P<counts>\d+ \w+(?:, \d+ \w+)*) in \d[\d.]*s\b.*")
@@ -80,11 +84,13 @@ class Outcome:
 
 
 def plan(pythons: Sequence[Python], commands: Iterable[str]) -> list[Run]:
-    """Return all runs, the longest first."""
+    """Return all runs, the longest first; those that find the programs of another one come last."""
     names = list(commands)
-    runs = [Run(python, "newest", name) for python in pythons for name in names]
+    runs = [Run(python, "newest", name) for python in pythons[:2] for name in names]
     if pythons and pythons[0].minor in OLDEST_MINORS:
         runs += [Run(pythons[0], "oldest", name) for name in names]
+    # The newest JAX needs a newer Python than the lowest one; the others get that of the second.
+    runs += [Run(python, "newest", name) for python in pythons[2:] for name in names]
     return sorted(runs, key=lambda run: -_MINUTES.get(run.command, 1))
 
 
@@ -144,7 +150,7 @@ def execute(run: Run, logs: Path, running: Running, limit: float = LIMIT_SECONDS
     log = logs / run.log_name
     begun = time.monotonic()
     with log.open("w", encoding="utf-8") as file:
-        process = running.start(run.arguments, file)
+        process = running.start([*run.arguments, *_shared(run, logs)], file)
         try:
             code = process.wait(limit)
         except subprocess.TimeoutExpired:
@@ -155,6 +161,11 @@ def execute(run: Run, logs: Path, running: Running, limit: float = LIMIT_SECONDS
     seconds = time.monotonic() - begun
     output = log.read_text(encoding="utf-8", errors="replace")
     return Outcome(run, code, seconds, *tests_of(output, code))
+
+
+def _shared(run: Run, logs: Path) -> list[str]:
+    """Return the options for what a run shares with others; the README's answer needs nothing."""
+    return ["--compiled", str(logs / COMPILED)] if run.command == "test" else []
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -213,7 +224,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     logs = Path(tempfile.mkdtemp(prefix="graphmill-ci-"))
-    outcomes = execute_all(runs, logs, options.at_once)
+    try:
+        outcomes = execute_all(runs, logs, options.at_once)
+    finally:
+        if (logs / COMPILED).is_dir():
+            shutil.rmtree(logs / COMPILED)
     print(f"{table(outcomes)}\n\nlogs: {logs}")
     passed, failed = (sum(getattr(one, what) for one in outcomes) for what in ("passed", "failed"))
     print(f"{passed} passed, {failed} failed")

@@ -7,6 +7,9 @@ The commands stand in README.md as the code block that follows a comment `<!-- c
 or `<!-- command: NAME; prints: PATTERN -->` where a line of the output must match a regular
 expression. Only Python and its standard library are needed. Of the environment only the path, the
 locale and what pip needs to reach a package index come through.
+
+With `--compiled FOLDER`, JAX keeps each program that it compiles in that folder and takes it from
+there: the processes of one run, and runs with the same JAX, compile no program twice.
 """
 
 from __future__ import annotations
@@ -73,6 +76,16 @@ def clean_environment(home: Path) -> dict[str, str]:
     return {**kept, "HOME": str(home), "PIP_CACHE_DIR": str(cache), "COLUMNS": "100"}
 
 
+def with_compiled(environment: dict[str, str], folder: Path) -> dict[str, str]:
+    """Return an environment in which JAX keeps every program that it compiles in a folder."""
+    return {
+        **environment,
+        "JAX_COMPILATION_CACHE_DIR": str(folder.resolve()),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+
+
 def _default_cache() -> Path:
     """Return a folder for downloads that the runs of one user share; it holds nothing installed."""
     return Path(tempfile.gettempdir()) / f"graphmill-pip-cache-{os.getuid()}"
@@ -108,13 +121,19 @@ def _install_virtualenv(environment: dict[str, str], scratch: Path, python: Pyth
     return site
 
 
-def run(command: Command, python: Python | None = None, constraints: Path | None = None) -> int:
+def run(
+    command: Command,
+    python: Python | None = None,
+    constraints: Path | None = None,
+    compiled: Path | None = None,
+) -> int:
     """Run one command in a fresh copy of the work tree; return the exit status.
 
     Args:
         command: what the README says.
         python: what `python3` means in it; the running interpreter if left out.
         constraints: a file that limits the versions of what pip installs.
+        compiled: a folder where JAX finds and keeps compiled programs; none if left out.
 
     Raises:
         RuntimeError: the interpreter does not run, or has neither `ensurepip` nor pip.
@@ -129,6 +148,8 @@ def run(command: Command, python: Python | None = None, constraints: Path | None
         environment = with_python(clean_environment(scratch / "home"), scratch, python)
         if constraints is not None:
             environment["PIP_CONSTRAINT"] = str(constraints.resolve())
+        if compiled is not None:
+            environment = with_compiled(environment, compiled)
         begun = time.monotonic()
         code, output = _echo(command.line, scratch / "graphmill", environment)
         seconds = time.monotonic() - begun
@@ -168,11 +189,12 @@ def main() -> int:
     parser.add_argument("name", choices=sorted(commands))
     parser.add_argument("--python", type=Path, help="what `python3` means in it (default: this)")
     parser.add_argument("--constraints", type=Path, help="limits for what pip installs")
+    parser.add_argument("--compiled", type=Path, help="where JAX keeps compiled programs")
     options = parser.parse_args()
     python = None if options.python is None else probe(options.python)
     if options.python is not None and python is None:
         parser.error(f"{options.python} is no Python that can make an environment")
-    return run(commands[options.name], python, options.constraints)
+    return run(commands[options.name], python, options.constraints, options.compiled)
 
 
 if __name__ == "__main__":

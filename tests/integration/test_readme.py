@@ -75,6 +75,28 @@ def test_a_new_user_has_an_empty_home_and_no_python_path(
     assert not {"PYTHONPATH", "VIRTUAL_ENV", "GRAPHMILL_DISABLE_PLUGINS"} & set(environment)
 
 
+def test_jax_of_a_new_user_keeps_no_programs_unless_told_where(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere")
+    environment = script.clean_environment(tmp_path)
+    assert not [name for name in environment if name.startswith("JAX_")]
+    kept = script.with_compiled(environment, tmp_path / "compiled")
+    assert kept["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path.resolve() / "compiled")
+    assert environment.items() < kept.items()
+
+
+def test_a_command_finds_the_folder_of_compiled_programs(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tree").mkdir()
+    monkeypatch.setattr(script, "ROOT", tmp_path / "tree")
+    folder = tmp_path.resolve() / "compiled"
+    command = script.Command("run", f'test "$JAX_COMPILATION_CACHE_DIR" = "{folder}"', None)
+    assert script.run(command, compiled=folder) == 0
+    assert script.run(command) == 1
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_the_copy_has_what_git_tracks_and_nothing_ignored(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -47,6 +47,37 @@ def test_plan_has_each_python_and_once_the_oldest_dependencies(ci: Any) -> None:
     ]
 
 
+def test_plan_has_runs_that_share_compiled_programs_one_after_the_other(ci: Any) -> None:
+    """From the second Python on the newest JAX is the same; two at once would both compile all."""
+    runs = ci.plan([python(ci, minor) for minor in (11, 12, 13)], ["test"])
+    assert [(run.python.minor, run.dependencies) for run in runs] == [
+        (11, "newest"),
+        (12, "newest"),
+        (11, "oldest"),
+        (13, "newest"),
+    ]
+
+
+def test_tests_share_compiled_programs_and_the_answer_of_the_readme_has_none(
+    ci: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "import sys; print(sys.argv[1:])"
+    use_programs(ci, monkeypatch, run=line, test=line)
+    said = {}
+    for minor in (11, 12):
+        for command in ("run", "test"):
+            run = ci.Run(python(ci, minor), "newest", command)
+            assert ci.execute(run, tmp_path, ci.Running()).code == 0
+            said[minor, command] = (tmp_path / run.log_name).read_text().strip()
+    shared = str(["--compiled", str(tmp_path / "compiled")])
+    assert said == {
+        (11, "run"): "[]",
+        (12, "run"): "[]",
+        (11, "test"): shared,
+        (12, "test"): shared,
+    }
+
+
 def test_plan_leaves_out_the_oldest_dependencies_where_they_have_no_wheels(ci: Any) -> None:
     runs = ci.plan([python(ci, 12)], ["run", "test"])
     assert {run.dependencies for run in runs} == {"newest"}
@@ -96,6 +127,17 @@ def test_outputs_stand_together_and_the_sum_comes_last(
     assert printed.splitlines()[-1] == "12 passed, 0 failed"  # three suites, three answers
     row = re.compile(r"^3\.1[12]\.1 +(?:new|old)est +(?:run|test) +passed", re.MULTILINE)
     assert len(row.findall(printed)) == 6
+
+
+def test_compiled_programs_go_when_all_has_run(
+    ci: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = "import pathlib, sys; pathlib.Path(sys.argv[2], 'programs').mkdir(parents=True)"
+    use_programs(ci, monkeypatch, test=make, run="")
+    monkeypatch.setattr(ci, "find_pythons", lambda **_: [python(ci, 12)])
+    monkeypatch.setattr(ci.tempfile, "mkdtemp", lambda **_: str(tmp_path))
+    assert ci.main([]) == 0
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".log", ".log"]
 
 
 def test_one_failure_fails_it_all_and_the_others_go_on(
