@@ -222,11 +222,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"not with the oldest dependencies: they need Python 3.{OLDEST_MINORS[0]}")
     if options.dry_run:
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     logs = Path(tempfile.mkdtemp(prefix="graphmill-ci-"))
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         outcomes = execute_all(runs, logs, options.at_once)
     finally:
+        signal.signal(signal.SIGTERM, before)
         if (logs / COMPILED).is_dir():
             shutil.rmtree(logs / COMPILED)
     print(f"{table(outcomes)}\n\nlogs: {logs}")

@@ -194,6 +194,16 @@ def test_runs_end_with_what_started_them() -> None:
         assert process.wait(PATIENCE) == 128 + signal.SIGTERM
 
 
+def test_what_sigterm_does_is_the_same_after_all_has_run(
+    ci: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_programs(ci, monkeypatch, run="")
+    monkeypatch.setattr(ci, "find_pythons", lambda **_: [python(ci, 12)])
+    before = signal.getsignal(signal.SIGTERM)
+    assert ci.main(["--command", "run"]) == 0
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_without_a_python_nothing_passes(
     ci: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
