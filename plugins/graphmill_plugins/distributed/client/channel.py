@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
-from graphmill.errors import CancelledError, InvalidArgumentError, OpError
+from graphmill.errors import CancelledError, InvalidArgumentError
 from graphmill.spi.process import DeferredInterrupt
 
+from ..connection import Connection
+from ..heartbeat import silence_seconds
 from ..wire.methods import MASTER_METHODS
-from ..wire.status import error_from_rpc
 
 if TYPE_CHECKING:
     from graphmill.spi.protos import proto
@@ -58,7 +60,8 @@ class MasterChannel:
         config: its `rpc_options` choose the compression.
 
     Raises:
-        InvalidArgumentError: the target or the compression is malformed.
+        InvalidArgumentError: the target, the compression or the silence that is allowed is
+            malformed.
 
     Attributes:
         target: as given.
@@ -66,12 +69,15 @@ class MasterChannel:
 
     def __init__(self, target: str, config: proto.ConfigProto) -> None:
         self.target = target
-        self._channel: Any = grpc.insecure_channel(
-            address_of(target), options=_OPTIONS, compression=_compression(config)
+        self._connection = Connection(
+            f"the master at {target}",
+            address_of(target),
+            MASTER_METHODS.values(),
+            silence_seconds(config),
+            _OPTIONS,
+            _compression(config),
+            where=f"at {target}",
         )
-        self._methods: dict[str, Any] = {
-            name: self._channel.unary_unary(method.path) for name, method in MASTER_METHODS.items()
-        }
         self._closed = threading.Event()
 
     def call(self, method: str, request: bytes, timeout: float | None) -> bytes:
@@ -84,37 +90,29 @@ class MasterChannel:
 
         Raises:
             CancelledError: the channel was closed.
+            UnavailableError: the master is gone, or has been silent for too long.
             OpError: the call failed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         for attempt in range(_RESENDS + 1):
             left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             try:
-                return _answer(self._methods[method], request, left)
+                return self._connection.call(method, partial(_answer, request, left))
             except grpc.RpcError as failure:
                 is_last = attempt == _RESENDS
                 if is_last or failure.code() is not grpc.StatusCode.UNAVAILABLE:
-                    raise self._error(failure, method) from None
+                    raise self._connection.error_of(failure, method) from None
                 if self._closed.wait(_RESEND_SECONDS):
                     raise CancelledError(CLOSED) from None
-            except ValueError:
-                if not self._closed.is_set():
-                    raise
-                raise CancelledError(CLOSED) from None
         raise AssertionError("the last attempt returns or raises")
 
     def close(self) -> None:
         """Cancel all calls; a second call does nothing."""
         self._closed.set()
-        self._channel.close()
-
-    def _error(self, failure: grpc.RpcError, method: str) -> OpError:
-        if self._closed.is_set() and failure.code() is grpc.StatusCode.CANCELLED:
-            return CancelledError(CLOSED)
-        return error_from_rpc(failure, f"{method} at {self.target}")
+        self._connection.close(CancelledError(CLOSED))
 
 
-def _answer(method: Any, request: bytes, timeout: float | None) -> bytes:
+def _answer(request: bytes, timeout: float | None, method: Any) -> bytes:
     """Return the response of a call, which is cancelled if an interrupt ends the wait for it.
 
     Only the main thread is interrupted. A blocking call, which is faster, would go on there: gRPC

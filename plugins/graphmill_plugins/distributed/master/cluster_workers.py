@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from graphmill.spi.cluster import LocalWorker
+from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.master.grpc_worker import GrpcWorker
 from graphmill_plugins.distributed.task_addresses import addresses_of, lost_task, task_name
 
@@ -32,6 +33,7 @@ class ClusterWorkers:
     def __init__(self, server_def: proto.ServerDef, worker: Worker) -> None:
         self.master_task = task_name(server_def.job_name, server_def.task_index)
         self._addresses = addresses_of(server_def.cluster)
+        self._silence = silence_seconds(server_def.default_session_config)
         self._own = LocalWorker(worker)
         self._lock = threading.Lock()
         self._others: dict[str, GrpcWorker] | None = None
@@ -46,12 +48,22 @@ class ClusterWorkers:
         with self._lock:
             if self._others is None:
                 self._others = {
-                    task: GrpcWorker(task, address)
-                    for task, address in self._addresses.items()
+                    task: self._new_worker(task)
+                    for task in self._addresses
                     if task != self.master_task
                 }
             others = [task for task in self._addresses if task != self.master_task]
             return {self.master_task: self._own, **{task: self._others[task] for task in others}}
+
+    def last_heartbeats(self) -> Mapping[str, float | None]:
+        """Return when each other task was heard of last, as `time.time` counts; None for never."""
+        with self._lock:
+            others = dict(self._others or {})
+        return {
+            task: others[task].last_heartbeat if task in others else None
+            for task in self._addresses
+            if task != self.master_task
+        }
 
     def update(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:
         """Reach the tasks where they are from now on.
@@ -69,7 +81,7 @@ class ClusterWorkers:
             }
             if self._others is not None:
                 new = set(addresses) - {self.master_task, *others}
-                others.update({task: GrpcWorker(task, addresses[task]) for task in new})
+                others.update({task: self._new_worker(task) for task in new})
         for task, worker in lost.items():
             worker.close(lost_task(task, addresses.get(task)))
 
@@ -79,3 +91,6 @@ class ClusterWorkers:
             others, self._others = self._others, None
         for worker in (others or {}).values():
             worker.close()
+
+    def _new_worker(self, task: str) -> GrpcWorker:
+        return GrpcWorker(task, self._addresses[task], self._silence)

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import grpc
 import numpy as np
 
-from graphmill.errors import CancelledError, InternalError, OpError
+from graphmill.errors import InternalError, OpError
 from graphmill.spi.cluster import StepResult, WorkerInterface
 from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.connection import Connection
+from graphmill_plugins.distributed.heartbeat import DEFAULT_SECONDS
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
-from graphmill_plugins.distributed.wire.status import error_from_code, error_from_rpc
+from graphmill_plugins.distributed.wire.status import error_from_code
 from graphmill_plugins.distributed.wire.tensor_messages import (
     RUN_GRAPH_REQUEST,
     RUN_GRAPH_RESPONSE,
     NamedTensor,
     parse_message,
 )
-from graphmill_plugins.distributed.worker.grpc_peers import CHANNEL_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,15 +41,18 @@ class GrpcWorker(WorkerInterface):
     Args:
         task: its name, for messages.
         address: `HOST:PORT`.
+        silence: for how many seconds it may be silent while calls wait for it; 0 for any time.
     """
 
-    def __init__(self, task: str, address: str) -> None:
-        self._where = f"of {task} at {address}"
-        self._closed_by: OpError | None = None
-        self._channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
-        self._methods = {
-            name: self._channel.unary_unary(method.path) for name, method in WORKER_METHODS.items()
-        }
+    def __init__(self, task: str, address: str, silence: float = DEFAULT_SECONDS) -> None:
+        self._connection = Connection(
+            f"{task} at {address}", address, WORKER_METHODS.values(), silence
+        )
+
+    @property
+    def last_heartbeat(self) -> float | None:
+        """When the task was heard of last, as `time.time` counts; None for never."""
+        return self._connection.last_heartbeat
 
     def get_status(self, request: proto.GetStatusRequest, done: Done) -> Withdraw:
         """Ask for the devices of the task; one that is about to start is waited for."""
@@ -113,8 +116,7 @@ class GrpcWorker(WorkerInterface):
         Args:
             reason: what calls end with, those that follow as well; by default CancelledError.
         """
-        self._closed_by = reason
-        self._channel.close()
+        self._connection.close(reason)
 
     def _call(self, name: str, request: Message, done: Done, *, waits: bool = False) -> Withdraw:
         response = WORKER_METHODS[name].response
@@ -129,42 +131,23 @@ class GrpcWorker(WorkerInterface):
         done: Done,
         waits: bool = False,
     ) -> Withdraw:
-        where = f"{name} {self._where}"
-        try:
-            future = self._methods[name].future(data, wait_for_ready=waits)
-        except ValueError:  # what grpcio raises for a channel that was closed
-            closed = CancelledError(f"{where} was not sent: the connection has been closed")
-            done(None, self._closed_by or closed)
-            return _nothing
-
-        def finished(future: Any) -> None:
-            try:
-                result = self._outcome(future, read, where)
-            except OpError as error:
+        def finished(answer: bytes | None, error: OpError | None) -> None:
+            if answer is None:
                 done(None, error)
-            except Exception as error:  # noqa: BLE001 - the end of a thread: the master must be told
-                text = f"{where} failed: {type(error).__name__}: {error}"
+                return
+            try:
+                result = read(answer)
+            except OpError as failure:
+                done(None, failure)
+            except Exception as failure:  # noqa: BLE001 - the end of a thread: the master must be told
+                where = f"{name} of {self._connection.name}"
+                text = f"{where} failed: {type(failure).__name__}: {failure}"
                 done(None, InternalError(text))
             else:
                 done(result, None)
 
-        future.add_done_callback(finished)
-        withdraw: Withdraw = future.cancel
-        return withdraw
-
-    def _outcome(self, future: Any, read: Callable[[bytes], Any], where: str) -> Any:
-        """Return what a call gave.
-
-        Raises:
-            OpError: it failed.
-        """
-        if future.cancelled():
-            raise CancelledError(f"{where} was withdrawn")
-        if future.code() is grpc.StatusCode.CANCELLED and self._closed_by is not None:
-            raise self._closed_by
-        if future.code() is not grpc.StatusCode.OK:
-            raise error_from_rpc(future, where)
-        return read(future.result())
+        # A task that is about to start is waited for by whoever asks for its devices.
+        return self._connection.start(name, data, finished, waits=waits, is_watched=not waits)
 
 
 def _step_result(data: bytes) -> StepResult:

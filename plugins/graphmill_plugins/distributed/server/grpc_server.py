@@ -14,6 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from graphmill.errors import FailedPreconditionError, UnavailableError
 from graphmill.spi.cluster import DeviceMgr, ServerInterface, create_devices
+from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.master.cluster_workers import ClusterWorkers
 from graphmill_plugins.distributed.master.service import MasterService
 from graphmill_plugins.distributed.server.address import Address, address_of
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 MAX_CALLS: Final = 8192
 """How many calls may run or wait at once; more are answered RESOURCE_EXHAUSTED."""
 
-_OPTIONS: Final = (
+_STATIC_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     # Two servers on one port would share its calls.
@@ -45,7 +46,26 @@ _OPTIONS: Final = (
     # The defaults cancel some of two thousand calls that come at once.
     ("grpc.server.max_pending_requests", MAX_CALLS),
     ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_CALLS),
+    # Clients may ask more often whether the server is there than gRPC's five minutes.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.max_pings_without_data", 0),
 )
+
+
+def _options(silence: float) -> tuple[tuple[str, int], ...]:
+    """Return the options of a server that drops clients which are silent.
+
+    gRPC itself asks them, on each connection. Their steps are cancelled.
+    """
+    if not silence:
+        return _STATIC_OPTIONS
+    milliseconds = max(1, round(silence * 1000))
+    return (
+        *_STATIC_OPTIONS,
+        ("grpc.keepalive_time_ms", milliseconds),
+        ("grpc.keepalive_timeout_ms", milliseconds),
+        ("grpc.keepalive_permit_without_calls", 1),
+    )
 
 
 class GrpcServer(ServerInterface):
@@ -67,6 +87,7 @@ class GrpcServer(ServerInterface):
         prefix = f"/job:{server_def.job_name}/replica:0/task:{server_def.task_index}"
         config = server_def.default_session_config
         self._devices = DeviceMgr(create_devices(host, config, prefix))
+        self._silence = silence_seconds(config)
         self._worker = WorkerService(host, self._devices, server_def)
         self._cluster = ClusterWorkers(server_def, self._worker.worker)
         self._master = MasterService(host, self._devices, config, prefix, self._cluster)
@@ -124,7 +145,7 @@ class GrpcServer(ServerInterface):
         server = grpc.server(
             self._threads,
             handlers=(Services(self._behaviours()),),
-            options=_OPTIONS,
+            options=_options(self._silence),
             maximum_concurrent_rpcs=MAX_CALLS,
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-import grpc
-
-from graphmill.errors import CancelledError, InternalError, OpError, UnavailableError
+from graphmill.errors import InternalError, OpError, UnavailableError
 from graphmill.spi.cluster import Peer, Peers
 from graphmill.spi.executors import now
 from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.connection import Connection
 from graphmill_plugins.distributed.task_addresses import addresses_of, lost_task
 from graphmill_plugins.distributed.transfer.counters import MESSAGE, PIECES, SHARED_MEMORY
 from graphmill_plugins.distributed.transfer.piece_fetch import PieceFetch
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
-from graphmill_plugins.distributed.wire.status import error_from_rpc
 from graphmill_plugins.distributed.wire.tensor_messages import RECV_TENSOR_RESPONSE
 
 if TYPE_CHECKING:
@@ -44,15 +42,6 @@ if TYPE_CHECKING:
             """Pass the outcome on, and the path that the tensor came."""
 
 
-CHANNEL_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    # The variables of the environment for proxies are not meant for a cluster's own calls.
-    ("grpc.enable_http_proxy", 0),
-)
-"""How tasks of a cluster talk to each other."""
-
-
 class GrpcPeer(Peer):
     """One other task.
 
@@ -62,6 +51,7 @@ class GrpcPeer(Peer):
         log: where receives are recorded.
         receiver: takes large tensors.
         counters: where transfers are counted.
+        silence: for how many seconds it may be silent while calls wait for it; 0 for any time.
     """
 
     def __init__(
@@ -71,15 +61,15 @@ class GrpcPeer(Peer):
         log: RpcLog,
         receiver: TensorReceiver,
         counters: TransferCounters,
+        silence: float,
     ) -> None:
         self._where = f"RecvTensor of {name} at {address}"
-        self._closed_by: OpError | None = None
         self._log = log
         self._receiver = receiver
         self._counters = counters
         self._may_share_memory = True
-        self._channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
-        self._recv_tensor = self._channel.unary_unary(WORKER_METHODS["RecvTensor"].path)
+        methods = (WORKER_METHODS["RecvTensor"],)
+        self._connection = Connection(f"{name} at {address}", address, methods, silence)
 
     def recv_tensor(
         self, step_id: int, key: str, done: Callable[[Value, bool, BaseException | None], None]
@@ -102,50 +92,20 @@ class GrpcPeer(Peer):
                 self._counters.received(path, getattr(value, "nbytes", 0))
             done(value, is_dead, error)
 
-        try:
-            future = self._send(data)
-        except OpError as error:
-            done(None, False, error)
-            return _nothing
-        withdrawal = _Withdrawal(future.cancel)
-
-        def finished(future: Any) -> None:
-            try:
-                self._take(self._response(future), withdrawal, finish)
-            except OpError as error:
+        def finished(data: bytes | None, error: OpError | None) -> None:
+            if data is None:
                 finish(None, False, error)
-            except Exception as error:  # noqa: BLE001 - the end of a thread: the step must be told
-                finish(None, False, self._unexpected(error))
+                return
+            try:
+                self._take(data, withdrawal, finish)
+            except OpError as failure:
+                finish(None, False, failure)
+            except Exception as failure:  # noqa: BLE001 - the end of a thread: the step must be told
+                finish(None, False, self._unexpected(failure))
 
-        future.add_done_callback(finished)
+        withdrawal = _Withdrawal()
+        withdrawal.begin(self._connection.start("RecvTensor", data, finished, waits=True))
         return withdrawal
-
-    def _send(self, data: bytes) -> Any:
-        """Send a request.
-
-        Raises:
-            OpError: the connection has been closed; says why if that is known.
-        """
-        try:
-            return self._recv_tensor.future(data, wait_for_ready=True)
-        except ValueError:  # what grpcio raises for a channel that was closed
-            closed = CancelledError(f"{self._where} was not sent: the connection has been closed")
-            raise (self._closed_by or closed) from None
-
-    def _response(self, future: Any) -> bytes:
-        """Return the bytes that a call gave.
-
-        Raises:
-            OpError: the call failed.
-        """
-        if future.cancelled():
-            raise CancelledError(f"{self._where} was withdrawn")
-        if future.code() is grpc.StatusCode.CANCELLED and self._closed_by is not None:
-            raise self._closed_by
-        if future.code() is not grpc.StatusCode.OK:
-            raise error_from_rpc(future, self._where)
-        data: bytes = future.result()
-        return data
 
     def _take(self, data: bytes, withdrawal: _Withdrawal, finish: Finish) -> None:
         """Take the tensor of a response, from where that says it is.
@@ -190,26 +150,14 @@ class GrpcPeer(Peer):
     ) -> Callable[[], None]:
         """Ask for a piece; see `PieceFetch`."""
         request = self._receiver.piece_request(transfer_id, offset)
-        try:
-            future = self._send(request)
-        except OpError as error:
-            done(None, error)
-            return _nothing
 
-        def finished(future: Any) -> None:
+        def finished(data: bytes | None, error: OpError | None) -> None:
             try:
-                data = self._response(future)
-            except OpError as error:
-                done(None, error)
-                return
-            try:
-                done(data, None)
-            except Exception as error:  # noqa: BLE001 - the end of a thread: the step must be told
-                done(None, self._unexpected(error))
+                done(data, error)
+            except Exception as failure:  # noqa: BLE001 - the end of a thread: the step must be told
+                done(None, self._unexpected(failure))
 
-        future.add_done_callback(finished)
-        withdraw: Callable[[], None] = future.cancel
-        return withdraw
+        return self._connection.start("RecvTensor", request, finished, waits=True)
 
     def _unexpected(self, error: Exception) -> InternalError:
         return InternalError(f"{self._where} failed: {type(error).__name__}: {error}")
@@ -220,8 +168,7 @@ class GrpcPeer(Peer):
         Args:
             reason: what receives end with; by default CancelledError.
         """
-        self._closed_by = reason
-        self._channel.close()
+        self._connection.close(reason)
 
 
 class _Withdrawal:
@@ -232,10 +179,20 @@ class _Withdrawal:
 
     __slots__ = ("_is_called", "_lock", "_withdraw")
 
-    def __init__(self, withdraw: Callable[[], object]) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._withdraw = withdraw
+        self._withdraw: Callable[[], object] | None = None
         self._is_called = False
+
+    def begin(self, withdraw: Callable[[], object]) -> None:
+        """Withdraw the first call, unless it has been answered and others followed."""
+        with self._lock:
+            if self._withdraw is not None:
+                return
+            self._withdraw = withdraw
+            is_called = self._is_called
+        if is_called:
+            withdraw()
 
     def become(self, withdraw: Callable[[], object]) -> None:
         """Withdraw something else from now on, at once if that was called already."""
@@ -249,7 +206,8 @@ class _Withdrawal:
         with self._lock:
             self._is_called = True
             withdraw = self._withdraw
-        withdraw()
+        if withdraw is not None:
+            withdraw()
 
 
 class GrpcPeers(Peers):
@@ -262,6 +220,7 @@ class GrpcPeers(Peers):
         log: where receives are recorded.
         receiver: takes large tensors.
         counters: where transfers are counted.
+        silence: for how many seconds a task may be silent; 0 for any time.
     """
 
     def __init__(
@@ -270,9 +229,12 @@ class GrpcPeers(Peers):
         log: RpcLog,
         receiver: TensorReceiver,
         counters: TransferCounters,
+        silence: float,
     ) -> None:
         self._addresses = addresses_of(cluster)
-        self._make = partial(GrpcPeer, log=log, receiver=receiver, counters=counters)
+        self._make = partial(
+            GrpcPeer, log=log, receiver=receiver, counters=counters, silence=silence
+        )
         self._lock = threading.Lock()
         self._peers: dict[str, GrpcPeer] = {}
 
@@ -315,7 +277,3 @@ class GrpcPeers(Peers):
             peers, self._peers = self._peers, {}
         for peer in peers.values():
             peer.close()
-
-
-def _nothing() -> None:
-    """Withdraw a call that was not sent."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from graphmill.errors import InternalError, OpError, UnimplementedError
 from graphmill.spi.cluster import StepCall, Worker
 from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.transfer.counters import TransferCounters
 from graphmill_plugins.distributed.transfer.settings import TransferSettings
 from graphmill_plugins.distributed.transfer.tensor_receiver import TensorReceiver
@@ -79,6 +80,7 @@ class WorkerService:
         settings = TransferSettings.of(config)
         self._log = RpcLog()
         self._receiver = TensorReceiver(settings)
+        self._silence = silence_seconds(config)
         self.transfers = TransferCounters()
         self._peers = self._new_peers(server_def)
         self._own_peers: list[GrpcPeers] = []
@@ -254,7 +256,9 @@ class WorkerService:
             peers.close()
 
     def _new_peers(self, server_def: proto.ServerDef) -> GrpcPeers:
-        return GrpcPeers(server_def.cluster, self._log, self._receiver, self.transfers)
+        return GrpcPeers(
+            server_def.cluster, self._log, self._receiver, self.transfers, self._silence
+        )
 
     def _new_own_peers(self, server_def: proto.ServerDef) -> GrpcPeers:
         made = self._new_peers(server_def)

@@ -1,0 +1,157 @@
+"""Processes of a cluster that die, stand still and come back, and what becomes of steps."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import errors
+from graphmill.testing.patience import within
+
+pytest.importorskip("grpc")
+
+from tests.plugins.distributed.processes import SILENCE, Task, waiting_graph
+from tests.plugins.distributed.server.test_cluster import free_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FAR = "/job:worker/replica:0/task:1"
+
+
+@pytest.fixture(scope="module")
+def tasks() -> Iterator[list[Task]]:
+    cluster = {"worker": free_addresses(2)}
+    made = [Task(cluster, index).launch() for index in range(2)]
+    try:
+        for task in made:
+            task.wait_until_ready()
+        yield made
+    finally:
+        for task in made:
+            task.kill()
+
+
+@pytest.fixture
+def session(tasks: list[Task]) -> Iterator[Any]:
+    with graphmill.Session(tasks[0].target, graph=waiting_graph()) as made:
+        assert made.run("far:0", {"x:0": 2}) == 4
+        yield made
+
+
+class Waiting:
+    """A step that waits at task 1, begun in a thread."""
+
+    def __init__(self, session: Any) -> None:
+        self.outcome: list[Any] = []
+        self._thread = threading.Thread(target=self._run, args=(session,), daemon=True)
+        self._thread.start()
+        within(lambda: session.run("has_started:0"), "the beginning of the step")
+
+    def _run(self, session: Any) -> None:
+        try:
+            self.outcome.append(session.run("wait:0", {"x:0": 1}))
+        except errors.OpError as error:
+            self.outcome.append(error)
+
+    def end(self) -> Any:
+        within(self._thread.join, "the end of the step")
+        return self.outcome[0]
+
+
+def new_session(task: Task) -> Any:
+    """Return a session that all tasks are there for; a master waits for them."""
+    made = graphmill.Session(task.target, graph=waiting_graph())
+    assert within(lambda: made.run("far:0", {"x:0": 3}), "a step of a new session") == 6
+    return made
+
+
+def assert_names_the_lost_task(error: Any) -> None:
+    assert isinstance(error, errors.UnavailableError)
+    assert FAR in error.message
+    assert "last heartbeat" in error.message
+
+
+def test_a_worker_that_is_killed_in_a_step_fails_it_and_comes_back(
+    tasks: list[Task], session: Any
+) -> None:
+    step = Waiting(session)
+    tasks[1].kill()
+    assert_names_the_lost_task(step.end())
+    with pytest.raises(errors.UnavailableError) as caught:  # at once
+        within(lambda: session.run("far:0", {"x:0": 1}), "a step on a task that is away")
+    assert_names_the_lost_task(caught.value)
+    assert session.run("near:0", {"x:0": 1}) == -1  # needs the other task only
+    tasks[1].launch().wait_until_ready()
+    with pytest.raises((errors.AbortedError, errors.UnavailableError)):
+        session.run("far:0", {"x:0": 1})
+    new_session(tasks[0]).close()
+    with pytest.raises(errors.AbortedError, match=r"was probably restarted|just restarted"):
+        session.run("far:0", {"x:0": 1})
+
+
+def test_a_worker_that_is_killed_between_steps_aborts_the_session(
+    tasks: list[Task], session: Any
+) -> None:
+    tasks[1].restart()
+    new_session(tasks[0]).close()
+    with pytest.raises(errors.AbortedError):
+        session.run("far:0", {"x:0": 1})
+
+
+def test_closing_a_session_whose_worker_is_away_is_bounded(tasks: list[Task], session: Any) -> None:
+    step = Waiting(session)
+    tasks[1].kill()
+    assert_names_the_lost_task(step.end())
+    within(session.close, "close", 15.0)
+    tasks[1].launch().wait_until_ready()
+    new_session(tasks[0]).close()
+
+
+def test_a_worker_that_stands_still_fails_its_steps_and_goes_on_later(
+    tasks: list[Task], session: Any
+) -> None:
+    step = Waiting(session)
+    tasks[1].stop()
+    error = step.end()
+    assert_names_the_lost_task(error)
+    assert f"silent for {SILENCE:g} s" in error.message
+    assert session.run("near:0", {"x:0": 1}) == -1
+    tasks[1].go_on()
+    new_session(tasks[0]).close()
+    assert session.run("far:0", {"x:0": np.float32(4)}) == 8  # what was registered is there still
+    step = Waiting(session)
+    session.run("go_on", {"x:0": 5})
+    assert step.end() == 5
+
+
+def test_a_master_that_stands_still_fails_the_calls_of_its_clients(
+    tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHMILL_SILENCE_SECONDS", str(SILENCE))
+    session = new_session(tasks[0])
+    step = Waiting(session)
+    tasks[0].stop()
+    error = step.end()
+    tasks[0].go_on()
+    assert isinstance(error, errors.UnavailableError)
+    assert tasks[0].target in error.message
+    assert "last heartbeat" in error.message
+    new_session(tasks[0]).close()
+    session.close()
+
+
+def test_a_master_that_is_killed_fails_its_clients(tasks: list[Task], session: Any) -> None:
+    step = Waiting(session)
+    tasks[0].kill()
+    assert isinstance(step.end(), errors.UnavailableError)
+    within(session.close, "close", 15.0)
+    tasks[0].launch().wait_until_ready()
+    new_session(tasks[0]).close()
+    with new_session(tasks[1]) as other:  # the steps of the dead master hold nothing there
+        other.run("go_on", {"x:0": 7})
+        assert Waiting(other).end() == 7
