@@ -74,11 +74,22 @@ def scatter(how: str, target: Value, indices: Value, updates: Value) -> Value:
     """
     if how == "add" and target.dtype == bool:
         how = "max"
+    updates = _without_nan(how, updates)
     depth = indices.shape[-1]
     if depth == 0:
         return _scatter_whole(how, target, updates)
     spot = target.at[tuple(_coordinates(indices, target.shape[:depth]))]
     return getattr(spot, how)(updates, mode="drop")
+
+
+def _without_nan(how: str, updates: Value) -> Value:
+    """Return updates, of extrema with infinity for nan, which changes no number, as in TensorFlow.
+
+    XLA's extremum of nan and a number is nan.
+    """
+    if how not in ("min", "max") or not jnp.issubdtype(updates.dtype, np.floating):
+        return updates
+    return jnp.where(jnp.isnan(updates), np.inf if how == "min" else -np.inf, updates)
 
 
 def _scatter_whole(how: str, target: Value, updates: Value) -> Value:
