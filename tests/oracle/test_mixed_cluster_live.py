@@ -63,6 +63,20 @@ def graph(tf):
         yield graph
 
 
+def test_large_tensors_go_there_and_back_as_messages(tf, tf1, target, graph):
+    # What tasks of graphmill's agree on for them, TensorFlow's neither sees nor needs.
+    x = tf1.placeholder(tf.float32, [None])
+    with tf1.device(NEAR):
+        a = x + 1.0
+    with tf1.device(FAR):
+        b = a * 2.0
+    with tf1.device(NEAR):
+        c = -b
+    fed = np.arange(16 << 20, dtype=np.float32)
+    (found,) = on_ours(tf1, target, c, [{x: fed}])
+    np.testing.assert_array_equal(found, -2 * (fed + 1))
+
+
 def test_tensors_go_there_and_back(tf, tf1, target, graph):
     x = tf1.placeholder(tf.float32, [None, 3])
     with tf1.device(FAR):

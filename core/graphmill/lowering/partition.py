@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.dtypes import float32
+from graphmill.dtypes import bfloat16, float32
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.graph import Graph
 from graphmill.graph.node_roles import is_receive
@@ -20,6 +20,9 @@ from graphmill.lowering.control_loops import ControlLoops, colocate_control_flow
 from graphmill.ops.attr_types import TensorAttr
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.dtypes import DType
     from graphmill.graph.node import Edge, Node
     from graphmill.lowering.memory_types import MemoryTypeFinder
     from graphmill.ops.op_registry import OpRegistry
@@ -28,12 +31,23 @@ if TYPE_CHECKING:
 
 
 def partition(
-    graph: Graph, devices: DeviceMgr, ops: OpRegistry, memory: MemoryTypeFinder
+    graph: Graph,
+    devices: DeviceMgr,
+    ops: OpRegistry,
+    memory: MemoryTypeFinder,
+    wire_type: Callable[[Edge], DType] | None = None,
 ) -> list[tuple[Device, Graph]]:
     """Return the part of each device that has one, in the order of the devices.
 
     A graph that is all on one device is returned itself; else `graph` is used up: control loops are
     added to it, and it must not be run.
+
+    Args:
+        graph: the graph, whose nodes are assigned to devices.
+        devices: all devices.
+        ops: where the ops of sends and receives come from.
+        memory: says which ends of edges are in host memory.
+        wire_type: the element type in which a tensor crosses; None for its own.
 
     Raises:
         InvalidArgumentError: a reference crosses devices, or a loop that does has no condition.
@@ -48,8 +62,13 @@ def partition(
         if not loops.were_given:
             colocate_control_flow(graph)
         loops.add()
-    parts = _Partitioner(graph, used, ops, memory, loops).split()
+    parts = _Partitioner(graph, used, ops, memory, loops, wire_type or base_type).split()
     return [(device, part) for device, part in parts if len(part)]
+
+
+def base_type(edge: Edge) -> DType:
+    """Return the element type of what an edge carries, be it a value or a reference to one."""
+    return edge.src.output_types[edge.src_output].base_dtype
 
 
 class _Partitioner:
@@ -62,11 +81,13 @@ class _Partitioner:
         ops: OpRegistry,
         memory: MemoryTypeFinder,
         loops: ControlLoops | None,
+        wire_type: Callable[[Edge], DType],
     ) -> None:
         self.graph = graph
         self.ops = ops
         self.memory = memory
         self.loops = loops
+        self.wire_type = wire_type
         self.devices = {device.name: device for device in devices}
         self.parts = {device.name: _empty_like(graph) for device in devices}
         self.copies: dict[Node, Node] = {}
@@ -139,7 +160,9 @@ class _Partitioner:
             value, dtype = (const, 0), float32
         else:
             value = (producer, edge.src_output)
-            dtype = edge.src.output_types[edge.src_output].base_dtype
+            dtype, own = self.wire_type(edge), base_type(edge)
+            if dtype is not own:
+                value = (self._add_cast(part, value, own, dtype, op, device), 0)
         name = f"{producer.name}/_send"
         send = self._add(part, name, op, [value], {**attrs, "T": dtype}, device)
         if is_ref:
@@ -153,7 +176,7 @@ class _Partitioner:
         """
         device = edge.dst.assigned_device
         part = self.parts[device]
-        dtype = float32 if edge.is_control else edge.src.output_types[edge.src_output].base_dtype
+        dtype = float32 if edge.is_control else self.wire_type(edge)
         attrs = {**attrs, "tensor_type": dtype}
         if self.loops is None:
             attrs[NEVER_DEAD_ATTR] = True
@@ -163,8 +186,23 @@ class _Partitioner:
             if merge is not None:
                 part.add_control_edge(self.copies[merge], recv)
         if not edge.is_control:
-            return recv
+            own = base_type(edge)
+            return recv if dtype is own else self._add_cast(part, (recv, 0), dtype, own, op, device)
         return self._add(part, f"{recv.name}_ctl", "Identity", [(recv, 0)], {"T": dtype}, device)
+
+    def _add_cast(
+        self,
+        part: Graph,
+        value: tuple[Node, int],
+        source: DType,
+        target: DType,
+        transfer: str,
+        device: str,
+    ) -> Node:
+        """Add the conversion to or from the type on the wire, in the memory of the transfer."""
+        op = "_HostCast" if transfer.startswith("_Host") else "Cast"
+        attrs = {"SrcT": source, "DstT": target, "Truncate": target is bfloat16}
+        return self._add(part, f"{value[0].name}/_cast", op, [value], attrs, device)
 
     def _add(
         self,

@@ -16,6 +16,8 @@ from graphmill.lowering.memory_types import MemoryTypeFinder
 from graphmill.lowering.partition import partition
 from graphmill.lowering.passes import run_passes
 from graphmill.lowering.place import place
+from graphmill.lowering.receive_scheduling import schedule_receives, start_times
+from graphmill.lowering.wire_types import wire_type_of
 from graphmill.runtime.rendezvous import RendezvousKey
 
 if TYPE_CHECKING:
@@ -76,7 +78,11 @@ class TaskGraphMaker:
         for node in ends:
             self._bind(node, made)
         memory = MemoryTypeFinder(options.host.kernels)
-        for device, part in partition(graph, options.devices, options.host.ops, memory):
+        graph_options, ops = options.config.graph_options, options.host.ops
+        times = start_times(graph) if graph_options.enable_recv_scheduling else {}
+        wire_type = wire_type_of(graph_options)
+        for device, part in partition(graph, options.devices, ops, memory, wire_type):
+            schedule_receives(part, times, ops)
             self._add(part, full, _part_of(device.name, made).graph_def)
         return made
 
