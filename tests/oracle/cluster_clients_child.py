@@ -267,7 +267,7 @@ def synchronous_replicas(first: str, second: str) -> Any:
                     session.run(update)
                     if task == 0:
                         finals[task] = session.run_step_fn(
-                            lambda context: context.session.run([weights, step])
+                            lambda step_context: step_context.session.run([weights, step])
                         )
 
     threads = [
