@@ -25,6 +25,11 @@ class TestFunctionInlining(PassTests):
     seeds = 10
 
 
+class TestLowerFunctionalOps(PassTests):
+    pass_name = "lower_functional_ops"
+    seeds = 10
+
+
 class TestReadsFirst(PassTests):
     pass_name = "reads_first"
     seeds = 10

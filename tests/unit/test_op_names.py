@@ -130,6 +130,10 @@ PASSES = Part(
         # Nodes that are made.
         "constant_folding.py": "Const",
         "function_inlining.py": "Identity NoOp",
+        "lower_functional_ops.py": """
+            Enter Exit Identity LoopCond Merge Merge NextIteration NoOp NoOp NoOp Switch Switch
+            ToBool ToBool _SwitchN
+        """,
     },
 )
 KIT = Part(

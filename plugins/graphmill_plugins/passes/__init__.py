@@ -19,6 +19,12 @@ _PHASE = "POST_REWRITE_FOR_EXEC"
 def graphmill_register_passes(passes: PassRegistrar) -> None:
     """Register the passes."""
     home = __name__
+    passes.add(
+        "lower_functional_ops",
+        f"{home}.lower_functional_ops:lower_functional_ops",
+        phase="PRE_PLACEMENT",
+        order=100,
+    )
     # First, so that passes of other plugins in this phase see what is inlined.
     passes.add(
         "function_inlining", f"{home}.function_inlining:inline_functions", phase=_PHASE, order=-100

@@ -12,21 +12,15 @@ from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.spi import CallKind
 from graphmill.spi.compilers import supplier_of
-from graphmill.spi.graphs import (
-    called_functions,
-    calls_of,
-    is_argument,
-    is_argument_or_result,
-    is_result,
-)
+from graphmill.spi.graphs import called_functions, calls_of
 from graphmill.spi.passes import (
     PlacementOptions,
     effects_of,
-    effects_of_node,
     function_with_effects,
     place,
     place_body,
 )
+from graphmill_plugins.passes.body_copy import BodyCopy, free_name_in
 from graphmill_plugins.passes.options import is_enabled
 
 if TYPE_CHECKING:
@@ -130,32 +124,22 @@ class _Inliner:
         self.ops = options.host.ops
         self.kernels = options.host.kernels
         self.devices = options.devices
-        self.copies: dict[Node, Node] = {}
         self.args: list[tuple[Node, int]] = call.inputs
         self.before: Node | None = None
 
     def inline(self) -> list[Node]:
         """Replace the call by the nodes of the body; return these."""
-        self.before = self._gather("before", [e.src for e in self.call.control_in_edges])
+        call = self.call
+        self.before = self._gather("before", [edge.src for edge in call.control_in_edges])
         if self.before is not None:
             # The whole body waits for what the call waits for: so its arguments do.
             self.args = [self._waiting_argument(index) for index in range(len(self.args))]
-        inner = [node for node in self.body.graph.nodes if not is_argument_or_result(node)]
-        for node in inner:
-            self.copies[node] = self._copy(node)
-        for node in inner:
-            self._connect(node)
-        results = self._results()
-        self._replace_call(results)
-        return list(self.copies.values())
-
-    def _copy(self, node: Node) -> Node:
-        copy = self.graph.add_unconnected(
-            self._free_name(node.name), node.op_def, node.attrs, self._request(node)
-        )
+        copy = BodyCopy(self.graph, call.name, self.body, self.args, self.before, self._request)
         if len(self.devices) == 1:
-            copy.assigned_device = self.call.assigned_device
-        return copy
+            for node in copy.nodes.values():
+                node.assigned_device = call.assigned_device
+        self._replace_call(copy)
+        return list(copy.nodes.values())
 
     def _request(self, node: Node) -> str:
         """Return where a node of the body asks to be: with its call, if it does not say.
@@ -172,47 +156,18 @@ class _Inliner:
         kernel = self.kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
         return "" if kernel is None else name
 
-    def _connect(self, node: Node) -> None:
-        copy = self.copies[node]
-        for position, edge in enumerate(node.in_edges):
-            src, output = self._source(edge.src, edge.src_output)
-            self.graph.add_edge(src, output, copy, position)
-        control = [edge.src for edge in node.control_in_edges if edge.src in self.copies]
-        self.graph.add_control_edges([self.copies[src] for src in control], copy)
-        if self.before is not None and not node.in_edges and not control:
-            self.graph.add_control_edge(self.before, copy)
-
-    def _source(self, node: Node, output: int) -> tuple[Node, int]:
-        if is_argument(node):
-            index: int = node.attrs["index"]
-            return self.args[index]
-        return self.copies[node], output
-
-    def _results(self) -> list[tuple[Node, int]]:
-        found: dict[int, tuple[Node, int]] = {}
-        for node in self.body.graph.nodes:
-            if is_result(node):
-                edge = node.in_edges[0]
-                found[node.attrs["index"]] = self._source(edge.src, edge.src_output)
-        return [found[index] for index in range(len(found))]
-
-    def _replace_call(self, results: list[tuple[Node, int]]) -> None:
+    def _replace_call(self, copy: BodyCopy) -> None:
         followers = [edge.dst for edge in self.call.out_edges if edge.is_control]
-        for output, (src, src_output) in enumerate(results):
+        for output, (src, src_output) in enumerate(copy.results):
             self.graph.redirect(self.call, output, src, src_output)
         if followers:
             # What waited for the call waits for all that the body does.
-            effects = [self.copies[node] for node in self.body.control_rets]
-            effects.extend(copy for copy in self.copies.values() if self._has_effects(copy))
-            effects.extend(src for src, _ in results)
-            after = self._gather("after", list(dict.fromkeys(effects)))
+            done = [*copy.effects(self.options), *(src for src, _ in copy.results)]
+            after = self._gather("after", list(dict.fromkeys(done)))
             for follower in followers:
                 if after is not None and follower is not self.graph.sink:
                     self.graph.add_control_edge(after, follower)
         self.graph.withdraw([self.call])
-
-    def _has_effects(self, node: Node) -> bool:
-        return node.op_def.is_stateful or bool(effects_of_node(node, self.options))
 
     def _gather(self, what: str, sources: list[Node]) -> Node | None:
         """Return a node that runs after all of `sources`; None if there are none."""
@@ -220,7 +175,10 @@ class _Inliner:
         if not sources:
             return None
         node = self.graph.add_node(
-            self._free_name(what), self.ops.get("NoOp"), control_inputs=sources, attrs={}
+            free_name_in(self.graph, self.call.name, what),
+            self.ops.get("NoOp"),
+            control_inputs=sources,
+            attrs={},
         )
         node.assigned_device = self.call.assigned_device
         return node
@@ -230,7 +188,7 @@ class _Inliner:
         dtype = src.output_types[output].base_dtype
         identity = self.ops.get("Identity")
         node = self.graph.add_node(
-            self._free_name(f"argument_{index}"),
+            free_name_in(self.graph, self.call.name, f"argument_{index}"),
             identity,
             [(src, output)],
             [] if self.before is None else [self.before],
@@ -238,9 +196,3 @@ class _Inliner:
         )
         node.assigned_device = self.call.assigned_device
         return node, 0
-
-    def _free_name(self, name: str) -> str:
-        full = f"{self.call.name}/{name}"
-        while self.graph.has_node(full):
-            full += "_"
-        return full

@@ -1,0 +1,99 @@
+"""`BodyCopy`: the nodes of a function's body, copied into the graph that calls the function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.spi.graphs import is_argument, is_argument_or_result, is_result
+from graphmill.spi.passes import effects_of_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.spi import Graph, Node
+    from graphmill.spi.graphs import FunctionBody
+    from graphmill.spi.passes import PassOptions
+
+
+def free_name_in(graph: Graph, scope: str, name: str) -> str:
+    """Return a name in a scope that no node of a graph has yet."""
+    full = f"{scope}/{name}"
+    while graph.has_node(full):
+        full += "_"
+    return full
+
+
+class BodyCopy:
+    """A copy of a function's body.
+
+    Args:
+        graph: the graph that it becomes a part of.
+        scope: what the names of the copies begin with.
+        body: the body.
+        args: what each argument is: a node of the graph, and which of its outputs.
+        before: the node that those nodes wait for that wait for nothing else in the body; None for
+            none. Where it is dead, so is all of the copy.
+        request: returns where the copy of a node asks to be placed.
+
+    Attributes:
+        nodes: the copies by the nodes of the body.
+        results: the node and output of each result.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        scope: str,
+        body: FunctionBody,
+        args: Sequence[tuple[Node, int]],
+        before: Node | None,
+        request: Callable[[Node], str],
+    ) -> None:
+        self.graph = graph
+        self.body = body
+        self.args = args
+        self.before = before
+        inner = [node for node in body.graph.nodes if not is_argument_or_result(node)]
+        self.nodes: dict[Node, Node] = {
+            node: graph.add_unconnected(
+                free_name_in(graph, scope, node.name), node.op_def, node.attrs, request(node)
+            )
+            for node in inner
+        }
+        for node in inner:
+            self._connect(node)
+        self.results = self._results()
+
+    def effects(self, options: PassOptions) -> list[Node]:
+        """Return the copies that must have run when the call is done."""
+        found = [self.nodes[node] for node in self.body.control_rets]
+        found.extend(
+            copy
+            for copy in self.nodes.values()
+            if copy.op_def.is_stateful or effects_of_node(copy, options)
+        )
+        return list(dict.fromkeys(found))
+
+    def _connect(self, node: Node) -> None:
+        copy = self.nodes[node]
+        for position, edge in enumerate(node.in_edges):
+            src, output = self._source(edge.src, edge.src_output)
+            self.graph.add_edge(src, output, copy, position)
+        control = [edge.src for edge in node.control_in_edges if edge.src in self.nodes]
+        self.graph.add_control_edges([self.nodes[src] for src in control], copy)
+        if self.before is not None and not node.in_edges and not control:
+            self.graph.add_control_edge(self.before, copy)
+
+    def _source(self, node: Node, output: int) -> tuple[Node, int]:
+        if is_argument(node):
+            index: int = node.attrs["index"]
+            return self.args[index]
+        return self.nodes[node], output
+
+    def _results(self) -> list[tuple[Node, int]]:
+        found: dict[int, tuple[Node, int]] = {}
+        for node in self.body.graph.nodes:
+            if is_result(node):
+                edge = node.in_edges[0]
+                found[node.attrs["index"]] = self._source(edge.src, edge.src_output)
+        return [found[index] for index in range(len(found))]
