@@ -76,7 +76,8 @@ CORE = Part(
         "graph/while_loop.py": "LoopCond",
         "lowering/control_loops.py": "Const Enter Merge NextIteration Switch",
         "lowering/debug_watches.py": "Copy",
-        "lowering/partition.py": "Const Identity _HostRecv _HostSend _Recv _Send",
+        "lowering/partition.py": "Cast Const Identity _HostCast _HostRecv _HostSend _Recv _Send",
+        "lowering/receive_scheduling.py": "ControlTrigger",
         "lowering/prune.py": "_Arg _Recv _Retval _Send",
     },
 )
