@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import importlib.util
 import signal
 import sys
 from pathlib import Path
@@ -44,6 +45,27 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def no_cache_of_jax(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let JAX compile every program itself, though the environment names a folder for them.
+
+    What JAX takes from its folder is not written to graphmill's, so tests of that one need this.
+    """
+    if importlib.util.find_spec("jax") is None:
+        yield
+        return
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")  # for the processes of tests
+    before = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()
+    yield
+    jax.config.update("jax_enable_compilation_cache", before)
+    compilation_cache.reset_cache()
 
 
 @pytest.fixture

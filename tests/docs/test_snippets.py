@@ -82,6 +82,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
             del sys.modules[name]
 
 
+@pytest.mark.usefixtures("no_cache_of_jax")
 @pytest.mark.parametrize("page", pages_with("python"))
 def test_python_blocks(page: Path, workplace: Path) -> None:
     namespace: dict[str, object] = {"__name__": "snippet"}
@@ -95,6 +96,7 @@ def test_python_blocks(page: Path, workplace: Path) -> None:
             assert_output("\n".join(expected), printed.getvalue())
 
 
+@pytest.mark.usefixtures("no_cache_of_jax")
 @pytest.mark.parametrize("page", pages_with("console"))
 def test_console_blocks(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks_of(page, "console"):

@@ -241,6 +241,7 @@ def test_steps_that_read_what_the_other_writes_neither_wait_for_ever_nor_lose_an
             assert (variable_of(session, name).value == 205).all()
 
 
+@pytest.mark.usefixtures("no_cache_of_jax")
 def test_a_program_from_the_cache_writes_in_place_too(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAPHMILL_JIT_CACHE_DIR", str(tmp_path / "cache"))
     for _ in range(2):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from graphmill.plugin.host import Host
@@ -25,11 +25,9 @@ import graphmill
 
 jax = pytest.importorskip("jax")
 
-from jax.experimental.compilation_cache import compilation_cache  # noqa: E402
-
 from graphmill_plugins.jit.programs.program_cache import ProgramCache, compile_program  # noqa: E402
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.usefixtures("no_cache_of_jax")]
 needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
 X = np.arange(4, dtype=np.float32)
 
@@ -39,18 +37,6 @@ def lowered(factor: float = 2.0) -> Any:
         return [x * fixed[0] + factor]
 
     return jax.jit(program, keep_unused=True).lower((X,), X)
-
-
-@pytest.fixture(autouse=True)
-def no_cache_of_jax(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let JAX compile each program itself, whatever folder the environment names for it."""
-    monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")  # for the processes of tests
-    before = jax.config.jax_enable_compilation_cache
-    jax.config.update("jax_enable_compilation_cache", False)
-    compilation_cache.reset_cache()
-    yield
-    jax.config.update("jax_enable_compilation_cache", before)
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture
