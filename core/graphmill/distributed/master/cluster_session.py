@@ -7,7 +7,7 @@ Semantics: `tensorflow/core/distributed_runtime/master_session.cc`. It reaches t
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import proto
 from graphmill.distributed.master.cluster_partial_runs import ClusterPartialRuns
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from graphmill.session.executors_cache import Signature
     from graphmill.typing import Value
 
+EARLIER: Final = 0.8
+"""Which part of a client's own timeout a master waits for tasks, so that it can name them."""
+
 
 class ClusterSession(SessionInterface):
     """The graph of a session, and its parts on the tasks of a cluster.
@@ -60,7 +63,7 @@ class ClusterSession(SessionInterface):
         master_task: the name of the master's own task.
         local: devices of this process: what they run, other tasks' devices of their types run too.
         timeout: how many seconds a call may take that does not run a step, unless the config has an
-            `operation_timeout_in_ms`.
+            `operation_timeout_in_ms`, of which it is a little less.
 
     Raises:
         DeadlineExceededError: a task has not answered in time; names it.
@@ -89,7 +92,7 @@ class ClusterSession(SessionInterface):
         self.handle = secrets.token_hex(8)
         self.is_closed = False
         self.cancellation = CancellationManager()
-        self._timeout = config.operation_timeout_in_ms / 1000 or timeout
+        self._timeout = EARLIER * config.operation_timeout_in_ms / 1000 or timeout
         self._tasks = ClusterTasks(self.handle, workers, master_task, config, self._timeout)
         found = self._tasks.devices()
         self._devices = DeviceMgr(remote_devices(found, master_task, local, host))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphmill
-from graphmill import errors
+from graphmill import errors, train
 from graphmill.testing.patience import within
 
 pytest.importorskip("grpc")
@@ -19,6 +19,7 @@ from tests.plugins.distributed.server.test_cluster import free_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 FAR = "/job:worker/replica:0/task:1"
 
@@ -155,3 +156,61 @@ def test_a_master_that_is_killed_fails_its_clients(tasks: list[Task], session: A
     with new_session(tasks[1]) as other:  # the steps of the dead master hold nothing there
         other.run("go_on", {"x:0": 7})
         assert Waiting(other).end() == 7
+
+
+def test_training_goes_on_after_a_worker_was_killed(tasks: list[Task], tmp_path: Path) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        train.get_or_create_global_step()
+        with graph.device("/job:worker/task:1"):
+            v = graphmill.Variable(np.float32(0), name="v")
+        step = v.assign_add(np.float32(1))
+        advance = train.get_global_step().assign_add(1)
+    training = train.MonitoredTrainingSession(
+        tasks[0].target,
+        checkpoint_dir=tmp_path,
+        scaffold=train.Scaffold(graph=graph),
+        save_checkpoint_steps=1,
+        recovery_wait_secs=0.05,
+    )
+    with training:
+        values = []
+        for number in range(6):
+            if number == 3:
+                tasks[1].restart()
+            values.append(training.run([step, advance])[0])
+    assert values == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_session_begins_when_a_late_task_is_there() -> None:
+    cluster = {"worker": free_addresses(2)}
+    first, late = Task(cluster, 0), Task(cluster, 1)
+    first.launch().wait_until_ready()
+    late.launch()  # which takes as long as it takes
+    try:
+        new_session(first).close()
+        late.wait_until_ready()
+    finally:
+        for task in (first, late):
+            task.kill()
+
+
+def test_a_session_names_the_tasks_that_are_missing_unless_they_are_left_out() -> None:
+    cluster = {"worker": free_addresses(4)}
+    first = Task(cluster, 0).launch()
+    config = graphmill.ConfigProto(operation_timeout_in_ms=2000)
+    graph = waiting_graph()
+    try:
+        first.wait_until_ready()
+        with (
+            graphmill.Session(first.target, graph=graph, config=config) as session,
+            pytest.raises(errors.DeadlineExceededError) as caught,
+        ):
+            within(lambda: session.run("near:0", {"x:0": 1}), "the refusal", 15.0)
+        config.device_filters.append("/job:worker/task:0")
+        with graphmill.Session(first.target, graph=graph, config=config) as session:
+            assert session.run("near:0", {"x:0": 1}) == -1
+    finally:
+        first.kill()
+    for index in (1, 2, 3):
+        assert f"/job:worker/replica:0/task:{index}" in caught.value.message
