@@ -64,6 +64,7 @@ def _options(silence: float) -> tuple[tuple[str, int], ...]:
         *_STATIC_OPTIONS,
         ("grpc.keepalive_time_ms", milliseconds),
         ("grpc.keepalive_timeout_ms", milliseconds),
+        ("grpc.http2.ping_timeout_ms", milliseconds),
         ("grpc.keepalive_permit_without_calls", 1),
     )
 

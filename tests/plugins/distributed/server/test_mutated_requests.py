@@ -1,0 +1,85 @@
+"""Garbage, truncated and mutated requests to every method: typed statuses, no crash, no hang."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from graphmill import proto
+from graphmill.testing.patience import within
+
+grpc = pytest.importorskip("grpc")
+from tests.plugins.distributed.mutations import Corpus, mutated  # noqa: E402
+from tests.plugins.distributed.processes import Task  # noqa: E402
+from tests.plugins.distributed.served_master import ARITHMETIC, MasterClient  # noqa: E402
+from tests.plugins.distributed.server.test_cluster import free_addresses  # noqa: E402
+
+from graphmill_plugins.distributed.wire.methods import MASTER_METHODS, WORKER_METHODS  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+METHODS = (*MASTER_METHODS.values(), *WORKER_METHODS.values())
+RESPONSES = {method.path: method.response for method in METHODS}
+CODES = {status.value[0]: status.name for status in grpc.StatusCode}
+SEED = 20_250_101
+ROUND = 100
+"""How many mutated requests are sent before the server has to give right answers."""
+SECONDS = 30.0
+WAITING = ("RecvTensor", "RunStep", "RunGraph")
+"""What may rightly wait for others: for a sender, a queue, the rest of a partial run."""
+COUNT = int(os.environ.get("GRAPHMILL_MUTATION_COUNT", "400"))
+
+
+@pytest.fixture(scope="module")
+def task() -> Iterator[Task]:
+    made = Task({"worker": free_addresses(1)}, 0)
+    made.launch().wait_until_ready()
+    # What asks for all of the memory is refused it, instead of the machine.
+    limit = 6 << 30
+    resource.prlimit(made.process.pid, resource.RLIMIT_AS, (limit, limit))
+    yield made
+    made.kill()
+
+
+def status_of(client: MasterClient, path: str, data: bytes) -> tuple[str, str]:
+    """Return the status that a request is answered, and its message."""
+    seconds = 1.0 if path.endswith(WAITING) else SECONDS
+    try:
+        answer = client.channel.unary_unary(path)(data, timeout=seconds)
+    except grpc.RpcError as error:
+        if path.endswith(WAITING) and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return "OK", "waits"
+        return error.code().name, error.details() or ""
+    body = RESPONSES[path].FromString(answer)
+    return CODES[getattr(body, "status_code", 0)], getattr(body, "status_error_message", "")
+
+
+def assert_right_answers(client: MasterClient) -> None:
+    handle = client.create(ARITHMETIC)
+    assert client.run(handle, ["y:0"], {"x:0": np.float32([3, 4])}) == [[9, 16]]
+    client.call("CloseSession", proto.CloseSessionRequest(session_handle=handle))
+
+
+def test_mutated_requests_get_typed_statuses_and_do_no_harm(task: Task) -> None:
+    chance = random.Random(SEED)
+    untyped: list[Any] = []
+    with MasterClient(task.target) as client:
+        for _ in range(COUNT // ROUND):
+            corpus = within(lambda: Corpus(client), "the valid requests")
+            for _ in range(ROUND):
+                path, message = chance.choice(corpus.requests)
+                data = mutated(message, chance)
+                code, text = status_of(client, path, data)
+                if path.endswith("/Reset") and code == "OK":  # there are no sessions left
+                    corpus = within(lambda: Corpus(client), "the valid requests")
+                assert task.process.poll() is None, (path, data)
+                if code in ("UNKNOWN", "INTERNAL", "DEADLINE_EXCEEDED", "UNAVAILABLE"):
+                    untyped.append((path, code, text, data))
+            within(lambda: assert_right_answers(client), "an answer after mutated requests")
+    assert untyped == []
