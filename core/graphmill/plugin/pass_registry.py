@@ -57,6 +57,8 @@ class PassRegistry(Registry[Pass]):
             "pass", hook="graphmill_register_passes", prepare=_prepare_pass, failures=failures
         )
         self._places: dict[tuple[str, Provenance], PassPlace] = {}
+        self._by_phase: dict[str, tuple[tuple[str, PassPlace], ...]] = {}
+        """Names and places of the passes of a phase as they run; each step that is built asks."""
 
     def add_pass(
         self,
@@ -90,23 +92,30 @@ class PassRegistry(Registry[Pass]):
             )
         self.add(name, value, owner=owner, priority=priority, replace=replace)
         self._places[name, owner] = PassPlace(phase, order)
+        self._by_phase.clear()
+
+    def withdraw(self, owner: Provenance) -> None:
+        """Remove all that `owner` registered, as if it had never been there."""
+        super().withdraw(owner)
+        self._by_phase.clear()
 
     def place(self, name: str) -> PassPlace:
         """Return when the pass `name` runs (`NotFoundError` where there is none)."""
         return self._places.get((name, self.provenance(name)), PassPlace(PHASES[0], 0))
 
     def places_in(self, phase: str) -> tuple[tuple[str, PassPlace], ...]:
-        """Return names and places of one phase's passes; imports none of them."""
-        places = ((name, self.place(name)) for name in self.keys())
-        return tuple((name, place) for name, place in places if place.phase == phase)
+        """Return names and places of one phase's passes as they run; imports none of them."""
+        found = self._by_phase.get(phase)
+        if found is None:
+            places = ((name, self.place(name)) for name in self.keys())
+            of_phase = (item for item in places if item[1].phase == phase)
+            found = tuple(sorted(of_phase, key=lambda item: (item[1].order, item[0])))
+            self._by_phase[phase] = found
+        return found
 
     def in_phase(self, phase: str) -> tuple[tuple[str, Pass], ...]:
         """Return names and passes of one phase in the order in which they run; imports them."""
-        places = {name: self.place(name) for name in self.keys()}
-        names = sorted(
-            (place.order, name) for name, place in places.items() if place.phase == phase
-        )
-        return tuple((name, self.get(name)) for _, name in names)
+        return tuple((name, self.get(name)) for name, _ in self.places_in(phase))
 
     def without(self, names: Iterable[str]) -> PassRegistry:
         """Return a registry of the same passes but those of `names`."""
