@@ -11,10 +11,23 @@ from graphmill.runtime.step_stats import write_output
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
+    from graphmill.proto.config_pb2 import GraphOptions
     from graphmill.proto.cost_graph_pb2 import CostGraphDef
     from graphmill.runtime.step_stats import StepStatsCollector
 
 _NANOS_PER_MICRO = 1000
+
+
+def is_cost_step(options: GraphOptions, number: int) -> bool:
+    """Return whether a step is one of those that `build_cost_model` asks to measure.
+
+    Args:
+        options: the session's.
+        number: how many steps of the signature there were before.
+    """
+    every = options.build_cost_model
+    counted = number + 1 - options.build_cost_model_after
+    return bool(every > 0 and counted > 0 and counted % every == 0)
 
 
 def cost_graph(

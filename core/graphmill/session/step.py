@@ -30,7 +30,7 @@ from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
 from graphmill.runtime.stuck import StuckWatch
 from graphmill.session.boundary import as_it_is
-from graphmill.session.cost_model import cost_graph
+from graphmill.session.cost_model import cost_graph, is_cost_step
 from graphmill.session.options import as_message, give_back
 from graphmill.session.step_ids import next_step_id
 
@@ -93,7 +93,7 @@ def run_step_with_options(
     """
     run_options = as_message(proto.RunOptions, options, "options")
     pool = session.thread_pool(run_options.inter_op_thread_pool)
-    wants_costs = _wants_costs(session, executors)
+    wants_costs = is_cost_step(session.config.graph_options, executors.step_count)
     is_traced = wants_costs or run_options.trace_level > proto.RunOptions.NO_TRACE
     collector = StepStatsCollector() if is_traced else None
     step_id = next_step_id()
@@ -304,14 +304,6 @@ def _start_timer(
     timer.daemon = True
     timer.start()
     return timer
-
-
-def _wants_costs(session: DirectSession, executors: ExecutorsAndKeys) -> bool:
-    """Return whether the next step is one of those that `build_cost_model` asks to measure."""
-    options = session.config.graph_options
-    every = options.build_cost_model
-    counted = executors.step_count + 1 - options.build_cost_model_after
-    return bool(every > 0 and counted > 0 and counted % every == 0)
 
 
 def _fill_metadata(

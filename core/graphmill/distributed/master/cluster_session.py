@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import proto
 from graphmill.distributed.master.cluster_partial_runs import ClusterPartialRuns
-from graphmill.distributed.master.cluster_step import ClusterStep, fill_metadata
+from graphmill.distributed.master.cluster_step import ClusterStep
 from graphmill.distributed.master.cluster_tasks import ClusterTasks
 from graphmill.distributed.master.followed_graph import FollowedGraph
 from graphmill.distributed.master.registered_signature import (
@@ -21,6 +21,7 @@ from graphmill.distributed.master.registered_signature import (
 )
 from graphmill.distributed.master.remote_device import remote_devices
 from graphmill.distributed.master.signature_cache import SignatureCache
+from graphmill.distributed.master.step_metadata import fill_metadata
 from graphmill.distributed.master.task_graphs import TaskGraphMaker
 from graphmill.errors import CancelledError, InvalidArgumentError, UnimplementedError
 from graphmill.graph.node import parse_tensor_name
@@ -32,6 +33,7 @@ from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.device_mgr import DeviceMgr
 from graphmill.runtime.process.fork import fork_safe_rlock
 from graphmill.runtime.session_interface import SessionInterface
+from graphmill.session.cost_model import is_cost_step
 from graphmill.session.feeds import feed_converter, static_shape
 from graphmill.session.options import as_message, give_back
 
@@ -265,7 +267,9 @@ class ClusterSession(SessionInterface):
             feeds, fetches, _ = signature
             pairs = zip(feeds, values, strict=True)
             converted = {name: registered.converters[name](value) for name, value in pairs}
-            step = self._new_step(registered, cancellation or self.cancellation)
+            costs = is_cost_step(self.config.graph_options, registered.step_count)
+            registered.step_count += 1
+            step = self._new_step(registered, cancellation or self.cancellation, wants_costs=costs)
             unique = tuple(dict.fromkeys(fetches))
             try:
                 found, results = step.run(converted, unique, given, self._step_timeout(given))
@@ -282,6 +286,7 @@ class ClusterSession(SessionInterface):
         cancellation: CancellationManager,
         *,
         is_partial: bool = False,
+        wants_costs: bool = False,
     ) -> ClusterStep:
         return ClusterStep(
             self.handle,
@@ -290,6 +295,7 @@ class ClusterSession(SessionInterface):
             new_step_id(),
             cancellation,
             is_partial=is_partial,
+            wants_costs=wants_costs,
         )
 
     def _step_timeout(self, options: RunOptions | None) -> float | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import proto
 from graphmill.distributed.master.registered_signature import new_request_id
+from graphmill.distributed.master.step_metadata import ReceiveLogs
 from graphmill.distributed.master.task_calls import TaskCalls, root_cause
 from graphmill.distributed.worker.step_call import StepCall
 from graphmill.errors import DeadlineExceededError, InternalError, OpError
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from graphmill.distributed.master.registered_signature import RegisteredSignature
     from graphmill.distributed.master.worker_interface import WorkerInterface
-    from graphmill.proto.config_pb2 import RunMetadata, RunOptions
+    from graphmill.distributed.worker.step_call import StepResult
+    from graphmill.proto.config_pb2 import RunOptions
     from graphmill.runtime.cancellation import CancellationManager
     from graphmill.typing import Value
 
@@ -40,6 +42,7 @@ class ClusterStep:
         step_id: number of the step, the same on all tasks.
         cancellation: cancels it, alone or with the session.
         is_partial: whether it is fed and fetched piece by piece.
+        wants_costs: whether the tasks measure what nodes cost.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class ClusterStep:
         cancellation: CancellationManager,
         *,
         is_partial: bool = False,
+        wants_costs: bool = False,
     ) -> None:
         self.step_id = step_id
         self._session_handle = session_handle
@@ -58,6 +62,7 @@ class ClusterStep:
         self._workers = workers
         self.cancellation = cancellation
         self._is_partial = is_partial
+        self._wants_costs = wants_costs
 
     def run(
         self,
@@ -68,7 +73,7 @@ class ClusterStep:
         *,
         is_last: bool = False,
     ) -> tuple[dict[str, Value], list[Any]]:
-        """Run it on all tasks; return fetched values by name, and the result of each task.
+        """Run it on all tasks; return fetched values by name, and what each task gave.
 
         Args:
             feeds: tensors by name.
@@ -86,6 +91,8 @@ class ClusterStep:
         if token is None:
             raise self._cancelled()
         keys: dict[str, str] = {}
+        logs = self._logs() if _is_traced(options) else None
+        measured: list[StepResult] = []
         try:
             for task in self._signature.parts:
                 call = self._call(task, feeds, fetches, options, keys, is_last=is_last)
@@ -95,8 +102,14 @@ class ClusterStep:
         finally:
             self.cancellation.deregister(token)
             calls.withdraw()
+            if logs is not None:
+                measured = logs.end()
         results = [calls.results[task] for task in self._signature.parts]
-        return self._gathered(results, fetches, keys), results
+        found = self._gathered(results, fetches, keys)
+        if not _is_traced(options):
+            for result in results:
+                result.step_stats = None  # it has been used for the costs
+        return found, [*results, *measured]
 
     def clean_up(self) -> None:
         """Have all tasks end the step and drop its tensors; nobody waits for that.
@@ -106,6 +119,13 @@ class ClusterStep:
         request = proto.CleanupGraphRequest(step_id=self.step_id)
         for task in self._signature.parts:
             self._workers[task].cleanup_graph(request, _ignore)
+
+    def _logs(self) -> ReceiveLogs:
+        logs = ReceiveLogs(
+            {task: self._workers[task] for task in self._signature.parts}, self.step_id
+        )
+        logs.begin()
+        return logs
 
     def _call(
         self,
@@ -126,7 +146,8 @@ class ClusterStep:
             self.step_id,
             {part.feed_keys[name]: feeds[name] for name in feeds if name in part.feed_keys},
             tuple(own.values()),
-            record_timeline=given.trace_level > proto.RunOptions.NO_TRACE,
+            record_costs=self._wants_costs,
+            record_timeline=_is_traced(options),
             record_partition_graphs=given.output_partition_graphs,
             is_partial=self._is_partial,
             is_last_partial_run=is_last,
@@ -168,12 +189,8 @@ class ClusterStep:
         return InternalError("the step was cancelled") if reason is None else reason
 
 
-def fill_metadata(metadata: RunMetadata, results: Sequence[Any]) -> None:
-    """Add what the tasks have measured to a `RunMetadata`."""
-    for result in results:
-        if result.step_stats is not None:
-            metadata.step_stats.dev_stats.extend(result.step_stats.dev_stats)
-        metadata.partition_graphs.extend(result.partition_graphs)
+def _is_traced(options: RunOptions | None) -> bool:
+    return options is not None and options.trace_level > proto.RunOptions.NO_TRACE
 
 
 def _ignore(response: Any, error: OpError | None) -> None:

@@ -106,6 +106,10 @@ class LocalWorker(WorkerInterface):
 
         return withdraw
 
+    def logging(self, request: proto.LoggingRequest, done: Done) -> Withdraw:
+        """Switch the log of receives, or give it."""
+        return _answer(done, lambda: self._worker.logging(request))
+
     def cleanup_graph(self, request: proto.CleanupGraphRequest, done: Done) -> Withdraw:
         """End a step."""
 

@@ -73,6 +73,7 @@ class RegisteredSignature:
     Attributes:
         parts: the graphs by task.
         handles: what the workers call them, by task.
+        step_count: how many steps it has begun.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class RegisteredSignature:
     ) -> None:
         self.parts = parts
         self.handles: dict[str, str] = {}
+        self.step_count = 0
         self.converters = converters
         self.needed_feeds = needed_feeds
         self._session_handle = session_handle

@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from graphmill import proto
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill import proto
     from graphmill.distributed.worker.step_call import StepCall, StepResult
     from graphmill.errors import OpError
 
@@ -60,6 +61,15 @@ class WorkerInterface(ABC):
     def run_graph(self, session_handle: str, call: StepCall, done: RunDone) -> Withdraw:
         """Run the task's part of a step; gives a `StepResult`."""
 
+    def logging(self, request: proto.LoggingRequest, done: Done) -> Withdraw:
+        """Switch the log of receives, or ask for it; gives a `LoggingResponse`.
+
+        Without an implementation nothing is logged.
+        """
+        del self, request
+        done(proto.LoggingResponse(), None)
+        return _nothing
+
     @abstractmethod
     def cleanup_graph(self, request: proto.CleanupGraphRequest, done: Done) -> Withdraw:
         """End a step: what waits for its tensors is aborted."""
@@ -67,3 +77,7 @@ class WorkerInterface(ABC):
     @abstractmethod
     def cleanup_all(self, request: proto.CleanupAllRequest, done: Done) -> Withdraw:
         """Clear resource containers."""
+
+
+def _nothing() -> None:
+    """Withdraw a call that has ended."""

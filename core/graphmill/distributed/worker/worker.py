@@ -80,6 +80,7 @@ class Worker:
         self.rendezvous = RendezvousMgr(devices)
         self.sessions = WorkerSessionMgr(self.task, host, config, devices, peers, new_peers)
         self.num_steps = 0
+        self._peers = peers
         self._config = config
         self._effects = policy_of(config)
         self._pools = ThreadPools(config, host)
@@ -201,6 +202,10 @@ class Worker:
         except OpError as error:
             done(None, False, error)
         return cancellation.start_cancel
+
+    def logging(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
+        """Switch the log of receives from other tasks, or return it of some steps."""
+        return self._peers.logging(request)
 
     def close(self) -> None:
         """Cancel all steps, abort all that waits, and drop all sessions."""

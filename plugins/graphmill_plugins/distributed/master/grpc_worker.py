@@ -102,6 +102,10 @@ class GrpcWorker(WorkerInterface):
             return _nothing
         return self._send("RunGraph", data, _step_result, done)
 
+    def logging(self, request: proto.LoggingRequest, done: Done) -> Withdraw:
+        """Switch the task's log of receives, or ask for it."""
+        return self._call("Logging", request, done)
+
     def cleanup_graph(self, request: proto.CleanupGraphRequest, done: Done) -> Withdraw:
         """End a step."""
         return self._call("CleanupGraph", request, done)

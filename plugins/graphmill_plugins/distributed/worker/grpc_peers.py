@@ -232,6 +232,7 @@ class GrpcPeers(Peers):
         silence: float,
     ) -> None:
         self._addresses = addresses_of(cluster)
+        self._log = log
         self._make = partial(
             GrpcPeer, log=log, receiver=receiver, counters=counters, silence=silence
         )
@@ -270,6 +271,10 @@ class GrpcPeers(Peers):
             }
         for task, peer in lost.items():
             peer.close(lost_task(task, addresses.get(task)))
+
+    def logging(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
+        """Switch the log of receives, or return it of some steps."""
+        return self._log.answer(request)
 
     def close(self) -> None:
         """End all connections."""

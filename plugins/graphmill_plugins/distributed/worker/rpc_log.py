@@ -42,6 +42,15 @@ class RpcLog:
         with self._lock:
             self._steps.clear()
 
+    def answer(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
+        """Do what a master asks for."""
+        if request.enable_rpc_logging or request.disable_rpc_logging:
+            self.switch(on=request.enable_rpc_logging)
+        if request.clear:
+            self.clear()
+        taken = map(self.take, request.fetch_step_id)
+        return proto.LoggingResponse(step=[found for found in taken if found is not None])
+
     def record(self, step_id: int, key: str, started: int, value: object) -> None:
         """Record a receive that ends now."""
         source, _, target, edge, _ = key.split(";", 4)

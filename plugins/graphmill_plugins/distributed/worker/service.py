@@ -230,13 +230,7 @@ class WorkerService:
         """Switch the log of receives, or return it of some steps."""
         del call
         request = parse_message(proto.LoggingRequest, data)
-        if request.enable_rpc_logging or request.disable_rpc_logging:
-            self._log.switch(on=request.enable_rpc_logging)
-        if request.clear:
-            self._log.clear()
-        taken = map(self._log.take, request.fetch_step_id)
-        steps = [found for found in taken if found is not None]
-        return proto.LoggingResponse(step=steps).SerializeToString()
+        return self.worker.logging(request).SerializeToString()
 
     def mark_recv_finished(self, data: bytes, call: Call) -> bytes:
         """Take note that a tensor has arrived; nothing is kept for that here."""

@@ -23,6 +23,7 @@ class FaultyWorker(WorkerInterface):
 
     Attributes:
         is_lost: whether each call fails.
+        lost_calls: names of calls that fail.
         silent: names of calls that never answer.
         asked: names of calls and their requests, in order.
         has_begun: set when a step has been passed on.
@@ -32,6 +33,7 @@ class FaultyWorker(WorkerInterface):
         self.cluster = cluster
         self.number = number
         self.is_lost = False
+        self.lost_calls: set[str] = set()
         self.silent: set[str] = set()
         self.asked: list[tuple[str, Any]] = []
         self.has_begun = threading.Event()
@@ -54,6 +56,9 @@ class FaultyWorker(WorkerInterface):
     def deregister_graph(self, request: Any, done: Any) -> Any:
         return self._pass("deregister_graph", request, done)
 
+    def logging(self, request: Any, done: Any) -> Any:
+        return self._pass("logging", request, done)
+
     def cleanup_graph(self, request: Any, done: Any) -> Any:
         return self._pass("cleanup_graph", request, done)
 
@@ -71,7 +76,7 @@ class FaultyWorker(WorkerInterface):
             kept = type(request)()
             kept.CopyFrom(request)
         self.asked.append((method, kept))
-        if self.is_lost:
+        if self.is_lost or method in self.lost_calls:
             done(None, UnavailableError("Socket closed"))
         elif method not in self.silent:
             # Found anew for each call: the cluster may have restarted the worker.

@@ -1,0 +1,96 @@
+"""What the tasks have measured in a step, merged into one `RunMetadata`.
+
+Semantics: RetrieveLogs and ProcessStats in `tensorflow/core/distributed_runtime/master_session.cc`.
+Unlike there, each device has one entry, and the nodes of a cost graph have numbers of their own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill import proto
+from graphmill.distributed.master.task_calls import TaskCalls
+from graphmill.distributed.worker.step_call import StepResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphmill.distributed.master.worker_interface import WorkerInterface
+    from graphmill.proto.config_pb2 import RunMetadata
+    from graphmill.proto.cost_graph_pb2 import CostGraphDef
+    from graphmill.proto.step_stats_pb2 import DeviceStepStats, StepStats
+
+LOG_SECONDS: Final = 2.0
+"""How long a task is waited for that is to log its receives; a trace goes on without."""
+
+
+class ReceiveLogs:
+    """The logs that tasks keep of their receives from each other while a step is traced.
+
+    Args:
+        workers: the workers of the step's tasks.
+        step_id: number of the step.
+    """
+
+    def __init__(self, workers: Mapping[str, WorkerInterface], step_id: int) -> None:
+        self._workers = workers
+        self._step_id = step_id
+        self._logging: list[str] = []
+
+    def begin(self) -> None:
+        """Have the tasks log; one that does not answer, or cannot, is left out."""
+        request = proto.LoggingRequest(enable_rpc_logging=True)
+        self._logging = list(self._call(self._workers, request))
+
+    def end(self) -> list[StepResult]:
+        """Have the tasks stop, and return what they have logged."""
+        request = proto.LoggingRequest(disable_rpc_logging=True, fetch_step_id=[self._step_id])
+        responses = self._call(self._logging, request)
+        return [
+            StepResult(step_stats=log.step_stats)
+            for response in responses.values()
+            for log in response.step
+        ]
+
+    def _call(self, tasks: Iterable[str], request: proto.LoggingRequest) -> dict[str, Any]:
+        calls = TaskCalls()
+        for task in tasks:
+            calls.start(task, partial(self._workers[task].logging, request))
+        calls.wait(LOG_SECONDS)
+        calls.withdraw()
+        return dict(calls.results)
+
+
+def fill_metadata(metadata: RunMetadata, results: Iterable[StepResult]) -> None:
+    """Add what the tasks have measured to a `RunMetadata`."""
+    devices: dict[str, DeviceStepStats] = {}
+    for result in results:
+        if result.step_stats is not None:
+            _add_stats(metadata.step_stats, result.step_stats, devices)
+        if result.cost_graph is not None:
+            _add_costs(metadata.cost_graph, result.cost_graph)
+        metadata.partition_graphs.extend(result.partition_graphs)
+
+
+def _add_stats(whole: StepStats, part: StepStats, devices: dict[str, DeviceStepStats]) -> None:
+    for stats in part.dev_stats:
+        found = devices.get(stats.device)
+        if found is None:
+            devices[stats.device] = whole.dev_stats.add()
+            devices[stats.device].CopyFrom(stats)
+        else:
+            found.MergeFrom(stats)
+
+
+def _add_costs(whole: CostGraphDef, part: CostGraphDef) -> None:
+    """Add the nodes of a task, numbered on from those that are there."""
+    offset = len(whole.node)
+    for node in part.node:
+        made = whole.node.add()
+        made.CopyFrom(node)
+        made.id += offset
+        made.control_input[:] = [number + offset for number in node.control_input]
+        for info in made.input_info:
+            info.preceding_node += offset
+    whole.cost.extend(part.cost)
