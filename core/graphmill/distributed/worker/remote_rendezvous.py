@@ -101,13 +101,20 @@ class RemoteRendezvous(Rendezvous):
             call.end(derived(error))
 
     def awaited_keys(self) -> list[str] | None:
-        """Return the keys for which somebody waits; None while another task may send something."""
-        return None if self._calls or self._is_partial else self._local.awaited_keys()
+        """Return the keys for which this worker's nodes wait.
+
+        None while another task may send something. What another task waits for is left out: a pull
+        that has come is no call any more before its node hears of it, and a foreign key in its
+        place would make the step look stuck.
+        """
+        if self._calls or self._is_partial:
+            return None
+        keys = self._local.awaited_keys()
+        return [key for key in keys if _target_of(key) in self._devices]
 
     def _is_elsewhere(self, key: str, source: str) -> bool:
         """Return whether a key's value is sent by another task; by its own client it is not."""
-        target = key.split(";", 3)[2]
-        return source.partition(_DEVICE)[0] != target.partition(_DEVICE)[0]
+        return source.partition(_DEVICE)[0] != _target_of(key).partition(_DEVICE)[0]
 
     def _pull(self, key: str, task: str, args: TransferArgs, done: ReceiveDone) -> None:
         if self._peers is None:
@@ -131,6 +138,11 @@ class RemoteRendezvous(Rendezvous):
     def _forget(self, call: _Pull) -> None:
         with self._lock:
             self._calls.discard(call)
+
+
+def _target_of(key: str) -> str:
+    """Return the device that receives what is sent under a key."""
+    return key.split(";", 3)[2]
 
 
 class _Pull:

@@ -217,3 +217,19 @@ def test_a_task_that_nobody_knows_is_unavailable(manager: RendezvousMgr) -> None
     step.recv_async(key_from("a"), HOST, got)
     assert got[0][2].code == errors.UNAVAILABLE
     assert step.is_empty
+
+
+def test_what_other_tasks_wait_for_does_not_make_a_step_look_stuck(manager: RendezvousMgr) -> None:
+    peer = FakePeer()
+    step = manager.find(7)
+    step.initialize(7, {DEVICE}, peer)
+    manager.recv_local_async(7, key_to("e"), Outcomes())
+    awaited: list[Any] = []
+    # The node hears of a pull that has come only after it is no call any more.
+    step.recv_async(key_from("f"), HOST, lambda *outcome: awaited.append(step.awaited_keys()))
+    assert step.awaited_keys() is None
+    peer.asked[key_from("f")](1, False, None)
+    assert awaited == [[]]
+    local = str(RendezvousKey(DEVICE, INCARNATION, DEVICE, "g"))
+    step.recv_async(local, HOST, Outcomes())
+    assert step.awaited_keys() == [local]
