@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from graphmill.session.executors_cache import Signature as Signature
     from graphmill.session.feeds import feed_converter as feed_converter
     from graphmill.session.feeds import static_shape as static_shape
+    from graphmill.session.options import as_message as as_message
     from graphmill.session.options import give_back as give_back
     from graphmill.session.session_devices import create_devices as create_devices
 else:
@@ -71,7 +72,7 @@ else:
             "graphmill.session.direct_session": "DirectSession",
             "graphmill.session.executors_cache": "Signature",
             "graphmill.session.feeds": "feed_converter static_shape",
-            "graphmill.session.options": "give_back",
+            "graphmill.session.options": "as_message give_back",
             "graphmill.session.session_devices": "create_devices",
         },
     )

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 @hookimpl
 def graphmill_register_session_factories(session_factories: Registrar[SessionFactory]) -> None:
-    """Register the client of masters that are reached by gRPC."""
+    """Register the clients of masters: by address over gRPC, and by the name of a Ray cluster."""
     session_factories.add("grpc", "graphmill_plugins.distributed.client:GrpcSessionFactory")
+    session_factories.add(
+        "ray-cluster", "graphmill_plugins.distributed.ray.session:RaySessionFactory"
+    )
 
 
 @hookimpl

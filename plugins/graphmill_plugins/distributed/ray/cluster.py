@@ -1,0 +1,344 @@
+"""`start_cluster`: a cluster of graphmill's tasks on Ray, one restartable actor for each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import DeadlineExceededError, InvalidArgumentError, NotFoundError, OpError
+from graphmill.spi.cluster import as_message
+from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.ray.directory import Directory
+from graphmill_plugins.distributed.ray.engine import ActorOptions, Engine, ray_engine
+from graphmill_plugins.distributed.ray.names import (
+    DIRECTORY,
+    find_directory,
+    namespace_of,
+    read_table,
+    target_of,
+    task_actor,
+)
+from graphmill_plugins.distributed.ray.resolver import RayClusterResolver
+from graphmill_plugins.distributed.ray.task_server import TaskDefinition, TaskServer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from graphmill.spi.cluster import ClusterChange
+    from graphmill_plugins.distributed.ray.engine import PendingCall
+
+_DIRECTORY_CALLS: Final = 20_000
+"""How many tasks and others can wait for news at once."""
+_CONTROL_SECONDS: Final = 10.0
+"""How long an actor may take for what should be done at once."""
+_MAX_PORT: Final = 65535
+
+_logger = logging.getLogger("graphmill.distributed")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """How a task is.
+
+    Attributes:
+        job, index: which task.
+        address: where it is, or was last.
+        incarnation: the number of its present life.
+        health: SERVING, NOT_SERVING, or AWAY while its actor restarts.
+    """
+
+    job: str
+    index: int
+    address: str
+    incarnation: int
+    health: str
+
+
+def start_cluster(
+    tasks: int | Mapping[str, int],
+    *,
+    name: str = "graphmill",
+    resources: Mapping[str, float] | None = None,
+    strategy: str = "PACK",
+    config: Any = None,
+    port_base: int | None = None,
+    is_detached: bool = False,
+    runtime_env: Mapping[str, Any] | None = None,
+    timeout: float = 120.0,
+    engine: Engine | None = None,
+) -> RayCluster:
+    """Start a cluster on Ray, and return when all its tasks take calls.
+
+    Ray is started on this machine if this process is not connected to one, and none is named by
+    RAY_ADDRESS.
+
+    Args:
+        tasks: the number of workers, or of the tasks of each job, as `{"worker": 4, "ps": 1}`.
+        name: how others find it: `ray-cluster://NAME` is the target of sessions.
+        resources: what each task takes of Ray's resources; by default one CPU.
+        strategy: of the placement group: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
+        config: the default `ConfigProto` of sessions.
+        port_base: the port of the first task; the next has the next. By default each has a free
+            port, another one after each restart, to which TensorFlow's masters do not follow it.
+        is_detached: whether it outlives this process; `RayCluster.connect(name).stop()` ends it.
+        runtime_env: Ray's description of the environment of the tasks' processes.
+        timeout: for how many seconds resources, and then the tasks, are waited for.
+        engine: what stands for Ray in tests.
+
+    Raises:
+        FailedPreconditionError: ray is not installed.
+        InvalidArgumentError: no task is asked for, or the name or the ports are malformed.
+        AlreadyExistsError: a cluster of that name is running.
+        ResourceExhaustedError: Ray has not the resources.
+        OpError: a task could not be started.
+    """
+    jobs = _jobs(tasks)
+    namespace = namespace_of(name)
+    _check_ports(port_base, sum(jobs.values()))
+    default = as_message(proto.ConfigProto, config, "config").SerializeToString()
+    wanted = {"CPU": 1.0} if resources is None else dict(resources)
+    engine = engine or ray_engine()
+    with ExitStack() as undo:
+        has_connected = engine.connect(may_start=True)
+        if has_connected:
+            undo.callback(engine.disconnect)
+        made = RayCluster(engine, name, jobs, ends_ray=has_connected and not is_detached)
+        options = ActorOptions(
+            DIRECTORY,
+            namespace,
+            max_concurrency=_DIRECTORY_CALLS,
+            repeats_calls=True,
+            is_detached=is_detached,
+        )
+        # The name is taken by this one call; who comes second has changed nothing.
+        made.own(DIRECTORY, engine.start_actor(Directory, (jobs,), options))
+        undo.callback(made.kill)
+        bundles = [wanted] * sum(jobs.values())
+        placement = engine.place(namespace, bundles, strategy, timeout, is_detached=is_detached)
+        numbered = [(job, index) for job, count in jobs.items() for index in range(count)]
+        for bundle, (job, index) in enumerate(numbered):
+            port = 0 if port_base is None else port_base + bundle
+            definition = TaskDefinition(name, jobs, job, index, default, port)
+            options = ActorOptions(
+                task_actor(job, index),
+                namespace,
+                placement,
+                bundle,
+                wanted,
+                is_detached=is_detached,
+                runtime_env=runtime_env,
+            )
+            made.own(options.name, engine.start_actor(TaskServer, (definition, engine), options))
+        made.wait_ready(timeout)
+        undo.pop_all()
+    return made
+
+
+class RayCluster:
+    """A cluster on Ray; it ends with the object that `start_cluster` returned, unless detached.
+
+    Args:
+        engine: how its actors are called.
+        name: of the cluster.
+        jobs: how many tasks each job has.
+        ends_ray: whether Ray ends with it.
+
+    Attributes:
+        name: of the cluster.
+        jobs: how many tasks each job has.
+    """
+
+    def __init__(self, engine: Engine, name: str, jobs: dict[str, int], *, ends_ray: bool) -> None:
+        self._engine, self._ends_ray = engine, ends_ray
+        self.name, self.jobs = name, jobs
+        self._is_stopped = False
+        # Ray ends an actor when nobody has its handle any more.
+        self._owned: dict[str, Any] = {}
+
+    def own(self, name: str, actor: Any) -> None:
+        """Keep an actor alive."""
+        self._owned[name] = actor
+
+    @classmethod
+    def connect(cls, name: str, *, engine: Engine | None = None) -> RayCluster:
+        """Return a cluster that another process has started.
+
+        Raises:
+            NotFoundError: no cluster of that name is running.
+            UnavailableError: Ray is not.
+        """
+        engine = engine or ray_engine()
+        engine.connect(may_start=False)
+        jobs = read_table(engine, find_directory(engine, name)).jobs
+        return cls(engine, name, jobs, ends_ray=False)
+
+    @property
+    def target(self) -> str:
+        """The target of sessions, which find the cluster's first task wherever it is."""
+        return target_of(self.name)
+
+    def resolver(
+        self, task_type: str | None = None, task_id: int | None = None
+    ) -> RayClusterResolver:
+        """Return a new resolver of its addresses."""
+        return RayClusterResolver(self.name, task_type, task_id, engine=self._engine)
+
+    def status(self) -> list[TaskStatus]:
+        """Return how each task is."""
+        registered = self.resolver().registrations()
+        calls = self._call_all("health")
+        found = []
+        for (job, index), call in calls.items():
+            where = registered[job, index]
+            found.append(TaskStatus(job, index, where.address, where.incarnation, _health(call)))
+        return found
+
+    def kill_task(self, job: str, index: int) -> None:
+        """Kill the process of a task, and return at once; Ray starts it anew.
+
+        Raises:
+            NotFoundError: there is no such task.
+        """
+        self._engine.kill(self._actor(job, index), restarts=True)
+
+    def restart(self, job: str, index: int, timeout: float = 120.0) -> None:
+        """Kill the process of a task, and return when it has come back and all others know.
+
+        Raises:
+            NotFoundError: there is no such task.
+            DeadlineExceededError: it has not come back after `timeout` seconds.
+        """
+        has_come = threading.Event()
+
+        def changed(change: ClusterChange) -> None:
+            if (job, index) in change.tasks:
+                has_come.set()
+
+        end = self.resolver().watch(changed)
+        try:
+            self.kill_task(job, index)
+            if not has_come.wait(timeout):
+                raise DeadlineExceededError(
+                    f"/job:{job}/task:{index} has not come back within {timeout:g} s"
+                )
+        finally:
+            end()
+        self.wait_ready(timeout)
+
+    def drain(self, job: str, index: int, grace: float | None = 30.0) -> None:
+        """Have a task take no more calls, and return when those that run have ended.
+
+        Args:
+            job, index: which task.
+            grace: for how many seconds they may go on; None to cancel them at once.
+
+        Raises:
+            NotFoundError: there is no such task.
+            OpError: its actor does not answer.
+        """
+        call = self._engine.call(self._actor(job, index), "drain", grace)
+        call.result((grace or 0.0) + _CONTROL_SECONDS)
+
+    def wait_ready(self, timeout: float) -> None:
+        """Return when each task knows where all others are; those that restart are waited for.
+
+        Raises:
+            DeadlineExceededError: one does not after `timeout` seconds.
+            OpError: one could not be started.
+        """
+        directory = find_directory(self._engine, self.name)
+        # Those that were about to register have done so after the first round, and all others know
+        # of it after the second.
+        for _ in range(2):
+            version = read_table(self._engine, directory).version
+            calls = [
+                self._engine.call(
+                    self._actor(*task), "wait_ready", timeout, version, outlives_restarts=True
+                )
+                for task in self._tasks()
+            ]
+            for call in calls:
+                call.result(timeout + _CONTROL_SECONDS)
+
+    def stop(self, grace: float | None = None) -> None:
+        """End all tasks and give their resources back; a second call does nothing.
+
+        Args:
+            grace: for how many seconds steps may go on; None to cancel them at once.
+        """
+        if self._is_stopped:
+            return
+        for task, call in self._call_all("stop", grace).items():
+            try:
+                call.result((grace or 0.0) + _CONTROL_SECONDS)
+            except OpError as error:
+                _logger.warning("task %s of %s was killed: %s", task, self.name, error)
+        self.kill()
+        if self._ends_ray:
+            self._engine.disconnect()
+
+    def kill(self) -> None:
+        """End all processes of the cluster at once and give their resources back."""
+        self._is_stopped = True
+        names = [task_actor(*task) for task in self._tasks()]
+        for name in (*names, DIRECTORY):
+            try:
+                actor = self._engine.find_actor(name, namespace_of(self.name))
+            except NotFoundError:  # it was not started, or has ended
+                continue
+            self._engine.kill(actor, restarts=False)
+        self._owned.clear()
+        self._engine.remove_placement(namespace_of(self.name))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _tasks(self) -> list[tuple[str, int]]:
+        return [(job, index) for job, count in self.jobs.items() for index in range(count)]
+
+    def _call_all(self, method: str, *args: Any) -> dict[tuple[str, int], PendingCall]:
+        """Begin a call of each task's actor."""
+        return {
+            task: self._engine.call(self._actor(*task), method, *args) for task in self._tasks()
+        }
+
+    def _actor(self, job: str, index: int) -> Any:
+        return self._engine.find_actor(task_actor(job, index), namespace_of(self.name))
+
+
+def _jobs(tasks: int | Mapping[str, int]) -> dict[str, int]:
+    jobs = {"worker": tasks} if isinstance(tasks, int) else dict(tasks)
+    if not jobs or any(not isinstance(count, int) or count < 1 for count in jobs.values()):
+        raise InvalidArgumentError(
+            f"a cluster of {tasks!r} was asked for; expected the number of workers, or of the "
+            "tasks of each job, as {'worker': 4, 'ps': 1}"
+        )
+    return jobs
+
+
+def _check_ports(port_base: int | None, count: int) -> None:
+    if port_base is not None and not 0 < port_base <= _MAX_PORT - count + 1:
+        raise InvalidArgumentError(
+            f"port_base is {port_base}; expected a port that leaves room for {count} tasks"
+        )
+
+
+def _health(call: PendingCall) -> str:
+    try:
+        health: str = call.result(_CONTROL_SECONDS)
+    except OpError:
+        return "AWAY"
+    return health

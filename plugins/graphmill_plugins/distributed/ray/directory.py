@@ -1,0 +1,92 @@
+"""`Directory`: the actor that knows where the tasks of a cluster are, and tells of changes.
+
+Tasks and those who watch call `exchange` again and again: it brings their own address and waits for
+what they have not seen. So nothing is lost when the directory restarts: the next calls fill it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Version: TypeAlias = "tuple[int, int]"
+"""When the directory's process began, and how many changes it has seen: later ones are larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Where a task is.
+
+    Attributes:
+        job, index: which task.
+        address: `HOST:PORT`.
+        incarnation: another number in each life of its process.
+    """
+
+    job: str
+    index: int
+    address: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a directory knows.
+
+    Attributes:
+        version: of the table.
+        jobs: how many tasks each job has.
+        tasks: those that have told where they are.
+    """
+
+    version: Version
+    jobs: dict[str, int]
+    tasks: tuple[Registration, ...]
+
+
+class Directory:
+    """Where the tasks of a cluster are.
+
+    Threads: one event loop runs all calls.
+
+    Args:
+        jobs: how many tasks each job has.
+    """
+
+    def __init__(self, jobs: dict[str, int]) -> None:
+        self._jobs = jobs
+        self._began = time.time_ns()
+        self._changes = 0
+        self._tasks: dict[tuple[str, int], Registration] = {}
+        self._changed = asyncio.Condition()
+
+    async def exchange(
+        self, mine: Registration | None, seen: Version | None, seconds: float
+    ) -> Table | None:
+        """Take note of the caller's address, and return the table when it is a new one.
+
+        Args:
+            mine: where the caller's task is; None for one that only watches.
+            seen: the version that the caller has.
+            seconds: how long to wait for another one.
+
+        Returns:
+            None if there is nothing new in that time.
+        """
+        async with self._changed:
+            if mine is not None and self._tasks.get((mine.job, mine.index)) != mine:
+                self._tasks[mine.job, mine.index] = mine
+                self._changes += 1
+                self._changed.notify_all()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait_for(lambda: self._version != seen)
+            except TimeoutError:
+                return None
+            return Table(self._version, self._jobs, tuple(self._tasks.values()))
+
+    @property
+    def _version(self) -> Version:
+        return self._began, self._changes

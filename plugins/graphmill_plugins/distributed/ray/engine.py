@@ -1,0 +1,153 @@
+"""`Engine`: what this plugin needs of Ray, and of what stands for it in tests."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from graphmill.errors import FailedPreconditionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class PendingCall(Protocol):
+    """A call of an actor's method that has begun."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for what the method returns.
+
+        Raises:
+            DeadlineExceededError: there is nothing after `timeout` seconds.
+            CancelledError: the call was cancelled.
+            UnavailableError: the actor is gone, or is about to be restarted.
+            OpError: what the method raised.
+        """
+
+    def cancel(self) -> None:
+        """End the call and the waiting for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActorOptions:
+    """How an actor is started.
+
+    Attributes:
+        name, namespace: how it is found.
+        placement: the placement group that it lives in; None for any node.
+        bundle: which bundle of that it takes.
+        resources: what it takes of Ray's resources, as `{"CPU": 1}`.
+        max_concurrency: how many of its methods may run at once.
+        repeats_calls: whether calls are made again after a restart; only where that does no harm.
+        is_detached: whether it outlives the process that starts it.
+        runtime_env: Ray's description of the environment of its process.
+    """
+
+    name: str
+    namespace: str
+    placement: Any = None
+    bundle: int = 0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    max_concurrency: int = 4
+    repeats_calls: bool = False
+    is_detached: bool = False
+    runtime_env: Mapping[str, Any] | None = None
+
+
+class Engine(ABC):
+    """Starts, finds, calls and restarts actors.
+
+    An instance is sent to the actors, which use it as well.
+    """
+
+    @abstractmethod
+    def connect(self, *, may_start: bool) -> bool:
+        """Connect this process; return whether that was not so before.
+
+        Args:
+            may_start: whether Ray is started on this machine if none is running.
+
+        Raises:
+            UnavailableError: none is running.
+        """
+
+    @abstractmethod
+    def disconnect(self) -> None:
+        """End what `connect` began."""
+
+    @abstractmethod
+    def place(
+        self,
+        name: str,
+        bundles: Sequence[Mapping[str, float]],
+        strategy: str,
+        timeout: float,
+        *,
+        is_detached: bool,
+    ) -> Any:
+        """Reserve resources for all tasks at once; return the placement group.
+
+        Raises:
+            ResourceExhaustedError: they are not free within `timeout` seconds.
+        """
+
+    @abstractmethod
+    def remove_placement(self, name: str) -> None:
+        """Give the resources of a placement group back; one that is not there has been removed."""
+
+    @abstractmethod
+    def start_actor(self, kind: type, args: Sequence[Any], options: ActorOptions) -> Any:
+        """Start a restartable actor of a class; return its handle.
+
+        Raises:
+            AlreadyExistsError: the name is taken.
+        """
+
+    @abstractmethod
+    def find_actor(self, name: str, namespace: str) -> Any:
+        """Return the handle of an actor.
+
+        Raises:
+            NotFoundError: there is none of that name.
+        """
+
+    @abstractmethod
+    def call(
+        self, actor: Any, method: str, *args: Any, outlives_restarts: bool = False
+    ) -> PendingCall:
+        """Begin a call of an actor's method.
+
+        Args:
+            actor: its handle.
+            method: the name.
+            args: what it is given.
+            outlives_restarts: whether it is made again when the actor has restarted; only where
+                that does no harm.
+        """
+
+    @abstractmethod
+    def kill(self, actor: Any, *, restarts: bool) -> None:
+        """End the process of an actor, which is then restarted or not."""
+
+    @abstractmethod
+    def node_host(self) -> str:
+        """Return the address under which other nodes reach the one of this actor."""
+
+
+def ray_engine() -> Engine:
+    """Return the engine that is Ray.
+
+    Raises:
+        FailedPreconditionError: ray is not installed.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise FailedPreconditionError(
+            "clusters on Ray need the package ray: pip install 'graphmill[ray]'"
+        ) from error
+    del ray
+    from graphmill_plugins.distributed.ray.ray_engine import RayEngine
+
+    return RayEngine()

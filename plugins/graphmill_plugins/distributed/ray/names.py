@@ -1,0 +1,97 @@
+"""Under which names the parts of a cluster are found in Ray."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from graphmill.errors import InvalidArgumentError, NotFoundError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from graphmill_plugins.distributed.ray.directory import Table
+    from graphmill_plugins.distributed.ray.engine import Engine
+
+ANSWER_SECONDS: Final = 30.0
+"""How long the directory may take for what it can do at once; it may just be restarting."""
+DIRECTORY: Final = "directory"
+SCHEME: Final = "ray-cluster"
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_TARGET: Final = re.compile(
+    rf"{SCHEME}://(?P<name>{_NAME.pattern})(?:/(?P<job>{_NAME.pattern})/(?P<index>\d+))?"
+)
+
+
+def namespace_of(cluster: str) -> str:
+    """Return the namespace of a cluster's actors, which is its placement group's name, too.
+
+    Raises:
+        InvalidArgumentError: the name of the cluster is malformed.
+    """
+    if _NAME.fullmatch(cluster) is None:
+        raise InvalidArgumentError(
+            f"malformed name of a cluster: {cluster!r}; expected letters, digits, '-', '_' and '.'"
+        )
+    return f"graphmill/{cluster}"
+
+
+def task_actor(job: str, index: int) -> str:
+    """Return the name of a task's actor."""
+    return f"{job}:{index}"
+
+
+def target_of(cluster: str, job: str | None = None, index: int = 0) -> str:
+    """Return the target of sessions on a cluster, wherever its tasks are at that time."""
+    task = "" if job is None else f"/{job}/{index}"
+    return f"{SCHEME}://{cluster}{task}"
+
+
+def parse_target(target: str) -> tuple[str, str | None, int]:
+    """Return the cluster, the job and the number of the task that a target names.
+
+    Raises:
+        InvalidArgumentError: it is malformed.
+    """
+    found = _TARGET.fullmatch(target)
+    if found is None:
+        raise InvalidArgumentError(
+            f"malformed target {target!r}; expected {SCHEME}://CLUSTER or "
+            f"{SCHEME}://CLUSTER/JOB/TASK, as {SCHEME}://training/worker/0"
+        )
+    return found["name"], found["job"], int(found["index"] or 0)
+
+
+def first_task(jobs: dict[str, int]) -> tuple[str, int]:
+    """Return the task whose master runs sessions that name none: the chief's, else a worker's."""
+    ranked = sorted(jobs, key=lambda job: (_RANKS.get(job, len(_RANKS)), job))
+    return ranked[0], 0
+
+
+def find_directory(engine: Engine, cluster: str) -> Any:
+    """Return the directory of a cluster.
+
+    Raises:
+        NotFoundError: no cluster of that name is running.
+    """
+    try:
+        return engine.find_actor(DIRECTORY, namespace_of(cluster))
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"no cluster {cluster!r} is running on Ray; start_cluster(..., name={cluster!r}) "
+            "starts it"
+        ) from error
+
+
+def read_table(engine: Engine, directory: Any) -> Table:
+    """Return what a directory knows.
+
+    Raises:
+        DeadlineExceededError: it does not answer.
+    """
+    table: Table = engine.call(directory, "exchange", None, None, 0.0).result(ANSWER_SECONDS)
+    return table
+
+
+_RANKS: Final = {"chief": 0, "master": 1, "worker": 2}

@@ -1,0 +1,187 @@
+"""`RayEngine`: actors and placement groups of Ray itself."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.exceptions import (
+    ActorAlreadyExistsError,
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    TaskCancelledError,
+)
+from ray.util.placement_group import (
+    get_placement_group,
+    placement_group,
+    remove_placement_group,
+)
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from graphmill.errors import (
+    AlreadyExistsError,
+    CancelledError,
+    DeadlineExceededError,
+    InternalError,
+    NotFoundError,
+    OpError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from graphmill_plugins.distributed.ray.engine import ActorOptions, Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_BUILT_IN = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
+
+
+class RayEngine(Engine):
+    """The engine that is Ray; see `Engine`."""
+
+    def connect(self, *, may_start: bool) -> bool:
+        """Connect to the cluster of Ray that is running, or start one on this machine."""
+        if ray.is_initialized():
+            return False
+        try:
+            ray.init(**({} if may_start else {"address": "auto"}))
+        except ConnectionError as error:
+            raise UnavailableError(
+                f"no cluster of Ray is running that this process could join: {error}"
+            ) from error
+        return True
+
+    def disconnect(self) -> None:
+        """Leave the cluster of Ray; one that `connect` started ends."""
+        ray.shutdown()
+
+    def place(
+        self,
+        name: str,
+        bundles: Sequence[Mapping[str, float]],
+        strategy: str,
+        timeout: float,
+        *,
+        is_detached: bool,
+    ) -> Any:
+        """Reserve resources; see `Engine.place`."""
+        made = placement_group(
+            [dict(bundle) for bundle in bundles],
+            strategy=strategy,
+            name=name,
+            lifetime="detached" if is_detached else None,
+        )
+        if made.wait(timeout):
+            return made
+        remove_placement_group(made)
+        free = {key: ray.available_resources().get(key, 0) for key in sorted(set().union(*bundles))}
+        raise ResourceExhaustedError(
+            f"Ray has not reserved the resources of {len(bundles)} tasks within {timeout:g} s: "
+            f"{strategy} {[dict(bundle) for bundle in bundles]}; free are {free}. Ask for less, "
+            "add nodes, or wait longer"
+        )
+
+    def remove_placement(self, name: str) -> None:
+        """Give resources back; see `Engine.remove_placement`."""
+        try:
+            found = get_placement_group(name)
+        except ValueError:  # how Ray says that it knows no such group
+            return
+        remove_placement_group(found)
+
+    def start_actor(self, kind: type, args: Sequence[Any], options: ActorOptions) -> Any:
+        """Start an actor; see `Engine.start_actor`."""
+        wanted: dict[str, Any] = {
+            "name": options.name,
+            "namespace": options.namespace,
+            "max_restarts": -1,
+            "max_task_retries": -1 if options.repeats_calls else 0,
+            "max_concurrency": options.max_concurrency,
+            "num_cpus": 0,
+            "lifetime": "detached" if options.is_detached else None,
+        }
+        own = {key: n for key, n in options.resources.items() if key not in _BUILT_IN}
+        wanted |= {_BUILT_IN[key]: n for key, n in options.resources.items() if key in _BUILT_IN}
+        if own:
+            wanted["resources"] = own
+        if options.runtime_env is not None:
+            wanted["runtime_env"] = dict(options.runtime_env)
+        if options.placement is not None:
+            wanted["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+                options.placement, placement_group_bundle_index=options.bundle
+            )
+        try:
+            return ray.remote(kind).options(**wanted).remote(*args)
+        except ActorAlreadyExistsError as error:
+            raise AlreadyExistsError(
+                f"an actor {options.name!r} of {options.namespace!r} is there already"
+            ) from error
+
+    def find_actor(self, name: str, namespace: str) -> Any:
+        """Return an actor; see `Engine.find_actor`."""
+        try:
+            return ray.get_actor(name, namespace=namespace)
+        except ValueError as error:  # how Ray says that it knows no such actor
+            raise NotFoundError(f"Ray has no actor {name!r} of {namespace!r}") from error
+
+    def call(self, actor: Any, method: str, *args: Any, outlives_restarts: bool = False) -> RayCall:
+        """Begin a call; see `Engine.call`."""
+        found = getattr(actor, method)
+        if outlives_restarts:
+            found = found.options(max_task_retries=-1)
+        return RayCall(found.remote(*args), method)
+
+    def kill(self, actor: Any, *, restarts: bool) -> None:
+        """End an actor's process; see `Engine.kill`."""
+        ray.kill(actor, no_restart=not restarts)
+
+    def node_host(self) -> str:
+        """Return the address by which Ray itself reaches the node."""
+        own = ray.get_runtime_context().get_node_id()
+        return next(
+            str(node["NodeManagerAddress"]) for node in ray.nodes() if node["NodeID"] == own
+        )
+
+
+class RayCall:
+    """A call of an actor's method; see `PendingCall`.
+
+    Args:
+        reference: Ray's name for what will come.
+        method: for messages.
+    """
+
+    def __init__(self, reference: Any, method: str) -> None:
+        self._reference = reference
+        self._method = method
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for what the method returns; see `PendingCall.result`."""
+        with _typed_errors(self._method):
+            return ray.get(self._reference, timeout=timeout)
+
+    def cancel(self) -> None:
+        """End the call."""
+        ray.cancel(self._reference)
+
+
+@contextmanager
+def _typed_errors(method: str) -> Iterator[None]:
+    try:
+        yield
+    except GetTimeoutError as error:
+        raise DeadlineExceededError(f"the actor has not answered {method!r} in time") from error
+    except TaskCancelledError as error:
+        raise CancelledError(f"the call of {method!r} was cancelled") from error
+    except RayActorError as error:
+        raise UnavailableError(f"the actor is gone: {method!r} failed: {error}") from error
+    except RayTaskError as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, OpError):
+            raise cause from error
+        raise InternalError(f"{method!r} of an actor failed: {error}") from error
+    except RayError as error:
+        raise InternalError(f"{method!r} of an actor failed: {error}") from error

@@ -1,0 +1,179 @@
+"""`RayClusterResolver`: where the tasks of a cluster on Ray are now, and when they move."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from graphmill.errors import UnavailableError
+from graphmill.spi.cluster import ClusterResolver, change_between
+from graphmill_plugins.distributed.ray.directory_watch import DirectoryWatch
+from graphmill_plugins.distributed.ray.engine import ray_engine
+from graphmill_plugins.distributed.ray.names import (
+    ANSWER_SECONDS,
+    find_directory,
+    first_task,
+    read_table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeAlias
+
+    from graphmill.spi.cluster import ClusterChange, ClusterSpec
+    from graphmill_plugins.distributed.ray.directory import Registration, Table, Version
+    from graphmill_plugins.distributed.ray.engine import Engine
+
+    Task: TypeAlias = tuple[str, int]
+
+
+class RayClusterResolver(ClusterResolver):
+    """Asks the directory of a cluster that `start_cluster` has started, from any process of Ray's.
+
+    Args:
+        name: of the cluster.
+        task_type, task_id: which task this process is, if any.
+        timeout: for how many seconds tasks are waited for that have not told where they are: the
+            cluster is just starting, or its directory has restarted.
+        engine: what stands for Ray in tests.
+
+    Raises:
+        FailedPreconditionError: ray is not installed.
+        NotFoundError: no such cluster is running.
+        UnavailableError: Ray is not.
+
+    Threads: any; `_lock` guards the table and the watch.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        *,
+        timeout: float = 10.0,
+        engine: Engine | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self._timeout = timeout
+        self.task_type, self.task_id = task_type, task_id
+        self._engine = engine or ray_engine()
+        self._engine.connect(may_start=False)
+        self._directory = find_directory(self._engine, name)
+        self._lock = threading.Lock()
+        self._known: dict[Task, Registration] = {}
+        self._told: dict[Task, Registration] = {}
+        self._watch: DirectoryWatch | None = None
+        self._num_watching = 0
+
+    def cluster_spec(self) -> ClusterSpec:
+        """Return the addresses as they are now; that of a task that restarts is its last one.
+
+        Raises:
+            UnavailableError: a task has not started within the resolver's timeout.
+            DeadlineExceededError: the directory does not answer.
+        """
+        return _addresses(self.registrations().values())
+
+    def registrations(self) -> dict[Task, Registration]:
+        """Return where each task is, and the number of its present life.
+
+        Raises:
+            OpError: as `cluster_spec`.
+        """
+        deadline = time.monotonic() + self._timeout
+        table: Table | None = self._table()
+        tasks: dict[Task, Registration] = {}
+        while table is not None:
+            tasks = self._merged(table)
+            missing = _missing(table.jobs, tasks)
+            if not missing:
+                return tasks
+            table = self._next_table(table.version, max(deadline - time.monotonic(), 0.0))
+        raise UnavailableError(
+            f"these tasks of the cluster have not started within {self._timeout:g} s: "
+            f"{', '.join(missing)}"
+        )
+
+    def master(self, task_type: str | None = None, task_id: int | None = None) -> str:
+        """Return the target of sessions on a task; by default the chief's, else a worker's."""
+        if task_type is None and self.task_type is None:
+            task_type, task_id = first_task(self._table().jobs)
+        return super().master(task_type, task_id)
+
+    def watch(self, changed: Callable[[ClusterChange], None]) -> Callable[[], None]:
+        """Have `changed` called when tasks move or restart; see `ClusterResolver.watch`."""
+        table = self._table()
+        tasks = self._merged(table)
+        remove = super().watch(changed)
+        with self._lock:
+            self._num_watching += 1
+            if self._watch is None:
+                self._told = tasks
+                self._watch = DirectoryWatch(
+                    self._engine, self._directory, None, table.version, self._came
+                )
+        once = [remove]
+
+        def end() -> None:
+            if once:
+                once.pop()()
+                self._end_one()
+
+        return end
+
+    def _end_one(self) -> None:
+        with self._lock:
+            self._num_watching -= 1
+            watch = self._watch if not self._num_watching else None
+            if watch is not None:
+                self._watch = None
+        if watch is not None:
+            watch.close()
+
+    def _table(self) -> Table:
+        return read_table(self._engine, self._directory)
+
+    def _next_table(self, seen: Version, seconds: float) -> Table | None:
+        call = self._engine.call(self._directory, "exchange", None, seen, seconds)
+        table: Table | None = call.result(seconds + ANSWER_SECONDS)
+        return table
+
+    def _came(self, table: Table) -> None:
+        """Tell those who watch what is new in a table; called in the watch's thread."""
+        after = self._merged(table)
+        before, self._told = self._told, after
+        self._watchers.publish(registered_change(before, after))
+
+    def _merged(self, table: Table) -> dict[Task, Registration]:
+        """Return what is known of the tasks; a directory that has restarted knows some of them."""
+        with self._lock:
+            self._known = {**self._known, **{(t.job, t.index): t for t in table.tasks}}
+            return self._known
+
+
+def registered_change(
+    before: dict[Task, Registration], after: dict[Task, Registration]
+) -> ClusterChange:
+    """Return what has changed between what was known of the tasks and what is known."""
+    restarted = [task for task, found in after.items() if before.get(task) != found]
+    return change_between(_addresses(before.values()), _addresses(after.values()), restarted)
+
+
+def _missing(jobs: dict[str, int], tasks: dict[Task, Registration]) -> list[str]:
+    """Return the names of the tasks that have not told where they are."""
+    return [
+        f"/job:{job}/task:{index}"
+        for job, count in jobs.items()
+        for index in range(count)
+        if (job, index) not in tasks
+    ]
+
+
+def _addresses(tasks: Iterable[Registration]) -> ClusterSpec:
+    spec: ClusterSpec = {}
+    for task in sorted(tasks, key=lambda found: (found.job, found.index)):
+        spec.setdefault(task.job, {})[task.index] = task.address
+    return spec

@@ -1,0 +1,172 @@
+"""`TaskServer`: the actor of a task, with its gRPC server inside, so that both die together.
+
+Its methods only control it: what sessions do goes over gRPC.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from graphmill.errors import DeadlineExceededError
+from graphmill.spi.cluster import Server
+from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.ray.directory import Registration
+from graphmill_plugins.distributed.ray.directory_watch import DirectoryWatch
+from graphmill_plugins.distributed.ray.names import find_directory
+
+if TYPE_CHECKING:
+    from graphmill.spi.cluster import ClusterSpec
+    from graphmill_plugins.distributed.ray.directory import Table, Version
+    from graphmill_plugins.distributed.ray.engine import Engine
+
+NOT_STARTED: Final = "0.0.0.0:0"
+"""The address of a task that has not told where it is: nothing can be reached there."""
+_HEALTH_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDefinition:
+    """What the actor of a task is started with, each time.
+
+    Attributes:
+        cluster: its name.
+        jobs: how many tasks each job has.
+        job, index: which of them it is.
+        config: the serialized default config of sessions.
+        port: where it listens; 0 for a free one, another one in each life.
+    """
+
+    cluster: str
+    jobs: dict[str, int]
+    job: str
+    index: int
+    config: bytes = b""
+    port: int = 0
+
+
+class TaskServer:
+    """The server of one task, in an actor.
+
+    Args:
+        definition: which task.
+        engine: how the directory is found.
+
+    Raises:
+        OpError: the address cannot be bound.
+
+    Threads: Ray calls the methods from several; `_changed` guards the table of addresses.
+    """
+
+    def __init__(self, definition: TaskDefinition, engine: Engine) -> None:
+        self._definition, self._engine = definition, engine
+        self._changed = threading.Condition()
+        self._tasks: dict[tuple[str, int], Registration] = {}
+        self._version: Version = (0, 0)
+        own = (definition.job, definition.index)
+        wanted = f"{engine.node_host()}:{definition.port}"
+        spec = _spec(definition.jobs, {own: Registration(*own, wanted, 0)})
+        config = proto.ConfigProto.FromString(definition.config)
+        self._server = Server(spec, *own, config)
+        address = self._server.target.removeprefix("grpc://")
+        self._mine = Registration(*own, address, secrets.randbits(63))
+        directory = find_directory(engine, definition.cluster)
+        self._watch = DirectoryWatch(engine, directory, self._mine, None, self._came)
+
+    def address(self) -> str:
+        """Return where the server listens, `HOST:PORT`."""
+        return self._mine.address
+
+    def incarnation(self) -> int:
+        """Return the number of this life of the task, another one after each restart."""
+        return self._mine.incarnation
+
+    def pid(self) -> int:
+        """Return the number of the process."""
+        return os.getpid()
+
+    def wait_ready(self, seconds: float, version: Version) -> None:
+        """Return when this task knows where all others are.
+
+        Args:
+            seconds: for how long to wait.
+            version: of the directory's table, which it must have seen, or a later one.
+
+        Raises:
+            DeadlineExceededError: it does not after that time; names the missing.
+        """
+        with self._changed:
+            if not self._changed.wait_for(
+                lambda: not self._missing() and self._version >= version, seconds
+            ):
+                missing = ", ".join(self._missing()) or "those that moved last"
+                raise DeadlineExceededError(
+                    f"/job:{self._mine.job}/task:{self._mine.index} does not know after "
+                    f"{seconds:g} s where these are: {missing}"
+                )
+
+    def health(self) -> str:
+        """Ask the server's health service; return SERVING or NOT_SERVING."""
+        import grpc
+        from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+        options = (("grpc.enable_http_proxy", 0),)
+        with grpc.insecure_channel(self._mine.address, options) as channel:
+            try:
+                answer = health_pb2_grpc.HealthStub(channel).Check(
+                    health_pb2.HealthCheckRequest(), timeout=_HEALTH_SECONDS
+                )
+            except grpc.RpcError:
+                return "NOT_SERVING"
+        name: str = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+        return name
+
+    def drain(self, grace: float | None) -> None:
+        """Take no more calls, and return when those that run have ended; the actor stays.
+
+        Args:
+            grace: for how many seconds they may go on; None to cancel them at once.
+        """
+        self._server.stop(grace)
+
+    def stop(self, grace: float | None) -> None:
+        """Drain, and leave the directory: nothing is left but to end the actor's process.
+
+        Args:
+            grace: as of `drain`.
+        """
+        self._watch.close()
+        self.drain(grace)
+
+    def _came(self, table: Table) -> None:
+        """Follow the other tasks to where they are now; called in the watch's thread."""
+        own = (self._mine.job, self._mine.index)
+        with self._changed:
+            before = self._tasks
+            found = {(task.job, task.index): task for task in table.tasks}
+            self._tasks = {**before, **found, own: self._mine}
+            restarted = [task for task, now in self._tasks.items() if before.get(task) != now]
+        others = [task for task in restarted if task != own]
+        self._server.update_cluster(_spec(self._definition.jobs, self._tasks), others)
+        with self._changed:
+            self._version = table.version
+            self._changed.notify_all()
+
+    def _missing(self) -> list[str]:
+        return [
+            f"/job:{job}/task:{index}"
+            for job, count in self._definition.jobs.items()
+            for index in range(count)
+            if (job, index) not in self._tasks
+        ]
+
+
+def _spec(jobs: dict[str, int], tasks: dict[tuple[str, int], Registration]) -> ClusterSpec:
+    """Return the addresses of all tasks, as far as they are known."""
+    spec: ClusterSpec = {job: dict.fromkeys(range(n), NOT_STARTED) for job, n in jobs.items()}
+    for (job, index), task in tasks.items():
+        spec[job][index] = task.address
+    return spec

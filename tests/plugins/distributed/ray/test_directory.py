@@ -1,0 +1,64 @@
+"""`Directory`: who is where, told to those who wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from graphmill_plugins.distributed.ray.directory import Directory, Registration, Table
+
+FIRST = Registration("worker", 0, "a:1", 11)
+SECOND = Registration("worker", 1, "b:1", 12)
+JOBS = {"worker": 2}
+
+
+def test_a_task_is_registered_and_those_who_wait_are_told() -> None:
+    async def story() -> None:
+        directory = Directory(JOBS)
+        empty = await directory.exchange(None, None, 0)
+        assert empty is not None
+        assert empty.tasks == ()
+        waiting = asyncio.ensure_future(directory.exchange(None, empty.version, 30))
+        await asyncio.sleep(0)
+        mine = await directory.exchange(FIRST, None, 30)
+        assert mine == Table(mine.version, JOBS, (FIRST,))
+        assert await waiting == mine
+
+    asyncio.run(story())
+
+
+def test_nothing_new_is_none_after_the_time_has_passed() -> None:
+    async def story() -> None:
+        directory = Directory(JOBS)
+        table = await directory.exchange(FIRST, None, 0)
+        assert table is not None
+        assert await directory.exchange(FIRST, table.version, 0.001) is None
+
+    asyncio.run(story())
+
+
+def test_another_life_of_a_task_replaces_the_one_before() -> None:
+    async def story() -> None:
+        directory = Directory(JOBS)
+        await directory.exchange(FIRST, None, 0)
+        again = Registration("worker", 0, "a:1", 99)
+        table = await directory.exchange(again, None, 0)
+        assert table is not None
+        assert table.tasks == (again,)
+
+    asyncio.run(story())
+
+
+def test_a_directory_that_restarted_is_told_again_by_all() -> None:
+    async def story() -> None:
+        before = Directory(JOBS)
+        await before.exchange(FIRST, None, 0)
+        table = await before.exchange(SECOND, None, 0)
+        assert table is not None
+        after = Directory(JOBS)
+        first = await after.exchange(FIRST, table.version, 30)  # its version is of another life
+        second = await after.exchange(SECOND, table.version, 30)
+        assert first is not None
+        assert second is not None
+        assert (first.tasks, second.tasks) == ((FIRST,), (FIRST, SECOND))
+
+    asyncio.run(story())
