@@ -106,6 +106,14 @@ INNER = (
     "inner(v: variant) -> (variant): "
     "d = TensorDataset([v], Toutput_types=[variant], output_shapes=[[]]); return d"
 )
+SHORT = (
+    "short(v: variant, i: int32) -> (bool): "
+    "n = Const(dtype=int32, value='int32: 2'); y = Less(i, n); return y"
+)
+LONGER = (
+    "longer(v: variant, i: int32) -> (variant, int32): "
+    "n = Const(dtype=int32, value='int32: 1'); y = AddV2(i, n); return v, y"
+)
 FUNCTIONS = (
     "same(v: variant) -> (variant): y = Identity(v); return y",
     "chosen(v: variant) -> (bool): y = Const(dtype=bool, value='bool: True'); return y",
@@ -115,6 +123,8 @@ FUNCTIONS = (
     "second(s: variant, v: variant) -> (variant): y = Identity(v); return y",
     "scan(s: variant, v: variant) -> (variant, variant): y = Identity(v); return y, s",
     INNER,
+    SHORT,
+    LONGER,
 )
 E = "element_dtype=variant"
 ANY = "output_types=[variant], output_shapes=[[]]"
@@ -362,6 +372,36 @@ ARRAYS: dict[str, tuple[str, ...]] = {
         *("t = Reshape(b, s)", "ok = Equal(r, zero)", "ok2 = Equal(n, one)"),
         *("both = LogicalAnd(ok, ok2)", "z = ZerosLike(b)", "o = Select(both, b, z)"),
     ),
+    "slice of nothing": ("o = Slice(b, e, e)",),
+    "strided slice of nothing": ("o = StridedSlice(b, e, e, e)",),
+    "strided slice": (
+        *(*PAIR, "p = Pack([one])", "q = Pack([two])"),
+        "o = StridedSlice(k, p, q, p, shrink_axis_mask=1)",
+    ),
+    "transposed scalar": ("o = Transpose(b, e)",),
+    "tiled scalar": ("o = Tile(b, e)",),
+    "gathered element": (*PAIR, "p = Pack([one])", "o = GatherNd(k, p)"),
+    "stitched": got(
+        *("p = Pack([one])", "q = Pack([zero])", "a = ExpandDims(b, zero)"),
+        "r = DynamicStitch([p, q], [a, a])",
+        handle="r",
+    ),
+    "partitioned": (*PAIR, "p = DynamicPartition(k, order, num_partitions=2)", "o = Squeeze(p[0])"),
+    "split": (*PAIR, "s = Split(zero, k, num_split=2)", "o = Squeeze(s[1])"),
+    "table": (
+        "t = MutableHashTableV2(key_dtype=int64, value_dtype=variant)",
+        "w = LookupTableInsertV2(t, single, b)",
+        "o = LookupTableFindV2(t, single, b, after=[w])",
+    ),
+    "default of a table": (
+        *("t = MutableHashTableV2(key_dtype=int64, value_dtype=variant)",),
+        *("q = Pack([some])", "f = LookupTableFindV2(t, q, b)", "o = Squeeze(f)"),
+    ),
+    "loop": (
+        "w = While([b, zero], T=[variant, int32], cond=short, body=longer)",
+        "o = Identity(w[0])",
+    ),
+    "frame": ("n = Enter(b, frame_name='f')", "o = Exit(n)"),
     "function": ("o = PartitionedCall([b], Tout=[variant], f=same)",),
     "branches": ("o = If(yes, [b], Tout=[variant], then_branch=same, else_branch=same)",),
     "merge": ("s = Switch(b, yes)", "m = Merge([s[0], s[1]])", "o = Identity(m[0])"),

@@ -63,7 +63,7 @@ def on_objects(function: Callable[..., Value], dtype: np.dtype[Any]) -> Callable
 
     def call(x: Value, *others: Value) -> Value:
         result = function(object_array(x), *others)
-        return result if result.ndim else result.item()
+        return result.item() if isinstance(result, np.ndarray) and not result.ndim else result
 
     return call
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable
-from graphmill_plugins.kernels._support import checked_shape
+from graphmill_plugins.kernels._support import checked_shape, on_objects
 from graphmill_plugins.kernels.array.index_plan import (
     check_inplace,
     check_scatter,
@@ -82,7 +82,7 @@ def gather_kernels(
                 return xp.broadcast_to(params, indices.shape[:-1] + params.shape)
             return take(params, indices, sizes)
 
-        return run
+        return on_objects(run, Tparams)
 
     return KernelTable(
         (

@@ -202,20 +202,20 @@ def ensure_shape(_xp: ArrayNamespace, T: np.dtype[Any], shape: Shape) -> Callabl
 
 
 @kernel("Transpose", static=("perm",), make=True)
-def transpose(_xp: ArrayNamespace) -> Callable[[Value, Value], Value]:
+def transpose(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
     """Reorder the dimensions; a view where the namespace has views."""
 
     def reorder(x: Value, perm: Value) -> Value:
         axes = _checked_permutation(perm, x.ndim)
         return x.transpose(axes)
 
-    return reorder
+    return on_objects(reorder, T)
 
 
 @kernel("ConjugateTranspose", static=("perm",), make=True)
 def conjugate_transpose(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
     """Reorder the dimensions and conjugate complex elements."""
-    reorder = transpose(xp)
+    reorder = transpose(xp, T)
     if T.kind != "c":
         return reorder
     return lambda x, perm: xp.conj(reorder(x, perm))
@@ -361,20 +361,24 @@ def tile_grad(xp: ArrayNamespace, x: Value, multiples: Value) -> Value:
     return xp.sum(tiles, axis=tuple(range(0, 2 * x.ndim, 2)), dtype=x.dtype)
 
 
-@kernel("Tile", static=("multiples",))
-def tile(xp: ArrayNamespace, x: Value, multiples: Value) -> Value:
+@kernel("Tile", static=("multiples",), make=True)
+def tile(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
     """Repeat the whole tensor along each dimension.
 
     Raises:
         InvalidArgumentError: not one multiple for each dimension, or one is negative.
     """
-    times = checked_shape(multiples, "multiples")
-    if len(times) != x.ndim:
-        raise InvalidArgumentError(
-            f"Expected multiples argument to be a vector of length {x.ndim} but got length "
-            f"{len(times)}"
-        )
-    spread = x.reshape([size for s in x.shape for size in (1, s)])
-    full = [size for pair in zip(times, x.shape, strict=True) for size in pair]
-    shape = [count * size for count, size in zip(times, x.shape, strict=True)]
-    return xp.broadcast_to(spread, full).reshape(shape)
+
+    def repeat(x: Value, multiples: Value) -> Value:
+        times = checked_shape(multiples, "multiples")
+        if len(times) != x.ndim:
+            raise InvalidArgumentError(
+                f"Expected multiples argument to be a vector of length {x.ndim} but got length "
+                f"{len(times)}"
+            )
+        spread = x.reshape([size for s in x.shape for size in (1, s)])
+        full = [size for pair in zip(times, x.shape, strict=True) for size in pair]
+        shape = [count * size for count, size in zip(times, x.shape, strict=True)]
+        return xp.broadcast_to(spread, full).reshape(shape)
+
+    return on_objects(repeat, T)

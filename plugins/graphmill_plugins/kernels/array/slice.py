@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import is_string, shape_text
+from graphmill_plugins.kernels._support import is_string, on_objects, shape_text
 from graphmill_plugins.kernels.array.index_ops import slice_kernels
 from graphmill_plugins.kernels.array.index_plan import check_slice_shape, index_maker
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @kernel("Slice", static=("begin", "size"), make=True)
-def slice_(_xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
+def slice_(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value, Value], Value]:
     """Take `size` elements from `begin` along each dimension; a size of -1 takes the rest.
 
     Raises:
@@ -52,7 +52,7 @@ def slice_(_xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
             index.append(slice(start, stop))
         return x[(*index, ...)]
 
-    return cut
+    return on_objects(cut, T)
 
 
 @kernel("StridedSlice", static=("begin", "end", "strides"), make=True)
@@ -70,7 +70,7 @@ def strided_slice(
     if is_string(T) and not ellipsis_mask:
         # With an ellipsis a single string comes as a 0-d array, not as bare bytes.
         return lambda x, begin, end, strides: x[(*index(x.shape, begin, end, strides), ...)]
-    return lambda x, begin, end, strides: x[index(x.shape, begin, end, strides)]
+    return on_objects(lambda x, begin, end, strides: x[index(x.shape, begin, end, strides)], T)
 
 
 def assign_slice(target: Value, index: Index, value: Value, *, exact: bool) -> None:

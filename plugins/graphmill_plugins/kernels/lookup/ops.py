@@ -13,6 +13,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import Ref, ResourceHandle, kernel
 from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels._support import object_array
 from graphmill_plugins.kernels.lookup._lookup_table import (
     Buckets,
     DenseTable,
@@ -137,7 +138,11 @@ def lookup_table_find(
     ctx: OpKernelContext, table_handle: Any, keys: Value, default_value: Value
 ) -> Value:
     """Return the values of the keys, the default where a key is missing."""
-    return table_of(ctx, table_handle).find(keys, default_value)
+    table = table_of(ctx, table_handle)
+    if table.value_dtype.kind != "h":
+        return table.find(keys, default_value)
+    found = table.find(keys, object_array(default_value))
+    return found if found.ndim else found.item()
 
 
 @kernel("LookupTableInsert", "LookupTableInsertV2", stateful=True, host=True, effects=_STATE)
@@ -145,7 +150,8 @@ def lookup_table_insert(
     ctx: OpKernelContext, table_handle: Any, keys: Value, values: Value
 ) -> None:
     """Add or replace entries of a mutable table."""
-    table_of(ctx, table_handle).insert(keys, values)
+    table = table_of(ctx, table_handle)
+    table.insert(keys, object_array(values) if table.value_dtype.kind == "h" else values)
 
 
 @kernel("LookupTableRemoveV2", stateful=True, host=True, effects=_STATE)
