@@ -3,6 +3,7 @@
     python tools/run_ci.py                      what `.ci/run` does
     python tools/run_ci.py --dry-run            say what would run
     python tools/run_ci.py --python 3.12 --command test --dependencies newest
+    python tools/run_ci.py --compiled FOLDER    keep what JAX compiles for the next time
 
 Each command runs with the newest dependencies that pip gives each Python, and on the lowest one
 with the oldest dependencies that are declared to work. Every run has a copy of the work tree, a
@@ -144,13 +145,22 @@ class Running:
             self.end(process)
 
 
-def execute(run: Run, logs: Path, running: Running, limit: float = LIMIT_SECONDS) -> Outcome:
-    """Run one of them into its log; end it and all that it started after `limit` seconds."""
+def execute(
+    run: Run,
+    logs: Path,
+    running: Running,
+    limit: float = LIMIT_SECONDS,
+    compiled: Path | None = None,
+) -> Outcome:
+    """Run one of them into its log; end it and all that it started after `limit` seconds.
+
+    Tests find what JAX compiled, and leave it, in `compiled`; by default in a folder of the logs.
+    """
     print(f"started: {run}", flush=True)
     log = logs / run.log_name
     begun = time.monotonic()
     with log.open("w", encoding="utf-8") as file:
-        process = running.start([*run.arguments, *_shared(run, logs)], file)
+        process = running.start([*run.arguments, *_shared(run, compiled or logs / COMPILED)], file)
         try:
             code = process.wait(limit)
         except subprocess.TimeoutExpired:
@@ -163,9 +173,9 @@ def execute(run: Run, logs: Path, running: Running, limit: float = LIMIT_SECONDS
     return Outcome(run, code, seconds, *tests_of(output, code))
 
 
-def _shared(run: Run, logs: Path) -> list[str]:
+def _shared(run: Run, compiled: Path) -> list[str]:
     """Return the options for what a run shares with others; the README's answer needs nothing."""
-    return ["--compiled", str(logs / COMPILED)] if run.command == "test" else []
+    return ["--compiled", str(compiled)] if run.command == "test" else []
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -184,13 +194,15 @@ def table(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def execute_all(runs: Sequence[Run], logs: Path, at_once: int) -> list[Outcome]:
+def execute_all(
+    runs: Sequence[Run], logs: Path, at_once: int, compiled: Path | None = None
+) -> list[Outcome]:
     """Execute runs, `at_once` at a time, and print the log of each when it ends."""
     outcomes: dict[Run, Outcome] = {}
     running = Running()
     with ThreadPoolExecutor(at_once) as pool:
         try:  # a run that was submitted may have begun before the next line is reached
-            pending = [pool.submit(execute, run, logs, running) for run in runs]
+            pending = [pool.submit(execute, run, logs, running, compiled=compiled) for run in runs]
             for future in as_completed(pending):
                 outcome = future.result()
                 outcomes[outcome.run] = outcome
@@ -225,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logs = Path(tempfile.mkdtemp(prefix="graphmill-ci-"))
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        outcomes = execute_all(runs, logs, options.at_once)
+        outcomes = execute_all(runs, logs, options.at_once, options.compiled)
     finally:
         signal.signal(signal.SIGTERM, before)
         if (logs / COMPILED).is_dir():
@@ -244,6 +256,9 @@ def _parser(commands: list[str]) -> argparse.ArgumentParser:
     parser.add_argument("--python", action="append", choices=versions, default=[])
     parser.add_argument("--command", action="append", choices=commands)
     parser.add_argument("--dependencies", choices=["newest", "oldest"])
+    parser.add_argument(
+        "--compiled", type=Path, help="a folder to keep what JAX compiles (default: none stays)"
+    )
     parser.add_argument("--at-once", type=int, default=cores, help="runs (default: one a core)")
     return parser
 

@@ -140,6 +140,16 @@ def test_compiled_programs_go_when_all_has_run(
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".log", ".log"]
 
 
+def test_compiled_programs_stay_in_a_folder_that_is_named(
+    ci: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = "import pathlib, sys; pathlib.Path(sys.argv[2], 'programs').mkdir(parents=True)"
+    use_programs(ci, monkeypatch, test=make, run="")
+    monkeypatch.setattr(ci, "find_pythons", lambda **_: [python(ci, 12)])
+    assert ci.main(["--compiled", str(tmp_path / "mine")]) == 0
+    assert (tmp_path / "mine" / "programs").is_dir()
+
+
 def test_one_failure_fails_it_all_and_the_others_go_on(
     ci: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
