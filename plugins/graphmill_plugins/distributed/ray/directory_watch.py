@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 EXCHANGE_SECONDS: Final = 30.0
 """How long a call waits for news; the directory forgets those who are gone after that time."""
+_END_SECONDS: Final = 1.0
+"""How long `close` waits for the thread. Ray does not cancel a call to an actor that restarts just
+then: the thread ends with its call, and tells nobody anything any more."""
 
 _logger = logging.getLogger("graphmill.distributed")
 
@@ -61,13 +64,13 @@ class DirectoryWatch:
         if call is not None:
             call.cancel()
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(_END_SECONDS)
 
     def _run(self) -> None:
         try:
             while (call := self._next_call()) is not None:
                 table = call.result()
-                if table is not None:
+                if table is not None and not self._is_closed:
                     self._seen = table.version
                     self._changed(table)
         except CancelledError:
