@@ -8,6 +8,8 @@ from graphmill.explain.compilation import COMPILED, INTERPRETED, STRAIGHT_LINE, 
 from graphmill.session.hot_states import HotState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from graphmill.explain.compilation import ClusterRecord, Compilation
     from graphmill.session.executors_cache import ExecutorsAndKeys
     from graphmill.session.hot_steps import HotSteps
@@ -75,6 +77,26 @@ class Tiers:
             for node in region.nodes:
                 if node in self._outside:
                     self._outside[node] += f" ({region.kind} {region.name} stays: {region.reason})"
+
+
+def calls_by_tier(executors: Iterable[ExecutorsAndKeys]) -> dict[str, int]:
+    """Return how many calls of clusters each tier has served, for the signatures given.
+
+    `checks_failed` are calls of compiled programs that the interpreter did again.
+    """
+    graphs = [item.graph for one in executors for item in one.hot_items or one.items]
+    compilations = [found for graph in graphs if (found := find_compilation(graph))]
+    counts = [
+        signature.counts
+        for compilation in compilations
+        for cluster in compilation.clusters
+        for signature in cluster.signatures
+    ]
+    return {
+        STRAIGHT_LINE: sum(one.num_straight for one in counts),
+        COMPILED: sum(one.num_compiled for one in counts),
+        "checks_failed": sum(one.num_checks_failed for one in counts),
+    }
 
 
 def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphmill.cli.options import Settings as Settings
     from graphmill.cli.options import common_options as common_options
+    from graphmill.cli.output import Table as Table
+    from graphmill.cli.output import emit as emit
     from graphmill.distributed.cluster_change import ClusterChange as ClusterChange
     from graphmill.distributed.cluster_change import change_between as change_between
     from graphmill.distributed.cluster_resolver import ClusterResolver as ClusterResolver
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from graphmill.distributed.worker.step_call import StepCall as StepCall
     from graphmill.distributed.worker.step_call import StepResult as StepResult
     from graphmill.distributed.worker.worker import Worker as Worker
+    from graphmill.explain.tiers import calls_by_tier as calls_by_tier
     from graphmill.graph.graph import output_type as output_type
     from graphmill.graph.import_export import extend_graph as extend_graph
     from graphmill.graph.import_export import graph_to_graph_def as graph_to_graph_def
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.session_interface import SessionFactory as SessionFactory
     from graphmill.runtime.session_interface import SessionInterface as SessionInterface
     from graphmill.session.direct_session import DirectSession as DirectSession
+    from graphmill.session.executors_cache import ExecutorsAndKeys as ExecutorsAndKeys
     from graphmill.session.executors_cache import Signature as Signature
     from graphmill.session.feeds import feed_converter as feed_converter
     from graphmill.session.feeds import static_shape as static_shape
@@ -50,7 +55,8 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "graphmill.cli.options": "common_options",
+            "graphmill.cli.options": "Settings common_options",
+            "graphmill.cli.output": "Table emit",
             "graphmill.distributed.cluster_change": "ClusterChange change_between",
             "graphmill.distributed.cluster_resolver": (
                 "ClusterResolver ClusterSpec TFConfigClusterResolver"
@@ -63,6 +69,7 @@ else:
             "graphmill.distributed.worker.peers": "Peer Peers",
             "graphmill.distributed.worker.step_call": "StepCall StepResult",
             "graphmill.distributed.worker.worker": "Worker",
+            "graphmill.explain.tiers": "calls_by_tier",
             "graphmill.graph.graph": "output_type",
             "graphmill.graph.import_export": "extend_graph graph_to_graph_def",
             "graphmill.graph.node": "parse_tensor_name",
@@ -70,7 +77,7 @@ else:
             "graphmill.runtime.server_interface": "ServerFactory ServerInterface",
             "graphmill.runtime.session_interface": "SessionFactory SessionInterface",
             "graphmill.session.direct_session": "DirectSession",
-            "graphmill.session.executors_cache": "Signature",
+            "graphmill.session.executors_cache": "ExecutorsAndKeys Signature",
             "graphmill.session.feeds": "feed_converter static_shape",
             "graphmill.session.options": "as_message give_back",
             "graphmill.session.session_devices": "create_devices",

@@ -32,5 +32,6 @@ def graphmill_register_servers(servers: Registrar[ServerFactory]) -> None:
 
 @hookimpl
 def graphmill_register_commands(commands: Registrar[object]) -> None:
-    """Register the command that serves a task."""
+    """Register the commands that serve a task, and that look at a cluster."""
     commands.add("serve", "graphmill_plugins.distributed.server.serve:serve")
+    commands.add("cluster", "graphmill_plugins.distributed.monitoring.cluster_command:cluster")

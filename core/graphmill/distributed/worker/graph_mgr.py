@@ -57,6 +57,11 @@ class GraphMgr:
         self._drop_idle()
         return made.handle
 
+    def all(self) -> list[RegisteredGraph]:
+        """Return the graphs that are registered now."""
+        with self._lock:
+            return list(self._graphs.values())
+
     def acquire(self, handle: str) -> RegisteredGraph:
         """Return a graph for a step; the caller calls its `release` at the end.
 

@@ -55,6 +55,10 @@ class ClusterWorkers:
             others = [task for task in self._addresses if task != self.master_task]
             return {self.master_task: self._own, **{task: self._others[task] for task in others}}
 
+    def addresses(self) -> Mapping[str, str]:
+        """Return the addresses of all tasks by their names."""
+        return self._addresses
+
     def last_heartbeats(self) -> Mapping[str, float | None]:
         """Return when each other task was heard of last, as `time.time` counts; None for never."""
         with self._lock:

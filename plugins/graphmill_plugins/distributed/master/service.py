@@ -5,6 +5,7 @@ Semantics: `tensorflow/core/distributed_runtime/master.cc`.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError, OpError
@@ -23,6 +24,7 @@ from graphmill_plugins.distributed.master.master_session import (
     wants_metadata,
 )
 from graphmill_plugins.distributed.master.session_table import SessionTable
+from graphmill_plugins.distributed.monitoring.event_log import log_event
 from graphmill_plugins.distributed.wire.status import error_message
 from graphmill_plugins.distributed.wire.tensor_messages import (
     RUN_CALLABLE_REQUEST,
@@ -36,11 +38,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.spi import DeviceAttributes, Host
+    from graphmill.spi.cluster import ExecutorsAndKeys
     from graphmill_plugins.distributed.master.cluster_workers import ClusterWorkers
     from graphmill_plugins.distributed.master.request_memory import Request
     from graphmill_plugins.distributed.server.dispatch import Behaviour, Call
     from graphmill_plugins.distributed.wire.tensor_messages import NamedTensor
 
+_log = logging.getLogger("graphmill.server.master")
 _NO_RUN = proto.RunStepResponse()
 _CONTROL_SECONDS = 30.0
 """For how long a task is waited for that does not answer, unless the config says otherwise."""
@@ -86,6 +90,12 @@ class MasterService:
         """The open sessions."""
         return self._sessions
 
+    def kept_executors(self) -> list[ExecutorsAndKeys]:
+        """Return the executors of sessions that run in this process alone."""
+        sessions = [one.session for one in self._sessions.all()]
+        direct = [one for one in sessions if isinstance(one, DirectSession)]
+        return [executors for one in direct for executors in one.kept_executors()]
+
     def behaviours(self) -> dict[str, Behaviour]:
         """Return what carries out each method of the service, by its name."""
         return {
@@ -120,6 +130,7 @@ class MasterService:
             session.close()
             raise
         handle = self._sessions.add(session)
+        log_event(_log, logging.INFO, "session created", task=self._name_prefix, session=handle)
         return proto.CreateSessionResponse(session_handle=handle).SerializeToString()
 
     def extend_session(self, data: bytes, call: Call) -> bytes:
@@ -133,6 +144,13 @@ class MasterService:
     def run_step(self, data: bytes, call: Call) -> bytes:
         """Run a step, or a piece of a partial run; errors go into the response if so asked."""
         message, feeds = RUN_STEP_REQUEST.decode(data)
+        if call.fields is not None:
+            call.fields |= {
+                "session": message.session_handle,
+                "request_id": message.request_id,
+                "fetches": list(message.fetch),
+                "targets": list(message.target),
+            }
         try:
             session = self._sessions.find(message.session_handle)
 
@@ -149,6 +167,7 @@ class MasterService:
         except OpError as error:
             if not message.store_errors_in_response_body:
                 raise
+            call.code = error.code
             return proto.RunStepResponse(
                 status_code=error.code,  # type: ignore[arg-type]
                 status_error_message=error_message(error),
@@ -226,7 +245,9 @@ class MasterService:
         """Close a session; its steps are cancelled."""
         del call
         request = parse_message(proto.CloseSessionRequest, data)
-        self._sessions.remove(request.session_handle).close()
+        handle = request.session_handle
+        self._sessions.remove(handle).close()
+        log_event(_log, logging.INFO, "session closed", task=self._name_prefix, session=handle)
         return b""
 
     def reset(self, data: bytes, call: Call) -> bytes:

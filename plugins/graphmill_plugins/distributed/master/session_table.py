@@ -76,6 +76,11 @@ class SessionTable:
             self._sessions.clear()
         return sessions
 
+    def all(self) -> list[MasterSession]:
+        """Return all sessions."""
+        with self._lock:
+            return list(self._sessions.values())
+
     def collect(self) -> int:
         """Close the sessions that have been idle for too long; return how many."""
         if not self._idle_seconds:

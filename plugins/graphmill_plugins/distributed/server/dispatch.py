@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
 
 from graphmill.errors import InternalError, OpError, ResourceExhaustedError
-from graphmill_plugins.distributed.wire.status import grpc_status
+from graphmill_plugins.distributed.monitoring.event_log import log_event
+from graphmill_plugins.distributed.wire.status import code_name, grpc_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from graphmill_plugins.distributed.monitoring.call_counters import CallCounters, MethodCounter
 
     Behaviour: TypeAlias = "Callable[[bytes, Call], bytes]"
 
@@ -23,12 +27,18 @@ class Call:
 
     Args:
         context: grpcio's context of the call.
+
+    Attributes:
+        code: of the error that the response holds; 0 for none. A status counts by itself.
+        fields: what the log tells of the call; None where nobody reads it.
     """
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "code", "fields")
 
     def __init__(self, context: grpc.ServicerContext) -> None:
         self._context = context
+        self.code = 0
+        self.fields: dict[str, object] | None = {} if _log.isEnabledFor(logging.DEBUG) else None
 
     def on_end(self, callback: Callable[[], None]) -> bool:
         """Have `callback` called when the call is over, or its client is gone.
@@ -44,11 +54,14 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no t
 
     Args:
         behaviours: what each method does with the bytes of a request.
+        counters: count the calls.
     """
 
-    def __init__(self, behaviours: Mapping[str, Behaviour]) -> None:
+    def __init__(self, behaviours: Mapping[str, Behaviour], counters: CallCounters) -> None:
         self._handlers = {
-            path: grpc.unary_unary_rpc_method_handler(answered(behaviour, path))
+            path: grpc.unary_unary_rpc_method_handler(
+                answered(behaviour, path, counters.by_path[path])
+            )
             for path, behaviour in behaviours.items()
         }
 
@@ -57,19 +70,45 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no t
         return self._handlers.get(handler_call_details.method)
 
 
-def answered(behaviour: Behaviour, path: str) -> Callable[[bytes, Any], bytes]:
+def answered(
+    behaviour: Behaviour, path: str, counter: MethodCounter
+) -> Callable[[bytes, Any], bytes]:
     """Return a handler that ends each call with a response or a status, and never raises."""
 
     def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
+        counter.begin(len(request))
+        begun = time.perf_counter()
+        call = Call(context)
+        response = b""
         try:
-            return behaviour(request, Call(context))
+            response = behaviour(request, call)
         except Exception as error:  # noqa: BLE001 - whatever it is, a client waits for a status
-            code, text = grpc_status(as_op_error(error, path))
+            found = as_op_error(error, path)
+            call.code = found.code
+            code, text = grpc_status(found)
             context.set_code(code)
             context.set_details(text)
-            return b""
+        seconds = time.perf_counter() - begun
+        counter.end(call.code, len(response), seconds)
+        if call.fields is not None:
+            _log_call(path, call, len(request), len(response), seconds)
+        return response
 
     return handle
+
+
+def _log_call(path: str, call: Call, received: int, sent: int, seconds: float) -> None:
+    log_event(
+        _log,
+        logging.DEBUG,
+        "call",
+        method=path.rpartition("/")[2],
+        code=code_name(call.code),
+        milliseconds=round(seconds * 1000, 3),
+        received_bytes=received,
+        sent_bytes=sent,
+        **(call.fields or {}),
+    )
 
 
 def as_op_error(error: Exception, path: str) -> OpError:

@@ -6,6 +6,7 @@ host that the cluster names is bound.
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,16 @@ from graphmill.spi.cluster import DeviceMgr, ServerInterface, create_devices
 from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.master.cluster_workers import ClusterWorkers
 from graphmill_plugins.distributed.master.service import MasterService
+from graphmill_plugins.distributed.monitoring.call_counters import CallCounters
+from graphmill_plugins.distributed.monitoring.event_log import log_event
+from graphmill_plugins.distributed.monitoring.metrics_endpoint import (
+    PATH,
+    MetricsEndpoint,
+    metrics_port,
+)
+from graphmill_plugins.distributed.monitoring.prometheus import exposition
+from graphmill_plugins.distributed.monitoring.server_metrics import ServerMetrics
+from graphmill_plugins.distributed.monitoring.task_status import STATUS_PATH, StatusService
 from graphmill_plugins.distributed.server.address import Address, address_of
 from graphmill_plugins.distributed.server.call_threads import CallThreads
 from graphmill_plugins.distributed.server.dispatch import Services
@@ -34,6 +45,8 @@ if TYPE_CHECKING:
     from graphmill.spi import Host
     from graphmill.spi.protos import proto
     from graphmill_plugins.distributed.server.dispatch import Behaviour
+
+_log = logging.getLogger("graphmill.server")
 
 MAX_CALLS: Final = 8192
 """How many calls may run or wait at once; more are answered RESOURCE_EXHAUSTED."""
@@ -92,6 +105,12 @@ class GrpcServer(ServerInterface):
         self._worker = WorkerService(host, self._devices, server_def)
         self._cluster = ClusterWorkers(server_def, self._worker.worker)
         self._master = MasterService(host, self._devices, config, prefix, self._cluster)
+        paths = [method.path for method in (*MASTER_METHODS.values(), *WORKER_METHODS.values())]
+        self._calls = CallCounters([*paths, STATUS_PATH])
+        self._metrics = ServerMetrics(prefix, self._calls, self._master, self._worker)
+        self._status = StatusService(self._devices, self._cluster, self._metrics)
+        self._metrics_port = metrics_port(config)
+        self._endpoint: MetricsEndpoint | None = None
         self._lock = threading.Lock()
         self._threads = CallThreads()
         self._health = health.HealthServicer()
@@ -105,13 +124,24 @@ class GrpcServer(ServerInterface):
         port = self._address.port if self._port is None else self._port
         return f"grpc://{Address(self._address.host, port)}"
 
+    @property
+    def metrics_address(self) -> str | None:
+        """Where the metrics can be read, as `127.0.0.1:9090`; None if nowhere."""
+        return None if self._endpoint is None else self._endpoint.address
+
     def start(self) -> None:
         """Begin to take calls; see `ServerInterface.start`."""
         with self._lock:
             if self._is_stopping:
                 raise FailedPreconditionError("the server was stopped; make a new one")
             if self._server is None:
-                self._server = self._listening()
+                if self._metrics_port is not None:
+                    self._endpoint = self._new_endpoint(self._metrics_port)
+                try:
+                    self._server = self._listening()
+                except BaseException:
+                    self._close_endpoint()
+                    raise
         for name in ("", MASTER_SERVICE, WORKER_SERVICE):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
@@ -123,6 +153,7 @@ class GrpcServer(ServerInterface):
         if was_stopping:
             self._stopped.wait()
             return
+        self._status.is_draining = True
         self._health.enter_graceful_shutdown()
         if server is not None:
             server.stop(grace).wait()
@@ -131,6 +162,7 @@ class GrpcServer(ServerInterface):
         self._worker.close()
         self._devices.close()
         self._threads.shut_down()
+        self._close_endpoint()
         self._stopped.set()
 
     def join(self) -> None:
@@ -145,7 +177,7 @@ class GrpcServer(ServerInterface):
     def _listening(self) -> grpc.Server:
         server = grpc.server(
             self._threads,
-            handlers=(Services(self._behaviours()),),
+            handlers=(Services(self._behaviours(), self._calls),),
             options=_options(self._silence),
             maximum_concurrent_rpcs=MAX_CALLS,
         )
@@ -160,9 +192,22 @@ class GrpcServer(ServerInterface):
         server.start()
         return server
 
+    def _new_endpoint(self, port: int) -> MetricsEndpoint:
+        made = MetricsEndpoint(
+            self._address.host, port, lambda: exposition(self._metrics.collect())
+        )
+        log_event(_log, logging.INFO, "metrics offered", url=f"http://{made.address}{PATH}")
+        return made
+
+    def _close_endpoint(self) -> None:
+        endpoint, self._endpoint = self._endpoint, None
+        if endpoint is not None:
+            endpoint.close()
+
     def _behaviours(self) -> dict[str, Behaviour]:
         master, worker = self._master.behaviours(), self._worker.behaviours()
         return {
             **{MASTER_METHODS[name].path: behaviour for name, behaviour in master.items()},
             **{WORKER_METHODS[name].path: behaviour for name, behaviour in worker.items()},
+            **self._status.behaviours(),
         }

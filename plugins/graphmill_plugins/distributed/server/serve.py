@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import threading
@@ -12,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.spi.cluster import Server, TFConfigClusterResolver, common_options
+from graphmill.spi.cluster import Server, TFConfigClusterResolver, as_message, common_options
+from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.monitoring.event_log import (
+    FORMATS,
+    LEVELS,
+    log_event,
+    write_events,
+)
+from graphmill_plugins.distributed.monitoring.metrics_endpoint import SETTING
 from graphmill_plugins.distributed.server.address import Address
 
 if TYPE_CHECKING:
@@ -20,6 +29,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _JOB = "localhost"
+_log = logging.getLogger("graphmill.server")
 
 
 @click.command()
@@ -53,6 +63,26 @@ _JOB = "localhost"
     show_default=True,
     help="For how many seconds calls may go on after SIGTERM or SIGINT.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Offer metrics for Prometheus at http://HOST:PORT/metrics; 0 for a free port, which the "
+    "log tells.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="warning",
+    show_default=True,
+    help="What is written to stderr: sessions at info, each call at debug.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="How a line of it looks.",
+)
 @common_options
 def serve(
     cluster: str | None,
@@ -62,6 +92,9 @@ def serve(
     port: int,
     config: str | None,
     grace: float,
+    metrics_port: int | None,
+    log_level: str,
+    log_format: str,
 ) -> None:
     """Serve sessions to other processes in TensorFlow's protocol, over gRPC.
 
@@ -69,18 +102,32 @@ def serve(
     end, and end the process with exit code 0; a second signal ends it at once.
     """
     addresses, job, task = _task(cluster, job, task, str(Address(host, port)))
-    server = Server(addresses, job, task, config=_json(config, "--config"))
+    handler = write_events(log_level, log_format)
+    server = Server(addresses, job, task, config=_config(config, metrics_port))
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     for number in before:
         signal.signal(number, _stopper(stop))
     try:
-        click.echo(f"READY {server.target.removeprefix('grpc://')}")
+        address = server.target.removeprefix("grpc://")
+        log_event(_log, logging.INFO, "ready", address=address)
+        click.echo(f"READY {address}")
         stop.wait()
     finally:
         server.stop(grace)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)
+        log_event(_log, logging.INFO, "stopped", address=address)
+        logging.getLogger("graphmill").removeHandler(handler)
+
+
+def _config(text: str | None, metrics_port: int | None) -> Any:
+    """Return the default config of sessions, with the port for metrics among the settings."""
+    config = as_message(proto.ConfigProto, _json(text, "--config"), "config")
+    if metrics_port is not None:
+        settings = config.graph_options.rewrite_options.custom_optimizers.add(name="distributed")
+        settings.parameter_map[SETTING].i = metrics_port
+    return config
 
 
 def _stopper(stop: threading.Event) -> Callable[[int, FrameType | None], None]:

@@ -57,6 +57,12 @@ def worker_error_message(error: OpError) -> str:
     return _cut(_DERIVED + text, MAX_MESSAGE_BYTES) if error.is_derived else text
 
 
+def code_name(code: int) -> str:
+    """Return what gRPC calls a code of an error, as `NOT_FOUND`; `OK` for 0."""
+    name: str = _STATUS_CODES.get(code, grpc.StatusCode.UNKNOWN).name
+    return name
+
+
 def grpc_status(error: OpError) -> tuple[grpc.StatusCode, str]:
     """Return the status that a handler ends a call with."""
     status = _STATUS_CODES.get(error.code, grpc.StatusCode.UNKNOWN)

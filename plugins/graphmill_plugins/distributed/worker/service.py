@@ -49,7 +49,15 @@ _NOT_HERE: Final = {
 
 
 class Call(Protocol):
-    """One call of a client, as the server's dispatch gives it."""
+    """One call of a client, as the server's dispatch gives it.
+
+    Attributes:
+        code: of the error that the response holds; 0 for none.
+        fields: what the log tells of the call; None where nobody reads it.
+    """
+
+    code: int
+    fields: dict[str, object] | None
 
     def on_end(self, callback: Callable[[], None]) -> bool:
         """Have `callback` called when the call is over; return False if that is so already."""
@@ -167,6 +175,13 @@ class WorkerService:
         """Run a step, or a piece of one; errors go into the response if so asked."""
         message, feeds = RUN_GRAPH_REQUEST.decode(data)
         options = message.exec_opts
+        if call.fields is not None:
+            call.fields |= {
+                "session": message.session_handle,
+                "graph": message.graph_handle,
+                "step_id": message.step_id,
+                "request_id": message.request_id,
+            }
         step = StepCall(
             message.graph_handle,
             message.step_id,
@@ -195,6 +210,7 @@ class WorkerService:
         except OpError as error:
             if not message.store_errors_in_response_body:
                 raise _for_worker(error) from error
+            call.code = error.code
             return proto.RunGraphResponse(
                 status_code=error.code,  # type: ignore[arg-type]
                 status_error_message=worker_error_message(error),
@@ -215,6 +231,8 @@ class WorkerService:
     def recv_tensor(self, data: bytes, call: Call) -> bytes:
         """Give a tensor of a step to another task, or a piece of one."""
         request = parse_message(proto.RecvTensorRequest, data)
+        if call.fields is not None:
+            call.fields |= {"step_id": request.step_id, "key": request.rendezvous_key}
         wanted = None if request.rendezvous_key else transfer_request(request)
         if wanted is not None:
             return self.sender.piece(wanted)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 class Call:
     """A call whose client is there, until the test says that it is gone."""
 
+    code = 0
+    fields = None
+
     def __init__(self, *, is_over: bool = False) -> None:
         self.is_over = is_over
         self.callbacks: list[Callable[[], None]] = []
@@ -102,6 +105,9 @@ class Task:
 
 def _handler(behaviour: Any) -> Any:
     class Context:
+        code = 0
+        fields = None
+
         def __init__(self, context: Any) -> None:
             self.context = context
 

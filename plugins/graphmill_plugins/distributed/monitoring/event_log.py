@@ -1,0 +1,81 @@
+"""Log lines of a server: one line an event, with fields.
+
+Loggers are `graphmill.server` (calls, at level DEBUG) and `graphmill.server.master` (sessions, at
+level INFO). The fields travel in the record's attribute `fields`, so that any handler of a user's
+can format them; nothing here configures logging but `write_events`, which `graphmill serve` calls.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Final
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("text", "json")
+_LOGGER: Final = "graphmill"
+
+
+def log_event(logger: logging.Logger, level: int, event: str, /, **fields: object) -> None:
+    """Log an event with fields, if somebody listens."""
+    if logger.isEnabledFor(level):
+        logger.log(level, event, extra={"fields": fields})
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-11-22T10:00:00.123Z INFO graphmill.server session created session=ab12`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as one line, and a traceback below it if there is one."""
+        fields = "".join(f" {name}={_shown(value)}" for name, value in _fields(record).items())
+        text = f"{_time(record)} {record.levelname} {record.name} {record.getMessage()}{fields}"
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+class JsonFormatter(logging.Formatter):
+    """An object in one line: `time`, `level`, `logger`, `event`, and the event's fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as one line of JSON."""
+        made: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            made["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(made, ensure_ascii=False, default=str)
+
+
+def write_events(level: str, form: str) -> logging.Handler:
+    """Write what graphmill's loggers tell to stderr from now on; return the handler.
+
+    Args:
+        level: one of `LEVELS`.
+        form: one of `FORMATS`.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    logger = logging.getLogger(_LOGGER)
+    logger.setLevel(level.upper())
+    logger.addHandler(handler)
+    return handler
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    found: dict[str, object] = getattr(record, "fields", {})
+    return found
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if text and " " not in text and "=" not in text else json.dumps(text)
+
+
+def _time(record: logging.LogRecord) -> str:
+    when = datetime.fromtimestamp(record.created, UTC)
+    return f"{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond // 1000:03d}Z"

@@ -1,0 +1,68 @@
+"""Prometheus' text format for metrics.
+
+Semantics: https://prometheus.io/docs/instrumenting/exposition_formats, version 0.0.4. The format
+is a few lines; the client library for Python keeps its metrics in tables of the process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Sample(NamedTuple):
+    """One number of a metric.
+
+    Attributes:
+        labels: the values of its labels by their names.
+        value: the number.
+    """
+
+    labels: Mapping[str, str]
+    value: float
+
+
+class Metric(NamedTuple):
+    """A metric.
+
+    Attributes:
+        name: with its unit, as `graphmill_request_bytes_total`.
+        help: what it counts.
+        kind: whether it only grows.
+        samples: its numbers, by labels.
+    """
+
+    name: str
+    help: str
+    kind: Literal["counter", "gauge"]
+    samples: Iterable[Sample]
+
+
+def exposition(metrics: Iterable[Metric]) -> str:
+    """Return metrics as text."""
+    lines: list[str] = []
+    for metric in metrics:
+        lines.append(f"# HELP {metric.name} {_escaped(metric.help)}")
+        lines.append(f"# TYPE {metric.name} {metric.kind}")
+        lines.extend(f"{metric.name}{_labels(s.labels)} {_number(s.value)}" for s in metric.samples)
+    return "\n".join(lines) + "\n"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    pairs = (f'{name}="{_escaped(value, quotes=True)}"' for name, value in labels.items())
+    return "{" + ",".join(pairs) + "}"
+
+
+def _escaped(text: str, *, quotes: bool = False) -> str:
+    text = text.replace("\\", r"\\").replace("\n", r"\n")
+    return text.replace('"', r"\"") if quotes else text
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
