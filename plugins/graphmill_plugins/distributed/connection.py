@@ -46,10 +46,12 @@ class _Channel:
     """A channel and its methods.
 
     Attributes:
+        methods: for calls that another thread answers, by name.
+        streams: for calls whose responses the calling thread takes, by name.
         end: what calls end with after it was closed; None while it is open.
     """
 
-    __slots__ = ("ask", "channel", "end", "methods")
+    __slots__ = ("ask", "channel", "end", "methods", "streams")
 
     def __init__(
         self, address: str, options: Collection[Any], compression: Any, methods: Collection[Method]
@@ -57,6 +59,7 @@ class _Channel:
         self.end: OpError | None = None
         self.channel = grpc.insecure_channel(address, tuple(options), compression)
         self.methods = {m.name: self.channel.unary_unary(m.path) for m in methods}
+        self.streams = {m.name: self.channel.unary_stream(m.path) for m in methods}
         self.ask = self.channel.unary_unary(_QUESTION)
 
     def close(self, end: OpError) -> None:
@@ -163,7 +166,7 @@ class Connection:
 
         Args:
             method: its name.
-            send: calls grpcio's method that it is given.
+            send: calls grpcio's method that it is given, which streams responses.
 
         Raises:
             OpError: the connection was closed, or the task is silent.
@@ -172,7 +175,7 @@ class Connection:
         channel, call = self._channel, object()
         self._heartbeat.begin(call)
         try:
-            response = send(channel.methods[method])
+            response = send(channel.streams[method])
         except ValueError:
             if channel.end is None:
                 raise

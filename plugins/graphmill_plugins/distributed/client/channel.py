@@ -14,8 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
+import grpc.experimental
 
-from graphmill.errors import CancelledError, InvalidArgumentError
+from graphmill.errors import CancelledError, InternalError, InvalidArgumentError
 from graphmill.spi.process import DeferredInterrupt
 
 from ..connection import Connection
@@ -42,6 +43,7 @@ _OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1),
 )
 _COMPRESSIONS: Final = {
     "": grpc.Compression.NoCompression,
@@ -115,22 +117,22 @@ class MasterChannel:
 def _answer(request: bytes, timeout: float | None, method: Any) -> bytes:
     """Return the response of a call, which is cancelled if an interrupt ends the wait for it.
 
-    Only the main thread is interrupted. A blocking call, which is faster, would go on there: gRPC
-    does not cancel it.
+    A call that streams its responses, of which there is one, is polled by this thread. gRPC's
+    blocking calls are as fast, but go on when they are interrupted; its futures are answered by
+    another thread.
     """
-    if threading.current_thread() is not threading.main_thread():
-        answer: bytes = method(request, timeout=timeout)
-        return answer
-    future = None
+    call = None
     try:
         with DeferredInterrupt():  # else the call might begin, and nobody could cancel it
-            future = method.future(request, timeout=timeout)
-        answer = future.result()
+            call = method(request, timeout=timeout)
+        answers: list[bytes] = list(call)
     except BaseException:
-        if future is not None:
-            future.cancel()  # where it failed there is nothing left to cancel
+        if call is not None:
+            call.cancel()  # where it failed there is nothing left to cancel
         raise
-    return answer
+    if len(answers) != 1:
+        raise InternalError(f"the master has sent {len(answers)} responses to a call, expected one")
+    return answers[0]
 
 
 def address_of(target: str) -> str:

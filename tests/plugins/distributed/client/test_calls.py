@@ -6,11 +6,15 @@ import logging
 import os
 import signal
 import threading
+from concurrent import futures
+from typing import Any
 
+import grpc
 import pytest
 
 import graphmill
 from graphmill import errors, proto
+from graphmill_plugins.distributed.client.channel import MasterChannel
 
 WAITING = 30
 
@@ -190,3 +194,29 @@ def test_without_grpcio_the_error_names_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "grpc", None)
     with pytest.raises(errors.FailedPreconditionError, match=r"pip install 'graphmill\[grpc\]'"):
         graphmill.Session("grpc://127.0.0.1:1")
+
+
+def test_the_calling_thread_takes_the_response_itself(session) -> None:
+    session.run("y:0", {"x:0": [1]})
+    before = set(threading.enumerate())
+    session.run("y:0", {"x:0": [2]})
+    new = [thread.name for thread in set(threading.enumerate()) - before]
+    assert not [name for name in new if "channel_spin" in name]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_call_has_one_response(count: int) -> None:
+    class Streams(grpc.GenericRpcHandler):
+        def service(self, details: Any) -> Any:
+            return grpc.unary_stream_rpc_method_handler(
+                lambda request, context: iter([b""] * count)
+            )
+
+    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=(Streams(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    channel = MasterChannel(f"grpc://127.0.0.1:{port}", proto.ConfigProto())
+    with pytest.raises(errors.InternalError, match=f"has sent {count} responses"):
+        channel.call("CloseSession", b"", WAITING)
+    channel.close()
+    server.stop(None).wait(WAITING)
