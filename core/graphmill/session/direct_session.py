@@ -68,6 +68,8 @@ class DirectSession(SessionInterface):
         config: the session's configuration.
         devices: those of a server, which its sessions share with what lives on them; None for
             devices of the session's own.
+        lends_fetches: whether fetched arrays may be the memory of constants and variables, as the
+            caller only reads them, and not for long; else they are the caller's own.
 
     Raises:
         NotFoundError: there is no such executor type.
@@ -89,13 +91,22 @@ class DirectSession(SessionInterface):
         partial_runs: the partial runs that are not finished.
         hot_steps: when a signature is built again for speed.
         pool: the threads for expensive kernels of steps that ask for no other; None for none.
+        lends_fetches: whether fetched arrays may be the memory of constants and variables.
         has_timeout: whether the config limits how long a step takes.
     """
 
-    def __init__(self, host: Host, config: ConfigProto, devices: DeviceMgr | None = None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        config: ConfigProto,
+        devices: DeviceMgr | None = None,
+        *,
+        lends_fetches: bool = False,
+    ) -> None:
         self.name = f"direct-{next(_session_numbers)}"
         self.host = host
         self.config = config
+        self.lends_fetches = lends_fetches
         self.has_timeout = bool(config.operation_timeout_in_ms)
         self.effects = policy_of(config)
         self.new_rendezvous = rendezvous_maker(host.transports, config)

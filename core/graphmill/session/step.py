@@ -74,7 +74,7 @@ def run_step(
         step_container=container,
     )
     _run(session, executors, args)
-    return _results(executors, frame)
+    return _results(executors, frame, lends=session.lends_fetches)
 
 
 def run_step_with_options(
@@ -135,7 +135,7 @@ def run_step_with_options(
             give_back(metadata, run_metadata)
         if observers is not None and step is not None:
             observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
-    return _results(executors, frame)
+    return _results(executors, frame, lends=session.lends_fetches)
 
 
 def _step_info(step_id: int, session: DirectSession, executors: ExecutorsAndKeys) -> StepInfo:
@@ -213,7 +213,7 @@ def _run_partitions(
         raise barrier.error
 
 
-def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
+def _results(executors: ExecutorsAndKeys, frame: CallFrame, *, lends: bool) -> list[Value]:
     retvals = frame.retvals
     to_host = executors.to_host
     results = []
@@ -232,7 +232,7 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame) -> list[Value]:
             value = value[()]  # a scalar comes back as one, as in TensorFlow's Python API
         else:
             holders = references_to(value)  # before the call, which holds it too
-            if not _is_exclusive(value, holders):
+            if not lends and not _is_exclusive(value, holders):
                 value = _copied(value, executors.fetches[index])
         results.append(value)
     return results

@@ -6,6 +6,7 @@ Semantics: `tensorflow/core/distributed_runtime/worker.h` as the master of its o
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,10 +28,13 @@ class LocalWorker(WorkerInterface):
 
     Args:
         worker: what carries the calls out.
+        lends_outputs: whether fetched arrays may be the memory of variables, as the master only
+            reads them, and not for long.
     """
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, *, lends_outputs: bool = False) -> None:
         self._worker = worker
+        self._lends_outputs = lends_outputs
 
     def get_status(self, request: proto.GetStatusRequest, done: Done) -> Withdraw:
         """Give the devices of the worker."""
@@ -97,7 +101,9 @@ class LocalWorker(WorkerInterface):
 
     def run_graph(self, session_handle: str, call: StepCall, done: RunDone) -> Withdraw:
         """Run a part of a step, in a thread of the worker."""
-        once = _Once(done)
+        once = _Once(done, lends=self._lends_outputs)
+        # No call comes twice here, so that nobody needs to remember its outcome.
+        call = replace(call, request_id=0)
         leave = self._worker.run_graph(session_handle, call, once, was_created=True)
 
         def withdraw() -> None:
@@ -135,15 +141,16 @@ class LocalWorker(WorkerInterface):
 
 
 class _Once:
-    """Passes on the first outcome of a step, with values that are the master's own.
+    """Passes on the first outcome of a step, with values that are the master's own or lent to it.
 
     What a worker of this process gives may be the memory of a variable.
 
     Threads: `_lock` decides which outcome is the first.
     """
 
-    def __init__(self, done: RunDone) -> None:
+    def __init__(self, done: RunDone, *, lends: bool) -> None:
         self._done: RunDone | None = done
+        self._lends = lends
         self._lock = threading.Lock()
 
     def __call__(self, result: StepResult | None, error: OpError | None) -> None:
@@ -152,14 +159,17 @@ class _Once:
         if done is None:
             return
         if result is not None:
-            result.outputs = {key: _own(value) for key, value in result.outputs.items()}
+            own = _as_fetched if self._lends else _own
+            result.outputs = {key: own(value) for key, value in result.outputs.items()}
         done(result, error)
 
 
 def _own(value: Any) -> Any:
-    if not isinstance(value, np.ndarray):
-        return value
-    return value.copy() if value.ndim else value[()]
+    return value.copy() if isinstance(value, np.ndarray) and value.ndim else _as_fetched(value)
+
+
+def _as_fetched(value: Any) -> Any:
+    return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
 
 
 def _answer(done: Done, work: Callable[[], Any]) -> Withdraw:

@@ -34,7 +34,7 @@ class ClusterWorkers:
         self.master_task = task_name(server_def.job_name, server_def.task_index)
         self._addresses = addresses_of(server_def.cluster)
         self._silence = silence_seconds(server_def.default_session_config)
-        self._own = LocalWorker(worker)
+        self._own = LocalWorker(worker, lends_outputs=True)
         self._lock = threading.Lock()
         self._others: dict[str, GrpcWorker] | None = None
 

@@ -275,7 +275,8 @@ class MasterService:
         cluster = self._cluster
         if cluster is None:
             devices, close_devices = self._devices_for(config)
-            return MasterSession(DirectSession(self._host, config, devices), close_devices)
+            direct = DirectSession(self._host, config, devices, lends_fetches=True)
+            return MasterSession(direct, close_devices)
         workers, task = cluster.by_task(), cluster.master_task
         session = ClusterSession(self._host, config, workers, task, self._devices, _CONTROL_SECONDS)
         return MasterSession(session, None)

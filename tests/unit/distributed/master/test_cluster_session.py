@@ -12,6 +12,8 @@ from tests.unit.distributed.worker.conftest import cpu, task
 
 import graphmill
 from graphmill import errors, ops, proto
+from graphmill.distributed.master.cluster_session import ClusterSession
+from graphmill.distributed.master.local_worker import LocalWorker
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.testing.patience import within
 
@@ -366,3 +368,23 @@ def test_step_stats_and_partition_graphs_of_all_tasks_are_gathered(master: Maste
     assert run(session, ["y:0"], {"x:0": 1.0}, options=options, metadata=metadata) == [2]
     assert {stats.device for stats in metadata.step_stats.dev_stats} == {cpu(0), cpu(1)}
     assert len(metadata.partition_graphs) == 2
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_fetches_from_the_masters_task_are_copied_unless_lent(master: Master, lends: bool) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default(), graph.device(task(0)):
+        graph.constant(np.arange(1000, dtype=np.float32), name="c")
+    worker = master.cluster.workers[0]
+    session = ClusterSession(
+        master.cluster.host,
+        proto.ConfigProto(),
+        {task(0): LocalWorker(worker, lends_outputs=lends)},
+        task(0),
+        worker.devices,
+    )
+    session.follow(graph)
+    (first,), (second,) = run(session, ["c:0"]), run(session, ["c:0"])
+    session.close()
+    assert first[999] == 999
+    assert np.shares_memory(first, second) is lends
