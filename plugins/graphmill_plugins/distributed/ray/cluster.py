@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graphmill.spi.cluster import ClusterChange
     from graphmill_plugins.distributed.ray.engine import PendingCall
 
+AWAY: Final = "AWAY"
 _DIRECTORY_CALLS: Final = 20_000
 """How many tasks and others can wait for news at once."""
 _CONTROL_SECONDS: Final = 10.0
@@ -49,7 +50,7 @@ class TaskStatus:
         job, index: which task.
         address: where it is, or was last.
         incarnation: the number of its present life.
-        health: SERVING, NOT_SERVING, or AWAY while its actor restarts.
+        health: SERVING, NOT_SERVING, or AWAY while its actor restarts, or if that failed.
     """
 
     job: str
@@ -193,9 +194,10 @@ class RayCluster:
         registered = self.resolver().registrations()
         calls = self._call_all("health")
         found = []
-        for (job, index), call in calls.items():
-            where = registered[job, index]
-            found.append(TaskStatus(job, index, where.address, where.incarnation, _health(call)))
+        for job, index in self._tasks():
+            where, call = registered[job, index], calls.get((job, index))
+            health = AWAY if call is None else _health(call)
+            found.append(TaskStatus(job, index, where.address, where.incarnation, health))
         return found
 
     def kill_task(self, job: str, index: int) -> None:
@@ -310,10 +312,15 @@ class RayCluster:
         return [(job, index) for job, count in self.jobs.items() for index in range(count)]
 
     def _call_all(self, method: str, *args: Any) -> dict[tuple[str, int], PendingCall]:
-        """Begin a call of each task's actor."""
-        return {
-            task: self._engine.call(self._actor(*task), method, *args) for task in self._tasks()
-        }
+        """Begin a call of each task's actor; one that could not be started again has none."""
+        calls = {}
+        for task in self._tasks():
+            try:
+                actor = self._actor(*task)
+            except NotFoundError:
+                continue
+            calls[task] = self._engine.call(actor, method, *args)
+        return calls
 
     def _actor(self, job: str, index: int) -> Any:
         return self._engine.find_actor(task_actor(job, index), namespace_of(self.name))
@@ -340,5 +347,5 @@ def _health(call: PendingCall) -> str:
     try:
         health: str = call.result(_CONTROL_SECONDS)
     except OpError:
-        return "AWAY"
+        return AWAY
     return health

@@ -12,6 +12,7 @@ from graphmill import ops
 from graphmill.errors import (
     AlreadyExistsError,
     DeadlineExceededError,
+    FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
@@ -182,3 +183,19 @@ def test_waiting_outlives_a_restart(engine: Any, cluster: RayCluster) -> None:
         call.result(0)
     actor.revive()
     call.result(30)
+
+
+def test_a_task_that_cannot_be_started_again_does_not_keep_the_others_from_stopping(
+    engine: Any, cluster: RayCluster
+) -> None:
+    engine.kill(engine.find_actor("worker:1", NAMESPACE), restarts=False)
+    assert [task.health for task in cluster.status()] == ["SERVING", "AWAY"]
+    cluster.stop()
+    assert (engine.actors, engine.placements) == ({}, {})
+
+
+def test_a_target_without_ray_names_the_extra(monkeypatch: Any) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    for start in (lambda: start_cluster(2), lambda: graphmill.Session("ray-cluster://lab")):
+        with pytest.raises(FailedPreconditionError, match=r"pip install 'graphmill\[ray\]'"):
+            start()
