@@ -178,6 +178,26 @@ def test_errors_name_their_node(tf, tf1, target, graph):
     assert caught.value.op.name == "checked"
 
 
+@pytest.mark.parametrize("places", [(NEAR, FAR), (FAR, NEAR)])
+def test_the_task_at_fault_is_named(tf, tf1, target, graph, places):
+    # In a cluster of TensorFlow's own either task may be named: its workers do not tell its master
+    # which error follows from the other one's.
+    x = tf1.placeholder(tf.float32, [])
+    with tf1.device(places[0]):
+        bad = tf1.check_numerics(x, "no number", name="checked")
+    with tf1.device(places[1]):
+        y = bad + 1.0
+    at_fault = places[0].removesuffix("/cpu:0").replace("/task", "/replica:0/task")
+    with tf1.Session(target, graph=graph) as session:
+        for _ in range(10):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="no number") as caught:
+                session.run(y, {x: float("nan")})
+            message = str(caught.value)
+            assert "_Derived_" not in message
+            first = message[message.index("From /job:") :].partition(":\n")[0]
+            assert first == f"From {at_fault}"
+
+
 def test_a_timeout_ends_what_waits_on_our_task(tf, tf1, target, graph):
     with tf1.device(FAR):
         queue = tf1.FIFOQueue(1, [tf.float32])

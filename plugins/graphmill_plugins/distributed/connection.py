@@ -12,7 +12,7 @@ import grpc
 from graphmill.errors import CancelledError, OpError, UnavailableError
 from graphmill_plugins.distributed.heartbeat import Heartbeat, unwatch, watch
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
-from graphmill_plugins.distributed.wire.status import error_from_rpc
+from graphmill_plugins.distributed.wire.status import error_from_receive, error_from_rpc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -196,7 +196,8 @@ class Connection:
         where = f"{method} {self._where}"
         if failure.code() is grpc.StatusCode.UNAVAILABLE:
             where = f"{where}; {self._heartbeat}"
-        return error_from_rpc(failure, where)
+        made = error_from_receive if method == "RecvTensor" else error_from_rpc
+        return made(failure, where)
 
     def close(self, reason: OpError | None = None) -> None:
         """End all calls, and those that follow.

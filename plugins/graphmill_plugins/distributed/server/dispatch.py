@@ -10,7 +10,7 @@ import grpc
 
 from graphmill.errors import InternalError, OpError, ResourceExhaustedError
 from graphmill_plugins.distributed.monitoring.event_log import log_event
-from graphmill_plugins.distributed.wire.status import code_name, grpc_status
+from graphmill_plugins.distributed.wire.status import code_name, grpc_status, metadata_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,6 +86,7 @@ def answered(
             found = as_op_error(error, path)
             call.code = found.code
             code, text = grpc_status(found)
+            context.set_trailing_metadata(metadata_of(found))
             context.set_code(code)
             context.set_details(text)
         seconds = time.perf_counter() - begun

@@ -13,9 +13,18 @@ from typing import TYPE_CHECKING, Final
 
 import grpc
 
-from graphmill.errors import UNKNOWN, OpError, error_class
+from graphmill.errors import (
+    ABORTED,
+    CANCELLED,
+    DEADLINE_EXCEEDED,
+    UNAVAILABLE,
+    UNKNOWN,
+    OpError,
+    error_class,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Protocol
 
     class RpcFailure(Protocol):
@@ -27,13 +36,32 @@ if TYPE_CHECKING:
         def details(self) -> str | None:
             """Return the message."""
 
+        def trailing_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
+            """Return what came with the status."""
+
 
 MAX_MESSAGE_BYTES: Final = 3000
 """gRPC refuses metadata above 16 kB, and TensorFlow's clients stall on long messages."""
 
 _DERIVED: Final = "[_Derived_]"
+# A status of TensorFlow 2.21 tells it by a payload: {1: {1: type, 2: content}}, serialized.
+_DETAILS_KEY: Final = "grpc-status-details-bin"
+_DERIVED_TYPE: Final = b"type.googleapis.com/tensorflow.DerivedStatus"
+_DERIVED_DETAILS: Final = b"\n%c\n%c%b\x12\x00" % (
+    len(_DERIVED_TYPE) + 4,
+    len(_DERIVED_TYPE),
+    _DERIVED_TYPE,
+)
+# A status of ours says that it would tell if the error were derived.
+_OURS: Final = ("graphmill-status", "1")
+# What TensorFlow's worker adds to an error that it got from another task by a receive.
+_BY_RECEIVE: Final = re.compile(
+    r"\nAdditional GRPC error information from remote target \S+ while calling "
+    r"/tensorflow\.WorkerService/RecvTensor:"
+)
 # `[[{{node NAME}}]]` at the end, where a TensorFlow client looks for the node at fault.
 _NODE: Final = re.compile(r"\s*\[\[\{\{node (\S+?)\}\}\]\]\s*\Z")
+_OF_RECEIVES: Final = frozenset((ABORTED, CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE))
 _STATUS_CODES: Final[dict[int, grpc.StatusCode]] = {
     status.value[0]: status for status in grpc.StatusCode
 }
@@ -72,11 +100,12 @@ def grpc_status(error: OpError) -> tuple[grpc.StatusCode, str]:
 def error_from_code(code: int, message: str) -> OpError:
     """Return the typed error for a code and a message of a response body."""
     text = message.removeprefix(_DERIVED)
+    is_derived = text != message or _BY_RECEIVE.search(text) is not None
     found = _NODE.search(text)
     error = error_class(code)(
         text[: found.start()] if found else text, node=found.group(1) if found else None
     )
-    error.is_derived = text is not message and text != message
+    error.is_derived = is_derived
     return error
 
 
@@ -89,7 +118,29 @@ def error_from_rpc(failure: RpcFailure, context: str) -> OpError:
     """
     status = failure.code()
     code = UNKNOWN if status is None else status.value[0]
-    return in_context(error_from_code(code, failure.details() or "the call failed"), context)
+    error = error_from_code(code, failure.details() or "the call failed")
+    error.is_derived |= any(
+        key == _DETAILS_KEY and isinstance(value, bytes) and _DERIVED_TYPE in value
+        for key, value in failure.trailing_metadata() or ()
+    )
+    return in_context(error, context)
+
+
+def error_from_receive(failure: RpcFailure, context: str) -> OpError:
+    """Return the typed error for a receive that failed at its sender.
+
+    TensorFlow's worker does not tell whether that follows from another error; it nearly always
+    does, as a receive fails with its step. One that was restarted answers ABORTED on its own.
+    """
+    error = error_from_rpc(failure, context)
+    is_ours = _OURS in (failure.trailing_metadata() or ())
+    error.is_derived |= not is_ours and error.code not in _OF_RECEIVES
+    return error
+
+
+def metadata_of(error: OpError) -> tuple[tuple[str, str | bytes], ...]:
+    """Return what is sent with the status of an error."""
+    return (_OURS, (_DETAILS_KEY, _DERIVED_DETAILS)) if error.is_derived else (_OURS,)
 
 
 def in_context(error: OpError, context: str) -> OpError:

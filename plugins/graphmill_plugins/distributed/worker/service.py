@@ -9,7 +9,7 @@ import copy
 import threading
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from graphmill.errors import InternalError, OpError, UnimplementedError
+from graphmill.errors import UNAVAILABLE, InternalError, OpError, UnimplementedError
 from graphmill.spi.cluster import StepCall, Worker
 from graphmill.spi.protos import proto
 from graphmill_plugins.distributed.heartbeat import silence_seconds
@@ -17,7 +17,7 @@ from graphmill_plugins.distributed.transfer.counters import TransferCounters
 from graphmill_plugins.distributed.transfer.settings import TransferSettings
 from graphmill_plugins.distributed.transfer.tensor_receiver import TensorReceiver
 from graphmill_plugins.distributed.transfer.tensor_sender import TensorSender, transfer_request
-from graphmill_plugins.distributed.wire.status import worker_error_message
+from graphmill_plugins.distributed.wire.status import error_message, worker_error_message
 from graphmill_plugins.distributed.wire.tensor_messages import (
     RUN_GRAPH_REQUEST,
     RUN_GRAPH_RESPONSE,
@@ -208,7 +208,10 @@ class WorkerService:
             (result,) = answer.wait(call, withdraw, *work)
             return _run_graph_response(result)
         except OpError as error:
-            if not message.store_errors_in_response_body:
+            # A body cannot tell TensorFlow's masters that an error follows from another one; but
+            # UNAVAILABLE as a status would mean that the request may be sent again.
+            by_status = error.is_derived and error.code != UNAVAILABLE
+            if by_status or not message.store_errors_in_response_body:
                 raise _for_worker(error) from error
             call.code = error.code
             return proto.RunGraphResponse(
@@ -328,7 +331,7 @@ def _run_graph_response(result: StepResult) -> bytes:
 
 
 def _for_worker(error: OpError) -> OpError:
-    """Return an error whose text says whether it follows from another one, and that one's node.
+    """Return an error whose text tells the node of the error that it follows from.
 
     Where it reaches a client first, it is all that the client learns.
     """
@@ -336,7 +339,7 @@ def _for_worker(error: OpError) -> OpError:
     cause = error.__cause__
     if error.is_derived and isinstance(cause, OpError):
         told.node, told.op, told.device = cause.node, cause.op, cause.device
-    made.message = worker_error_message(told)
+    made.message = error_message(told)
     made.node = made.op = made.device = made.plugin = None  # they are in the text
     return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,9 +10,11 @@ from graphmill import errors
 from graphmill_plugins.distributed.wire.status import (
     MAX_MESSAGE_BYTES,
     error_from_code,
+    error_from_receive,
     error_from_rpc,
     error_message,
     grpc_status,
+    metadata_of,
     worker_error_message,
 )
 
@@ -21,15 +23,24 @@ if TYPE_CHECKING:
 
 
 class Failure:
-    def __init__(self, code: grpc.StatusCode | None, details: str | None) -> None:
+    def __init__(
+        self,
+        code: grpc.StatusCode | None,
+        details: str | None,
+        metadata: tuple[tuple[str, str | bytes], ...] = (),
+    ) -> None:
         self._code = code
         self._details = details
+        self._metadata = metadata
 
     def code(self) -> grpc.StatusCode | None:
         return self._code
 
     def details(self) -> str | None:
         return self._details
+
+    def trailing_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        return self._metadata
 
 
 @pytest.mark.parametrize("code", range(1, 17))
@@ -85,6 +96,46 @@ def test_derived_errors_are_marked_for_masters_only() -> None:
     assert again.is_derived
     assert again.message == "another task failed"
     assert not error_from_code(1, "another task failed").is_derived
+
+
+@pytest.mark.parametrize("is_derived", [False, True])
+@pytest.mark.parametrize("read", [error_from_rpc, error_from_receive])
+def test_a_status_tells_whether_its_error_is_derived(read: Any, is_derived: bool) -> None:
+    error = errors.OutOfRangeError("all is read")
+    error.is_derived = is_derived
+    status, text = grpc_status(error)
+    again = read(Failure(status, text, metadata_of(error)), "RecvTensor")
+    assert (type(again), again.is_derived) == (errors.OutOfRangeError, is_derived)
+
+
+def test_a_derived_status_has_tensorflows_payload() -> None:
+    error = errors.OutOfRangeError("all is read")
+    error.is_derived = True
+    found = dict(metadata_of(error))["grpc-status-details-bin"]
+    # The fields of tensorflow.distributed_runtime.GrpcPayloadContainer, as its servers send them.
+    payload = b"type.googleapis.com/tensorflow.DerivedStatus"
+    assert found == b"\n\x30\n\x2c" + payload + b"\x12\x00"
+
+
+def test_receives_that_fail_at_tensorflows_worker_follow_from_its_step() -> None:
+    for kind, is_derived in (
+        (errors.InvalidArgumentError, True),
+        (errors.AbortedError, False),
+        (errors.UnavailableError, False),
+    ):
+        status, text = grpc_status(kind("no number"))
+        assert error_from_receive(Failure(status, text), "RecvTensor").is_derived is is_derived
+        assert not error_from_rpc(Failure(status, text), "RunGraph").is_derived
+
+
+def test_what_tensorflows_worker_got_from_another_task_is_derived() -> None:
+    text = (
+        "no number\nAdditional GRPC error information from remote target "
+        "/job:worker/replica:0/task:0 while calling /tensorflow.WorkerService/RecvTensor:\n"
+        ":UNKNOWN:Error received from peer\n\t [[{{node a/_recv_G4}}]]"
+    )
+    assert error_from_code(3, text).is_derived
+    assert not error_from_code(3, "no number").is_derived
 
 
 def test_an_unknown_code_is_an_unknown_error() -> None:

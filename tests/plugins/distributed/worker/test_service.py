@@ -23,7 +23,7 @@ from graphmill.testing.patience import within
 grpc = pytest.importorskip("grpc")
 
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS  # noqa: E402
-from graphmill_plugins.distributed.wire.status import grpc_status  # noqa: E402
+from graphmill_plugins.distributed.wire.status import grpc_status, metadata_of  # noqa: E402
 from graphmill_plugins.distributed.wire.tensor_messages import (  # noqa: E402
     RECV_TENSOR_RESPONSE,
     RUN_GRAPH_REQUEST,
@@ -119,6 +119,7 @@ def _handler(behaviour: Any) -> Any:
             return bytes(behaviour(data, Context(context)))
         except errors.OpError as error:
             code, text = grpc_status(error)
+            context.set_trailing_metadata(metadata_of(error))
             context.set_code(code)
             context.set_details(text)
             return b""
@@ -236,12 +237,25 @@ def test_dead_tensors_cross_processes(tasks: list[Task]) -> None:
 def test_errors_go_into_the_body_with_their_origin(tasks: list[Task]) -> None:
     def checked(x: Any, far: Any) -> Any:
         with far:
-            return ops.array.identity(ops.array.check_numerics(x, message="bad", name="chk"))
+            twice = ops.math.add_v2(x, x)
+        return ops.array.check_numerics(twice, message="bad", name="chk")
 
     handles = registered(tasks, checked)
     message, fetched = run(tasks, handles, np.float32("nan"), 1)
     assert (message.status_code, fetched) == (errors.INVALID_ARGUMENT, [])
     assert "chk" in message.status_error_message or "bad" in message.status_error_message
+
+
+def test_an_error_that_follows_from_another_tasks_is_told_by_the_status(tasks: list[Task]) -> None:
+    def checked(x: Any, far: Any) -> Any:
+        with far:
+            return ops.array.identity(ops.array.check_numerics(x, message="bad", name="chk"))
+
+    handles = registered(tasks, checked)
+    with pytest.raises(errors.InvalidArgumentError, match="bad") as caught:
+        run(tasks, handles, np.float32("nan"), 1)
+    assert caught.value.is_derived
+    assert caught.value.message.endswith("[[{{node chk}}]]")
 
 
 def test_errors_are_raised_where_the_body_is_not_asked_for(tasks: list[Task]) -> None:
@@ -280,8 +294,9 @@ def test_receives_of_a_failed_step_are_told_as_derived(tasks: list[Task]) -> Non
     key = client_key(tasks[0], "d")
     error = errors.OutOfRangeError("all is read", node="reader")
     tasks[0].service.worker.rendezvous.find(3).start_abort(error)
-    with pytest.raises(errors.OutOfRangeError, match=r"^\[_Derived_\]all is read") as told:
+    with pytest.raises(errors.OutOfRangeError, match=r"^all is read") as told:
         tasks[0].call("RecvTensor", step_id=3, rendezvous_key=key)
+    assert told.value.is_derived
     assert told.value.message.endswith("[[{{node reader}}]]")
 
 
