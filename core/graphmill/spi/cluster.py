@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from graphmill.distributed.cluster_resolver import ClusterResolver as ClusterResolver
     from graphmill.distributed.cluster_resolver import ClusterSpec as ClusterSpec
     from graphmill.distributed.cluster_resolver import (
+        SimpleClusterResolver as SimpleClusterResolver,
+    )
+    from graphmill.distributed.cluster_resolver import (
         TFConfigClusterResolver as TFConfigClusterResolver,
     )
     from graphmill.distributed.master.cluster_session import ClusterSession as ClusterSession
@@ -59,7 +62,7 @@ else:
             "graphmill.cli.output": "Table emit",
             "graphmill.distributed.cluster_change": "ClusterChange change_between",
             "graphmill.distributed.cluster_resolver": (
-                "ClusterResolver ClusterSpec TFConfigClusterResolver"
+                "ClusterResolver ClusterSpec SimpleClusterResolver TFConfigClusterResolver"
             ),
             "graphmill.distributed.server": "Server",
             "graphmill.distributed.master.cluster_session": "ClusterSession",

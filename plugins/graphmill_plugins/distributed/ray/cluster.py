@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import DeadlineExceededError, InvalidArgumentError, NotFoundError, OpError
-from graphmill.spi.cluster import as_message
+from graphmill.spi.cluster import SimpleClusterResolver, as_message
 from graphmill.spi.protos import proto
 from graphmill_plugins.distributed.ray.directory import Directory
 from graphmill_plugins.distributed.ray.engine import ActorOptions, Engine, ray_engine
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from graphmill.spi.cluster import ClusterChange
+    from graphmill.spi.cluster import ClusterChange, ClusterSpec
     from graphmill_plugins.distributed.ray.engine import PendingCall
 
 AWAY: Final = "AWAY"
@@ -68,6 +68,7 @@ def start_cluster(
     strategy: str = "PACK",
     config: Any = None,
     port_base: int | None = None,
+    others: Mapping[str, Any] | None = None,
     is_detached: bool = False,
     runtime_env: Mapping[str, Any] | None = None,
     timeout: float = 120.0,
@@ -86,6 +87,8 @@ def start_cluster(
         config: the default `ConfigProto` of sessions.
         port_base: the port of the first task; the next has the next. By default each has a free
             port, another one after each restart, to which TensorFlow's masters do not follow it.
+        others: the addresses of tasks that are not Ray's, as TensorFlow's servers: `{"chief":
+            ["host:2222"]}`, or by number, `{"worker": {4: "host:2222"}}`.
         is_detached: whether it outlives this process; `RayCluster.connect(name).stop()` ends it.
         runtime_env: Ray's description of the environment of the tasks' processes.
         timeout: for how many seconds resources, and then the tasks, are waited for.
@@ -101,6 +104,7 @@ def start_cluster(
     jobs = _jobs(tasks)
     namespace = namespace_of(name)
     _check_ports(port_base, sum(jobs.values()))
+    elsewhere = _elsewhere(others, jobs)
     default = as_message(proto.ConfigProto, config, "config").SerializeToString()
     wanted = {"CPU": 1.0} if resources is None else dict(resources)
     engine = engine or ray_engine()
@@ -124,7 +128,7 @@ def start_cluster(
         numbered = [(job, index) for job, count in jobs.items() for index in range(count)]
         for bundle, (job, index) in enumerate(numbered):
             port = 0 if port_base is None else port_base + bundle
-            definition = TaskDefinition(name, jobs, job, index, default, port)
+            definition = TaskDefinition(name, jobs, job, index, default, port, elsewhere)
             options = ActorOptions(
                 task_actor(job, index),
                 namespace,
@@ -334,6 +338,21 @@ def _jobs(tasks: int | Mapping[str, int]) -> dict[str, int]:
             "tasks of each job, as {'worker': 4, 'ps': 1}"
         )
     return jobs
+
+
+def _elsewhere(others: Mapping[str, Any] | None, jobs: dict[str, int]) -> ClusterSpec:
+    """Return the addresses of the tasks that are not Ray's.
+
+    Raises:
+        InvalidArgumentError: they are malformed, or Ray starts one of them.
+    """
+    spec = SimpleClusterResolver(others or {}).cluster_spec()
+    both = [f"/job:{job}/task:{i}" for job, n in jobs.items() for i in spec.get(job, {}) if i < n]
+    if both:
+        raise InvalidArgumentError(
+            f"Ray starts {', '.join(both)}, which others has as well; give it another number"
+        )
+    return spec
 
 
 def _check_ports(port_base: int | None, count: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import DeadlineExceededError
@@ -38,6 +38,7 @@ class TaskDefinition:
         job, index: which of them it is.
         config: the serialized default config of sessions.
         port: where it listens; 0 for a free one, another one in each life.
+        others: the addresses of tasks that are not Ray's.
     """
 
     cluster: str
@@ -46,6 +47,7 @@ class TaskDefinition:
     index: int
     config: bytes = b""
     port: int = 0
+    others: ClusterSpec = field(default_factory=dict)
 
 
 class TaskServer:
@@ -68,7 +70,7 @@ class TaskServer:
         self._version: Version = (0, 0)
         own = (definition.job, definition.index)
         wanted = f"{engine.node_host()}:{definition.port}"
-        spec = _spec(definition.jobs, {own: Registration(*own, wanted, 0)})
+        spec = _spec(definition, {own: Registration(*own, wanted, 0)})
         config = proto.ConfigProto.FromString(definition.config)
         self._server = Server(spec, *own, config)
         address = self._server.target.removeprefix("grpc://")
@@ -150,7 +152,7 @@ class TaskServer:
             self._tasks = {**before, **found, own: self._mine}
             restarted = [task for task, now in self._tasks.items() if before.get(task) != now]
         others = [task for task in restarted if task != own]
-        self._server.update_cluster(_spec(self._definition.jobs, self._tasks), others)
+        self._server.update_cluster(_spec(self._definition, self._tasks), others)
         with self._changed:
             self._version = table.version
             self._changed.notify_all()
@@ -164,9 +166,11 @@ class TaskServer:
         ]
 
 
-def _spec(jobs: dict[str, int], tasks: dict[tuple[str, int], Registration]) -> ClusterSpec:
+def _spec(definition: TaskDefinition, tasks: dict[tuple[str, int], Registration]) -> ClusterSpec:
     """Return the addresses of all tasks, as far as they are known."""
-    spec: ClusterSpec = {job: dict.fromkeys(range(n), NOT_STARTED) for job, n in jobs.items()}
+    spec = {job: dict(found) for job, found in definition.others.items()}
+    for job, count in definition.jobs.items():
+        spec.setdefault(job, {}).update(dict.fromkeys(range(count), NOT_STARTED))
     for (job, index), task in tasks.items():
         spec[job][index] = task.address
     return spec

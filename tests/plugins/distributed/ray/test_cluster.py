@@ -156,6 +156,7 @@ def test_a_task_that_does_not_find_the_others_names_them(engine: Any, cluster: R
         ({"worker": "4"}, {}, "expected the number of workers"),
         (2, {"port_base": 65535}, "room for 2 tasks"),
         (2, {"name": "my lab"}, "malformed name"),
+        (2, {"others": {"worker": {1: "a:1"}}}, "Ray starts /job:worker/task:1"),
     ],
 )
 def test_malformed_arguments_are_refused(
@@ -199,3 +200,24 @@ def test_a_target_without_ray_names_the_extra(monkeypatch: Any) -> None:
     for start in (lambda: start_cluster(2), lambda: graphmill.Session("ray-cluster://lab")):
         with pytest.raises(FailedPreconditionError, match=r"pip install 'graphmill\[ray\]'"):
             start()
+
+
+def test_tasks_that_are_not_rays_belong_to_the_cluster(engine: Any) -> None:
+    from tests.plugins.distributed.server.test_cluster import free_addresses
+
+    chief, worker = free_addresses(2)
+    ports = {"port_base": int(worker.rpartition(":")[2]), "others": {"chief": [chief]}}
+    with (
+        graphmill.Server({"chief": [chief], "worker": [worker]}, "chief", 0) as server,
+        start_cluster(1, name="lab", engine=engine, **ports) as cluster,
+    ):
+        graph = graphmill.Graph()
+        with graph.as_default():
+            x = graph.placeholder("float32", [], name="x")
+            with graph.device("/job:chief/task:0"):
+                y = ops.math.square(x)
+            with graph.device("/job:worker/task:0"):
+                ops.math.add_v2(y, np.float32(1), name="z")
+        for target in (server.target, cluster.target):  # the master is theirs, or ours
+            with graphmill.Session(target, graph=graph) as session:
+                assert session.run("z:0", {"x:0": 3.0}) == 10
