@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.allocator import Allocator
+    from graphmill.runtime.collectives import CollectiveExecutor
     from graphmill.runtime.kernel import OpKernel
     from graphmill.typing import ArrayNamespace, Value
 
@@ -78,6 +79,8 @@ class Device(ABC):
     #: Whether it must see each call of a kernel, so that none of its nodes may be compiled. A class
     #: with a `compute_of` of its own must, unless it says False: compiled nodes do without it.
     observes_kernels: bool = False
+    #: What carries out the collectives of its nodes; None for the executor of the step.
+    collectives: CollectiveExecutor | None = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from graphmill.errors import NotFoundError
 from graphmill.runtime.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.step_runner import StepRunner
 
 if TYPE_CHECKING:
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.registry import Provenance
     from graphmill.runtime.call_frame import CallFrame
+    from graphmill.runtime.collectives import CollectiveExecutor
     from graphmill.runtime.device import Device
     from graphmill.runtime.kernel import OpKernel
     from graphmill.runtime.step_container import StepContainer
     from graphmill.runtime.step_stats import StepStatsCollector
+
+_making_collectives = fork_safe_lock()
 
 DoneCallback: TypeAlias = "Callable[[OpError | None], None]"
 """What an executor calls once at the end of a run: with the error, or None."""
@@ -69,6 +73,7 @@ class ExecutorArgs:
         runner: the event loop of the step.
         parent_cancellation: what may cancel the step from outside.
         own_cancellation: the step's own manager, None until it is asked for.
+        own_collectives: those of the step, None until they are asked for.
         stats_collector: collects node statistics; None if nobody asked.
         call_depth: how many function calls around.
         num_awaited: how many kernels of this run (of all its partitions, but not of functions that
@@ -83,6 +88,7 @@ class ExecutorArgs:
         "deadline",
         "num_awaited",
         "own_cancellation",
+        "own_collectives",
         "parent_cancellation",
         "receiving",
         "rendezvous",
@@ -111,6 +117,7 @@ class ExecutorArgs:
         sync_on_finish: bool = False,
         start_time: float = 0.0,
         deadline: float | None = None,
+        collectives: CollectiveExecutor | None = None,
     ) -> None:
         self.step_id = step_id
         self.call_frame = call_frame
@@ -130,6 +137,7 @@ class ExecutorArgs:
         # Of the step, for a function call; not itself: a cycle would keep results until collected.
         self._root: ExecutorArgs | None = None
         self.own_cancellation: CancellationManager | None = None
+        self.own_collectives = collectives
 
     @property
     def cancellation_manager(self) -> CancellationManager:
@@ -138,6 +146,19 @@ class ExecutorArgs:
         if root.own_cancellation is None:
             root.own_cancellation = CancellationManager(root.parent_cancellation)
         return root.own_cancellation
+
+    @property
+    def collectives(self) -> CollectiveExecutor:
+        """What carries out the step's collectives; made when it is first asked for."""
+        root = self._root or self
+        if root.own_collectives is None:
+            from graphmill.runtime.collectives import LocalCollectives  # few steps have any
+
+            # Of two kernels that ask at the same time, both get the one that is kept.
+            with _making_collectives:
+                if root.own_collectives is None:
+                    root.own_collectives = LocalCollectives()
+        return root.own_collectives
 
     @property
     def is_cancelled(self) -> bool:
@@ -171,6 +192,7 @@ class ExecutorArgs:
         made.runner = self.runner
         made.parent_cancellation = self.parent_cancellation
         made.own_cancellation = self.own_cancellation
+        made.own_collectives = self.own_collectives
         made.stats_collector = self.stats_collector
         made.rendezvous = self.rendezvous
         made.session_state = self.session_state

@@ -10,6 +10,7 @@ from graphmill.runtime.frame_ids import ROOT_FRAME_ITERATION
 if TYPE_CHECKING:
     from graphmill.runtime.call_frame import CallFrame
     from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.collectives import CollectiveExecutor
     from graphmill.runtime.device import Device
     from graphmill.runtime.executor import ExecutorArgs
     from graphmill.runtime.kernel import OpKernel
@@ -97,6 +98,12 @@ class OpKernelContext:
     def rendezvous(self) -> Any:
         """Where the step's partitions exchange tensors; None while there is one partition."""
         return self.args.rendezvous
+
+    @property
+    def collectives(self) -> CollectiveExecutor:
+        """What carries out collectives: the device's own, else that of the step."""
+        own = self.kernel.device.collectives  # type: ignore[union-attr]
+        return self.args.collectives if own is None else own
 
     @property
     def cancellation(self) -> CancellationManager:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from graphmill.memory import freeze as freeze
     from graphmill.memory import is_frozen as is_frozen
     from graphmill.plugin.functions import load_function as load_function
+    from graphmill.runtime.collectives import CollectiveExecutor as CollectiveExecutor
+    from graphmill.runtime.collectives import CollectiveRequest as CollectiveRequest
+    from graphmill.runtime.collectives import LocalCollectives as LocalCollectives
     from graphmill.runtime.debug_sinks import WatchedTensor as WatchedTensor
     from graphmill.runtime.debug_sinks import publish as publish
     from graphmill.runtime.exclusive_update import writable as writable
@@ -33,6 +36,9 @@ else:
         {
             "graphmill.memory": "freeze is_frozen",
             "graphmill.plugin.functions": "load_function",
+            "graphmill.runtime.collectives": (
+                "CollectiveExecutor CollectiveRequest LocalCollectives"
+            ),
             "graphmill.runtime.debug_sinks": "WatchedTensor publish",
             "graphmill.runtime.exclusive_update": "writable",
             "graphmill.runtime.kernel": "DISTINCT_ROWS",

@@ -59,6 +59,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "dataset.transforms",
         "dataset.consume",
     ),
+    "distributed": ("distributed.collective", "distributed.collective_group"),
     "functional": (
         "functional.batch",
         "functional.gradient",

@@ -134,6 +134,15 @@ OPS: dict[str, str] = {
         "ShuffleDatasetV3 SkipDataset TakeDataset UnbatchDataset UniqueDataset WindowDataset "
         "ZipDataset"
     ),
+    "distributed.collective": (
+        "CollectiveAllToAllV2 CollectiveBcastRecv CollectiveBcastRecvV2 CollectiveBcastSend "
+        "CollectiveBcastSendV2 CollectiveGather CollectiveGatherV2 CollectiveReduce "
+        "CollectiveReduceScatterV2 CollectiveReduceV2"
+    ),
+    "distributed.collective_group": (
+        "CollectiveAllToAllV3 CollectiveAssignGroupV2 CollectiveInitializeCommunicator "
+        "CollectiveReduceV3"
+    ),
     "functional.batch": "BatchFunction",
     "functional.gradient": "SymbolicGradient",
     "functional.ops": (

@@ -17,6 +17,7 @@ from graphmill.errors import InternalError, InvalidArgumentError, OpError
 from graphmill.runtime.apart import run_apart
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancel_grace import CancellationGracePeriod
+from graphmill.runtime.collectives import LocalCollectives
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.rendezvous import HOST, TransferArgs
 from graphmill.runtime.step_container import StepContainer
@@ -81,6 +82,7 @@ class WorkerStep:
             step_container=self._container,
             sync_on_finish=graph.waits_for_devices,
             start_time=time.monotonic(),
+            collectives=LocalCollectives(len(session.device_names)),
         )
 
     def run(self) -> None:

@@ -1,0 +1,302 @@
+"""Collectives: members of a group, on devices of their own, combine their tensors (row R6).
+
+Semantics: tensorflow/core/framework/collective.h. A kernel hands a `CollectiveRequest` to a
+`CollectiveExecutor`: its device's, else that of the step. A member waits without a thread; when
+the last one has come, all get their results. Tensors are always combined in the order of ranks, so
+the result is the same bit by bit in each run.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphmill.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+    UnimplementedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    import numpy as np
+
+    from graphmill.runtime.cancellation import CancellationManager
+
+    Done: TypeAlias = Callable[[Any, OpError | None], None]
+    Combine: TypeAlias = Callable[["Sequence[CollectiveRequest]"], Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollectiveRequest:
+    """What one member wants of its group.
+
+    Attributes:
+        kind: the op for messages; members of one instance agree on it.
+        group_key, group_size: which group it is in, and of how many members.
+        instance_key: which collective of the group it is.
+        iteration: frame and iteration of the node, so that loops do not mix their rounds.
+        device: full name of the member's device.
+        node: name of the node.
+        value: the member's tensor in host memory; None where it only receives.
+        agreed: what all members must have in common, by its name for messages.
+        combine: makes the results from the requests of all members, in the order of ranks.
+        rank: the member's place; None for the order of device names.
+        timeout: after how many seconds the others are given up; 0 for never.
+    """
+
+    kind: str
+    group_key: Hashable
+    group_size: int
+    instance_key: Hashable
+    iteration: str
+    device: str
+    node: str
+    value: np.ndarray[Any, Any] | None
+    agreed: Mapping[str, Any]
+    combine: Combine
+    rank: int | None = None
+    timeout: float = 0.0
+
+    def __str__(self) -> str:
+        """Name group, instance, device (with its task) and node."""
+        return (
+            f"{self.kind} of group {self.group_key}, instance {self.instance_key}, on "
+            f"{self.device} (node {self.node})"
+        )
+
+
+class CollectiveExecutor(ABC):
+    """Carries collectives out; a device may bring its own (`Device.collectives`).
+
+    Threads: any may call anything.
+    """
+
+    @abstractmethod
+    def execute_async(
+        self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
+    ) -> None:
+        """Join a collective and return at once.
+
+        Args:
+            request: the member's part.
+            cancellation: of the member's step; when it is cancelled, all members fail.
+            done: takes the result or the error, once, in any thread, perhaps before this returns.
+        """
+
+
+class LocalCollectives(CollectiveExecutor):
+    """The collectives of one step, between devices of this process.
+
+    Args:
+        num_devices: how many devices can be members; None if that is not known.
+
+    Threads: `_lock` guards all; nothing is called under it.
+    """
+
+    def __init__(self, num_devices: int | None = None) -> None:
+        self._lock = threading.Lock()
+        self._num_devices = num_devices
+        self._groups: dict[Hashable, _Group] = {}
+        self._meetings: dict[Hashable, _Meeting] = {}
+
+    def execute_async(
+        self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
+    ) -> None:
+        """Join the members that are there; the last one combines what all have brought."""
+        member = _Member(request, cancellation, done)
+        key = (request.group_key, request.instance_key, request.iteration)
+        with self._lock:
+            meeting = self._meetings.setdefault(key, _Meeting())
+            author = None
+            if meeting.error is None:
+                author, meeting.error = member, self._refusal(meeting, request)
+            meeting.members.append(member)
+            error = meeting.error
+            is_whole = error is None and len(meeting.members) == request.group_size
+            leaving = meeting.take() if error is not None or is_whole else []
+            if is_whole:
+                del self._meetings[key]
+        if error is not None:
+            _fail(leaving, error, author)
+        elif is_whole:
+            _finish(leaving)
+        else:
+            member.watch(lambda failure: self._abort(meeting, member, failure))
+
+    def _refusal(self, meeting: _Meeting, request: CollectiveRequest) -> OpError | None:
+        """Return why a member cannot join; under the lock."""
+        size = request.group_size
+        if size < 1:
+            return InvalidArgumentError(f"{request}: the group size must be positive, got {size}")
+        if self._num_devices is not None and size > self._num_devices:
+            return UnimplementedError(
+                f"{request}: the group has {size} members, but this task has {self._num_devices} "
+                "devices, and there are no collectives between tasks. Reduce with variables on one "
+                "task (a parameter server, SyncReplicasOptimizer), or within one process"
+            )
+        group = self._groups.setdefault(request.group_key, _Group(size))
+        return group.refusal(request) or meeting.refusal(request)
+
+    def _abort(self, meeting: _Meeting, author: _Member, error: OpError) -> None:
+        """Fail all members that wait, and those that come later."""
+        with self._lock:
+            if not meeting.members:
+                return  # it has ended meanwhile
+            meeting.error = error
+            leaving = meeting.take()
+        _fail(leaving, error, author)
+
+
+class _Group:
+    """The members of a group, as they come to be known."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.devices: set[str] = set()
+
+    def refusal(self, request: CollectiveRequest) -> OpError | None:
+        """Return why a member cannot be of the group, or note it."""
+        if request.group_size != self.size:
+            return InternalError(
+                f"{request}: the member has group size {request.group_size}, but others of the "
+                f"group have {self.size}; give all members of a group the same size"
+            )
+        self.devices.add(request.device)
+        if len(self.devices) > self.size:
+            return InternalError(
+                f"{request}: the group of {self.size} is full: its devices are "
+                f"{', '.join(sorted(self.devices - {request.device}))}"
+            )
+        return None
+
+
+class _Member:
+    """One who waits, and what is to be withdrawn when it waits no more."""
+
+    def __init__(
+        self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
+    ) -> None:
+        self.request = request
+        self.done = done
+        self._cancellation = cancellation
+        self._token: int | None = None
+        self._timer: threading.Timer | None = None
+        self._has_left = False
+        self._lock = threading.Lock()
+
+    def watch(self, abort: Callable[[OpError], None]) -> None:
+        """Have all members fail when the member's step is cancelled or its time is up."""
+        request = self.request
+        with self._lock:
+            if self._has_left:
+                return
+            if request.timeout > 0:
+                late = DeadlineExceededError(
+                    f"{request}: not all {request.group_size} members came within "
+                    f"{request.timeout:g} seconds (timeout_seconds)"
+                )
+                self._timer = threading.Timer(request.timeout, abort, [late])
+                self._timer.daemon = True
+                self._timer.start()
+        token = self._cancellation.register(lambda: abort(self._cancelled()))
+        with self._lock:
+            self._token = token
+            has_left = self._has_left
+        if token is None:
+            abort(self._cancelled())
+        elif has_left:
+            self._cancellation.deregister(token)
+
+    def leave(self) -> None:
+        """Withdraw what watches it."""
+        with self._lock:
+            self._has_left = True
+            timer, token = self._timer, self._token
+        if timer is not None:
+            timer.cancel()
+        self._cancellation.deregister(token)
+
+    def _cancelled(self) -> OpError:
+        reason = self._cancellation.reason
+        because = "" if reason is None else f": {reason.message}"
+        error = CancelledError(f"{self.request}: the member's step was cancelled{because}")
+        error.is_derived = reason is not None
+        return error
+
+
+class _Meeting:
+    """Those who have come for one collective."""
+
+    def __init__(self) -> None:
+        self.members: list[_Member] = []
+        self.error: OpError | None = None
+
+    def take(self) -> list[_Member]:
+        """Return all who wait; none does then."""
+        taken, self.members = self.members, []
+        return taken
+
+    def refusal(self, request: CollectiveRequest) -> OpError | None:
+        """Return why a member does not fit to those that are there."""
+        for other in (member.request for member in self.members):
+            if other.device == request.device:
+                return InternalError(
+                    f"{request}: node {other.node} of the same device waits for the same instance; "
+                    "give collectives that run at the same time different instance keys"
+                )
+            if other.kind != request.kind:
+                return InternalError(f"{request} does not fit to {other}")
+            for what, mine in request.agreed.items():
+                if mine != other.agreed[what]:
+                    kind = InvalidArgumentError if what != "dtype" else InternalError
+                    return kind(
+                        f"{request} has {what} {mine}, but {other} has {what} "
+                        f"{other.agreed[what]}; members of an instance must agree"
+                    )
+        return None
+
+
+def _fail(members: Sequence[_Member], error: OpError, author: _Member | None) -> None:
+    """Tell a member of the error that it brought, and the others what follows from it."""
+    for member in members:
+        member.leave()
+        if member is author:
+            member.done(None, error)
+        else:
+            told = type(error)(f"{member.request} is aborted by: {error.message}")
+            told.is_derived = error.is_derived
+            member.done(None, told)
+
+
+def _finish(members: list[_Member]) -> None:
+    """Give each member its result, or all the error of combining."""
+    for member in members:
+        member.leave()
+    members.sort(key=_place)
+    try:
+        results = members[0].request.combine([member.request for member in members])
+    except OpError as error:
+        _fail(members, error, members[0])
+        return
+    except Exception as error:  # noqa: BLE001 - all members wait to be told
+        failure = InternalError(f"{members[0].request}: {type(error).__name__}: {error}")
+        _fail(members, failure, members[0])
+        return
+    for member, result in zip(members, results, strict=True):
+        member.done(result, None)
+
+
+def _place(member: _Member) -> tuple[Any, ...]:
+    """Order by the rank that was given, else by device: CPU:2 comes before CPU:10."""
+    request = member.request
+    parts = re.split(r"(\d+)", request.device)
+    by_name = tuple(int(part) if part.isdigit() else part for part in parts)
+    return (-1 if request.rank is None else request.rank, by_name)

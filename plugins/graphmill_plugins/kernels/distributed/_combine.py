@@ -1,0 +1,137 @@
+"""What members of a group make of their tensors, always in the order of their ranks."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InternalError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.spi.kernels import CollectiveRequest
+
+    Array = np.ndarray[Any, Any]
+    Results = Sequence[Array]
+    Requests = Sequence[CollectiveRequest]
+
+_MERGES: dict[str, Callable[[Array, Array], Array]] = {
+    "Add": np.add,
+    "Mul": np.multiply,
+    "Max": np.maximum,
+    "Min": np.minimum,
+}
+
+
+def reduction(merge_op: str, final_op: str) -> Callable[[Requests], Results]:
+    """Return what merges all tensors into one, of which each member gets a copy.
+
+    Raises:
+        InvalidArgumentError: there is no such operation.
+    """
+    merge, is_mean = _merge(merge_op), _is_mean(final_op)
+
+    def combine(requests: Requests) -> Results:
+        whole = _reduced(merge, is_mean, requests)
+        return [whole, *(whole.copy() for _ in requests[1:])]
+
+    return combine
+
+
+def scattered_reduction(merge_op: str, final_op: str) -> Callable[[Requests], Results]:
+    """Return what merges all tensors into one, of which each member gets its part of the rows.
+
+    Raises:
+        InvalidArgumentError: there is no such operation.
+    """
+    merge, is_mean = _merge(merge_op), _is_mean(final_op)
+
+    def combine(requests: Requests) -> Results:
+        _check_rows(requests, exactly=False)
+        whole = _reduced(merge, is_mean, requests)
+        return [part.copy() for part in np.split(whole, len(requests))]
+
+    return combine
+
+
+def gather(requests: Requests) -> Results:
+    """Join the tensors of all members along the first axis."""
+    whole = np.concatenate([np.atleast_1d(_value(request)) for request in requests])
+    return [whole, *(whole.copy() for _ in requests[1:])]
+
+
+def exchange(requests: Requests) -> Results:
+    """Give row `i` of each member to the member of rank `i`.
+
+    Raises:
+        InvalidArgumentError: the tensors do not have a row for each member.
+    """
+    _check_rows(requests, exactly=True)
+    return list(np.stack([_value(request) for request in requests], axis=1))
+
+
+def broadcast(requests: Requests) -> Results:
+    """Give the one tensor that is there to all.
+
+    Raises:
+        InternalError: no member sends, or several do.
+    """
+    senders = [request for request in requests if request.value is not None]
+    if len(senders) != 1:
+        who = ", ".join(request.device for request in senders) or "none"
+        raise InternalError(f"{requests[0]}: one member must send, but the senders are: {who}")
+    sent = _value(senders[0])
+    return [sent if request is senders[0] else sent.copy() for request in requests]
+
+
+def _reduced(merge: Callable[[Array, Array], Array], is_mean: bool, requests: Requests) -> Array:
+    values = [_value(request) for request in requests]
+    with np.errstate(all="ignore"):
+        merged = np.asarray(reduce(merge, values[1:], values[0]))
+        if is_mean:
+            merged = _divided(merged, len(values))
+    return merged.copy() if merged is values[0] else merged
+
+
+def _divided(value: Array, count: int) -> Array:
+    """Divide as C++ does: integers towards zero, and never in another type."""
+    divisor = np.asarray(count, value.dtype)
+    if value.dtype.kind != "i":
+        return np.asarray(value / divisor)
+    quotient = value // divisor
+    return np.asarray(quotient + ((value < 0) & (quotient * divisor != value)), value.dtype)
+
+
+def _check_rows(requests: Requests, *, exactly: bool) -> None:
+    shape = _value(requests[0]).shape
+    count = len(requests)
+    if not shape or shape[0] % count or (exactly and shape[0] != count):
+        wanted = f"{count} rows" if exactly else f"a multiple of {count} rows"
+        raise InvalidArgumentError(
+            f"{requests[0]}: a tensor of shape {list(shape)} cannot be shared among the "
+            f"{count} members of the group; expected {wanted}"
+        )
+
+
+def _value(request: CollectiveRequest) -> Array:
+    value = request.value
+    if value is None:
+        raise InternalError(f"{request}: the member has brought no tensor")
+    return value
+
+
+def _merge(name: str) -> Callable[[Array, Array], Array]:
+    if name not in _MERGES:
+        raise InvalidArgumentError(
+            f"merge_op must be one of {', '.join(_MERGES)}, got {name!r}; see the attr of the op"
+        )
+    return _MERGES[name]
+
+
+def _is_mean(name: str) -> bool:
+    if name not in ("Id", "Div"):
+        raise InvalidArgumentError(f"final_op must be one of Id, Div, got {name!r}")
+    return name == "Div"

@@ -1,0 +1,100 @@
+"""One node's part in collectives: from inputs in device memory to a request, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.spi.kernels import CollectiveRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
+
+    Done = Callable[..., None]
+    Combine = Callable[[Sequence[CollectiveRequest]], Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which collective it is, and which member.
+
+    Attributes:
+        group_key, group_size: the group.
+        instance_key: the collective.
+        rank: place in the group; None for the order of devices.
+    """
+
+    group_key: Hashable
+    group_size: int
+    instance_key: Hashable
+    rank: int | None = None
+
+
+class Member:
+    """What the members of an op have in common: how they combine, and how long they wait.
+
+    Args:
+        construction: of the node.
+        kind: what it is called in messages; both ends of a broadcast have the same.
+        combine: makes the results.
+        agreed: what else than dtype and shape members must agree on.
+    """
+
+    def __init__(
+        self, construction: OpKernelConstruction, kind: str, combine: Combine, **agreed: Any
+    ) -> None:
+        self._kind = kind
+        self._combine = combine
+        self._agreed = agreed
+        self._timeout = float(construction.attr("timeout_seconds"))
+
+    def join(
+        self,
+        ctx: OpKernelContext,
+        place: Place,
+        value: Value | None,
+        done: Done,
+        expected: tuple[np.dtype[Any], tuple[int, ...]] | None = None,
+    ) -> None:
+        """Join a collective.
+
+        Args:
+            ctx: of the call.
+            place: which collective.
+            value: the member's tensor; None for one that only receives.
+            done: takes the result, on the node's device, or the error.
+            expected: dtype and shape of what is received.
+        """
+        device = ctx.device
+        if value is not None:
+            value = np.asarray(value if device.is_host_memory else device.to_host(value))
+            expected = value.dtype, value.shape
+        agreed = dict(self._agreed)
+        if expected is not None:
+            agreed["dtype"], agreed["shape"] = expected[0], list(expected[1])
+        request = CollectiveRequest(
+            self._kind,
+            place.group_key,
+            place.group_size,
+            place.instance_key,
+            ctx.frame_iteration,
+            device.name,
+            ctx.node_name,
+            value,
+            agreed,
+            self._combine,
+            place.rank,
+            self._timeout,
+        )
+
+        def received(result: Any, error: Any) -> None:
+            if error is not None or device.is_host_memory or result is None:
+                done(result, error)
+            else:
+                done(device.to_device(result), None)
+
+        ctx.collectives.execute_async(request, ctx.cancellation, received)

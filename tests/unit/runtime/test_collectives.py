@@ -1,0 +1,180 @@
+"""Members of a group meet: who waits, who is refused, and who is told."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from graphmill import errors
+from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.collectives import CollectiveRequest, LocalCollectives
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TASK = "/job:worker/replica:0/task:3"
+
+
+def in_order(requests: Sequence[CollectiveRequest]) -> list[list[str]]:
+    return [[request.device.rpartition(":")[2] for request in requests]] * len(requests)
+
+
+class Step:
+    """Members of one step, and what they were told."""
+
+    def __init__(self, num_devices: int | None = None) -> None:
+        self.collectives = LocalCollectives(num_devices)
+        self.cancellation = CancellationManager()
+        self.told: dict[int, tuple[Any, Any]] = {}
+        self.is_told = threading.Semaphore(0)
+
+    def join(self, device: int, on: int | None = None, **changes: Any) -> None:
+        place = device if on is None else on
+        given: dict[str, Any] = {
+            "kind": "Reduce",
+            "group_key": 7,
+            "group_size": 2,
+            "instance_key": 9,
+            "iteration": "0:0",
+            "device": f"{TASK}/device:CPU:{place}",
+            "node": f"node{device}",
+            "value": np.float32([1]),
+            "agreed": {"shape": [1]},
+            "combine": in_order,
+        }
+
+        def done(result: Any, error: Any) -> None:
+            assert device not in self.told
+            self.told[device] = result, error
+            self.is_told.release()
+
+        request = CollectiveRequest(**(given | changes))
+        self.collectives.execute_async(request, self.cancellation, done)
+
+
+def test_members_wait_for_the_last_and_are_ordered_by_device() -> None:
+    step = Step()
+    for device in (10, 2, 0):
+        step.join(device, group_size=4)
+    assert not step.told
+    step.join(1, group_size=4)
+    assert step.told == dict.fromkeys((0, 1, 2, 10), (["0", "1", "2", "10"], None))
+
+
+def test_given_ranks_order_the_members() -> None:
+    step = Step()
+    step.join(0, rank=1)
+    step.join(1, rank=0)
+    assert step.told[0] == (["1", "0"], None)
+
+
+def test_rounds_of_a_loop_do_not_mix() -> None:
+    step = Step()
+    step.join(0, iteration="5:0")
+    step.join(1, iteration="5:1")
+    assert not step.told
+
+
+def test_an_instance_can_be_used_again() -> None:
+    step = Step()
+    for _ in range(2):
+        step.join(0)
+        step.join(1)
+        assert step.told.pop(0) == step.told.pop(1) == (["0", "1"], None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "why"),
+    [
+        ({"group_size": 3}, errors.InternalError, "group size 3, but others of the group have 2"),
+        ({"kind": "Gather"}, errors.InternalError, "does not fit"),
+        ({"agreed": {"shape": [2]}}, errors.InvalidArgumentError, r"shape \[2\], but .* \[1\]"),
+        ({"group_size": 0}, errors.InvalidArgumentError, "must be positive"),
+    ],
+)
+def test_a_member_that_does_not_fit_fails_all(
+    changes: dict[str, Any], kind: type[errors.OpError], why: str
+) -> None:
+    step = Step()
+    step.join(0)
+    step.join(1, **changes)
+    own, other = step.told[1][1], step.told[0][1]
+    assert type(own) is type(other) is kind
+    assert own is not other
+    with pytest.raises(kind, match=why):
+        raise own
+    where = f"group 7, instance 9, on {TASK}/device:CPU:0 (node node0) is aborted by: "
+    assert where + own.message in other.message
+
+
+def test_the_same_device_cannot_wait_twice() -> None:
+    step = Step()
+    step.join(0)
+    step.join(1, on=0, node="other")
+    assert "node node0 of the same device" in step.told[1][1].message
+    assert "is aborted by" in step.told[0][1].message
+
+
+def test_a_full_group_takes_no_other_device() -> None:
+    step = Step()
+    step.join(0)
+    step.join(1)
+    step.join(2, instance_key=10)
+    assert "the group of 2 is full" in step.told[2][1].message
+
+
+def test_cancellation_fails_those_that_wait_and_those_that_come() -> None:
+    step = Step()
+    step.join(0)
+    step.cancellation.start_cancel(errors.AbortedError("a neighbour has failed"))
+    step.join(1)
+    for device in (0, 1):
+        result, error = step.told[device]
+        assert result is None
+        assert isinstance(error, errors.CancelledError)
+        assert error.is_derived
+        assert "a neighbour has failed" in error.message
+
+
+def test_a_timeout_fails_those_that_wait_and_those_that_come() -> None:
+    step = Step()
+    step.join(0, timeout=0.01)
+    assert step.is_told.acquire(timeout=30)
+    step.join(1)
+    for device in (0, 1):
+        error = step.told[device][1]
+        assert isinstance(error, errors.DeadlineExceededError)
+        assert "not all 2 members came within 0.01 seconds" in error.message
+
+
+def test_a_timeout_ends_with_the_collective() -> None:
+    step = Step()
+    before = threading.active_count()
+    step.join(0, timeout=1000)
+    step.join(1, timeout=1000)
+    assert step.told[0] == (["0", "1"], None)
+    waiting = [found for found in threading.enumerate() if isinstance(found, threading.Timer)]
+    assert all(timer.finished.is_set() for timer in waiting)
+    assert threading.active_count() <= before + len(waiting)
+
+
+def test_what_cannot_be_combined_fails_all() -> None:
+    def refuse(_: Sequence[CollectiveRequest]) -> list[Any]:
+        raise ZeroDivisionError("nothing there")
+
+    step = Step()
+    step.join(0, combine=refuse)
+    step.join(1, combine=refuse)
+    for device in (0, 1):
+        assert isinstance(step.told[device][1], errors.InternalError)
+        assert "ZeroDivisionError: nothing there" in step.told[device][1].message
+
+
+def test_a_group_of_several_tasks_is_refused() -> None:
+    step = Step(num_devices=1)
+    step.join(0)
+    assert isinstance(step.told[0][1], errors.UnimplementedError)
+    assert "there are no collectives between tasks" in step.told[0][1].message
