@@ -87,8 +87,8 @@ def tensor_proto_shape(message: TensorProto) -> tuple[int, ...]:
     """
     if message.tensor_shape.unknown_rank:
         raise InvalidArgumentError("TensorProto has a shape of unknown rank; a value needs one")
-    shape = tuple(dim.size for dim in message.tensor_shape.dim)
-    if any(size < 0 for size in shape):
+    shape = tuple([dim.size for dim in message.tensor_shape.dim[:]])
+    if shape and min(shape) < 0:
         raise InvalidArgumentError(f"TensorProto has shape {list(shape)} with a negative size")
     if len(shape) > _LARGEST_RANK:
         raise InvalidArgumentError(

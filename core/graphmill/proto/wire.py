@@ -27,6 +27,7 @@ FIXED32 = 5
 """Wire type of four bytes."""
 
 _FIXED_SIZES = {FIXED64: 8, FIXED32: 4}
+_ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
 _MAX_VARINT_BYTES = 10
 _MAX_UINT64 = (1 << 64) - 1
 _MAX_FIELD_NUMBER = (1 << 29) - 1
@@ -75,6 +76,8 @@ def read_varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
 
 def write_varint(value: int) -> bytes:
     """Return the varint encoding of `value` (0 <= value < 2**64)."""
+    if value <= 0x7F:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -99,15 +99,15 @@ class MasterSession:
             OpError: the first error of the step.
         """
         names = tuple([feed.name for feed in feeds])
-        fetches = tuple(message.fetch)
+        fetches = tuple(message.fetch[:])  # a slice is read faster than the field
         if message.partial_run_handle:
             values = self._partial_run(message, feeds, metadata, cancellation)
         else:
             if len(set(names)) != len(names):
                 raise InvalidArgumentError(f"a tensor is fed twice; fed are {', '.join(names)}")
-            signature = names, fetches, tuple(message.target)
+            signature = names, fetches, tuple(message.target[:])
             fed = [feed.value for feed in feeds]
-            options = message.options if message.options.ByteSize() else None
+            options = message.options if has_options(message) else None
             values = self._session.run(signature, fed, options, metadata, cancellation)
         return map(fetched_tensor, fetches, values)
 
@@ -311,4 +311,9 @@ def _asks_for_metadata(options: proto.RunOptions) -> bool:
 
 def wants_metadata(message: proto.RunStepRequest) -> bool:
     """Return whether a step is to be measured, or its partitions are to be shown."""
-    return _asks_for_metadata(message.options)
+    return has_options(message) and _asks_for_metadata(message.options)
+
+
+def has_options(message: proto.RunStepRequest) -> bool:
+    """Return whether any option of a step is set."""
+    return bool(message.options.ByteSize())

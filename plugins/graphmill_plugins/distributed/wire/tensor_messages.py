@@ -111,7 +111,7 @@ class TensorMessage(Generic[M]):
 
     def _entries(self, message: M) -> Iterable[Any]:
         if self.field.is_repeated:
-            entries: Iterable[Any] = getattr(message, self._name)
+            entries: Iterable[Any] = getattr(message, self._name)[:]
             return entries
         return [getattr(message, self._name)] if message.HasField(self._name) else []
 

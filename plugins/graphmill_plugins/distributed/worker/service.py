@@ -186,7 +186,7 @@ class WorkerService:
             message.graph_handle,
             message.step_id,
             {feed.name: feed.value for feed in feeds},
-            tuple(message.recv_key),
+            tuple(message.recv_key[:]),
             record_costs=options.record_costs,
             record_timeline=options.record_timeline,
             record_partition_graphs=options.record_partition_graphs,
