@@ -66,6 +66,11 @@ class ClusterTasks:
         self._session_handle = session_handle
         self._timeout = timeout
         self._has_sessions = False
+        # Each task is told of the devices of all: that grows with the square of their number.
+        self._tells = (
+            config.share_cluster_devices_in_session
+            or config.experimental.share_cluster_devices_in_session
+        )
 
     def devices(self) -> list[DeviceAttributes]:
         """Ask all tasks for their devices.
@@ -96,7 +101,7 @@ class ClusterTasks:
         request = proto.CreateWorkerSessionRequest(
             session_handle=self._session_handle,
             isolate_session_state=is_isolated,
-            cluster_device_attributes=[a.to_proto() for a in devices],
+            cluster_device_attributes=[a.to_proto() for a in devices] if self._tells else (),
             master_task=self.master_task,
             master_incarnation=_signed(own[0]) if own else 0,
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.unit.distributed.master.conftest import run
 
 import graphmill
@@ -30,3 +31,20 @@ def test_a_step_passes_through_64_tasks(new_master: Callable[..., Master]) -> No
     for start in (0.0, 2.0):
         assert run(session, [f"n{NUM_TASKS - 1}:0"], {"x:0": start}) == [start + NUM_TASKS]
     assert [len(worker.requests("run_graph")) for worker in master.workers] == [2] * NUM_TASKS
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [
+        ({}, 0),
+        ({"share_cluster_devices_in_session": True}, 2),
+        ({"experimental": {"share_cluster_devices_in_session": True}}, 2),
+    ],
+)
+def test_tasks_are_told_of_all_devices_where_asked(
+    master: Master, config: dict[str, Any], count: int
+) -> None:
+    master.session(graphmill.Graph(), **config)
+    for worker in master.workers:
+        (request,) = worker.requests("create_worker_session")
+        assert len(request.cluster_device_attributes) == count
