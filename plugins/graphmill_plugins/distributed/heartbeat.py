@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -69,7 +70,16 @@ class Heartbeat:
     Threads: any may begin and end calls; one thread, the monitor's, calls `check` and `restart`.
     """
 
-    __slots__ = ("_ask", "_calls", "_give_up", "_watched_since", "heard_at", "interval", "seconds")
+    __slots__ = (
+        "__weakref__",
+        "_ask",
+        "_calls",
+        "_give_up",
+        "_watched_since",
+        "heard_at",
+        "interval",
+        "seconds",
+    )
 
     def __init__(
         self, seconds: float, ask: Callable[[], None], give_up: Callable[[], None]
@@ -143,7 +153,8 @@ class HeartbeatMonitor:
     def _reset(self) -> None:
         self.is_awake = False
         self._lock = threading.Lock()
-        self._heartbeats: set[Heartbeat] = set()
+        # A session that is dropped without being closed is not to be kept by this.
+        self._heartbeats: weakref.WeakSet[Heartbeat] = weakref.WeakSet()
         self._wanted = threading.Event()
         self._has_thread = False
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 
 import pytest
 
@@ -10,12 +12,14 @@ from graphmill import errors, proto
 
 pytest.importorskip("grpc")
 
+from graphmill_plugins.distributed.connection import Connection
 from graphmill_plugins.distributed.heartbeat import (
     DEFAULT_SECONDS,
     VARIABLE,
     Heartbeat,
     silence_seconds,
 )
+from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
 
 
 class Peer:
@@ -96,6 +100,14 @@ def test_a_heartbeat_says_when_the_peer_was_heard_of(peer: Peer) -> None:
     assert str(peer.heartbeat) == "last heartbeat: none yet"
     peer.heartbeat.heard_at = time.monotonic() - 12
     assert "UTC, 12.0 s ago" in str(peer.heartbeat)
+
+
+def test_a_connection_that_is_dropped_is_not_kept() -> None:
+    connection = Connection("a task", "127.0.0.1:1", WORKER_METHODS.values(), 10.0)
+    kept = weakref.ref(connection)
+    del connection
+    gc.collect()
+    assert kept() is None
 
 
 def config_with(seconds: float) -> proto.ConfigProto:

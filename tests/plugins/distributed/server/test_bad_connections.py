@@ -28,7 +28,7 @@ from tests.plugins.distributed.served_master import (  # noqa: E402
     status_of,
 )
 
-from graphmill_plugins.distributed.master.grpc_worker import GrpcWorker  # noqa: E402
+from graphmill_plugins.distributed.connection import Connection  # noqa: E402
 from graphmill_plugins.distributed.master.master_session import MasterSession  # noqa: E402
 from graphmill_plugins.distributed.wire.methods import (  # noqa: E402
     MASTER_METHODS,
@@ -195,39 +195,42 @@ def test_a_client_whose_connection_is_half_open_loses_its_step(
 
 
 def test_a_half_open_connection_fails_a_receive_of_another_task(address: str) -> None:
-    from graphmill_plugins.distributed.connection import Connection
-
+    methods = WORKER_METHODS["GetStatus"], WORKER_METHODS["RecvTensor"]
     with Proxy(address) as proxy:
-        connection = Connection(
-            "/job:worker/task:7", proxy.address, (WORKER_METHODS["RecvTensor"],), SILENCE
-        )
-        worker = GrpcWorker("/job:worker/task:7", address)
-        request, name = proto.RecvTensorRequest(step_id=5), ""
-        there = threading.Event()
-        outcome: list[Any] = []
-
-        def status(found: Any, error: Any) -> None:
-            outcome.append(found)
-            there.set()
-
-        worker.get_status(proto.GetStatusRequest(), status)
-        assert there.wait(TIMEOUT)
-        device = outcome.pop().device_attributes[0]
+        connection = Connection("/job:worker/task:7", proxy.address, methods, SILENCE)
+        # Once this is answered the connection is there, which then freezes.
+        answer = answer_of(connection, "GetStatus", b"")()
+        device = proto.GetStatusResponse.FromString(answer).device_attributes[0]
         name = device.name
-        request.rendezvous_key = f"{name};{device.incarnation:016x};{name};e;0:0"
-        ended = threading.Event()
-
-        def done(data: Any, error: Any) -> None:
-            outcome.append(error)
-            ended.set()
-
-        connection.start("RecvTensor", request.SerializeToString(), done, waits=True)
+        request = proto.RecvTensorRequest(
+            step_id=5, rendezvous_key=f"{name};{device.incarnation:016x};{name};e;0:0"
+        )
+        receive = answer_of(connection, "RecvTensor", request.SerializeToString())
         proxy.freeze()
-        assert ended.wait(TIMEOUT)
+        with pytest.raises(errors.UnavailableError, match="/job:worker/task:7 has been silent"):
+            receive()
         connection.close()
-        worker.close()
-    assert isinstance(outcome[0], errors.UnavailableError)
-    assert "/job:worker/task:7 has been silent for 2 s" in outcome[0].message
+
+
+def answer_of(connection: Connection, method: str, request: bytes) -> Any:
+    """Begin a call; return what waits for its outcome."""
+    outcome: list[Any] = []
+    ended = threading.Event()
+
+    def done(data: bytes | None, error: errors.OpError | None) -> None:
+        outcome.append((data, error))
+        ended.set()
+
+    connection.start(method, request, done, waits=True)
+
+    def result() -> bytes:
+        assert ended.wait(TIMEOUT)
+        data, error = outcome[0]
+        if error is not None:
+            raise error
+        return bytes(data)
+
+    return result
 
 
 CLIENT = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import time
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,15 @@ def test_each_task_can_be_the_master(servers: Any) -> None:
             client.run(handle, targets=[init])
             (z,) = client.run(handle, ["z:0"], {"x:0": np.float32([3, 4])})
             assert z == [4, 5]
+
+
+def test_a_master_knows_when_it_heard_of_each_task(servers: Any, master: Any) -> None:
+    before = time.time()
+    handle = master.create(program()[0])
+    master.call("ListDevices", proto.ListDevicesRequest(session_handle=handle))
+    found = servers[0]._impl._cluster.last_heartbeats()
+    assert set(found) == {"/job:worker/replica:0/task:1", "/job:ps/replica:0/task:0"}
+    assert all(before - 1 <= when <= time.time() + 1 for when in found.values())
 
 
 def test_reset_clears_the_containers_of_all_tasks(master: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, train
-from graphmill.testing.patience import within
+from graphmill.testing.patience import PATIENCE, within
 
 pytest.importorskip("grpc")
 
@@ -65,10 +66,22 @@ class Waiting:
 
 
 def new_session(task: Task) -> Any:
-    """Return a session that all tasks are there for; a master waits for them."""
-    made = graphmill.Session(task.target, graph=waiting_graph())
-    assert within(lambda: made.run("far:0", {"x:0": 3}), "a step of a new session") == 6
-    return made
+    """Return a session that all tasks are there for; a master waits for them.
+
+    After a master was lost gRPC connects to its address again within a second, not at once.
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        made = graphmill.Session(task.target, graph=waiting_graph())
+        try:
+            found = within(lambda made=made: made.run("far:0", {"x:0": 3}), "a new session's step")
+        except errors.UnavailableError:
+            made.close()
+            if time.monotonic() > end:
+                raise
+        else:
+            assert found == 6
+            return made
 
 
 def assert_names_the_lost_task(error: Any) -> None:
