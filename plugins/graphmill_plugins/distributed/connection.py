@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 
 from graphmill.errors import CancelledError, OpError, UnavailableError
+from graphmill_plugins.distributed.credentials import new_channel
 from graphmill_plugins.distributed.heartbeat import Heartbeat, unwatch, watch
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
 from graphmill_plugins.distributed.wire.status import error_from_receive, error_from_rpc
@@ -17,6 +18,7 @@ from graphmill_plugins.distributed.wire.status import error_from_receive, error_
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from graphmill_plugins.distributed.credentials import Credentials
     from graphmill_plugins.distributed.wire.methods import Method
 
 CHANNEL_OPTIONS: Final = (
@@ -54,10 +56,15 @@ class _Channel:
     __slots__ = ("ask", "channel", "end", "methods", "streams")
 
     def __init__(
-        self, address: str, options: Collection[Any], compression: Any, methods: Collection[Method]
+        self,
+        address: str,
+        options: Collection[Any],
+        compression: Any,
+        methods: Collection[Method],
+        credentials: Credentials | None,
     ) -> None:
         self.end: OpError | None = None
-        self.channel = grpc.insecure_channel(address, tuple(options), compression)
+        self.channel = new_channel(address, options, compression, credentials)
         self.methods = {m.name: self.channel.unary_unary(m.path) for m in methods}
         self.streams = {m.name: self.channel.unary_stream(m.path) for m in methods}
         self.ask = self.channel.unary_unary(_QUESTION)
@@ -87,6 +94,7 @@ class Connection:
         options: of the channel.
         compression: of the channel.
         where: what follows the method in messages; by default "of" the name.
+        credentials: for TLS; None for connections without.
 
     Threads: any may call; `_lock` guards the change of the channel.
     """
@@ -100,6 +108,7 @@ class Connection:
         options: Collection[Any] = CHANNEL_OPTIONS,
         compression: Any = None,
         where: str | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.name = name
         self._where = where or f"of {name}"
@@ -109,9 +118,10 @@ class Connection:
         self._compression = compression
         self._lock = threading.Lock()
         self._is_closed = False
+        self._credentials = credentials
         self._num_lost = 0
         self._question: Any = None
-        self._channel = _Channel(address, options, compression, methods)
+        self._channel = _Channel(address, options, compression, methods, credentials)
         self._heartbeat = Heartbeat(silence, self._ask, self._give_up)
         watch(self._heartbeat)
 
@@ -256,7 +266,9 @@ class Connection:
             self._num_lost += 1
             # gRPC gives channels with the same options the same network connection.
             options = (*self._options, ("graphmill.connection", self._num_lost))
-            self._channel = _Channel(self._address, options, self._compression, self._methods)
+            self._channel = _Channel(
+                self._address, options, self._compression, self._methods, self._credentials
+            )
             self._question = None
         lost.close(end)
 

@@ -20,6 +20,7 @@ from graphmill.errors import CancelledError, InternalError, InvalidArgumentError
 from graphmill.spi.process import DeferredInterrupt
 
 from ..connection import Connection
+from ..credentials import credentials_of
 from ..heartbeat import silence_seconds
 from ..wire.methods import MASTER_METHODS
 
@@ -62,8 +63,8 @@ class MasterChannel:
         config: its `rpc_options` choose the compression.
 
     Raises:
-        InvalidArgumentError: the target, the compression or the silence that is allowed is
-            malformed.
+        InvalidArgumentError: the target, the compression, the credentials or the silence that is
+            allowed is malformed.
 
     Attributes:
         target: as given.
@@ -79,6 +80,7 @@ class MasterChannel:
             _OPTIONS,
             _compression(config),
             where=f"at {target}",
+            credentials=credentials_of(config),
         )
         self._closed = threading.Event()
 

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from graphmill.spi.cluster import LocalWorker
+from graphmill_plugins.distributed.credentials import credentials_of
 from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.master.grpc_worker import GrpcWorker
 from graphmill_plugins.distributed.task_addresses import addresses_of, lost_task, task_name
@@ -34,6 +35,7 @@ class ClusterWorkers:
         self.master_task = task_name(server_def.job_name, server_def.task_index)
         self._addresses = addresses_of(server_def.cluster)
         self._silence = silence_seconds(server_def.default_session_config)
+        self._credentials = credentials_of(server_def.default_session_config, is_server=True)
         self._own = LocalWorker(worker, lends_outputs=True)
         self._lock = threading.Lock()
         self._others: dict[str, GrpcWorker] | None = None
@@ -97,4 +99,4 @@ class ClusterWorkers:
             worker.close()
 
     def _new_worker(self, task: str) -> GrpcWorker:
-        return GrpcWorker(task, self._addresses[task], self._silence)
+        return GrpcWorker(task, self._addresses[task], self._silence, self._credentials)

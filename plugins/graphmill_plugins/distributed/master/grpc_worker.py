@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from graphmill.spi.cluster import StepCall
+    from graphmill_plugins.distributed.credentials import Credentials
 
     Done = Callable[[Any, OpError | None], None]
     Withdraw = Callable[[], None]
@@ -42,11 +43,22 @@ class GrpcWorker(WorkerInterface):
         task: its name, for messages.
         address: `HOST:PORT`.
         silence: for how many seconds it may be silent while calls wait for it; 0 for any time.
+        credentials: for TLS; None for connections without.
     """
 
-    def __init__(self, task: str, address: str, silence: float = DEFAULT_SECONDS) -> None:
+    def __init__(
+        self,
+        task: str,
+        address: str,
+        silence: float = DEFAULT_SECONDS,
+        credentials: Credentials | None = None,
+    ) -> None:
         self._connection = Connection(
-            f"{task} at {address}", address, WORKER_METHODS.values(), silence
+            f"{task} at {address}",
+            address,
+            WORKER_METHODS.values(),
+            silence,
+            credentials=credentials,
         )
 
     @property

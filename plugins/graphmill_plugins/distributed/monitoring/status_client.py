@@ -12,6 +12,7 @@ from graphmill.errors import UnavailableError
 from graphmill.spi.protos import proto
 from graphmill_plugins.distributed.client.channel import address_of
 from graphmill_plugins.distributed.connection import CHANNEL_OPTIONS
+from graphmill_plugins.distributed.credentials import credentials_of, new_channel
 from graphmill_plugins.distributed.monitoring.task_status import STATUS_PATH
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
 from graphmill_plugins.distributed.wire.status import error_from_rpc
@@ -53,7 +54,7 @@ def cluster_status(target: str, seconds: float) -> list[dict[str, Any]]:
 
 def task_status(address: str, seconds: float) -> dict[str, Any]:
     """Return the status of the task at an address."""
-    with grpc.insecure_channel(address, CHANNEL_OPTIONS) as channel:
+    with new_channel(address, CHANNEL_OPTIONS, credentials=credentials_of(None)) as channel:
         try:
             answer = channel.unary_unary(STATUS_PATH)(b"", timeout=seconds)
             found: dict[str, Any] = json.loads(answer)

@@ -15,6 +15,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from graphmill.errors import FailedPreconditionError, UnavailableError
 from graphmill.spi.cluster import DeviceMgr, ServerInterface, create_devices
+from graphmill_plugins.distributed.credentials import credentials_of
 from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.master.cluster_workers import ClusterWorkers
 from graphmill_plugins.distributed.master.service import MasterService
@@ -102,6 +103,7 @@ class GrpcServer(ServerInterface):
         config = server_def.default_session_config
         self._devices = DeviceMgr(create_devices(host, config, prefix))
         self._silence = silence_seconds(config)
+        self._credentials = credentials_of(config, is_server=True)
         self._worker = WorkerService(host, self._devices, server_def)
         self._cluster = ClusterWorkers(server_def, self._worker.worker)
         self._master = MasterService(host, self._devices, config, prefix, self._cluster)
@@ -183,7 +185,11 @@ class GrpcServer(ServerInterface):
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         try:
-            self._port = server.add_insecure_port(str(self._address))
+            if self._credentials is None:
+                self._port = server.add_insecure_port(str(self._address))
+            else:
+                own = self._credentials.of_server()
+                self._port = server.add_secure_port(str(self._address), own)
         except RuntimeError as error:
             raise UnavailableError(
                 f"the server cannot listen on {self._address}: the port is in use, or the host is "

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from graphmill.spi import Value
+    from graphmill_plugins.distributed.credentials import Credentials
     from graphmill_plugins.distributed.transfer.counters import TransferCounters
     from graphmill_plugins.distributed.transfer.tensor_receiver import (
         OfferedTensor,
@@ -52,6 +53,7 @@ class GrpcPeer(Peer):
         receiver: takes large tensors.
         counters: where transfers are counted.
         silence: for how many seconds it may be silent while calls wait for it; 0 for any time.
+        credentials: for TLS; None for connections without.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class GrpcPeer(Peer):
         receiver: TensorReceiver,
         counters: TransferCounters,
         silence: float,
+        credentials: Credentials | None = None,
     ) -> None:
         self._where = f"RecvTensor of {name} at {address}"
         self._log = log
@@ -69,7 +72,9 @@ class GrpcPeer(Peer):
         self._counters = counters
         self._may_share_memory = True
         methods = (WORKER_METHODS["RecvTensor"],)
-        self._connection = Connection(f"{name} at {address}", address, methods, silence)
+        self._connection = Connection(
+            f"{name} at {address}", address, methods, silence, credentials=credentials
+        )
 
     def recv_tensor(
         self, step_id: int, key: str, done: Callable[[Value, bool, BaseException | None], None]
@@ -221,6 +226,7 @@ class GrpcPeers(Peers):
         receiver: takes large tensors.
         counters: where transfers are counted.
         silence: for how many seconds a task may be silent; 0 for any time.
+        credentials: for TLS; None for connections without.
     """
 
     def __init__(
@@ -230,11 +236,17 @@ class GrpcPeers(Peers):
         receiver: TensorReceiver,
         counters: TransferCounters,
         silence: float,
+        credentials: Credentials | None = None,
     ) -> None:
         self._addresses = addresses_of(cluster)
         self._log = log
         self._make = partial(
-            GrpcPeer, log=log, receiver=receiver, counters=counters, silence=silence
+            GrpcPeer,
+            log=log,
+            receiver=receiver,
+            counters=counters,
+            silence=silence,
+            credentials=credentials,
         )
         self._lock = threading.Lock()
         self._peers: dict[str, GrpcPeer] = {}

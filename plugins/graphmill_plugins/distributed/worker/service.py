@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from graphmill.errors import UNAVAILABLE, InternalError, OpError, UnimplementedError
 from graphmill.spi.cluster import StepCall, Worker
 from graphmill.spi.protos import proto
+from graphmill_plugins.distributed.credentials import credentials_of
 from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.transfer.counters import TransferCounters
 from graphmill_plugins.distributed.transfer.settings import TransferSettings
@@ -89,6 +90,7 @@ class WorkerService:
         self._log = RpcLog()
         self._receiver = TensorReceiver(settings)
         self._silence = silence_seconds(config)
+        self._credentials = credentials_of(config, is_server=True)
         self.transfers = TransferCounters()
         self._peers = self._new_peers(server_def)
         self._own_peers: list[GrpcPeers] = []
@@ -272,7 +274,12 @@ class WorkerService:
 
     def _new_peers(self, server_def: proto.ServerDef) -> GrpcPeers:
         return GrpcPeers(
-            server_def.cluster, self._log, self._receiver, self.transfers, self._silence
+            server_def.cluster,
+            self._log,
+            self._receiver,
+            self.transfers,
+            self._silence,
+            self._credentials,
         )
 
     def _new_own_peers(self, server_def: proto.ServerDef) -> GrpcPeers:

@@ -1,0 +1,97 @@
+"""`Credentials`: certificates with which the tasks and clients of a cluster know each other.
+
+TensorFlow's protocol has no authentication. With these settings a server takes connections by TLS
+alone; with `tls_ca` only from those who show a certificate of that authority (mutual TLS).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import grpc
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi import plugin_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from graphmill.spi.protos import proto
+
+SETTINGS: Final = ("tls_certificate", "tls_private_key", "tls_ca")
+_VARIABLE: Final = "GRAPHMILL_{}"
+
+
+class Credentials(NamedTuple):
+    """What one process shows to others, and whom it believes; all in PEM form.
+
+    Attributes:
+        certificate, private_key: its own; empty for none, which a client may have.
+        authority: the certificates of those who sign others'; empty for the system's.
+    """
+
+    certificate: bytes = b""
+    private_key: bytes = b""
+    authority: bytes = b""
+
+    def of_server(self) -> grpc.ServerCredentials:
+        """Return them as a server's: with an authority, clients need a certificate of it."""
+        pair = (self.private_key, self.certificate)
+        return grpc.ssl_server_credentials(
+            [pair], self.authority or None, require_client_auth=bool(self.authority)
+        )
+
+    def of_client(self) -> grpc.ChannelCredentials:
+        """Return them as a client's."""
+        return grpc.ssl_channel_credentials(
+            self.authority or None, self.private_key or None, self.certificate or None
+        )
+
+
+def credentials_of(config: proto.ConfigProto | None, *, is_server: bool = False) -> Any:
+    """Return the credentials that a config or the environment names; None for none.
+
+    Raises:
+        InvalidArgumentError: a file cannot be read, or one that belongs to another is missing.
+    """
+    settings = plugin_settings(config, "distributed")
+    paths = {
+        name: settings.get(name) or os.environ.get(_VARIABLE.format(name.upper()), "")
+        for name in SETTINGS
+    }
+    if not any(paths.values()):
+        return None
+    certificate, private_key, authority = (_read(name, path) for name, path in paths.items())
+    if bool(certificate) != bool(private_key) or (is_server and not certificate):
+        raise InvalidArgumentError(
+            "TLS needs both tls_certificate and tls_private_key of distributed"
+            + ("; a server has its own" if is_server else ", or neither where only tls_ca is given")
+        )
+    return Credentials(certificate, private_key, authority)
+
+
+def new_channel(
+    address: str,
+    options: Collection[Any],
+    compression: Any = None,
+    credentials: Credentials | None = None,
+) -> grpc.Channel:
+    """Return a channel to a server, by TLS if there are credentials."""
+    if credentials is None:
+        return grpc.insecure_channel(address, tuple(options), compression)
+    return grpc.secure_channel(address, credentials.of_client(), tuple(options), compression)
+
+
+def _read(name: str, path: object) -> bytes:
+    if not path:
+        return b""
+    if not isinstance(path, str):
+        raise InvalidArgumentError(f"{name} of distributed is {path!r}; expected a file's name")
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"{name} of distributed names {path!r}, which cannot be read: {error.strerror}"
+        ) from error
