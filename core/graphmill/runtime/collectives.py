@@ -42,7 +42,7 @@ class CollectiveRequest:
         kind: the op for messages; members of one instance agree on it.
         group_key, group_size: which group it is in, and of how many members.
         instance_key: which collective of the group it is.
-        iteration: frame and iteration of the node, so that loops do not mix their rounds.
+        iteration: the rounds of the loops around the node, so that these do not mix.
         device: full name of the member's device.
         node: name of the node.
         value: the member's tensor in host memory; None where it only receives.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     Done = Callable[..., None]
     Combine = Callable[[Sequence[CollectiveRequest]], Sequence[Any]]
+
+# Members are in loops of their own, whose names differ: only the numbers of rounds count.
+_ROUNDS: Final = re.compile(r":(\d+)(?=/|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class Member:
             place.group_key,
             place.group_size,
             place.instance_key,
-            ctx.frame_iteration,
+            "/".join(_ROUNDS.findall(ctx.iteration_name)),
             device.name,
             ctx.node_name,
             value,

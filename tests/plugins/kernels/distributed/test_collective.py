@@ -9,6 +9,8 @@ import pytest
 
 import graphmill
 from graphmill import dtypes, errors, ops, proto
+from graphmill.spi import Device
+from graphmill.spi.kernels import CollectiveExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -265,3 +267,43 @@ def test_the_failure_of_a_member_fails_the_others() -> None:
 
     with pytest.raises(errors.InvalidArgumentError, match="bad"):
         run(make)
+
+
+def test_a_loop_reduces_in_each_round() -> None:
+    def make(index: int) -> Any:
+        def body(count: Any, total: Any) -> list[Any]:
+            return [ops.math.add(count, int32(1)), reduce(ops.math.add(total, const([index])))]
+
+        start = [int32(0), const([1])]
+        return graphmill.while_loop(lambda count, _: ops.math.less(count, int32(3)), body, start)[1]
+
+    # Each round adds up both totals, of which one has grown by one: 3, 7, 15.
+    assert [result.tolist() for result in run(make)] == [[15], [15]]
+
+
+class Recording(CollectiveExecutor):
+    """Answers at once with what the member brought, and remembers who asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def execute_async(self, request: Any, cancellation: Any, done: Any) -> None:
+        del cancellation
+        self.asked.append(str(request))
+        done(request.value, None)
+
+
+def test_a_device_brings_its_own_collectives(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Recording()
+    monkeypatch.setattr(Device, "collectives", own)
+    (result,) = run(lambda _: reduce(const([4])), devices=1)
+    assert result.tolist() == [4]
+    assert [asked.partition(",")[0] for asked in own.asked] == ["Reduce of group 1"]
+
+
+def test_a_step_that_runs_out_of_time_leaves_the_collective() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        waits = reduce(const([1]))
+    with graphmill.Session(graph=graph) as session, pytest.raises(errors.DeadlineExceededError):
+        session.run(waits, options=proto.RunOptions(timeout_in_ms=50))
