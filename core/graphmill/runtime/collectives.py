@@ -138,8 +138,9 @@ class LocalCollectives(CollectiveExecutor):
             return InvalidArgumentError(f"{request}: the group size must be positive, got {size}")
         if self._num_devices is not None and size > self._num_devices:
             return UnimplementedError(
-                f"{request}: the group has {size} members, but this task has {self._num_devices} "
-                "devices, and there are no collectives between tasks. Reduce with variables on one "
+                f"{request}: the group has {size} members, but the step runs on "
+                f"{self._num_devices} devices of this task, and there are no collectives between "
+                "tasks. Reduce with variables on one "
                 "task (a parameter server, SyncReplicasOptimizer), or within one process"
             )
         group = self._groups.setdefault(request.group_key, _Group(size))

@@ -82,7 +82,7 @@ class WorkerStep:
             step_container=self._container,
             sync_on_finish=graph.waits_for_devices,
             start_time=time.monotonic(),
-            collectives=LocalCollectives(len(session.device_names)),
+            collectives=LocalCollectives(len(graph.executors.items)),
         )
 
     def run(self) -> None:
