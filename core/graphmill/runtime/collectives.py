@@ -12,7 +12,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from graphmill.errors import (
     CancelledError,
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     Combine: TypeAlias = Callable[["Sequence[CollectiveRequest]"], Sequence[Any]]
 
 
+COLLECTIVE_MEMBERS_ATTR: Final = "_collective_members"
+"""Attr of a node that communicates, in a graph of several tasks: names and incarnations of all
+devices with such nodes. The master of a cluster writes it."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CollectiveRequest:
     """What one member wants of its group.
@@ -50,6 +55,8 @@ class CollectiveRequest:
         combine: makes the results from the requests of all members, in the order of ranks.
         rank: the member's place; None for the order of device names.
         timeout: after how many seconds the others are given up; 0 for never.
+        members: the devices of all tasks that can be members, as the master of a cluster wrote them
+            into the node; empty where there is one task.
     """
 
     kind: str
@@ -64,6 +71,12 @@ class CollectiveRequest:
     combine: Combine
     rank: int | None = None
     timeout: float = 0.0
+    members: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[Hashable, Hashable, str]:
+        """What members of one collective have in common."""
+        return self.group_key, self.instance_key, self.iteration
 
     def __str__(self) -> str:
         """Name group, instance, device (with its task) and node."""
@@ -112,7 +125,7 @@ class LocalCollectives(CollectiveExecutor):
     ) -> None:
         """Join the members that are there; the last one combines what all have brought."""
         member = _Member(request, cancellation, done)
-        key = (request.group_key, request.instance_key, request.iteration)
+        key = request.key
         with self._lock:
             meeting = self._meetings.setdefault(key, _Meeting())
             author = None
@@ -136,17 +149,17 @@ class LocalCollectives(CollectiveExecutor):
         size = request.group_size
         if size < 1:
             return InvalidArgumentError(f"{request}: the group size must be positive, got {size}")
-        if self._num_devices is not None and size > self._num_devices:
+        possible = len(request.members) or self._num_devices
+        if possible is not None and size > possible:
             return UnimplementedError(
-                f"{request}: the group has {size} members, but the step runs on "
-                f"{self._num_devices} devices of this task, and there are no collectives between "
-                "tasks. Reduce with variables on one "
-                "task (a parameter server, SyncReplicasOptimizer), or within one process"
+                f"{request}: the group has {size} members, but nodes of this step that can be "
+                f"members are on {possible} devices. Members meet in one step of one session whose "
+                "master is graphmill's; there are no collectives between sessions"
             )
         group = self._groups.setdefault(request.group_key, _Group(size))
         return group.refusal(request) or meeting.refusal(request)
 
-    def _abort(self, meeting: _Meeting, author: _Member, error: OpError) -> None:
+    def _abort(self, meeting: _Meeting, author: _Member | None, error: OpError) -> None:
         """Fail all members that wait, and those that come later."""
         with self._lock:
             if not meeting.members:

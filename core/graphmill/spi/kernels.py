@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from graphmill.memory import freeze as freeze
     from graphmill.memory import is_frozen as is_frozen
     from graphmill.plugin.functions import load_function as load_function
+    from graphmill.runtime.collectives import COLLECTIVE_MEMBERS_ATTR as COLLECTIVE_MEMBERS_ATTR
     from graphmill.runtime.collectives import CollectiveExecutor as CollectiveExecutor
     from graphmill.runtime.collectives import CollectiveRequest as CollectiveRequest
     from graphmill.runtime.collectives import LocalCollectives as LocalCollectives
@@ -37,7 +38,7 @@ else:
             "graphmill.memory": "freeze is_frozen",
             "graphmill.plugin.functions": "load_function",
             "graphmill.runtime.collectives": (
-                "CollectiveExecutor CollectiveRequest LocalCollectives"
+                "COLLECTIVE_MEMBERS_ATTR CollectiveExecutor CollectiveRequest LocalCollectives"
             ),
             "graphmill.runtime.debug_sinks": "WatchedTensor publish",
             "graphmill.runtime.exclusive_update": "writable",

@@ -173,8 +173,8 @@ def test_what_cannot_be_combined_fails_all() -> None:
         assert "ZeroDivisionError: nothing there" in step.told[device][1].message
 
 
-def test_a_group_of_several_tasks_is_refused() -> None:
+def test_a_group_that_the_step_is_too_small_for_is_refused() -> None:
     step = Step(num_devices=1)
     step.join(0)
     assert isinstance(step.told[0][1], errors.UnimplementedError)
-    assert "there are no collectives between tasks" in step.told[0][1].message
+    assert "there are no collectives between sessions" in step.told[0][1].message

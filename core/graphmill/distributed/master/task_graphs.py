@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill import proto
+from graphmill.distributed.worker.task_collectives import note_members
 from graphmill.graph.import_export import graph_to_graph_def
 from graphmill.graph.node_roles import is_receive, is_send
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
@@ -70,6 +71,7 @@ class TaskGraphMaker:
         place(graph, placement_options(options, None), full=full, pinned=self._pinned)
         for phase in ("POST_PLACEMENT", "POST_REWRITE_FOR_EXEC"):
             run_passes(phase, graph, options)
+        note_members(graph, [device.attributes for device in options.devices])
         ends = [node for node in graph.nodes if node.attrs.get("client_terminated")]
         made: dict[str, TaskGraph] = {}
         for node in ends:

@@ -13,11 +13,11 @@ import numpy as np
 
 from graphmill import proto
 from graphmill.distributed.worker.step_call import StepResult
+from graphmill.distributed.worker.task_collectives import TaskCollectives
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
 from graphmill.runtime.apart import run_apart
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.cancel_grace import CancellationGracePeriod
-from graphmill.runtime.collectives import LocalCollectives
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.rendezvous import HOST, TransferArgs
 from graphmill.runtime.step_container import StepContainer
@@ -82,7 +82,9 @@ class WorkerStep:
             step_container=self._container,
             sync_on_finish=graph.waits_for_devices,
             start_time=time.monotonic(),
-            collectives=LocalCollectives(len(graph.executors.items)),
+            collectives=TaskCollectives(
+                rendezvous, session.device_names, len(graph.executors.items)
+            ),
         )
 
     def run(self) -> None:

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     Behaviour = Callable[[bytes, "Call"], bytes]
 
 _NO_COLLECTIVES: Final = (
-    "this worker has no collectives between tasks. Reduce with variables on one task (a parameter "
-    "server, SyncReplicasOptimizer), or within one process"
+    "collectives between tasks need a master of graphmill's, whose tasks do not make these calls. "
+    "With TensorFlow's masters reduce with variables on one task (a parameter server, "
+    "SyncReplicasOptimizer), or within one process"
 )
 _NOT_HERE: Final = {
     "Tracing": "this worker does not profile its process; ask for a trace of a step instead "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.spi.kernels import CollectiveRequest
+from graphmill.spi.kernels import COLLECTIVE_MEMBERS_ATTR, CollectiveRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -55,6 +55,8 @@ class Member:
         self._combine = combine
         self._agreed = agreed
         self._timeout = float(construction.attr("timeout_seconds"))
+        members = construction.attrs.get(COLLECTIVE_MEMBERS_ATTR, ())
+        self._members = tuple(member.decode() for member in members)
 
     def join(
         self,
@@ -93,6 +95,7 @@ class Member:
             self._combine,
             place.rank,
             self._timeout,
+            self._members,
         )
 
         def received(result: Any, error: Any) -> None:
