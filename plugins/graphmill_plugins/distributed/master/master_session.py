@@ -50,6 +50,7 @@ class MasterSession:
         requests: the requests that were sent with an id.
         last_use: when it was used last, as its table counts time.
         num_running: how many calls run in it.
+        num_nodes: how many nodes its graph has, with those of functions; kept by the service.
     """
 
     def __init__(self, session: Runner, close_devices: Callable[[], None] | None) -> None:
@@ -63,6 +64,7 @@ class MasterSession:
         self.requests = RequestMemory()
         self.last_use = 0.0
         self.num_running = 0
+        self.num_nodes = 0
 
     @property
     def session(self) -> Runner:

@@ -25,6 +25,7 @@ from graphmill_plugins.distributed.master.master_session import (
 )
 from graphmill_plugins.distributed.master.session_table import SessionTable
 from graphmill_plugins.distributed.monitoring.event_log import log_event
+from graphmill_plugins.distributed.server.limits import Limits, StepSlots, count_nodes
 from graphmill_plugins.distributed.wire.status import error_message
 from graphmill_plugins.distributed.wire.tensor_messages import (
     RUN_CALLABLE_REQUEST,
@@ -63,6 +64,8 @@ class MasterService:
         default_config: what a session's config is merged over.
         name_prefix: job, replica and task of the devices.
         cluster: the workers of all tasks; closed by whoever made it.
+        limits: what clients may have; by default what the config says.
+        slots: for the steps that run.
 
     Raises:
         InvalidArgumentError: the settings of the plugin `distributed` in the config are malformed.
@@ -77,6 +80,8 @@ class MasterService:
         default_config: proto.ConfigProto,
         name_prefix: str,
         cluster: ClusterWorkers | None = None,
+        limits: Limits | None = None,
+        slots: StepSlots | None = None,
     ) -> None:
         self._host = host
         self._devices = devices
@@ -84,6 +89,8 @@ class MasterService:
         self._name_prefix = name_prefix
         self._cluster = cluster if cluster is not None and cluster.has_others else None
         self._sessions = SessionTable(_idle_seconds(default_config))
+        self._limits = limits or Limits.of(default_config)
+        self._slots = slots or StepSlots(self._limits)
 
     @property
     def sessions(self) -> SessionTable:
@@ -119,6 +126,8 @@ class MasterService:
         """
         del call
         request = parse_message(proto.CreateSessionRequest, data)
+        self._limits.check_sessions(len(self._sessions))
+        self._limits.check_nodes(request.graph_def)
         config = proto.ConfigProto()
         config.CopyFrom(self._default_config)
         config.MergeFrom(request.config)
@@ -126,6 +135,7 @@ class MasterService:
         session = self._new_session(config)
         try:
             session.session.extend(request.graph_def)
+            session.num_nodes = count_nodes(request.graph_def)
         except BaseException:
             session.close()
             raise
@@ -138,7 +148,9 @@ class MasterService:
         del call
         request = parse_message(proto.ExtendSessionRequest, data)
         session = self._sessions.find(request.session_handle)
+        self._limits.check_nodes(request.graph_def, session.num_nodes)
         version = session.extend(request.graph_def, request.current_graph_version)
+        session.num_nodes += count_nodes(request.graph_def)
         return proto.ExtendSessionResponse(new_graph_version=version).SerializeToString()
 
     def run_step(self, data: bytes, call: Call) -> bytes:
@@ -155,11 +167,12 @@ class MasterService:
             session = self._sessions.find(message.session_handle)
 
             def work(request: Request | None) -> bytes:
-                return session.step(
-                    call,
-                    request,
-                    lambda cancellation: self._step(session, message, feeds, cancellation),
-                )
+                with self._slots.one():
+                    return session.step(
+                        call,
+                        request,
+                        lambda cancellation: self._step(session, message, feeds, cancellation),
+                    )
 
             if message.request_id:
                 return session.requests.run(message.request_id, call, work)
@@ -210,9 +223,11 @@ class MasterService:
             tensors = [fetched_tensor("", value) for value in fetched]
             return RUN_CALLABLE_RESPONSE.encode(response, tensors)
 
-        return _once(
-            session, message.request_id, call, lambda request: session.step(call, request, run)
-        )
+        def work(request: Request | None) -> bytes:
+            with self._slots.one():
+                return session.step(call, request, run)
+
+        return _once(session, message.request_id, call, work)
 
     def release_callable(self, data: bytes, call: Call) -> bytes:
         """Forget a prepared signature."""
@@ -254,6 +269,7 @@ class MasterService:
         """Clear resource containers on the tasks that are meant, and close all sessions."""
         del call
         request = parse_message(proto.ResetRequest, data)
+        self._limits.check_reset()
         sessions = self._sessions.remove_all()
         try:
             if self._cluster is None:

@@ -32,6 +32,7 @@ from graphmill_plugins.distributed.monitoring.task_status import STATUS_PATH, St
 from graphmill_plugins.distributed.server.address import Address, address_of
 from graphmill_plugins.distributed.server.call_threads import CallThreads
 from graphmill_plugins.distributed.server.dispatch import Services
+from graphmill_plugins.distributed.server.limits import Limits, StepSlots
 from graphmill_plugins.distributed.wire.methods import (
     MASTER_METHODS,
     MASTER_SERVICE,
@@ -104,9 +105,13 @@ class GrpcServer(ServerInterface):
         self._devices = DeviceMgr(create_devices(host, config, prefix))
         self._silence = silence_seconds(config)
         self._credentials = credentials_of(config, is_server=True)
-        self._worker = WorkerService(host, self._devices, server_def)
+        limits = Limits.of(config)
+        slots = StepSlots(limits)
+        self._worker = WorkerService(host, self._devices, server_def, slots)
         self._cluster = ClusterWorkers(server_def, self._worker.worker)
-        self._master = MasterService(host, self._devices, config, prefix, self._cluster)
+        self._master = MasterService(
+            host, self._devices, config, prefix, self._cluster, limits, slots
+        )
         paths = [method.path for method in (*MASTER_METHODS.values(), *WORKER_METHODS.values())]
         self._calls = CallCounters([*paths, STATUS_PATH])
         self._metrics = ServerMetrics(prefix, self._calls, self._master, self._worker)

@@ -14,6 +14,7 @@ from graphmill.spi.cluster import StepCall, Worker
 from graphmill.spi.protos import proto
 from graphmill_plugins.distributed.credentials import credentials_of
 from graphmill_plugins.distributed.heartbeat import silence_seconds
+from graphmill_plugins.distributed.server.limits import Limits, StepSlots
 from graphmill_plugins.distributed.transfer.counters import TransferCounters
 from graphmill_plugins.distributed.transfer.settings import TransferSettings
 from graphmill_plugins.distributed.transfer.tensor_receiver import TensorReceiver
@@ -75,6 +76,7 @@ class WorkerService:
         host: where ops, kernels, devices and executors come from.
         devices: those of the server.
         server_def: the cluster, and the default config.
+        slots: for the steps that run.
 
     Attributes:
         worker: what carries the calls out.
@@ -85,8 +87,16 @@ class WorkerService:
         InvalidArgumentError: a setting of the config is unknown or out of range.
     """
 
-    def __init__(self, host: Host, devices: DeviceMgr, server_def: proto.ServerDef) -> None:
+    def __init__(
+        self,
+        host: Host,
+        devices: DeviceMgr,
+        server_def: proto.ServerDef,
+        slots: StepSlots | None = None,
+    ) -> None:
         config = server_def.default_session_config
+        self._limits = Limits.of(config)
+        self._slots = slots or StepSlots(self._limits)
         settings = TransferSettings.of(config)
         self._log = RpcLog()
         self._receiver = TensorReceiver(settings)
@@ -152,6 +162,7 @@ class WorkerService:
         """Make a master's part of a graph ready to run; return its handle."""
         del call
         request = parse_message(proto.RegisterGraphRequest, data)
+        self._limits.check_nodes(request.graph_def)
         handle = self.worker.register_graph(
             request.session_handle,
             request.graph_def,
@@ -200,15 +211,16 @@ class WorkerService:
         answer = _Answer()
         # The step runs in this thread, which would only wait for another one's.
         work: list[Callable[[], None]] = []
-        withdraw = self.worker.run_graph(
-            message.session_handle,
-            step,
-            answer,
-            was_created=message.create_worker_session_called,
-            drive=work.append,
-        )
         try:
-            (result,) = answer.wait(call, withdraw, *work)
+            with self._slots.one():
+                withdraw = self.worker.run_graph(
+                    message.session_handle,
+                    step,
+                    answer,
+                    was_created=message.create_worker_session_called,
+                    drive=work.append,
+                )
+                (result,) = answer.wait(call, withdraw, *work)
             return _run_graph_response(result)
         except OpError as error:
             # A body cannot tell TensorFlow's masters that an error follows from another one; but
@@ -231,6 +243,7 @@ class WorkerService:
     def cleanup_all(self, data: bytes, call: Call) -> bytes:
         """Clear resource containers."""
         del call
+        self._limits.check_reset()
         self.worker.cleanup_all(parse_message(proto.CleanupAllRequest, data).container)
         return b""
 

@@ -1,0 +1,135 @@
+"""`Limits`: what a server lets its clients have."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from graphmill.errors import InvalidArgumentError, PermissionDeniedError, ResourceExhaustedError
+from graphmill.spi import plugin_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphmill.spi.protos import proto
+
+_PLUGIN: Final = "distributed"
+
+
+class Limits(NamedTuple):
+    """The bounds of a server; 0 is none. Settings of `distributed` in the server's own config.
+
+    Attributes:
+        max_sessions: how many sessions of clients may be open.
+        max_graph_nodes: how many nodes a session's graph, and one that a master registers, may
+            have; those in functions count.
+        max_running_steps: how many steps may run at once, of clients and of masters together.
+        allow_reset: whether clients and masters may clear resource containers.
+    """
+
+    max_sessions: int = 0
+    max_graph_nodes: int = 0
+    max_running_steps: int = 0
+    allow_reset: bool = True
+
+    @classmethod
+    def of(cls, config: proto.ConfigProto | None) -> Limits:
+        """Return what a server's config says.
+
+        Raises:
+            InvalidArgumentError: a setting is of a wrong kind, or negative.
+        """
+        settings = plugin_settings(config, _PLUGIN)
+        given: dict[str, Any] = {name: settings[name] for name in cls._fields if name in settings}
+        for name, value in given.items():
+            kind = type(cls._field_defaults[name])
+            if type(value) is not kind or value < 0:
+                raise InvalidArgumentError(
+                    f"{name} of {_PLUGIN} is {value!r}; expected "
+                    + ("a bool" if kind is bool else "a whole number, 0 for no limit")
+                )
+        return cls(**given)
+
+    def check_sessions(self, number: int) -> None:
+        """Refuse a session if there are as many as may be.
+
+        Raises:
+            ResourceExhaustedError: there are.
+        """
+        if self.max_sessions and number >= self.max_sessions:
+            raise ResourceExhaustedError(
+                f"the server has {number} open sessions, and may have {self.max_sessions} "
+                "(max_sessions). Close one that is not needed any more"
+            )
+
+    def check_nodes(self, added: proto.GraphDef, before: int = 0) -> None:
+        """Refuse a graph that is too large.
+
+        Args:
+            added: the nodes and functions that come.
+            before: how many nodes there are.
+
+        Raises:
+            ResourceExhaustedError: there would be too many.
+        """
+        if not self.max_graph_nodes:
+            return
+        total = before + count_nodes(added)
+        if total > self.max_graph_nodes:
+            raise ResourceExhaustedError(
+                f"the graph has {total} nodes with those of its functions, and may have "
+                f"{self.max_graph_nodes} on this server (max_graph_nodes)"
+            )
+
+    def check_reset(self) -> None:
+        """Refuse to clear containers where that is not allowed.
+
+        Raises:
+            PermissionDeniedError: it is not.
+        """
+        if not self.allow_reset:
+            raise PermissionDeniedError(
+                "this server lets nobody clear resource containers (allow_reset). Close the "
+                "session, or let isolate_session_state give it variables of its own"
+            )
+
+
+def count_nodes(graph: proto.GraphDef) -> int:
+    """Return how many nodes a graph and its functions have."""
+    return len(graph.node) + sum(len(function.node_def) for function in graph.library.function)
+
+
+class StepSlots:
+    """Counts the steps that run.
+
+    Threads: `_lock` guards the count.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limit = limits.max_running_steps
+        self._lock = threading.Lock()
+        self._running = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Hold a slot while a step runs.
+
+        Raises:
+            ResourceExhaustedError: as many steps run as may.
+        """
+        if not self._limit:
+            yield
+            return
+        with self._lock:
+            if self._running >= self._limit:
+                raise ResourceExhaustedError(
+                    f"{self._running} steps run on this server, and no more may "
+                    "(max_running_steps). Try again later"
+                )
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
