@@ -167,7 +167,7 @@ class MasterService:
             session = self._sessions.find(message.session_handle)
 
             def work(request: Request | None) -> bytes:
-                with self._slots.one():
+                with self._slots:
                     return session.step(
                         call,
                         request,
@@ -224,7 +224,7 @@ class MasterService:
             return RUN_CALLABLE_RESPONSE.encode(response, tensors)
 
         def work(request: Request | None) -> bytes:
-            with self._slots.one():
+            with self._slots:
                 return session.step(call, request, run)
 
         return _once(session, message.request_id, call, work)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphmill.errors import InvalidArgumentError, PermissionDeniedError, ResourceExhaustedError
 from graphmill.spi import plugin_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from graphmill.spi.protos import proto
 
 _PLUGIN: Final = "distributed"
@@ -101,25 +98,23 @@ def count_nodes(graph: proto.GraphDef) -> int:
 
 
 class StepSlots:
-    """Counts the steps that run.
+    """Slots for the steps that run: `with slots:` around a step holds one.
 
     Threads: `_lock` guards the count.
+
+    Raises:
+        ResourceExhaustedError: on entry; as many steps run as may.
     """
+
+    __slots__ = ("_limit", "_lock", "_running")
 
     def __init__(self, limits: Limits) -> None:
         self._limit = limits.max_running_steps
         self._lock = threading.Lock()
         self._running = 0
 
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Hold a slot while a step runs.
-
-        Raises:
-            ResourceExhaustedError: as many steps run as may.
-        """
+    def __enter__(self) -> None:
         if not self._limit:
-            yield
             return
         with self._lock:
             if self._running >= self._limit:
@@ -128,8 +123,8 @@ class StepSlots:
                     "(max_running_steps). Try again later"
                 )
             self._running += 1
-        try:
-            yield
-        finally:
+
+    def __exit__(self, *exception: object) -> None:
+        if self._limit:
             with self._lock:
                 self._running -= 1

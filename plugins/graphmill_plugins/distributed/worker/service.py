@@ -212,7 +212,7 @@ class WorkerService:
         # The step runs in this thread, which would only wait for another one's.
         work: list[Callable[[], None]] = []
         try:
-            with self._slots.one():
+            with self._slots:
                 withdraw = self.worker.run_graph(
                     message.session_handle,
                     step,

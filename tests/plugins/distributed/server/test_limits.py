@@ -87,13 +87,13 @@ def test_graphs_of_other_masters_are_bounded() -> None:
 def test_running_steps_are_bounded() -> None:
     slots = StepSlots(Limits(max_running_steps=2))
     with (
-        slots.one(),
-        slots.one(),
+        slots,
+        slots,
         pytest.raises(errors.ResourceExhaustedError, match="2 steps run"),
-        slots.one(),
+        slots,
     ):
         pass
-    with slots.one():
+    with slots:
         pass
 
 
@@ -103,7 +103,7 @@ def test_a_step_too_many_is_refused_while_another_runs() -> None:
         graphmill.Session(server.target, graph=chain(1)) as session,
     ):
         with (
-            server._impl._master._slots.one(),  # as a step of another client has it
+            server._impl._master._slots,  # as a step of another client has it
             pytest.raises(errors.ResourceExhaustedError, match="max_running_steps"),
         ):
             session.run("x:0")
