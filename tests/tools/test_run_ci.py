@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import tomllib
 from configparser import ConfigParser
 from pathlib import Path
@@ -17,6 +18,13 @@ import pytest
 from graphmill.testing.patience import PATIENCE, within
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def logs_of_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the logs of what is run here lie where pytest clears up."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
 
 
 @pytest.fixture
