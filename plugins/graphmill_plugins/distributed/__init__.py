@@ -32,6 +32,7 @@ def graphmill_register_servers(servers: Registrar[ServerFactory]) -> None:
 
 @hookimpl
 def graphmill_register_commands(commands: Registrar[object]) -> None:
-    """Register the commands that serve a task, and that look at a cluster."""
+    """Register the commands that serve a task, forward to one, and look at a cluster."""
     commands.add("serve", "graphmill_plugins.distributed.server.serve:serve")
+    commands.add("forward", "graphmill_plugins.distributed.server.forward_command:forward")
     commands.add("cluster", "graphmill_plugins.distributed.monitoring.cluster_command:cluster")

@@ -56,20 +56,25 @@ def credentials_of(config: proto.ConfigProto | None, *, is_server: bool = False)
     Raises:
         InvalidArgumentError: a file cannot be read, or one that belongs to another is missing.
     """
-    settings = plugin_settings(config, "distributed")
-    paths = {
-        name: settings.get(name) or os.environ.get(_VARIABLE.format(name.upper()), "")
-        for name in SETTINGS
-    }
-    if not any(paths.values()):
+    paths = paths_of(config)
+    if not any(paths):
         return None
-    certificate, private_key, authority = (_read(name, path) for name, path in paths.items())
+    certificate, private_key, authority = map(_read, SETTINGS, paths)
     if bool(certificate) != bool(private_key) or (is_server and not certificate):
         raise InvalidArgumentError(
             "TLS needs both tls_certificate and tls_private_key of distributed"
             + ("; a server has its own" if is_server else ", or neither where only tls_ca is given")
         )
     return Credentials(certificate, private_key, authority)
+
+
+def paths_of(config: proto.ConfigProto | None) -> list[Any]:
+    """Return the names of the files by `SETTINGS`: of a config, or else of the environment."""
+    settings = plugin_settings(config, "distributed")
+    return [
+        settings.get(name) or os.environ.get(_VARIABLE.format(name.upper()), "")
+        for name in SETTINGS
+    ]
 
 
 def new_channel(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -23,10 +21,7 @@ from graphmill_plugins.distributed.monitoring.event_log import (
 )
 from graphmill_plugins.distributed.monitoring.metrics_endpoint import SETTING
 from graphmill_plugins.distributed.server.address import Address
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
+from graphmill_plugins.distributed.server.stop_signals import stop_signal
 
 _JOB = "localhost"
 _log = logging.getLogger("graphmill.server")
@@ -104,21 +99,16 @@ def serve(
     addresses, job, task = _task(cluster, job, task, str(Address(host, port)))
     handler = write_events(log_level, log_format)
     server = Server(addresses, job, task, config=_config(config, metrics_port))
-    stop = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number in before:
-        signal.signal(number, _stopper(stop))
-    try:
-        address = server.target.removeprefix("grpc://")
-        log_event(_log, logging.INFO, "ready", address=address)
-        click.echo(f"READY {address}")
-        stop.wait()
-    finally:
-        server.stop(grace)
-        for number, previous in before.items():
-            signal.signal(number, previous)
-        log_event(_log, logging.INFO, "stopped", address=address)
-        logging.getLogger("graphmill").removeHandler(handler)
+    address = server.target.removeprefix("grpc://")
+    with stop_signal() as stop:
+        try:
+            log_event(_log, logging.INFO, "ready", address=address)
+            click.echo(f"READY {address}")
+            stop.wait()
+        finally:
+            server.stop(grace)
+    log_event(_log, logging.INFO, "stopped", address=address)
+    logging.getLogger("graphmill").removeHandler(handler)
 
 
 def _config(text: str | None, metrics_port: int | None) -> Any:
@@ -128,15 +118,6 @@ def _config(text: str | None, metrics_port: int | None) -> Any:
         settings = config.graph_options.rewrite_options.custom_optimizers.add(name="distributed")
         settings.parameter_map[SETTING].i = metrics_port
     return config
-
-
-def _stopper(stop: threading.Event) -> Callable[[int, FrameType | None], None]:
-    def handle(number: int, frame: FrameType | None) -> None:
-        del frame
-        stop.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    return handle
 
 
 def _task(

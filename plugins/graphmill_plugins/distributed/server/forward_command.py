@@ -1,0 +1,36 @@
+"""`graphmill forward`: let clients that cannot speak TLS use a server that asks for it."""
+
+from __future__ import annotations
+
+import click
+
+from graphmill.spi.cluster import common_options
+from graphmill_plugins.distributed.monitoring.event_log import write_events
+from graphmill_plugins.distributed.server.address import parse_address
+from graphmill_plugins.distributed.server.forwarder import Forwarder, tls_context
+from graphmill_plugins.distributed.server.stop_signals import stop_signal
+
+
+@click.command()
+@click.argument("target")
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    help="Where clients come, without TLS; port 0 for a free one. Whoever reaches it is let in.",
+)
+@common_options
+def forward(target: str, listen: str) -> None:
+    """Forward connections without TLS to TARGET, grpc://HOST:PORT, by TLS.
+
+    The certificates are those of the environment: GRAPHMILL_TLS_CA, GRAPHMILL_TLS_CERTIFICATE,
+    GRAPHMILL_TLS_PRIVATE_KEY. Prints one line, READY HOST:PORT, and runs until SIGTERM or SIGINT.
+    """
+    write_events("warning", "text")
+    server = parse_address(target.removeprefix("grpc://"))
+    with (
+        stop_signal() as stop,
+        Forwarder(parse_address(listen), server, tls_context()) as forwarder,
+    ):
+        click.echo(f"READY {forwarder.address}")
+        stop.wait()
