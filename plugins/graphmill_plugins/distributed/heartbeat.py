@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import plugin_settings
+from graphmill.spi.process import track_forks, watch_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,10 +148,11 @@ class HeartbeatMonitor:
     """
 
     def __init__(self) -> None:
-        self._reset()
-        os.register_at_fork(after_in_child=self._reset)
+        self.after_fork_in_child()
+        track_forks(self)
 
-    def _reset(self) -> None:
+    def after_fork_in_child(self) -> None:
+        """Forget the heartbeats, whose connections and thread are the parent's."""
         self.is_awake = False
         self._lock = threading.Lock()
         # A session that is dropped without being closed is not to be kept by this.
@@ -174,6 +176,7 @@ class HeartbeatMonitor:
             self.is_awake = True
             if not self._has_thread:
                 self._has_thread = True
+                watch_forks()
                 threading.Thread(target=self._run, name="graphmill-heartbeat", daemon=True).start()
         self._wanted.set()
 

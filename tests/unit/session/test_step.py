@@ -173,7 +173,7 @@ def test_s6_what_only_the_step_held_is_not_copied(is_view: bool, is_held: bool) 
     address = frame.retvals[0].ctypes.data
     held = (frame.retvals[0].base if is_view else frame.retvals[0]) if is_held else None
     executors = SimpleNamespace(to_host=(as_it_is,), fetches=("y:0",))
-    (result,) = step._results(executors, frame)  # type: ignore[arg-type]
+    (result,) = step._results(executors, frame, lends=False)  # type: ignore[arg-type]
     assert (result.ctypes.data == address) == (held is None)
 
 

@@ -52,7 +52,7 @@ ELSEWHERE = {
     ("core/graphmill/cli/doctor.py", "catch_warnings"),
     ("core/graphmill/cli/doctor.py", "simplefilter"),
     # And it ends on SIGTERM and SIGINT as a server does.
-    ("plugins/graphmill_plugins/distributed/server/serve.py", "signal.signal"),
+    ("plugins/graphmill_plugins/distributed/server/stop_signals.py", "signal.signal"),
 }
 """Calls outside of `runtime/process`; this may only shrink."""
 
