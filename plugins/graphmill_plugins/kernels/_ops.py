@@ -289,45 +289,45 @@ OPS: dict[str, str] = {
     ),
     "math.variant": "AddN",
     "math.vector": "CompareAndBitpack Cross NearestNeighbors",
-    "nn.accidental_hits": "_AccidentalHits",
     "nn.activation": "Elu LeakyRelu LogSoftmax Relu Relu6 Selu Softmax Softplus Softsign",
     "nn.activation_grad": (
         "BiasAddGrad EluGrad LeakyReluGrad Relu6Grad ReluGrad SeluGrad SoftplusGrad SoftsignGrad"
     ),
-    "nn.argmax_pool": (
-        "MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2 MaxPoolGradWithArgmax "
-        "MaxPoolWithArgmax"
-    ),
-    "nn.block_lstm": "BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2",
-    "nn.candidates": (
-        "AllCandidateSampler ComputeAccidentalHits FixedUnigramCandidateSampler "
-        "LearnedUnigramCandidateSampler LogUniformCandidateSampler "
-        "ThreadUnsafeUnigramCandidateSampler UniformCandidateSampler"
-    ),
-    "nn.conv": "Conv Conv2D Conv3D DepthwiseConv2dNative",
-    "nn.conv_grad": (
+    "nn.conv.grad_kernels": (
         "Conv2DBackpropFilter Conv2DBackpropInput Conv3DBackpropFilter Conv3DBackpropFilterV2 "
         "Conv3DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNativeBackpropFilter "
         "DepthwiseConv2dNativeBackpropInput"
     ),
-    "nn.ctc_decode": "CTCBeamSearchDecoder CTCGreedyDecoder",
-    "nn.ctc_loss": "CTCLoss CTCLossV2",
+    "nn.conv.kernels": "Conv Conv2D Conv3D DepthwiseConv2dNative",
+    "nn.ctc.decode": "CTCBeamSearchDecoder CTCGreedyDecoder",
+    "nn.ctc.loss": "CTCLoss CTCLossV2",
     "nn.data_format": "DataFormatDimMap DataFormatVecPermute",
     "nn.dilation": "Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput",
-    "nn.fractional_pool": (
-        "FractionalAvgPool FractionalAvgPoolGrad FractionalMaxPool FractionalMaxPoolGrad"
-    ),
-    "nn.global_norm": "BatchNormWithGlobalNormalization BatchNormWithGlobalNormalizationGrad",
     "nn.loss": (
         "InTopK InTopKV2 L2Loss SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits "
         "TopK TopKV2"
     ),
-    "nn.norm": "BiasAdd BiasAddV1 FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 LRN",
-    "nn.norm_grad": "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 LRNGrad",
+    "nn.norm.global_norm": "BatchNormWithGlobalNormalization BatchNormWithGlobalNormalizationGrad",
+    "nn.norm.grad_kernels": "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 LRNGrad",
+    "nn.norm.kernels": "BiasAdd BiasAddV1 FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 LRN",
     "nn.nth_element": "NthElement",
-    "nn.pool": "AvgPool AvgPool3D MaxPool MaxPool3D MaxPoolV2",
-    "nn.pool_grad": "AvgPool3DGrad AvgPoolGrad MaxPool3DGrad MaxPoolGrad MaxPoolGradV2",
-    "nn.recurrent": "GRUBlockCell GRUBlockCellGrad LSTMBlockCell LSTMBlockCellGrad",
+    "nn.pool.argmax": (
+        "MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2 MaxPoolGradWithArgmax "
+        "MaxPoolWithArgmax"
+    ),
+    "nn.pool.fractional": (
+        "FractionalAvgPool FractionalAvgPoolGrad FractionalMaxPool FractionalMaxPoolGrad"
+    ),
+    "nn.pool.grad_kernels": "AvgPool3DGrad AvgPoolGrad MaxPool3DGrad MaxPoolGrad MaxPoolGradV2",
+    "nn.pool.kernels": "AvgPool AvgPool3D MaxPool MaxPool3D MaxPoolV2",
+    "nn.recurrent.block_lstm": "BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2",
+    "nn.recurrent.kernels": "GRUBlockCell GRUBlockCellGrad LSTMBlockCell LSTMBlockCellGrad",
+    "nn.sampling.accidental_hits": "_AccidentalHits",
+    "nn.sampling.candidates": (
+        "AllCandidateSampler ComputeAccidentalHits FixedUnigramCandidateSampler "
+        "LearnedUnigramCandidateSampler LogUniformCandidateSampler "
+        "ThreadUnsafeUnigramCandidateSampler UniformCandidateSampler"
+    ),
     "parsing.csv": "DecodeCSV",
     "parsing.example": "ParseExample ParseExampleV2 ParseSingleExample",
     "parsing.json_example": "DecodeJSONExample",

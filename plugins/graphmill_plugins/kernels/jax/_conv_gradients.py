@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels.jax.nn_conv import convolve, over_slices, slices_as_channels
-from graphmill_plugins.kernels.nn.conv_grad_numpy import turned
+from graphmill_plugins.kernels.nn.conv.numpy_grad import turned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

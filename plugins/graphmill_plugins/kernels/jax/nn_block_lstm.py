@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill_plugins._lazy_jax import jnp, lax
-from graphmill_plugins.kernels.nn._cells import Cell, Step, dot, step, step_gradient
-from graphmill_plugins.kernels.nn.block_lstm_ops import block_lstm_kernels, gradients
+from graphmill_plugins.kernels.nn.recurrent._cells import Cell, Step, dot, step, step_gradient
+from graphmill_plugins.kernels.nn.recurrent.block_lstm_ops import block_lstm_kernels, gradients
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.nn.block_lstm_ops import BackwardInputs, ForwardInputs
+    from graphmill_plugins.kernels.nn.recurrent.block_lstm_ops import BackwardInputs, ForwardInputs
 
 
 def _forward(cell: Cell, seq_len_max: Value, inputs: ForwardInputs) -> Step:

@@ -18,14 +18,14 @@ import numpy as np
 from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.jax.nn_winograd import is_worth_it, winograd
-from graphmill_plugins.kernels.nn.conv_ops import conv_kernels
+from graphmill_plugins.kernels.nn.conv.ops import conv_kernels
 from graphmill_plugins.kernels.nn.window import Axis, make_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.nn.conv_plan import ConvPlan
+    from graphmill_plugins.kernels.nn.conv.plan import ConvPlan
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _FEW_WINDOWS = 64

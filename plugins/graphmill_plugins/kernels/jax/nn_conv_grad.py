@@ -20,14 +20,14 @@ from graphmill_plugins.kernels.jax._conv_gradients import (
     turned_volumes,
 )
 from graphmill_plugins.kernels.jax.nn_conv import convolve, grouped_depthwise, shifted_depthwise
-from graphmill_plugins.kernels.nn.conv_grad_numpy import turned
-from graphmill_plugins.kernels.nn.conv_ops import conv_gradient_kernels
+from graphmill_plugins.kernels.nn.conv.numpy_grad import turned
+from graphmill_plugins.kernels.nn.conv.ops import conv_gradient_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.nn.conv_plan import ConvPlan
+    from graphmill_plugins.kernels.nn.conv.plan import ConvPlan
 
 _FEW_TAPS: Final = 25
 _MANY_WINDOWS: Final = 1 << 10

@@ -16,14 +16,14 @@ from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import jnp, lax
 from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.nn.loss import check_top_k
-from graphmill_plugins.kernels.nn.pool_ops import pool_kernels
-from graphmill_plugins.kernels.nn.pool_plan import lowest, window_counts
+from graphmill_plugins.kernels.nn.pool.ops import pool_kernels
+from graphmill_plugins.kernels.nn.pool.plan import lowest, window_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.nn.pool_plan import PoolPlan
+    from graphmill_plugins.kernels.nn.pool.plan import PoolPlan
     from graphmill_plugins.kernels.nn.window import Axis
 
 _MANY_TAPS = 24  # Along one axis: from there one loop over windows is the smaller program.

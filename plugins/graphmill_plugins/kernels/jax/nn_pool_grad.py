@@ -17,14 +17,14 @@ import numpy as np
 
 from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels._support import widen
-from graphmill_plugins.kernels.nn.pool_ops import pool_gradient_kernels
-from graphmill_plugins.kernels.nn.pool_plan import lowest, window_counts
+from graphmill_plugins.kernels.nn.pool.ops import pool_gradient_kernels
+from graphmill_plugins.kernels.nn.pool.plan import lowest, window_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.nn.pool_plan import PoolPlan
+    from graphmill_plugins.kernels.nn.pool.plan import PoolPlan
     from graphmill_plugins.kernels.nn.window import Axis
 
 _MANY_TAPS: Final = 49

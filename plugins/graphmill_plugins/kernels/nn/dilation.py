@@ -13,7 +13,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.nn.pool_plan import lowest
+from graphmill_plugins.kernels.nn.pool.plan import lowest
 from graphmill_plugins.kernels.nn.window import Axis, make_axis
 from graphmill_plugins.kernels.nn.window_taps import spread, taps_of
 

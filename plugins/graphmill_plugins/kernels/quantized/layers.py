@@ -28,7 +28,7 @@ from graphmill_plugins.kernels._quantize import (
 )
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.array.shape import reshape
-from graphmill_plugins.kernels.nn.pool_plan import lowest, pool_windows
+from graphmill_plugins.kernels.nn.pool.plan import lowest, pool_windows
 from graphmill_plugins.kernels.nn.window import make_windows
 from graphmill_plugins.kernels.nn.window_taps import taps_of
 

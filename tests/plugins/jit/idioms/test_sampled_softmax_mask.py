@@ -10,7 +10,7 @@ import graphmill
 from graphmill.errors import InvalidArgumentError
 from graphmill.lowering.passes import PassOptions
 from graphmill_plugins.jit.idioms.sampled_softmax_mask import mark_accidental_hits
-from graphmill_plugins.kernels.nn.accidental_hits import accidental_hits
+from graphmill_plugins.kernels.nn.sampling.accidental_hits import accidental_hits
 
 SAMPLER = (
     "s = UniformCandidateSampler(y, num_true=2, num_sampled=6, unique=True, range_max=9, seed=3)"

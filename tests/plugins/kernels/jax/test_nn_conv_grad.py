@@ -17,7 +17,7 @@ from graphmill_plugins.kernels.jax._conv_gradients import (  # noqa: E402
     spread_products,
     turned_volumes,
 )
-from graphmill_plugins.kernels.nn.conv_grad_numpy import (  # noqa: E402
+from graphmill_plugins.kernels.nn.conv.numpy_grad import (  # noqa: E402
     input_gradient,
     kernel_gradient,
 )

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from graphmill import errors
-from graphmill_plugins.kernels.nn import pool_ops
-from graphmill_plugins.kernels.nn.pool_ops import pool_kernels
-from graphmill_plugins.kernels.nn.pool_plan import pool_windows
+from graphmill_plugins.kernels.nn.pool import ops
+from graphmill_plugins.kernels.nn.pool.ops import pool_kernels
+from graphmill_plugins.kernels.nn.pool.plan import pool_windows
 
 
 def test_pool_plan_is_channels_last_for_every_format():
@@ -39,7 +39,7 @@ def test_kernel_with_sizes_as_inputs_places_each_of_them_once(monkeypatch):
         placed.append(given[1:3])
         return pool_windows(*given)
 
-    monkeypatch.setattr(pool_ops, "pool_windows", windows)
+    monkeypatch.setattr(ops, "pool_windows", windows)
     kernels = pool_kernels("numpy", np, maximum=lambda x, plan: plan, mean=max)
     (v2,) = (made for made in kernels if made.ops == ("MaxPoolV2",))
     run = v2.function(padding="SAME", data_format="NHWC")

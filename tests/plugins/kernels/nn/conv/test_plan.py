@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from graphmill import errors
-from graphmill_plugins.kernels.nn import conv_ops
-from graphmill_plugins.kernels.nn.conv_ops import conv_gradient_kernels, conv_kernels
-from graphmill_plugins.kernels.nn.conv_plan import convolution_plan, input_gradient_plan
+from graphmill_plugins.kernels.nn.conv import ops
+from graphmill_plugins.kernels.nn.conv.ops import conv_gradient_kernels, conv_kernels
+from graphmill_plugins.kernels.nn.conv.plan import convolution_plan, input_gradient_plan
 from graphmill_plugins.kernels.nn.window import make_windows
 
 ATTRS = {"strides": (1, 2, 2, 1), "padding": "SAME", "dilations": (1,) * 4, "data_format": "NHWC"}
@@ -42,7 +42,7 @@ def test_kernel_plans_each_shape_once(monkeypatch):
         planned.append(shapes)
         return convolution_plan(windows, *shapes)
 
-    monkeypatch.setattr(conv_ops, "convolution_plan", plan)
+    monkeypatch.setattr(ops, "convolution_plan", plan)
     kernels = conv_kernels("numpy", np, convolve=lambda x, kernel, plan: plan, depthwise=max)
     run = kernels[0].function(**ATTRS)
     x, weights = np.zeros((1, 8, 8, 3)), np.zeros((3, 3, 3, 4))
@@ -58,4 +58,4 @@ def test_backend_may_take_fewer_types_of_one_op():
     )
     types = {k.ops[0]: k.types["T"] for k in conv_gradient_kernels("x", np, **work, types=only)}
     assert types["Conv2DBackpropInput"] == (np.float32,)
-    assert types["Conv2DBackpropFilter"] == conv_ops.CONV_TYPES
+    assert types["Conv2DBackpropFilter"] == ops.CONV_TYPES

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.spi import kernel
-from graphmill_plugins.kernels.nn._cells import (
+from graphmill_plugins.kernels.nn.recurrent._cells import (
     Cell,
     Step,
     Weights,

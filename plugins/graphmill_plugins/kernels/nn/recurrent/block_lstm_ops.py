@@ -15,7 +15,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.nn._cells import (
+from graphmill_plugins.kernels.nn.recurrent._cells import (
     Cell,
     Step,
     Weights,

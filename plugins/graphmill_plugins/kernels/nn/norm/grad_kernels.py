@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import widen
-from graphmill_plugins.kernels.nn.norm import BatchNormSpec, Columns, channel_window_sum
+from graphmill_plugins.kernels.nn.norm.kernels import BatchNormSpec, Columns, channel_window_sum
 from graphmill_plugins.kernels.nn.window import is_channels_first
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.nn._beam_search import beam_search
+from graphmill_plugins.kernels.nn.ctc._beam_search import beam_search
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill import errors
-from graphmill_plugins.kernels.nn.pool import avg_pool, max_pool
-from graphmill_plugins.kernels.nn.pool_grad import avg_pool_gradient, max_pool_gradient
+from graphmill_plugins.kernels.nn.pool.grad_kernels import avg_pool_gradient, max_pool_gradient
+from graphmill_plugins.kernels.nn.pool.kernels import avg_pool, max_pool
 from graphmill_plugins.kernels.nn.window import make_axis
 
 if TYPE_CHECKING:

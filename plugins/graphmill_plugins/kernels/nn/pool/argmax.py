@@ -14,7 +14,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.nn.pool_plan import PoolWindows, check_vector, pool_windows
+from graphmill_plugins.kernels.nn.pool.plan import PoolWindows, check_vector, pool_windows
 from graphmill_plugins.kernels.nn.window_taps import places_on, taps_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.nn.candidates import check_classes
+from graphmill_plugins.kernels.nn.sampling.candidates import check_classes
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value

@@ -1,4 +1,4 @@
-"""Pooling kernels on NumPy; their ops, checks and shapes are in `pool_ops` and `pool_plan`.
+"""Pooling kernels on NumPy; their ops, checks and shapes are in `ops` and `plan`.
 
 A window is reduced one axis after the other by shifted maxima or sums over whole images: a 3x3
 window takes six passes and needs no padded copy.
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill_plugins.kernels._support import widen
-from graphmill_plugins.kernels.nn.pool_ops import pool_kernels
-from graphmill_plugins.kernels.nn.pool_plan import lowest, window_counts
+from graphmill_plugins.kernels.nn.pool.ops import pool_kernels
+from graphmill_plugins.kernels.nn.pool.plan import lowest, window_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

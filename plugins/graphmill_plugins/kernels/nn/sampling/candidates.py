@@ -14,7 +14,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import files, kernel
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels._support import check_size, shape_text
-from graphmill_plugins.kernels.nn import _sampler
+from graphmill_plugins.kernels.nn.sampling import _sampler
 from graphmill_plugins.kernels.random.stateful import GuardedPhilox
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill import errors
-from graphmill_plugins.kernels.nn import conv_grad_numpy as nn_conv_grad_numpy
-from graphmill_plugins.kernels.nn import conv_numpy as nn_conv_numpy
+from graphmill_plugins.kernels.nn.conv import numpy_conv, numpy_grad
 from graphmill_plugins.kernels.nn.window import make_axis
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def normal(*shape: int) -> Any:
 
 def naive(x: Any, kernel: Any, rows: Axis, cols: Axis) -> Any:
     """Convolve by the definition, group by group."""
-    padded = nn_conv_numpy.pad_image(x, rows, cols)
+    padded = numpy_conv.pad_image(x, rows, cols)
     depth, width = kernel.shape[2:]
     groups = x.shape[3] // depth
     out = np.zeros((len(x), rows.out, cols.out, width))
@@ -68,7 +67,7 @@ def test_convolution_is_the_sum_over_windows(spec: tuple[Any, ...]) -> None:
     rows, cols = axes_of(spec)
     x, kernel = normal(spec[7], 9, 10, 4), normal(spec[0], spec[1], 4 // spec[6], 6)
     np.testing.assert_allclose(
-        nn_conv_numpy.conv2d(x, kernel, rows, cols), naive(x, kernel, rows, cols), atol=1e-12
+        numpy_conv.conv2d(x, kernel, rows, cols), naive(x, kernel, rows, cols), atol=1e-12
     )
 
 
@@ -78,11 +77,11 @@ def test_blocks_of_rows_and_images_change_nothing(
 ) -> None:
     rows, cols = make_axis(9, 3, stride, 1, "SAME"), make_axis(10, 2, stride, 1, "SAME")
     x, kernel = normal(3, 9, 10, 4), normal(3, 2, 4, 5)
-    whole = nn_conv_numpy.conv2d(x, kernel, rows, cols)
+    whole = numpy_conv.conv2d(x, kernel, rows, cols)
     for size in (1, 1000, 5000):
-        monkeypatch.setattr(nn_conv_numpy, "_BLOCK_BYTES", size)
-        monkeypatch.setattr(nn_conv_numpy, "_ROW_BLOCK_BYTES", size)
-        np.testing.assert_allclose(nn_conv_numpy.conv2d(x, kernel, rows, cols), whole, atol=1e-12)
+        monkeypatch.setattr(numpy_conv, "_BLOCK_BYTES", size)
+        monkeypatch.setattr(numpy_conv, "_ROW_BLOCK_BYTES", size)
+        np.testing.assert_allclose(numpy_conv.conv2d(x, kernel, rows, cols), whole, atol=1e-12)
 
 
 @given(geometry)
@@ -91,15 +90,15 @@ def test_depthwise_is_a_convolution_of_each_channel(spec: tuple[Any, ...]) -> No
     multiplier = spec[6]
     x, kernel = normal(spec[7], 9, 10, 3), normal(spec[0], spec[1], 3, multiplier)
     expected = naive(x, kernel.reshape(*kernel.shape[:2], 1, 3 * multiplier), rows, cols)
-    np.testing.assert_allclose(nn_conv_numpy.depthwise(x, kernel, rows, cols), expected, atol=1e-12)
+    np.testing.assert_allclose(numpy_conv.depthwise(x, kernel, rows, cols), expected, atol=1e-12)
 
 
 def test_depthwise_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, cols = make_axis(9, 3, 1, 1, "SAME"), make_axis(10, 2, 1, 1, "SAME")
     x, kernel = normal(2, 9, 10, 4), normal(3, 2, 4, 1)
-    whole = nn_conv_numpy.depthwise(x, kernel, rows, cols)
-    monkeypatch.setattr(nn_conv_numpy, "_DEPTHWISE_BLOCK", 1)
-    np.testing.assert_array_equal(nn_conv_numpy.depthwise(x, kernel, rows, cols), whole)
+    whole = numpy_conv.depthwise(x, kernel, rows, cols)
+    monkeypatch.setattr(numpy_conv, "_DEPTHWISE_BLOCK", 1)
+    np.testing.assert_array_equal(numpy_conv.depthwise(x, kernel, rows, cols), whole)
 
 
 @given(geometry)
@@ -110,8 +109,8 @@ def test_gradients_are_the_adjoints(spec: tuple[Any, ...]) -> None:
     x, kernel = normal(2, 9, 10, 4), normal(spec[0], spec[1], 4 // groups, 6)
     gradient = normal(2, rows.out, cols.out, 6)
     product = np.vdot(naive(x, kernel, rows, cols), gradient)
-    by_input = nn_conv_grad_numpy.input_gradient(kernel, gradient, (rows, cols), 4)
-    by_kernel = nn_conv_grad_numpy.kernel_gradient(x, gradient, (rows, cols), groups)
+    by_input = numpy_grad.input_gradient(kernel, gradient, (rows, cols), 4)
+    by_kernel = numpy_grad.kernel_gradient(x, gradient, (rows, cols), groups)
     assert by_input.shape == x.shape
     assert by_kernel.shape == kernel.shape
     np.testing.assert_allclose(np.vdot(x, by_input), product, atol=1e-9)
@@ -124,9 +123,9 @@ def test_depthwise_gradients_are_the_adjoints(spec: tuple[Any, ...]) -> None:
     multiplier = spec[6]
     x, kernel = normal(2, 9, 10, 3), normal(spec[0], spec[1], 3, multiplier)
     gradient = normal(2, rows.out, cols.out, 3 * multiplier)
-    product = np.vdot(nn_conv_numpy.depthwise(x, kernel, rows, cols), gradient)
-    by_input = nn_conv_grad_numpy.depthwise_input_gradient(kernel, gradient, rows, cols)
-    by_kernel = nn_conv_grad_numpy.depthwise_kernel_gradient(x, gradient, rows, cols, multiplier)
+    product = np.vdot(numpy_conv.depthwise(x, kernel, rows, cols), gradient)
+    by_input = numpy_grad.depthwise_input_gradient(kernel, gradient, rows, cols)
+    by_kernel = numpy_grad.depthwise_kernel_gradient(x, gradient, rows, cols, multiplier)
     np.testing.assert_allclose(np.vdot(x, by_input), product, atol=1e-9)
     np.testing.assert_allclose(np.vdot(kernel, by_kernel), product, atol=1e-9)
 
@@ -140,7 +139,7 @@ def test_volumes_are_sums_of_planes() -> None:
     x, kernel = normal(1, 5, 9, 10, 3), normal(2, 1, 1, 3, 2)
     padded = np.pad(x, ((0, 0), (axes[0].before, axes[0].after), (0, 0), (0, 0), (0, 0)))
     expected = padded[:, 0:5:2] @ kernel[0, 0, 0] + padded[:, 1:6:2] @ kernel[1, 0, 0]
-    np.testing.assert_allclose(nn_conv_numpy.conv3d(x, kernel, *axes), expected, atol=1e-12)
+    np.testing.assert_allclose(numpy_conv.conv3d(x, kernel, *axes), expected, atol=1e-12)
 
 
 ATTRS = {"strides": [1, 1, 1, 1], "padding": "SAME"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import dtypes, errors
 from graphmill.spi import KernelDef, KernelTable
-from graphmill_plugins.kernels.nn.pool_plan import PoolWindows, check_vector, pool_windows
+from graphmill_plugins.kernels.nn.pool.plan import PoolWindows, check_vector, pool_windows
 from graphmill_plugins.kernels.nn.window import (
     PLANS_OF_A_NODE,
     check_sizes,

@@ -1,4 +1,4 @@
-"""Gradient kernels of poolings on NumPy; their ops, checks and shapes are in `pool_ops`.
+"""Gradient kernels of poolings on NumPy; their ops, checks and shapes are in `ops`.
 
 The gradient of a maximum goes to the first of equal elements of a window, in row-major order; in
 three dimensions to every one of them.
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill_plugins.kernels._support import widen
-from graphmill_plugins.kernels.nn.pool_ops import pool_gradient_kernels
-from graphmill_plugins.kernels.nn.pool_plan import window_counts
+from graphmill_plugins.kernels.nn.pool.ops import pool_gradient_kernels
+from graphmill_plugins.kernels.nn.pool.plan import window_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.nn.pool_plan import PoolPlan
+    from graphmill_plugins.kernels.nn.pool.plan import PoolPlan
     from graphmill_plugins.kernels.nn.window import Axis
 
     Array = NDArray[Any]

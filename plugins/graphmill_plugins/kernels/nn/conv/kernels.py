@@ -1,4 +1,4 @@
-"""Convolution kernels on NumPy; their ops, checks and shapes are in `conv_ops` and `conv_plan`."""
+"""Convolution kernels on NumPy; their ops, checks and shapes are in `ops` and `plan`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill_plugins.kernels._support import widen
-from graphmill_plugins.kernels.nn import conv_numpy
-from graphmill_plugins.kernels.nn.conv_ops import conv_kernels
+from graphmill_plugins.kernels.nn.conv import numpy_conv
+from graphmill_plugins.kernels.nn.conv.ops import conv_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.nn.conv_plan import ConvPlan
+    from graphmill_plugins.kernels.nn.conv.plan import ConvPlan
 
 
 def convolve(x: Value, kernel: Value, plan: ConvPlan) -> Value:
     """Convolve channels-last `x` with `kernel`, sums in a wide type."""
     dtype, wide = x.dtype, widen(x.dtype)
-    way: Callable[..., Any] = conv_numpy.conv2d if len(plan.axes) == 2 else conv_numpy.conv3d
+    way: Callable[..., Any] = numpy_conv.conv2d if len(plan.axes) == 2 else numpy_conv.conv3d
     x = np.asarray(x).astype(wide, copy=False)
     out = way(x, np.asarray(kernel, wide, order="C"), *plan.axes)
     return out.astype(dtype, copy=False)
@@ -32,7 +32,7 @@ def depthwise(x: Value, kernel: Value, plan: ConvPlan) -> Value:
     if 0 in plan.kernel:
         return np.zeros(plan.out, dtype)
     x = np.asarray(x).astype(wide, copy=False)
-    out = conv_numpy.depthwise(x, np.asarray(kernel, wide, order="C"), *plan.axes)
+    out = numpy_conv.depthwise(x, np.asarray(kernel, wide, order="C"), *plan.axes)
     return out.astype(dtype, copy=False)
 
 

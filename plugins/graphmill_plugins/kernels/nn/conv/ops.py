@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import dtypes, errors
 from graphmill.spi import KernelDef, KernelTable
-from graphmill_plugins.kernels.nn.conv_plan import (
+from graphmill_plugins.kernels.nn.conv.plan import (
     ConvPlan,
     convolution_plan,
     depthwise_filter_plan,

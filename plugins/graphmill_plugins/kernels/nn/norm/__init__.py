@@ -1,0 +1,1 @@
+"""Batch normalisation, local response normalisation, BiasAdd, and their gradients."""

@@ -1,0 +1,1 @@
+"""Candidate samplers for sampled softmax and noise-contrastive losses."""
