@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphmill.spi import GradientRegistrar
 
 _MODULES: dict[str, tuple[str, ...]] = {
-    "array": ("array_index", "array_shape", "constants"),
+    "array": ("array.index", "array.shape", "constants"),
     "control_flow": ("control_flow",),
     "data_flow": ("data_flow", "constants"),
     "dataset": ("constants",),
@@ -23,8 +23,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "linalg": ("linalg",),
     "logging": ("logging", "constants"),
     "lookup": ("constants",),
-    "math": ("math_binary", "math_reduction", "math_segment", "math_unary", "constants"),
-    "nn": ("nn_conv", "nn_loss", "nn_norm", "nn_pool", "nn_recurrent", "nn_activation"),
+    "math": ("math.binary", "math.reduction", "math.segment", "math.unary", "constants"),
+    "nn": ("nn.conv", "nn.loss", "nn.norm", "nn.pool", "nn.recurrent", "nn.activation"),
     "quantized": ("quantized",),
     "ragged": ("ragged",),
     "random": ("random",),

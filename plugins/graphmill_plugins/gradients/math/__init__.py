@@ -1,0 +1,1 @@
+"""Gradients of elementwise functions, products, reductions and segment reductions."""
