@@ -14,15 +14,15 @@ from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeErr
 from graphmill.spi.files import TFRecordWriter
 from graphmill_plugins.kernels._paths import scalar_path
 from graphmill_plugins.kernels._strings import decode
-from graphmill_plugins.kernels.dataset._dataset import (
+from graphmill_plugins.kernels.dataset.iterators import element_fault
+from graphmill_plugins.kernels.dataset.pipeline.background_jobs import Waiter
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
     Scope,
     dataset_kernel,
     dataset_of,
     scalar,
 )
-from graphmill_plugins.kernels.dataset._prefetch import Waiter
-from graphmill_plugins.kernels.dataset.iterators import element_fault
 from graphmill_plugins.kernels.lookup.ops import initializable
 from graphmill_plugins.kernels.unstack import stacked
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
-    from graphmill_plugins.kernels.dataset._dataset import Element
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element
 
     Done = Callable[..., None]
 

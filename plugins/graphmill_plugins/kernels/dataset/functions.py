@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels.dataset import _calls, _group
-from graphmill_plugins.kernels.dataset._batch import Batch
-from graphmill_plugins.kernels.dataset._dataset import (
+from graphmill_plugins.kernels.dataset.pipeline import function_datasets, group_by
+from graphmill_plugins.kernels.dataset.pipeline.batch import Batch
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
     dataset_kernel,
     dataset_of,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import OpKernelContext, Shape, Value
-    from graphmill_plugins.kernels.dataset._dataset import Dataset
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
     Types = Sequence[Any]
     Shapes = Sequence[Shape]
@@ -51,7 +51,7 @@ def map_dataset(
     preserve_cardinality: bool,
 ) -> Dataset:
     """Make a dataset of what a function makes of each element."""
-    return _calls.Map(
+    return function_datasets.Map(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
@@ -71,7 +71,7 @@ def parallel_map_dataset(
     preserve_cardinality: bool,
 ) -> Dataset:
     """Make a dataset of what a function makes of each element, several at a time."""
-    return _calls.Map(
+    return function_datasets.Map(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
@@ -96,7 +96,7 @@ def map_and_batch_dataset(
     """Make a dataset of batches of what a function makes of each element."""
     types, shapes = structure(output_types, output_shapes)
     rows = [None if shape is None else shape[1:] for shape in shapes]
-    mapped = _calls.Map(
+    mapped = function_datasets.Map(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         (types, rows),
@@ -112,7 +112,7 @@ def filter_dataset(
     ctx: OpKernelContext, source: Value, captured: list[Value], predicate: Any
 ) -> Dataset:
     """Make a dataset of the elements for which a function says true."""
-    return _calls.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
+    return function_datasets.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
 
 
 @dataset_kernel("ParallelFilterDataset")
@@ -125,7 +125,7 @@ def parallel_filter_dataset(
 ) -> Dataset:
     """Make a dataset of the elements for which a function says true; in their order."""
     _parallel(num_parallel_calls)
-    return _calls.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
+    return function_datasets.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
 
 
 @dataset_kernel("TakeWhileDataset", "ExperimentalTakeWhileDataset")
@@ -133,7 +133,9 @@ def take_while_dataset(
     ctx: OpKernelContext, source: Value, captured: list[Value], predicate: Any
 ) -> Dataset:
     """Make a dataset of the elements before the first for which a function says false."""
-    return _calls.TakeWhile(dataset_of(source), CapturedFunction(ctx, predicate, captured))
+    return function_datasets.TakeWhile(
+        dataset_of(source), CapturedFunction(ctx, predicate, captured)
+    )
 
 
 @dataset_kernel("ScanDataset", "ExperimentalScanDataset")
@@ -148,7 +150,7 @@ def scan_dataset(
     preserve_cardinality: bool,
 ) -> Dataset:
     """Make a dataset of what a function makes of a running state and each element."""
-    return _calls.Scan(
+    return function_datasets.Scan(
         dataset_of(source),
         initial_state,
         CapturedFunction(ctx, f, captured),
@@ -167,7 +169,7 @@ def flat_map_dataset(
     output_shapes: Shapes,
 ) -> Dataset:
     """Make a dataset of the elements of all datasets that a function gives."""
-    return _calls.Interleave(
+    return function_datasets.Interleave(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
@@ -186,7 +188,7 @@ def interleave_dataset(
     output_shapes: Shapes,
 ) -> Dataset:
     """Make a dataset of the elements of the datasets that a function gives, by turns."""
-    return _calls.Interleave(
+    return function_datasets.Interleave(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
@@ -228,7 +230,7 @@ def parallel_interleave_dataset(
 ) -> Dataset:
     """Make a dataset of the elements of several datasets by turns, made ahead of time."""
     block = int(scalar(block_length, "block_length"))
-    return _calls.Interleave(
+    return function_datasets.Interleave(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
@@ -256,7 +258,7 @@ def parallel_interleave_dataset_v4(
     del prefetch_input_elements
     block = int(scalar(block_length, "block_length"))
     buffer = int(scalar(buffer_output_elements, "buffer_output_elements"))
-    return _calls.Interleave(
+    return function_datasets.Interleave(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
@@ -284,7 +286,7 @@ def legacy_parallel_interleave_dataset(
     del sloppy, prefetch_input_elements
     block = int(scalar(block_length, "block_length"))
     buffer = int(scalar(buffer_output_elements, "buffer_output_elements"))
-    return _calls.Interleave(
+    return function_datasets.Interleave(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
@@ -329,7 +331,7 @@ def group_by_window_dataset(
     output_shapes: Shapes,
 ) -> Dataset:
     """Make a dataset of what a function makes of windows of elements of one key."""
-    return _group.GroupByWindow(
+    return group_by.GroupByWindow(
         dataset_of(source),
         CapturedFunction(ctx, key_func, key_captured),
         CapturedFunction(ctx, reduce_func, reduce_captured),
@@ -354,7 +356,7 @@ def group_by_reducer_dataset(
     output_shapes: Shapes,
 ) -> Dataset:
     """Make a dataset of what functions make of all elements of one key."""
-    return _group.GroupByReducer(
+    return group_by.GroupByReducer(
         dataset_of(source),
         CapturedFunction(ctx, key_func, key_captured),
         CapturedFunction(ctx, init_func, init_captured),
@@ -370,7 +372,7 @@ def directed_interleave_dataset(
 ) -> Dataset:
     """Make a dataset of elements of several, in the order in which a dataset names these."""
     del ctx
-    return _calls.DirectedInterleave(
+    return function_datasets.DirectedInterleave(
         dataset_of(selector),
         [dataset_of(source) for source in sources],
         stops_on_empty=stop_on_empty_dataset,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes
 from graphmill.spi import ResourceHandle
-from graphmill_plugins.kernels.dataset._dataset import dataset_kernel, scalar
-from graphmill_plugins.kernels.dataset._random import SeedGenerator
-from graphmill_plugins.kernels.dataset._stored import MemoryCache
+from graphmill_plugins.kernels.dataset.pipeline.buffering import MemoryCache
+from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_kernel, scalar
+from graphmill_plugins.kernels.dataset.pipeline.shuffle import SeedGenerator
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelContext, Value

@@ -26,7 +26,15 @@ from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.dataset._dataset import (
+from graphmill_plugins.kernels.dataset._iterator_handle import handle_text, named_handle
+from graphmill_plugins.kernels.dataset._optional import Optional
+from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
+from graphmill_plugins.kernels.dataset.pipeline.background_jobs import (
+    TORN_BY_FORK,
+    Prefetching,
+    Waiter,
+)
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
     Dataset,
     Scope,
@@ -35,10 +43,6 @@ from graphmill_plugins.kernels.dataset._dataset import (
     on_drop,
     structure,
 )
-from graphmill_plugins.kernels.dataset._handle_text import handle_text, named_handle
-from graphmill_plugins.kernels.dataset._optional import Optional
-from graphmill_plugins.kernels.dataset._prefetch import TORN_BY_FORK, Prefetching, Waiter
-from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
 from graphmill_plugins.kernels.state.value import resource_key
 
 if TYPE_CHECKING:
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
         Value,
     )
     from graphmill.spi.kernels import ThreadPool
-    from graphmill_plugins.kernels.dataset._dataset import Element, Elements
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements
 
     Done = Callable[..., None]
     Structure = tuple[Sequence[DType], Sequence[Shape]]

@@ -14,18 +14,18 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import ResourceHandle
 from graphmill.spi.process import fork_safe_lock
-from graphmill_plugins.kernels.dataset._dataset import (
-    dataset_kernel,
-    dataset_of,
-    scalar,
-    structure,
-)
-from graphmill_plugins.kernels.dataset._handle_text import handle_text, named_handle
+from graphmill_plugins.kernels.dataset._iterator_handle import handle_text, named_handle
 from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
 from graphmill_plugins.kernels.dataset.iterators import (
     IteratorResource,
     check_structure,
     element_fault,
+)
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
+    dataset_kernel,
+    dataset_of,
+    scalar,
+    structure,
 )
 from graphmill_plugins.kernels.state.value import resource_key
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         Shape,
         Value,
     )
-    from graphmill_plugins.kernels.dataset._dataset import Element
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element
 
 _STATE = ("state",)
 _KIND = "MultiDeviceIterator"

@@ -13,23 +13,23 @@ from graphmill.spi import ResourceHandle, files
 from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._paths import texts
 from graphmill_plugins.kernels._strings import decode
-from graphmill_plugins.kernels.dataset._basic import ListOfElements, Range, Slices, Tensors
-from graphmill_plugins.kernels.dataset._csv import CsvOptions, CsvRecords
-from graphmill_plugins.kernels.dataset._dataset import (
+from graphmill_plugins.kernels.dataset.iterators import check_structure
+from graphmill_plugins.kernels.dataset.pipeline.basic import ListOfElements, Range, Slices, Tensors
+from graphmill_plugins.kernels.dataset.pipeline.buffering import Generator
+from graphmill_plugins.kernels.dataset.pipeline.csv import CsvOptions, CsvRecords
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
     dataset_kernel,
     scalar,
     structure,
 )
-from graphmill_plugins.kernels.dataset._files import FixedLength, Lines, TFRecords
-from graphmill_plugins.kernels.dataset._random import RandomNumbers, SeedGenerator
-from graphmill_plugins.kernels.dataset._stored import Generator
-from graphmill_plugins.kernels.dataset.iterators import check_structure
+from graphmill_plugins.kernels.dataset.pipeline.files import FixedLength, Lines, TFRecords
+from graphmill_plugins.kernels.dataset.pipeline.shuffle import RandomNumbers, SeedGenerator
 from graphmill_plugins.kernels.unstack import rows
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelContext, Shape, Value
-    from graphmill_plugins.kernels.dataset._dataset import Dataset
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 _FILES = ("fs.read",)
 

@@ -9,23 +9,28 @@ from graphmill.spi import ResourceHandle
 from graphmill.spi.files import as_path
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels._support import to_ints
-from graphmill_plugins.kernels.dataset import _basic, _batch, _checked
-from graphmill_plugins.kernels.dataset._dataset import dataset_kernel, dataset_of, scalar, structure
-from graphmill_plugins.kernels.dataset._random import SeedGenerator, Shuffle
-from graphmill_plugins.kernels.dataset._stored import (
+from graphmill_plugins.kernels.dataset.pipeline import basic, batch, element_checks
+from graphmill_plugins.kernels.dataset.pipeline.buffering import (
     Cache,
     FileCache,
     MemoryCache,
     Prefetch,
     Window,
 )
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
+    dataset_kernel,
+    dataset_of,
+    scalar,
+    structure,
+)
+from graphmill_plugins.kernels.dataset.pipeline.shuffle import SeedGenerator, Shuffle
 from graphmill_plugins.kernels.dataset.sources import seed_generator_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import OpKernelContext, Shape, Value
-    from graphmill_plugins.kernels.dataset._dataset import Dataset
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 
 @dataset_kernel(
@@ -75,35 +80,35 @@ def _count(value: Value, what: str = "count") -> int:
 def take_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
     """Make a dataset of the first elements."""
     del ctx
-    return _basic.Take(dataset_of(source), _count(count))
+    return basic.Take(dataset_of(source), _count(count))
 
 
 @dataset_kernel("SkipDataset")
 def skip_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
     """Make a dataset of all but the first elements."""
     del ctx
-    return _basic.Skip(dataset_of(source), _count(count))
+    return basic.Skip(dataset_of(source), _count(count))
 
 
 @dataset_kernel("RepeatDataset")
 def repeat_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
     """Make a dataset of the elements several times over."""
     del ctx
-    return _basic.Repeat(dataset_of(source), _count(count))
+    return basic.Repeat(dataset_of(source), _count(count))
 
 
 @dataset_kernel("ConcatenateDataset")
 def concatenate_dataset(ctx: OpKernelContext, source: Value, other: Value) -> Dataset:
     """Make a dataset of the elements of one and then those of another."""
     del ctx
-    return _basic.Concatenate(dataset_of(source), dataset_of(other))
+    return basic.Concatenate(dataset_of(source), dataset_of(other))
 
 
 @dataset_kernel("ZipDataset")
 def zip_dataset(ctx: OpKernelContext, sources: list[Value]) -> Dataset:
     """Make a dataset of the elements of several side by side."""
     del ctx
-    return _basic.Zip([dataset_of(source) for source in sources])
+    return basic.Zip([dataset_of(source) for source in sources])
 
 
 @dataset_kernel("ShardDataset")
@@ -113,14 +118,14 @@ def shard_dataset(
     """Make a dataset of every `num_shards`-th element."""
     del ctx
     count, first = _count(num_shards, "num_shards"), _count(index, "index")
-    return _basic.Shard(dataset_of(source), count, first, needs_all=require_non_empty)
+    return basic.Shard(dataset_of(source), count, first, needs_all=require_non_empty)
 
 
 @dataset_kernel("BatchDataset")
 def batch_dataset(ctx: OpKernelContext, source: Value, batch_size: Value) -> Dataset:
     """Make a dataset of elements stacked."""
     del ctx
-    return _batch.Batch(dataset_of(source), _count(batch_size, "batch_size"), drops_rest=False)
+    return batch.Batch(dataset_of(source), _count(batch_size, "batch_size"), drops_rest=False)
 
 
 @dataset_kernel("BatchDatasetV2")
@@ -130,7 +135,7 @@ def batch_dataset_v2(
     """Make a dataset of elements stacked, with or without a last batch of fewer."""
     del ctx
     size, drops = _count(batch_size, "batch_size"), scalar(drop_remainder, "drop_remainder")
-    return _batch.Batch(dataset_of(source), size, drops_rest=bool(drops))
+    return batch.Batch(dataset_of(source), size, drops_rest=bool(drops))
 
 
 @dataset_kernel("ParallelBatchDataset")
@@ -183,7 +188,7 @@ def _padded(
             raise InvalidArgumentError("All padded shapes must be vectors")
         if shape.size and shape.min() < -1:
             raise InvalidArgumentError(f"padded shape {shape.tolist()} has a size below -1")
-    return _batch.PaddedBatch(
+    return batch.PaddedBatch(
         dataset_of(source),
         _count(size, "batch_size"),
         [to_ints(shape) for shape in shapes],
@@ -196,7 +201,7 @@ def _padded(
 def unbatch_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
     """Make a dataset of the rows of each element."""
     del ctx
-    return _batch.Unbatch(dataset_of(source))
+    return batch.Unbatch(dataset_of(source))
 
 
 @dataset_kernel("RebatchDatasetV2")
@@ -207,7 +212,7 @@ def rebatch_dataset_v2(
     del ctx
     sizes = batch_sizes.ravel().tolist()
     drops = bool(scalar(drop_remainder, "drop_remainder"))
-    return _batch.Rebatch(dataset_of(source), sizes, drops_rest=drops)
+    return batch.Rebatch(dataset_of(source), sizes, drops_rest=drops)
 
 
 @dataset_kernel("WindowDataset")
@@ -233,14 +238,14 @@ def window_dataset(
 def assert_cardinality_dataset(ctx: OpKernelContext, source: Value, cardinality: Value) -> Dataset:
     """Make a dataset that fails unless it has as many elements as it is said to have."""
     del ctx
-    return _checked.AssertCardinality(dataset_of(source), _count(cardinality, "cardinality"))
+    return element_checks.AssertCardinality(dataset_of(source), _count(cardinality, "cardinality"))
 
 
 @dataset_kernel("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset")
 def ignore_errors_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
     """Make a dataset of the elements that do not fail."""
     del ctx
-    return _checked.IgnoreErrors(dataset_of(source))
+    return element_checks.IgnoreErrors(dataset_of(source))
 
 
 @dataset_kernel("UniqueDataset", "ExperimentalUniqueDataset")
@@ -256,7 +261,7 @@ def unique_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
         raise InvalidArgumentError(
             f"UniqueDataset cannot compare elements of type {found.dtypes[0].name}"
         )
-    return _checked.Unique(found)
+    return element_checks.Unique(found)
 
 
 @dataset_kernel("PrefetchDataset")

@@ -15,14 +15,14 @@ from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import LENGTH, VARINT, iterate_fields, length_delimited, write_varint
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.data_flow._queue import Dequeue
-from graphmill_plugins.kernels.dataset._files import FixedLengthPart, LinePart, TFRecordPart
+from graphmill_plugins.kernels.dataset.pipeline.files import FixedLengthPart, LinePart, TFRecordPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import CancellationManager
     from graphmill_plugins.kernels.data_flow._queue import Element, Queue
-    from graphmill_plugins.kernels.dataset._files import FilePart
+    from graphmill_plugins.kernels.dataset.pipeline.files import FilePart
 
     Record = tuple[bytes, bytes]
     Done = Callable[[list[Record] | None, BaseException | None], None]

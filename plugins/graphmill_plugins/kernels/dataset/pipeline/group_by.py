@@ -1,4 +1,4 @@
-"""Datasets of what functions make of elements that share a key.
+"""GroupByWindow and GroupByReducer datasets.
 
 Semantics: tensorflow/core/kernels/data/experimental/group_by_{window,reducer}_dataset_op.cc.
 """
@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels.dataset._basic import ListOfElements
-from graphmill_plugins.kernels.dataset._dataset import Dataset, ElementIterator, is_one_scalar
+from graphmill_plugins.kernels.dataset.pipeline.basic import ListOfElements
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
+    Dataset,
+    ElementIterator,
+    is_one_scalar,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
-    from graphmill_plugins.kernels.dataset._dataset import (
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import (
         CapturedFunction,
         Element,
         Elements,

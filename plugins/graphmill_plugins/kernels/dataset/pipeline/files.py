@@ -1,4 +1,4 @@
-"""Datasets of what files hold: records, lines, pieces of one length.
+"""Datasets that read files: TFRecords, text lines and records of fixed length.
 
 Semantics: tensorflow/core/kernels/data/{tf_record,text_line,fixed_length_record}_dataset_op.cc.
 """
@@ -13,13 +13,13 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import files
 from graphmill.spi.files import check_compression, open_stream, read_exactly, read_record
 from graphmill_plugins.kernels._strings import string_scalar
-from graphmill_plugins.kernels.dataset._dataset import Dataset, ElementIterator
+from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import BinaryIO
 
-    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _RECORD_EXTRA = 16
 

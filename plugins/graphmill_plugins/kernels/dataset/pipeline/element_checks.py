@@ -1,4 +1,4 @@
-"""Datasets that look at the elements they pass on: their number, errors, repetition."""
+"""AssertCardinality, IgnoreErrors and Unique datasets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from graphmill.errors import FailedPreconditionError, OpError
 from graphmill.spi.kernels import shape_of_value
-from graphmill_plugins.kernels.dataset._dataset import (
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
     Dataset,
     Derived,
@@ -18,7 +18,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
 if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 
 class AssertCardinality(Derived):

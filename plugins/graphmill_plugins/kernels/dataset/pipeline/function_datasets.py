@@ -1,4 +1,4 @@
-"""Datasets that call a function of the graph for each element.
+"""Map, Filter, TakeWhile, Scan and Interleave: datasets that call a function per element.
 
 Semantics: tensorflow/core/kernels/data/{map,filter,flat_map,interleave}_dataset_op.cc and
 experimental/{scan,take_while,group_by_window,group_by_reducer}_dataset_op.cc.
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, OutOfRangeError
-from graphmill_plugins.kernels.dataset._dataset import (
+from graphmill_plugins.kernels.dataset.pipeline.background_jobs import Job, Prefetching
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
     UNKNOWN,
     Dataset,
     Derived,
     ElementIterator,
 )
-from graphmill_plugins.kernels.dataset._prefetch import Job, Prefetching
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
-    from graphmill_plugins.kernels.dataset._dataset import (
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import (
         CapturedFunction,
         Element,
         Elements,

@@ -1,4 +1,4 @@
-"""Datasets of elements stacked, and of batches taken apart."""
+"""Batch, PaddedBatch, Unbatch and Rebatch datasets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.kernels import dtype_of_value, has_dtype, shape_of_value
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.dataset._basic import row_values
-from graphmill_plugins.kernels.dataset._dataset import (
+from graphmill_plugins.kernels.dataset.pipeline.basic import row_values
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     UNKNOWN,
     Dataset,
     ElementIterator,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 
 class Batch(Dataset):

@@ -1,4 +1,4 @@
-"""`Dataset` and `Scope`: a pipeline of elements, and what one walk through it is made with.
+"""`Dataset`, the base class of all datasets, and `Scope`, the context of one iteration.
 
 Semantics: tensorflow/core/framework/dataset.h. A dataset is a value (a variant) that never changes.
 An iterator over it outlives the step that made it, so everything that it needs of a session is in

@@ -1,4 +1,4 @@
-"""Datasets of the records of CSV files.
+"""Datasets that read the records of CSV files.
 
 Semantics: tensorflow/core/kernels/data/experimental/csv_dataset_op.cc.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.files import check_compression, open_stream
 from graphmill_plugins.kernels._strings import decode, string_array
-from graphmill_plugins.kernels.dataset._dataset import Dataset, ElementIterator
+from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator
 from graphmill_plugins.kernels.parsing.number import string_to_number
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
-    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _QUOTE = 0x22
 _ENDS = (b"\n", b"\r")

@@ -1,4 +1,4 @@
-"""Work ahead of time: jobs that any thread may do, and iterators that fill a buffer.
+"""Compute elements ahead of time in background threads.
 
 Nothing here waits for a thread of a pool to become free: whoever needs a result that nobody has
 begun to make makes it himself, and only waits for work that is being done. So a pool of one thread
@@ -14,13 +14,13 @@ import numpy as np
 
 from graphmill.errors import CancelledError, FailedPreconditionError
 from graphmill.spi.process import fork_safe_lock, track_forks
-from graphmill_plugins.kernels.dataset._dataset import ElementIterator
+from graphmill_plugins.kernels.dataset.pipeline.dataset import ElementIterator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import CancellationManager
-    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
     Done = Callable[[Element | None, BaseException | None], None]
 

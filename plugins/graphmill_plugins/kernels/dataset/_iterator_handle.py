@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.protos import ResourceHandleProto
 from graphmill_plugins.kernels._strings import string_scalar
-from graphmill_plugins.kernels.dataset._dataset import scalar
+from graphmill_plugins.kernels.dataset.pipeline.dataset import scalar
 
 if TYPE_CHECKING:
     from graphmill.spi import Value

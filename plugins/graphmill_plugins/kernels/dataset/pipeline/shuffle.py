@@ -1,4 +1,4 @@
-"""Datasets of random numbers, and of elements in random order: TensorFlow's own for set seeds.
+"""Shuffle and Random datasets, which give TensorFlow's order and values for a given seed.
 
 Semantics: tensorflow/core/kernels/data/{random_seed_ops,shuffle_dataset_op,random_dataset_op}.cc.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.process import fork_safe_lock
-from graphmill_plugins.kernels.dataset._dataset import (
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
     UNKNOWN,
     Dataset,
@@ -23,7 +23,7 @@ from graphmill_plugins.kernels.dataset._dataset import (
 from graphmill_plugins.kernels.random._stream import random_numbers, random_seeds
 
 if TYPE_CHECKING:
-    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _MOST_EPOCHS: Final = 3
 """How many passes over the input may be in the buffer at a time."""

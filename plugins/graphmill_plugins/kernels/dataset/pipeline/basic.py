@@ -1,4 +1,4 @@
-"""Datasets that choose, order and group elements, and call nothing."""
+"""Datasets that need no function: sources, Take, Skip, Repeat, Concatenate, Zip, Shard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.spi.kernels import shape_of_value
-from graphmill_plugins.kernels.dataset._dataset import (
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
     UNKNOWN,
     Dataset,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
-    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 
 class Tensors(Dataset):
@@ -81,6 +81,7 @@ class Slices(Dataset):
 
 
 def row_values(tensor: Value, dtype: DType) -> Sequence[Value]:
+    """Return the rows of a tensor along its first axis."""
     # NumPy's own iterator makes the rows one by one, but bare objects of a vector of them.
     return rows(tensor, dtype) if dtype is dtypes.string else tensor
 

@@ -1,4 +1,4 @@
-"""Datasets that keep elements: ahead of time, in memory, in files; and windows of them.
+"""Prefetch, Cache, Window and Generator datasets.
 
 Semantics: tensorflow/core/kernels/data/{cache,prefetch,window,generator}_dataset_op.cc.
 """
@@ -13,8 +13,9 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError, OpError
 from graphmill.spi import files
 from graphmill.spi.checkpoints import BundleReader, BundleWriter
 from graphmill.spi.process import fork_safe_lock
-from graphmill_plugins.kernels.dataset._basic import ListOfElements
-from graphmill_plugins.kernels.dataset._dataset import (
+from graphmill_plugins.kernels.dataset.pipeline.background_jobs import Prefetching
+from graphmill_plugins.kernels.dataset.pipeline.basic import ListOfElements
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     UNKNOWN,
     CapturedFunction,
     Dataset,
@@ -22,14 +23,13 @@ from graphmill_plugins.kernels.dataset._dataset import (
     ElementIterator,
     on_drop,
 )
-from graphmill_plugins.kernels.dataset._prefetch import Prefetching
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape
-    from graphmill_plugins.kernels.dataset._dataset import Element, Elements, Scope
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _AUTOMATIC: Final = 4
 """How many elements are made ahead where TensorFlow would find the number by trying."""
