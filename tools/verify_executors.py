@@ -26,7 +26,7 @@ from graphmill.testing.executor_check import find_difference, reference_values
 from graphmill.testing.restless import RestlessPlugin
 from graphmill.testing.structured_graphs import structured_graph
 from graphmill_plugins.default_executor import executor_state
-from graphmill_plugins.default_executor.seeded import SeededExecutorFactory
+from graphmill_plugins.default_executor.seeded_executor import SeededExecutorFactory
 
 if TYPE_CHECKING:
     from graphmill.testing.structured_graphs import StructuredGraph

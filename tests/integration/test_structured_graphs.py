@@ -23,7 +23,7 @@ from graphmill.testing.structured_graphs import (
     structured_graphs,
 )
 from graphmill_plugins.default_executor import executor_state
-from graphmill_plugins.default_executor.seeded import SeededExecutorFactory
+from graphmill_plugins.default_executor.seeded_executor import SeededExecutorFactory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

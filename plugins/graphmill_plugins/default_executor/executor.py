@@ -8,9 +8,9 @@ from graphmill.spi import Executor, ExecutorFactory
 from graphmill.spi.executors import is_validation_on
 from graphmill_plugins.default_executor.executor_state import ExecutorState, error_at
 from graphmill_plugins.default_executor.graph_view import GraphView
-from graphmill_plugins.default_executor.one_kernel import one_kernel
 from graphmill_plugins.default_executor.propagator import Propagator, SimplePropagator
-from graphmill_plugins.default_executor.validating import (
+from graphmill_plugins.default_executor.single_kernel import single_kernel
+from graphmill_plugins.default_executor.validating_propagator import (
     ValidatingPropagator,
     ValidatingSimplePropagator,
 )
@@ -60,11 +60,11 @@ class DefaultExecutor(Executor):
 
         # What is to be checked, seeded, traced or waited for takes the way of all other graphs.
         is_plain = new_queue is list and not validates
-        self._one_kernel = one_kernel(self.view) if is_plain else None
+        self._single_kernel = single_kernel(self.view) if is_plain else None
 
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
         """Start a run, and go on until it is done or must wait."""
-        one = self._one_kernel
+        one = self._single_kernel
         if one is None or args.stats_collector is not None or args.sync_on_finish:
             ExecutorState(self, args, done).start()
             return

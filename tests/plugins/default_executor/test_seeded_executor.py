@@ -11,8 +11,8 @@ from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.validation import VALIDATE_VARIABLE
 from graphmill.session.session import Session
 from graphmill.testing.messages import graph_def, node_def
-from graphmill_plugins.default_executor.seeded import RandomQueue, SeededExecutorFactory
-from graphmill_plugins.default_executor.validating import (
+from graphmill_plugins.default_executor.seeded_executor import RandomQueue, SeededExecutorFactory
+from graphmill_plugins.default_executor.validating_propagator import (
     ValidatingPropagator,
     ValidatingSimplePropagator,
 )

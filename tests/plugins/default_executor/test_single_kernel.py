@@ -15,7 +15,7 @@ from graphmill.ops.op_registry import OpRegistry
 from graphmill.runtime.kernel import KernelDef, OpKernel
 from graphmill.testing.messages import const_def, graph_def, node_def
 from graphmill_plugins.default_executor.graph_view import GraphView
-from graphmill_plugins.default_executor.one_kernel import OneKernel, one_kernel
+from graphmill_plugins.default_executor.single_kernel import SingleKernel, single_kernel
 
 OFF = {"graphmill": {"jit": "off"}}
 ARG = node_def("arg", "_Arg", T="float32", index=0)
@@ -23,12 +23,12 @@ RETVAL = node_def("r", "_Retval", "n", T="float32", index=0)
 NEG = node_def("n", "Neg", "arg", T="float32")
 
 
-def found(*nodes: Any, **kernels: KernelDef) -> OneKernel | None:
+def found(*nodes: Any, **kernels: KernelDef) -> SingleKernel | None:
     def kernel(node: Any) -> OpKernel:
         definition = kernels.get(node.name, KernelDef((node.op,), lambda: np.float32(0)))
         return OpKernel(definition.function, definition, node.name, node.op)
 
-    return one_kernel(GraphView(graph_from_graph_def(graph_def(*nodes), OpRegistry()), kernel))
+    return single_kernel(GraphView(graph_from_graph_def(graph_def(*nodes), OpRegistry()), kernel))
 
 
 def test_e3_a_kernel_between_arguments_and_results_is_one() -> None:
