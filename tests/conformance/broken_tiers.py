@@ -13,7 +13,7 @@ from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.testing.conformance import TierTests
 from graphmill.testing.foreign import ForeignPlugin, scales
-from graphmill_plugins.jit.ir import forms
+from graphmill_plugins.jit.ir import lowering_choices
 from graphmill_plugins.jit.straight.output_checks import OutputChecks
 from graphmill_plugins.jit.tracing import trace, traced_kernels
 from graphmill_plugins.jit.tracing.trace import Tracer
@@ -209,7 +209,7 @@ VARIABLE_OP = Tracer._variable_op
 # What the compiler does otherwise on the processor: an object, its attribute, and the wrong one.
 COMPILER_FAULTS = {
     "CompilerIgnoresChecks": (Tracer, "_check", lambda *_: None),
-    "CompilerIgnoresEffects": (forms, "_forbidden", lambda _: ""),
+    "CompilerIgnoresEffects": (lowering_choices, "_forbidden", lambda _: ""),
     "CompilerForgetsState": (trace, "called_with", forgets_state),
     "CompilerDropsUpdates": (Tracer, "_variable_op", drops_updates),
     "CodeChecksNoOutputs": (

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 
 from graphmill.errors import OpError
 from graphmill.spi import FuncAttr
-from graphmill_plugins.jit.ir.forms import followed_functions
+from graphmill_plugins.jit.ir.lowering_choices import followed_functions
 
 if TYPE_CHECKING:
     from graphmill.spi import Graph, Node
-    from graphmill_plugins.jit.ir.forms import Forms
+    from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 
 class WaitingNodes:
     """Answers for the nodes of one device; remembers what it found of functions.
 
     Args:
-        forms: which kernels compute the nodes.
+        choices: which kernels compute the nodes.
     """
 
-    def __init__(self, forms: Forms) -> None:
-        self._forms = forms
+    def __init__(self, choices: LoweringChoices) -> None:
+        self._choices = choices
         self._functions: dict[str, bool] = {}
 
     def among(self, graph: Graph) -> set[Node]:
@@ -39,7 +39,7 @@ class WaitingNodes:
         functions = followed_functions(node)
         if functions:
             return any(self._function_waits(function.name, node) for function in functions)
-        choice = self._forms.choice(node)
+        choice = self._choices.kernel_choice(node)
         return choice is not None and choice.definition.may_wait
 
     def _function_waits(self, name: str, node: Node) -> bool:
@@ -51,7 +51,7 @@ class WaitingNodes:
 
     def _look_into(self, name: str, node: Node) -> bool:
         try:
-            body = self._forms.bodies(FuncAttr(name), node.graph.library)
+            body = self._choices.bodies(FuncAttr(name), node.graph.library)
         except OpError:
             return True  # nobody knows; the executor reports what is wrong with it
         return any(map(self.may_wait, body.graph.nodes))

@@ -42,7 +42,7 @@ from graphmill_plugins.jit.functionalize.region import (
 )
 from graphmill_plugins.jit.functionalize.traceable import traceable_regions
 from graphmill_plugins.jit.functionalize.while_nodes import WhileMaker
-from graphmill_plugins.jit.ir.forms import Forms, device_of
+from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices, device_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -70,7 +70,7 @@ def functionalize(
     *,
     host: Host | None = None,
     may_act: Callable[[Node], bool] | None = None,
-    forms: Forms | None = None,
+    choices: LoweringChoices | None = None,
 ) -> list[RegionRecord]:
     """Replace proven loops and conditionals of a graph by functional nodes, innermost first.
 
@@ -82,7 +82,7 @@ def functionalize(
         host: whose ops and kernels; by default the installed ones.
         may_act: returns whether a node does more than compute its outputs; by default what its op
             declares.
-        forms: how the nodes are compiled; by default on the host's processor.
+        choices: how the nodes are compiled; by default on the host's processor.
 
     Returns:
         What became of each region, in the order in which they were looked at.
@@ -97,9 +97,9 @@ def functionalize(
         liveness = Liveness(graph, may_act)
     except InvalidArgumentError:
         return []  # the executor refuses it, with the reason
-    forms = forms or Forms(host)
-    waits = WaitingNodes(forms).among(graph)
-    wanted = wanted or traceable_regions(host, forms)
+    choices = choices or LoweringChoices(host)
+    waits = WaitingNodes(choices).among(graph)
+    wanted = wanted or traceable_regions(host, choices)
     return _Functionalizer(graph, liveness, wanted, keep, host, waits).run()
 
 
@@ -114,9 +114,9 @@ def functionalize_hot(graph: Graph, options: PassOptions) -> None:
         return has_active_op(node) or bool(effects_of_node(node, options))
 
     device = device_of(graph, options.devices)
-    forms = Forms(host, device, bodies_on(device, options))
-    wanted = straight_regions(host, traceable_regions(host, forms), forms)
-    records = functionalize(graph, wanted, host=host, may_act=may_act, forms=forms)
+    choices = LoweringChoices(host, device, bodies_on(device, options))
+    wanted = straight_regions(host, traceable_regions(host, choices), choices)
+    records = functionalize(graph, wanted, host=host, may_act=may_act, choices=choices)
     compilation_of(graph).regions.extend(map(_note, records))
 
 

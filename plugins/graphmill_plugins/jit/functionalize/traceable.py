@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.spi.graphs import is_control_trigger
-from graphmill_plugins.jit.ir.forms import Forms
+from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 from graphmill_plugins.jit.ir.sources import is_source
 
 if TYPE_CHECKING:
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.functionalize.region import Region
 
 
-def traceable_regions(host: Host, forms: Forms | None = None) -> Callable[[Region], str | None]:
+def traceable_regions(
+    host: Host, choices: LoweringChoices | None = None
+) -> Callable[[Region], str | None]:
     """Return a `wanted` of `functionalize` that asks for one device and nodes that can be traced.
 
     Args:
         host: whose kernels.
-        forms: how the nodes are compiled; by default on the host's processor.
+        choices: how the nodes are compiled; by default on the host's processor.
     """
-    known = forms or Forms(host)
+    known = choices or LoweringChoices(host)
 
     def wanted(region: Region) -> str | None:
         devices = {node.assigned_device or node.device for node in region.nodes}
@@ -33,13 +35,13 @@ def traceable_regions(host: Host, forms: Forms | None = None) -> Callable[[Regio
     return wanted
 
 
-def why_untraceable(node: Node, forms: Forms) -> str | None:
+def why_untraceable(node: Node, choices: LoweringChoices) -> str | None:
     """Return why a compiler cannot trace a node, or None."""
     traits = node.op_def.traits
     if traits.is_control_flow or is_control_trigger(node):
-        reason = forms.why_role_is_not_all(node)
+        reason = choices.why_role_is_not_all(node)
         return f"{node.name} ({node.op}): {reason}" if reason else None
     if is_source(node) or traits.forwards:
         return None
-    form = forms.of(node)
-    return f"{node.name} ({node.op}): {form}" if isinstance(form, str) else None
+    choice = choices.of(node)
+    return f"{node.name} ({node.op}): {choice}" if isinstance(choice, str) else None

@@ -16,7 +16,7 @@ from graphmill.spi.graphs import calls_of, is_constant, without_forwarding
 from graphmill.spi.passes import is_switched_off
 from graphmill_plugins.jit.analysis.trip_count import origin, trip_count_of
 from graphmill_plugins.jit.idioms.list_length import length_after
-from graphmill_plugins.jit.ir.forms import followed_functions
+from graphmill_plugins.jit.ir.lowering_choices import followed_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from graphmill.spi import Edge, Graph, Node
-    from graphmill_plugins.jit.ir.forms import Forms
+    from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 Tensor: TypeAlias = "tuple[Node, int]"
 
@@ -46,7 +46,7 @@ class RepeatedRows:
 
     Args:
         graph: is looked at.
-        forms: how its nodes are compiled.
+        choices: how its nodes are compiled.
 
     Attributes:
         members: for each `Unique` that serves nothing else, the nodes that take part, itself too.
@@ -57,8 +57,8 @@ class RepeatedRows:
         unique_of: for each node that updates or reads rows by numbers of such a one, which it is.
     """
 
-    def __init__(self, graph: Graph, forms: Forms) -> None:
-        self._forms = forms
+    def __init__(self, graph: Graph, choices: LoweringChoices) -> None:
+        self._choices = choices
         self.members: dict[Node, frozenset[Node]] = {}
         self.unique_of: dict[Node, Node] = {}
         self.begun_by: dict[Node, tuple[Node, ...]] = {}
@@ -74,7 +74,7 @@ class RepeatedRows:
 
     def concerns(self, node: Node) -> bool:
         """Return whether `why_not` has a say about a node."""
-        return node.op == UNIQUE or self._forms.needs_distinct_rows(node)
+        return node.op == UNIQUE or self._choices.needs_distinct_rows(node)
 
     def why_not(self, node: Node) -> str | None:
         """Return why a `Unique`, or a sparse update, cannot be in a cluster, or None."""
@@ -89,7 +89,7 @@ class RepeatedRows:
             homes = [cluster for cluster in clusters if unique in cluster]
             if not homes or members.issubset(homes[0]):
                 continue
-            updates = (node for node in members if self._forms.needs_distinct_rows(node))
+            updates = (node for node in members if self._choices.needs_distinct_rows(node))
             found |= dict.fromkeys((unique, *updates), APART)
         return found
 
@@ -162,7 +162,7 @@ class RepeatedRows:
 
     def _position(self, node: Node, what: str) -> int | None:
         """Return which input of a node that works on rows has their indices, or their values."""
-        if node.attrs.get("batch_dims") or not self._forms.takes_distinct_rows(node):
+        if node.attrs.get("batch_dims") or not self._choices.takes_distinct_rows(node):
             return None
         uses = [use for use in node.op_def.traits.resources or () if use.rows]
         name = uses[0].rows if what == "indices" else uses[0].updates

@@ -9,7 +9,7 @@ from graphmill.spi.compilers import MemoryTypeFinder, ensure_memory_types
 from graphmill.spi.graphs import is_argument, is_result
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.jit.ir.called_bodies import plain_bodies
-from graphmill_plugins.jit.ir.forms import Forms
+from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ class Routines:
         main: that of the cluster.
         host: whose ops.
         policy: which effects the kernels may have.
-        forms: how a compiler computes the nodes.
+        choices: how a compiler computes the nodes.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Routines:
         self._bodies = functions or {}
         self.host = host
         self.policy = policy
-        self.forms = Forms(host, device)
+        self.choices = LoweringChoices(host, device)
         self._library: FunctionLibrary = body.graph.library
         self._functions: dict[tuple[str, int], Routine] = {}
         self._lock = fork_safe_lock()

@@ -38,14 +38,14 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
         bodies = bodies_on(device, options)
         eligibility = Eligibility(options.host, refusal, device, bodies)
         for members in find_clusters(graph, eligibility, outside):
-            size = sum(weight(node, eligibility.forms) for node in members)
+            size = sum(weight(node, eligibility.choices) for node in members)
             if size < min_size:
                 reason = _too_small(size, min_size)
             else:
                 reason = Contraction(graph, members, options).contract()
             outside.update(dict.fromkeys(members, reason) if reason else {})
         loops = straight_loops(
-            graph, options.host, nodes_in_loops(graph), refusal, eligibility.forms
+            graph, options.host, nodes_in_loops(graph), refusal, eligibility.choices
         )
         for loop in loops if all(device.is_host_memory for device in devices) else ():
             made = Contraction(graph, [loop], options, STRAIGHT_LINE)

@@ -11,8 +11,12 @@ from graphmill_plugins.jit.analysis.refusal import refuses_nothing
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
 from graphmill_plugins.jit.idioms.list_length_analysis import GrowingLists
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import NOT_DISTINCT
-from graphmill_plugins.jit.ir.forms import Form, Forms, followed_functions
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, VARIANT
+from graphmill_plugins.jit.ir.lowering_choices import (
+    LoweringChoice,
+    LoweringChoices,
+    followed_functions,
+)
 from graphmill_plugins.jit.ir.sources import is_source
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ class Eligibility:
         bodies: gives the bodies of called functions; by default as they stand in the library.
 
     Attributes:
-        forms: how a compiler computes the nodes.
+        choices: how a compiler computes the nodes.
         waits: which nodes may wait for others.
         lists: answers for lists that grow in loops.
     """
@@ -53,11 +57,11 @@ class Eligibility:
         bodies: Bodies | None = None,
     ) -> None:
         self._host = host
-        self.forms = Forms(host, device, bodies)
+        self.choices = LoweringChoices(host, device, bodies)
         self._refusal = refusal
         self._functions: dict[str, str | None] = {}
-        self.waits = WaitingNodes(self.forms)
-        self.lists = GrowingLists(self.forms.bodies)
+        self.waits = WaitingNodes(self.choices)
+        self.lists = GrowingLists(self.choices.bodies)
 
     def why_not(self, node: Node) -> str | None:
         """Return why a node cannot be in a cluster, or None if it can."""
@@ -68,16 +72,16 @@ class Eligibility:
             return "it says by dead values what runs"
         if traits.gives_dead:
             return "it may give dead values"
-        form = Form() if is_source(node) else self.forms.of(node)
-        reason = _bad_type(node, _handles_taken(node, form))
+        choice = LoweringChoice() if is_source(node) else self.choices.of(node)
+        reason = _bad_type(node, _handles_taken(node, choice))
         if reason is not None:
             return reason
-        if isinstance(form, str):
-            return form
-        if form.is_call:
+        if isinstance(choice, str):
+            return choice
+        if choice.is_call:
             functions = [function.name for function in followed_functions(node)]
             return self._why_not_functions(functions, node)
-        if form.kernel is not None and form.kernel.definition.distinct_rows:
+        if choice.kernel is not None and choice.kernel.definition.distinct_rows:
             return NOT_DISTINCT
         return None
 
@@ -93,27 +97,29 @@ class Eligibility:
 
     def _look_into(self, name: str, node: Node) -> str | None:
         try:
-            body = self.forms.bodies(FuncAttr(name), node.graph.library)
+            body = self.choices.bodies(FuncAttr(name), node.graph.library)
         except OpError as error:
             return f"function {name}: {error.message}"
         for inner in body.graph.nodes:
             if is_argument_or_result(inner):
                 continue
-            reason = self.forms.why_elsewhere(inner) or self._refusal(inner) or self.why_not(inner)
+            reason = (
+                self.choices.why_elsewhere(inner) or self._refusal(inner) or self.why_not(inner)
+            )
             if reason is not None:
                 return f"{inner.name} ({inner.op}) in function {name}: {reason}"
         return None
 
 
-def _handles_taken(node: Node, form: Form | str) -> frozenset[str]:
+def _handles_taken(node: Node, choice: LoweringChoice | str) -> frozenset[str]:
     """Return of which types a node may take and give what is no array."""
     if is_source(node) or node.op_def.traits.forwards:
         return HANDLE_TYPES
-    if isinstance(form, str):
+    if isinstance(choice, str):
         return frozenset()
-    if form.takes_handles:
+    if choice.takes_handles:
         return HANDLE_TYPES
-    return _VARIANTS if form.takes_pytrees else frozenset()
+    return _VARIANTS if choice.takes_pytrees else frozenset()
 
 
 def _types(node: Node) -> list[DType]:

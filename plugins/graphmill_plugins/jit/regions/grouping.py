@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
     from graphmill.spi import Edge, Graph, Node
-    from graphmill_plugins.jit.ir.forms import Forms
+    from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
     from graphmill_plugins.jit.regions.eligibility import Eligibility
 
 _OF_CALLS: Final = 100  # weight of a node that calls functions
@@ -51,10 +51,10 @@ def find_clusters(
     outside = {} if outside is None else outside
     in_loop, waiting = nodes_in_loops(graph), eligibility.waits.among(graph)
     order = topological_order(graph)
-    repeated = RepeatedRows(graph, eligibility.forms)
+    repeated = RepeatedRows(graph, eligibility.choices)
     refused: dict[Node, str] = {}
     apart = {node for node in order if eligibility.lists.gives_some_rows(node)}
-    pytrees = PytreeEdges(eligibility.forms)
+    pytrees = PytreeEdges(eligibility.choices)
 
     def why_not(node: Node) -> str | None:
         if node not in in_loop and node not in refused and repeated.concerns(node):
@@ -161,11 +161,11 @@ def _connected(chosen: list[Node], place: dict[Node, Any]) -> list[list[Node]]:
     return list(groups.values())
 
 
-def weight(node: Node, forms: Forms) -> int:
+def weight(node: Node, choices: LoweringChoices) -> int:
     """Return for how many nodes one counts: some are worth a program alone."""
     if node.op_def.calls:
         return _OF_CALLS
-    if forms.is_standalone(node):
+    if choices.is_standalone(node):
         return MIN_SIZE
     return int(not (node.op_def.traits.forwards or is_source(node) or does_nothing(node)))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill_plugins.jit.ir.called_bodies import plain_bodies
-from graphmill_plugins.jit.ir.forms import followed_functions
+from graphmill_plugins.jit.ir.lowering_choices import followed_functions
 from graphmill_plugins.jit.ir.routine import owner_in
 from graphmill_plugins.jit.ir.sources import is_source
 from graphmill_plugins.jit.regions.contraction import Contraction
@@ -73,5 +73,5 @@ def _form(
     free_constants(body, set())
     clusters = find_clusters(body, eligibility, names_variable=is_source)
     for members in clusters:
-        if sum(weight(node, eligibility.forms) for node in members) >= _MIN_SIZE:
+        if sum(weight(node, eligibility.choices) for node in members) >= _MIN_SIZE:
             Contraction(body, members, options, told=told, owner=owner).contract()

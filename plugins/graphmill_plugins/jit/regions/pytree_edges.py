@@ -17,7 +17,7 @@ from graphmill_plugins.jit.ir.handles import VARIANT
 if TYPE_CHECKING:
     from graphmill.spi import Edge, Node
     from graphmill.spi.graphs import CalledFunction, FunctionBody
-    from graphmill_plugins.jit.ir.forms import Forms
+    from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
     _Seen: TypeAlias = frozenset[tuple[str, int]]
 
@@ -28,11 +28,11 @@ class PytreeEdges:
     """Answers for the edges of one graph, and remembers what kernels declare.
 
     Args:
-        forms: which kernels the nodes have, and which bodies the functions that they call.
+        choices: which kernels the nodes have, and which bodies the functions that they call.
     """
 
-    def __init__(self, forms: Forms) -> None:
-        self._forms = forms
+    def __init__(self, choices: LoweringChoices) -> None:
+        self._choices = choices
         self._declared: dict[Node, bool] = {}
 
     def carries(self, edge: Edge) -> bool:
@@ -46,7 +46,7 @@ class PytreeEdges:
         found = self._declared.get(node)
         if found is None:
             is_plain = not (is_argument(node) or is_result(node))
-            found = self._declared[node] = is_plain and self._forms.takes_pytrees(node)
+            found = self._declared[node] = is_plain and self._choices.takes_pytrees(node)
         return found
 
     def _is_given(self, node: Node, output: int, seen: _Seen) -> bool:
@@ -88,7 +88,7 @@ class PytreeEdges:
 
     def _body(self, node: Node, called: CalledFunction) -> FunctionBody | None:
         try:
-            return self._forms.bodies(called.function, node.graph.library)
+            return self._choices.bodies(called.function, node.graph.library)
         except OpError:  # the function is not there, which its call reports
             return None
 

@@ -17,7 +17,7 @@ from graphmill.spi.graphs import is_argument_or_result, is_transfer
 from graphmill.spi.passes import effects_of
 from graphmill_plugins.jit.analysis.refusal import refuses_nothing
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
-from graphmill_plugins.jit.ir.forms import Forms, followed_functions
+from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices, followed_functions
 from graphmill_plugins.jit.ir.sources import does_nothing
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ class StraightLoops:
     Args:
         host: whose kernels and ops.
         refusal: returns why the session's policy refuses a node, or None.
-        forms: which kernels compute the nodes; by default those on the host's processor.
+        choices: which kernels compute the nodes; by default those on the host's processor.
     """
 
     def __init__(
-        self, host: Host, refusal: Refusal = refuses_nothing, forms: Forms | None = None
+        self, host: Host, refusal: Refusal = refuses_nothing, choices: LoweringChoices | None = None
     ) -> None:
         self._host = host
-        self._forms = forms or Forms(host)
-        self._waits = WaitingNodes(self._forms)
+        self._choices = choices or LoweringChoices(host)
+        self._waits = WaitingNodes(self._choices)
         self._refusal = refusal
         self._functions: dict[str, tuple[str, int]] = {}
 
@@ -59,7 +59,7 @@ class StraightLoops:
         for node in region.nodes:
             if not node.op_def.traits.is_control_flow:
                 inner.append(node)
-            elif reason := self._forms.why_role_is_not_all(node):
+            elif reason := self._choices.why_role_is_not_all(node):
                 return f"{node.name} ({node.op}): {reason}"
         return self.why_not(inner)
 
@@ -86,7 +86,7 @@ class StraightLoops:
             return "it may give dead values", 0
         if is_transfer(node) or "net" in effects_of(node.op_def):
             return "it talks to another device", 0
-        found = self._forms.choice(node)
+        found = self._choices.kernel_choice(node)
         if found is None:
             return "it has no kernel", 0
         definition = found.definition
@@ -114,22 +114,22 @@ class StraightLoops:
 
     def _look_into_body(self, name: str, node: Node) -> tuple[str, int]:
         try:
-            body = self._forms.bodies(FuncAttr(name), node.graph.library)
+            body = self._choices.bodies(FuncAttr(name), node.graph.library)
         except OpError as error:
             return f"function {name}: {error.message}", 0
         for inner in body.graph.nodes:
             if inner.op_def.traits.is_control_flow:
                 return f"function {name} has control flow of version 1", 0
-            if elsewhere := self._forms.why_elsewhere(inner):
+            if elsewhere := self._choices.why_elsewhere(inner):
                 return f"{inner.name} ({inner.op}) in function {name}: {elsewhere}", 0
         return self._look_at(body.graph.nodes)
 
 
 def straight_regions(
-    host: Host, traceable: Callable[[Region], str | None], forms: Forms | None = None
+    host: Host, traceable: Callable[[Region], str | None], choices: LoweringChoices | None = None
 ) -> Callable[[Region], str | None]:
     """Return a `wanted` of `functionalize`: what can be traced, and loops as straight-line code."""
-    loops = StraightLoops(host, forms=forms)
+    loops = StraightLoops(host, choices=choices)
 
     def wanted(region: Region) -> str | None:
         reason = traceable(region)
@@ -148,7 +148,7 @@ def straight_loops(
     host: Host,
     inside: set[Node],
     refusal: Refusal = refuses_nothing,
-    forms: Forms | None = None,
+    choices: LoweringChoices | None = None,
 ) -> list[Node]:
     """Return the functional loops that are to become straight-line code.
 
@@ -157,8 +157,8 @@ def straight_loops(
         host: whose kernels.
         inside: nodes that are in loops of control flow v1, which stay as they are.
         refusal: returns why the session's policy refuses a node, or None.
-        forms: which kernels compute the nodes; by default those on the host's processor.
+        choices: which kernels compute the nodes; by default those on the host's processor.
     """
-    loops = StraightLoops(host, refusal, forms)
+    loops = StraightLoops(host, refusal, choices)
     found = [node for node in graph.nodes if node.op_def.is_while and node not in inside]
     return [node for node in found if not loops.why_not([node])]

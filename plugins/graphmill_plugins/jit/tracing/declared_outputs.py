@@ -30,10 +30,10 @@ _FILLS: Final[tuple[Callable[..., Any], ...]] = (np.zeros, np.ones)
 
 
 class DeclaredOutputs:
-    """Compares what traced forms of nodes give with what their kernels give.
+    """Compare the traced outputs of nodes with the outputs that their kernels declare.
 
     Args:
-        kernels: the forms and kernels of the nodes.
+        kernels: the kernels and lowerings of the nodes.
     """
 
     def __init__(self, kernels: TracedKernels) -> None:

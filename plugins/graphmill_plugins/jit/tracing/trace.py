@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from graphmill.spi import FuncAttr, Graph, Node, OpKernel
     from graphmill.spi.graphs import CalledFunction, FunctionBody
     from graphmill_plugins._constants import Marks
-    from graphmill_plugins.jit.ir.forms import Form
+    from graphmill_plugins.jit.ir.lowering_choices import LoweringChoice
     from graphmill_plugins.jit.ir.routine import Routine, Routines
     from graphmill_plugins.jit.tracing.iteration_limit import Limit
     from graphmill_plugins.jit.tracing.values import State
@@ -107,11 +107,11 @@ class Tracer:
         self._routines = routines
         self._handles = handles
         self._constants = constants
-        self._kernels = TracedKernels(routines.forms, routines.policy)
+        self._kernels = TracedKernels(routines.choices, routines.policy)
         self._declared = DeclaredOutputs(self._kernels)
         self.offsets = Offsets()
         self.counts = Counts()
-        self.rows = DistinctRows(routines.main.body.graph, routines.forms)
+        self.rows = DistinctRows(routines.main.body.graph, routines.choices)
         self._num_traced = 0
         self._jnp = jax_module().numpy
 
@@ -149,15 +149,15 @@ class Tracer:
             return tuple(inputs[: node.num_outputs])
         if node.op_def in _COPIES:
             return (inputs[0],)
-        form = self._kernels.form(node)
-        if not form.has_function and any(isinstance(value, FirstRows) for value in inputs):
+        choice = self._kernels.choice(node)
+        if not choice.has_function and any(isinstance(value, FirstRows) for value in inputs):
             raise NotTraceable("it reads rows whose number is computed in the same program")
-        if form.is_call:
+        if choice.is_call:
             return self._call_node(node, inputs, state)
-        if form.has_function:
-            return self._lowered(node, form, inputs, state)
-        if form.kernel is not None and form.kernel.definition.traces_variables:
-            return self._variable_op(node, form, inputs, state)
+        if choice.has_function:
+            return self._lowered(node, choice, inputs, state)
+        if choice.kernel is not None and choice.kernel.definition.traces_variables:
+            return self._variable_op(node, choice, inputs, state)
         return self.compute(node, inputs, state)
 
     @property
@@ -177,27 +177,31 @@ class Tracer:
         """Return whether a graph is that of the cluster, and not of a function."""
         return graph is self._routines.main.body.graph
 
-    def _lowered(self, node: Node, form: Form, inputs: list[Any], state: State) -> tuple[Any, ...]:
+    def _lowered(
+        self, node: Node, choice: LoweringChoice, inputs: list[Any], state: State
+    ) -> tuple[Any, ...]:
         """Trace a node by its lowering."""
         trace = NodeTrace(self, node, inputs, state)
-        assert form.lowering is not None
-        static = positions_of(node, form.lowering.static)
+        assert choice.lowering is not None
+        static = positions_of(node, choice.lowering.static)
         if static:
             trace.check_static(static, "its size and shape must be known")
-        self._check(node, form, inputs, state, "inputs")
+        self._check(node, choice, inputs, state, "inputs")
         result = self._kernels.lowered(node, [trace, *inputs])
-        source = f"the lowering {form.lowering.source}"
+        source = f"the lowering {choice.lowering.source}"
         self._declared.check(node, source, inputs, result)
         outputs = outputs_of(node, result, source)
-        self._check(node, form, list(outputs), state, "results")
+        self._check(node, choice, list(outputs), state, "results")
         for value, expected in zip(outputs, node.output_types, strict=True):
             if not isinstance(value, (Absent, TracedVariable)):
                 _check_type(value, expected)
         return outputs
 
-    def _check(self, node: Node, form: Form, values: list[Any], state: State, of: str) -> None:
+    def _check(
+        self, node: Node, choice: LoweringChoice, values: list[Any], state: State, of: str
+    ) -> None:
         """Note whether the checks of a node hold of its inputs, or of its results."""
-        for check in form.checks:
+        for check in choice.checks:
             if check.of == of:
                 holds = self._kernels.holds(check, node, values)
                 state[GUARD] = state[GUARD] & self._jnp.all(holds)
@@ -222,7 +226,7 @@ class Tracer:
             folded = self._fold(node, inputs)
             if folded is not None:
                 return folded
-        form = self._kernels.form(node)
+        choice = self._kernels.choice(node)
         kernel = self._kernels.get(node)
         definition = kernel.definition
         if not (definition.is_traceable if kept is None else definition.keeps_variable):
@@ -245,8 +249,8 @@ class Tracer:
         found = self._typed(node, outputs_of(node, result, source))
         # After the kernel, which refuses the shapes that a check does not expect.
         if node not in self.rows:  # what is made there is as it should
-            self._check(node, form, inputs, state, "inputs")
-        self._check(node, form, list(found), state, "results")
+            self._check(node, choice, inputs, state, "inputs")
+        self._check(node, choice, list(found), state, "results")
         if kept is None and all(value in self._marks for value in inputs):
             self._marks.add(found)
         return found
@@ -278,14 +282,14 @@ class Tracer:
     # State
 
     def _variable_op(
-        self, node: Node, form: Form, inputs: list[Any], state: State
+        self, node: Node, choice: LoweringChoice, inputs: list[Any], state: State
     ) -> tuple[Any, ...]:
         """Call the op's own kernel with variables that hold traced values."""
         kernel = self._kernels.get(node)
         if kernel.definition.distinct_rows:
             self._require_distinct_rows(node, inputs, state)
             kernel.state[DISTINCT_ROWS] = True
-        self._check(node, form, inputs, state, "inputs")
+        self._check(node, choice, inputs, state, "inputs")
         held: dict[TracedVariable, Variable] = {}
         given = []
         for value in inputs:

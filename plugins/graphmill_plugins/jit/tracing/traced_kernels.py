@@ -13,8 +13,8 @@ from graphmill.spi.compilers import KernelChoice, wanted_attrs
 from graphmill.spi.passes import bind_node
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import KernelFault, NotTraceable, WrongOutputsError
-from graphmill_plugins.jit.ir.forms import BACKEND, Form
 from graphmill_plugins.jit.ir.handles import VARIANT
+from graphmill_plugins.jit.ir.lowering_choices import BACKEND, LoweringChoice
 from graphmill_plugins.jit.tracing.known_values import is_known
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Check, Node, OpKernel
     from graphmill.spi.passes import EffectsPolicy
-    from graphmill_plugins.jit.ir.forms import Forms
+    from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 _NUMPY = "numpy"
 _RAISES_BY_VALUE = (
@@ -35,30 +35,30 @@ class TracedKernels:
     """What computes the nodes of one trace, bound once for each node.
 
     Args:
-        forms: which kernel or lowering computes a node.
+        choices: which kernel or lowering computes a node.
         policy: which effects they may have.
 
     Attributes:
         suppliers: who supplied what was bound, with versions.
     """
 
-    def __init__(self, forms: Forms, policy: EffectsPolicy) -> None:
-        self._forms = forms
+    def __init__(self, choices: LoweringChoices, policy: EffectsPolicy) -> None:
+        self._choices = choices
         self._policy = policy
-        self._found: dict[Node, Form] = {}
+        self._found: dict[Node, LoweringChoice] = {}
         self._kernels: dict[tuple[Node, str], OpKernel] = {}
         self.suppliers: set[str] = set()
         self._functions: dict[Node, OpKernel] = {}
 
-    def form(self, node: Node) -> Form:
-        """Return the form of a node, the same one each time.
+    def choice(self, node: Node) -> LoweringChoice:
+        """Return the lowering choice of a node, the same one each time.
 
         Raises:
             NotTraceable: it has none.
         """
         found = self._found.get(node)
         if found is None:
-            made = self._forms.of(node, refuses=False)
+            made = self._choices.of(node, refuses=False)
             if isinstance(made, str):
                 raise NotTraceable(made)
             found = self._found[node] = made
@@ -72,7 +72,7 @@ class TracedKernels:
         """
         found = self._kernels.get((node, backend))
         if found is None:
-            choice = self._forms.on(node, backend)
+            choice = self._choices.kernel_on(node, backend)
             if choice is None:
                 raise NotTraceable(f"it has no kernel for {backend}")
             namespace = np if backend == _NUMPY else jax_module().numpy
@@ -81,22 +81,22 @@ class TracedKernels:
         return found
 
     def owner_of(self, node: Node) -> str:
-        """Return who supplied the kernel of a node, as " of PLUGIN", for messages."""
-        choice = self._forms.choice(node)
+        """Return the supplier of a node's kernel for messages, as " of PLUGIN"."""
+        choice = self._choices.kernel_choice(node)
         return "" if choice is None or choice.owner is None else f" of {choice.owner}"
 
     def lowered(self, node: Node, inputs: list[Any]) -> Any:
-        """Call the traceable form that a node's lowering gives with a context and the inputs."""
+        """Call the function of a node's lowering with its inputs."""
         found = self._functions.get(node)
         if found is None:
             found = self._functions[node] = self._function(node)
         return called(found, inputs)
 
     def _function(self, node: Node) -> OpKernel:
-        lowering = self.form(node).lowering
+        lowering = self.choice(node).lowering
         assert lowering is not None
         assert lowering.function is not None
-        choice = self._forms.choice(node)
+        choice = self._choices.kernel_choice(node)
         effects = frozenset() if choice is None else choice.definition.effects
         definition = KernelDef((node.op,), lowering.function, stateful=True, effects=effects)
         owner = None if choice is None else choice.owner
@@ -105,7 +105,7 @@ class TracedKernels:
     def holds(self, check: Check, node: Node, values: list[Any]) -> Any:
         """Return whether a check holds of a node's inputs or results, traced or known."""
         xp = jax_module().numpy
-        choice = self._forms.choice(node)
+        choice = self._choices.kernel_choice(node)
         owner = None if choice is None else choice.owner
         if check.of == "inputs":
             definition = KernelDef((node.op,), check.predicate)

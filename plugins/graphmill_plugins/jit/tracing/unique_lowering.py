@@ -18,7 +18,7 @@ from graphmill_plugins.jit.ir.errors import NotTraceable
 
 if TYPE_CHECKING:
     from graphmill.spi import Graph, Node
-    from graphmill_plugins.jit.ir.forms import Forms
+    from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 _SPARE: Final = 4  # places of the table for each value
 _GOLDEN: Final = np.uint32(0x9E3779B9)
@@ -27,8 +27,8 @@ _GOLDEN: Final = np.uint32(0x9E3779B9)
 class DistinctRows:
     """The rows that the `Unique` nodes of a graph find, while it is traced."""
 
-    def __init__(self, graph: Graph, forms: Forms) -> None:
-        self._repeated = RepeatedRows(graph, forms)
+    def __init__(self, graph: Graph, choices: LoweringChoices) -> None:
+        self._repeated = RepeatedRows(graph, choices)
         self._looked_up: dict[Node, Any] = {}
 
     def __contains__(self, node: Node) -> bool:

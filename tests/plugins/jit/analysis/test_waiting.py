@@ -12,7 +12,7 @@ from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.kernel import kernel
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
-from graphmill_plugins.jit.ir.forms import Forms
+from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 DEQUEUE = "d = QueueDequeueV2(q, component_types=[float32])"
 NEGATES = "g(x: float32) -> float32: y = Neg(x); return y"
@@ -20,7 +20,7 @@ NEGATES = "g(x: float32) -> float32: y = Neg(x); return y"
 
 def waits(made: Any, name: str, host: Host | None = None) -> bool:
     host = host or graphmill.default_host()
-    return WaitingNodes(Forms(host)).may_wait(made.node(name))
+    return WaitingNodes(LoweringChoices(host)).may_wait(made.node(name))
 
 
 def test_asynchronous_kernels_wait() -> None:

@@ -16,7 +16,7 @@ from graphmill_plugins.jit.idioms.sparse_dedup_analysis import (
     REASON,
     RepeatedRows,
 )
-from graphmill_plugins.jit.ir.forms import Forms
+from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 INPUTS = {"ids": "int32[6]", "grad": "float32[6, 2]", "lr": "float32"}
 VARIABLE = "v = VarHandleOp(dtype=float32, shape=[9, 2], shared_name='v')"
@@ -38,7 +38,7 @@ def nodes(*texts: str) -> list[str]:
 
 def found(*texts: str, **more: str) -> tuple[Any, RepeatedRows]:
     made = graph(*nodes(VARIABLE, *UNIQUE, *texts), **INPUTS, **more)
-    return made, RepeatedRows(made, Forms(default_host()))
+    return made, RepeatedRows(made, LoweringChoices(default_host()))
 
 
 @pytest.mark.parametrize("texts", [(UPDATE,), GRADIENT], ids=["as they are", "computed with"])
@@ -107,4 +107,4 @@ def test_analysis_is_switched_off_by_its_name(monkeypatch: pytest.MonkeyPatch) -
     made, rows = found(UPDATE)
     assert rows.members
     monkeypatch.setenv(DISABLE_VARIABLE, NAME)
-    assert not RepeatedRows(made, Forms(default_host())).members
+    assert not RepeatedRows(made, LoweringChoices(default_host())).members

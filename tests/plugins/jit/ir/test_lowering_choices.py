@@ -1,4 +1,4 @@
-"""`Forms`: the compiler uses the kernel that is chosen for a node, or nothing."""
+"""`LoweringChoices`: the compiler uses the kernel that is chosen for a node, or nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.lowering import Check, Lowering, lowering
-from graphmill_plugins.jit.ir.forms import Forms
+from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 
 def host_with(*kernels: Any, lowerings: Any = (), ops: Any = ()) -> Host:
@@ -40,8 +40,8 @@ def host_with(*kernels: Any, lowerings: Any = (), ops: Any = ()) -> Host:
     return Host(plugins=[Mine])
 
 
-def form_of(host: Host, text: str, **inputs: str) -> Any:
-    return Forms(host).of(graph(text, **inputs).node("y"))
+def choice_of(host: Host, text: str, **inputs: str) -> Any:
+    return LoweringChoices(host).of(graph(text, **inputs).node("y"))
 
 
 MATMUL = {"x": "float32[2,2]"}
@@ -52,7 +52,7 @@ def test_numpy_kernel_of_another_plugin_keeps_the_node_outside() -> None:
     def mine(xp: Any, a: Any, b: Any) -> Any:
         return a @ b
 
-    reason = form_of(host_with(mine), "y = MatMul(x, x)", **MATMUL)
+    reason = choice_of(host_with(mine), "y = MatMul(x, x)", **MATMUL)
     assert "mine" in reason
     assert "has no lowering" in reason
 
@@ -62,8 +62,8 @@ def test_general_kernel_of_another_plugin_is_traced_itself() -> None:
     def mine(xp: Any, a: Any, b: Any) -> Any:
         return xp.matmul(a, b)
 
-    form = form_of(host_with(mine), "y = MatMul(x, x)", **MATMUL)
-    assert form.kernel.definition.function is mine
+    choice = choice_of(host_with(mine), "y = MatMul(x, x)", **MATMUL)
+    assert choice.kernel.definition.function is mine
 
 
 def test_jax_kernel_of_another_plugin_is_not_used_for_a_numpy_kernel_of_ours() -> None:
@@ -71,8 +71,8 @@ def test_jax_kernel_of_another_plugin_is_not_used_for_a_numpy_kernel_of_ours() -
     def mine(xp: Any, a: Any, b: Any) -> Any:
         return a @ b
 
-    form = form_of(host_with(mine), "y = MatMul(x, x)", **MATMUL)
-    assert form.kernel.definition.function is not mine
+    choice = choice_of(host_with(mine), "y = MatMul(x, x)", **MATMUL)
+    assert choice.kernel.definition.function is not mine
 
 
 def test_kernel_by_type_wins_for_that_type_only() -> None:
@@ -81,8 +81,8 @@ def test_kernel_by_type_wins_for_that_type_only() -> None:
         return a @ b
 
     host = host_with(mine)
-    assert isinstance(form_of(host, "y = MatMul(x, x)", **MATMUL), str)
-    assert form_of(host, "y = MatMul(x, x)", x="float64[2,2]").kernel is not None
+    assert isinstance(choice_of(host, "y = MatMul(x, x)", **MATMUL), str)
+    assert choice_of(host, "y = MatMul(x, x)", x="float64[2,2]").kernel is not None
 
 
 def test_kernel_of_lower_priority_is_no_form_of_one_that_outranks_it() -> None:
@@ -94,7 +94,7 @@ def test_kernel_of_lower_priority_is_no_form_of_one_that_outranks_it() -> None:
     def general(xp: Any, a: Any, b: Any) -> Any:
         return xp.matmul(a, b)
 
-    assert "has no lowering" in form_of(host_with(special, general), "y = MatMul(x, x)", **MATMUL)
+    assert "has no lowering" in choice_of(host_with(special, general), "y = MatMul(x, x)", **MATMUL)
 
 
 def test_lowering_of_the_same_plugin_is_used_with_its_checks() -> None:
@@ -108,9 +108,9 @@ def test_lowering_of_the_same_plugin_is_used_with_its_checks() -> None:
     def lowered(trace: Any, a: Any, b: Any) -> Any:
         return trace.xp.matmul(a, b)
 
-    form = form_of(host_with(mine, lowerings=[lowered]), "y = MatMul(x, x)", **MATMUL)
-    assert form.has_function
-    assert form.checks == (check,)
+    choice = choice_of(host_with(mine, lowerings=[lowered]), "y = MatMul(x, x)", **MATMUL)
+    assert choice.has_function
+    assert choice.checks == (check,)
 
 
 @pytest.mark.parametrize(("priority", "winner"), [(0, "kernel"), (1, "registered")])
@@ -128,8 +128,8 @@ def test_registered_lowering_replaces_that_of_the_kernel_by_priority(
     def lowered(trace: Any, a: Any, b: Any) -> Any:
         return trace.xp.matmul(a, b)
 
-    form = form_of(host_with(mine, lowerings=[lowered]), "y = MatMul(x, x)", **MATMUL)
-    assert form.lowering.function is {"kernel": own, "registered": lowered}[winner]
+    choice = choice_of(host_with(mine, lowerings=[lowered]), "y = MatMul(x, x)", **MATMUL)
+    assert choice.lowering.function is {"kernel": own, "registered": lowered}[winner]
 
 
 def test_registered_lowering_is_used_beside_what_the_kernel_declares_without_a_form() -> None:
@@ -141,9 +141,9 @@ def test_registered_lowering_is_used_beside_what_the_kernel_declares_without_a_f
     def lowered(trace: Any, a: Any, b: Any) -> Any:
         return trace.xp.matmul(a, b)
 
-    form = form_of(host_with(mine, lowerings=[lowered]), "y = MatMul(x, x)", **MATMUL)
-    assert form.lowering.function is lowered
-    assert form.lowering.standalone
+    choice = choice_of(host_with(mine, lowerings=[lowered]), "y = MatMul(x, x)", **MATMUL)
+    assert choice.lowering.function is lowered
+    assert choice.lowering.standalone
 
 
 def test_lowering_of_another_plugin_is_not_used_for_a_kernel_of_ours() -> None:
@@ -151,8 +151,8 @@ def test_lowering_of_another_plugin_is_not_used_for_a_kernel_of_ours() -> None:
     def lowered(trace: Any, x: Any) -> Any:
         return x
 
-    form = form_of(host_with(lowerings=[lowered]), "y = Neg(x)", x="float32[2]")
-    assert not form.has_function
+    choice = choice_of(host_with(lowerings=[lowered]), "y = Neg(x)", x="float32[2]")
+    assert not choice.has_function
 
 
 @pytest.mark.parametrize("where", ["op", "kernel"])
@@ -171,7 +171,7 @@ def test_declared_effects_keep_a_node_outside(where: str) -> None:
     host = host_with(now, ops=[op])
     made = graph("x2 = Neg(x)", x="float32[2]")
     node = made.add_node("y", op, [(made.node("x2"), 0)], attrs={})
-    assert Forms(host).of(node) == "it has effects: clock"
+    assert LoweringChoices(host).of(node) == "it has effects: clock"
 
 
 def test_optimizer_of_another_plugin_is_traced_with_variables() -> None:
@@ -190,9 +190,9 @@ def test_optimizer_of_another_plugin_is_traced_with_variables() -> None:
     host = host_with(lion, ops=[op])
     made = graph("g = Neg(x)", "v = VarHandleOp(dtype=float32, shape=[2])", x="float32[2]")
     node = made.add_node("y", op, [(made.node("v"), 0), (made.node("g"), 0)], attrs={})
-    form = Forms(host).of(node)
-    assert not isinstance(form, str)
-    assert form.takes_handles
+    choice = LoweringChoices(host).of(node)
+    assert not isinstance(choice, str)
+    assert choice.takes_handles
 
 
 def test_kernel_that_may_wait_keeps_the_node_outside() -> None:
@@ -200,5 +200,5 @@ def test_kernel_that_may_wait_keeps_the_node_outside() -> None:
     def mine(xp: Any, x: Any) -> Any:
         return -x
 
-    reason = form_of(host_with(mine), "y = Neg(x)", x="float32[2]")
+    reason = choice_of(host_with(mine), "y = Neg(x)", x="float32[2]")
     assert reason == "its kernel may wait for another node"

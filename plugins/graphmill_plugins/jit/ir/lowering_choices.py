@@ -1,9 +1,9 @@
-"""`Forms`: in which form a compiler computes a node, decided by the kernel that is chosen for it.
+"""Choose how the compiler computes each node: the kernel or lowering that it traces.
 
-There is one choice of kernel: that of `KernelRegistry.find` for the node's device. A compiler may
-use that very kernel with traced values, a kernel of the same supplier for the compiler's backend,
-or a lowering of that supplier. Anything else might compute something else, so a node whose kernel
-has no such form stays outside.
+The kernel is chosen once, by `KernelRegistry.find` for the node's device. The compiler may trace
+that very kernel, a kernel of the same supplier for the compiler's backend, or a lowering of that
+supplier. Anything else might compute something else, so a node whose kernel has none of these stays
+outside of clusters.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def followed_functions(node: Node) -> list[FuncAttr]:
     return [called.function for called in calls_of(node) if called.kind in _FOLLOWED]
 
 
-class Form(NamedTuple):
-    """How a compiler computes a node.
+class LoweringChoice(NamedTuple):
+    """How the compiler computes one node.
 
     Attributes:
-        kernel: the kernel that is called with traced values; None if the lowering does all.
-        lowering: what is declared beside it.
-        checks: what must hold for the result to be the kernel's.
+        kernel: the kernel that is called with traced values; None if the lowering replaces it.
+        lowering: the lowering declared for it, if any.
+        checks: conditions under which the result is that of the interpreted kernel.
         is_call: whether the node only calls functions, as its op's traits say.
         takes_pytrees: whether its variants are pytrees, as its kernel declares.
     """
@@ -61,7 +61,7 @@ class Form(NamedTuple):
 
     @property
     def has_function(self) -> bool:
-        """Whether a lowering gives the traceable form."""
+        """Whether a lowering computes the node, and not a kernel."""
         return self.lowering is not None and self.lowering.function is not None
 
     @property
@@ -71,8 +71,8 @@ class Form(NamedTuple):
         return self.has_function or self.is_call or traces
 
 
-class Forms:
-    """Answers for the nodes of one device.
+class LoweringChoices:
+    """The lowering choices of the nodes of one device.
 
     Args:
         host: whose kernels and lowerings.
@@ -80,7 +80,7 @@ class Forms:
         bodies: see the attribute; by default bodies as they stand in the library.
 
     Attributes:
-        bodies: gives the bodies of the functions that nodes call.
+        bodies: returns the bodies of the functions that nodes call.
     """
 
     def __init__(
@@ -92,23 +92,23 @@ class Forms:
         self._type = _HOST_TYPE if device is None else device.device_type
         self._backends = _HOST_BACKENDS if device is None else tuple(device.backends)
 
-    def choice(self, node: Node) -> KernelChoice | None:
+    def kernel_choice(self, node: Node) -> KernelChoice | None:
         """Return the kernel that is chosen for a node."""
         return self._host.kernels.try_find(node.op_def, node.attrs, self._type, self._backends)
 
     def why_elsewhere(self, node: Node) -> str:
         """Return why a node of a called function is not for this device; empty if it is.
 
-        Other devices of its type are as good: they are made by one factory.
+        Other devices of the same type will do: one factory makes them.
         """
         name = node.assigned_device
         if not name or name == self._name or parse_device_name(name).type == self._type:
             return ""
         return f"it runs on another device, {name}"
 
-    def on(self, node: Node, backend: str) -> KernelChoice | None:
-        """Return the kernel that computes on a backend what the chosen one computes."""
-        choice = self.choice(node)
+    def kernel_on(self, node: Node, backend: str) -> KernelChoice | None:
+        """Return the chosen kernel's equivalent for a backend; None if it has none."""
+        choice = self.kernel_choice(node)
         return choice and self._host.kernels.find_form(
             choice, node.op_def, node.attrs, self._type, backend
         )
@@ -116,46 +116,46 @@ class Forms:
     def why_role_is_not_all(self, node: Node) -> str:
         """Return why a control-flow node may do more than its role says; empty if it does not.
 
-        A compiler follows the role, for which the supplier of the op vouches. A kernel that another
-        supplier has put in its place may do something else.
+        The compiler follows the role, which the supplier of the op declares. A kernel of another
+        supplier may do something else.
         """
-        choice = self.choice(node)
-        return self._no_form_of_another(node, choice) if choice is not None else ""
+        choice = self.kernel_choice(node)
+        return self._why_overridden(node, choice) if choice is not None else ""
 
     def takes_pytrees(self, node: Node) -> bool:
-        """Return whether the variants that a node takes and gives are pytrees, compiled or not."""
-        choice = None if node.op in node.graph.library else self.choice(node)
+        """Return whether the variants that a node reads and returns are pytrees."""
+        choice = None if node.op in node.graph.library else self.kernel_choice(node)
         return choice is not None and bool(choice.definition.pytrees)
 
     def is_standalone(self, node: Node) -> bool:
-        """Return whether one node is worth a program of its own, as its lowering declares."""
-        form = self.of(node)
-        lowering = None if isinstance(form, str) else form.lowering
+        """Return whether a node may form a cluster alone, as its lowering declares."""
+        found = self.of(node)
+        lowering = None if isinstance(found, str) else found.lowering
         if lowering is None:
             return False
         declared = lowering.standalone
         return declared(node) if callable(declared) else declared
 
     def needs_distinct_rows(self, node: Node) -> bool:
-        """Return whether a node is compiled only if no row comes twice among those it updates."""
+        """Return whether a node can be compiled only if its row indices are unique."""
         if not _takes_rows(node):
             return False
-        kernel = self.on(node, BACKEND)
+        kernel = self.kernel_on(node, BACKEND)
         return kernel is not None and kernel.definition.distinct_rows
 
     def takes_distinct_rows(self, node: Node) -> bool:
-        """Return whether a node drops row indices that stand for rows that come twice."""
+        """Return whether a node ignores the out-of-range indices that stand for duplicates."""
         if not _takes_rows(node):
             return False
-        form = self.of(node, refuses=False)
-        if isinstance(form, str):
+        found = self.of(node, refuses=False)
+        if isinstance(found, str):
             return False
-        if form.has_function:
-            return form.lowering is not None and form.lowering.distinct_rows
-        return form.kernel is not None and form.kernel.definition.distinct_rows
+        if found.has_function:
+            return found.lowering is not None and found.lowering.distinct_rows
+        return found.kernel is not None and found.kernel.definition.distinct_rows
 
-    def of(self, node: Node, *, refuses: bool = True) -> Form | str:
-        """Return the form of a node, or why it has none.
+    def of(self, node: Node, *, refuses: bool = True) -> LoweringChoice | str:
+        """Return the lowering choice of a node, or why it cannot be compiled.
 
         Args:
             node: the node.
@@ -163,8 +163,8 @@ class Forms:
                 before anything is traced.
         """
         if node.op in node.graph.library:
-            return Form(is_call=True)
-        choice = self.choice(node)
+            return LoweringChoice(is_call=True)
+        choice = self.kernel_choice(node)
         owner = self._host.ops.provenance(node.op) if choice is None else choice.owner
         declared = None if choice is None else choice.definition.lowering
         lowering = self._host.lowerings.find(node.op, owner, declared)
@@ -172,18 +172,18 @@ class Forms:
             reason = lowering.refuse and lowering.refuse(node)
             if reason:
                 return reason
-        return self._form(node, choice, lowering)
+        return self._lowering_choice(node, choice, lowering)
 
-    def _form(
+    def _lowering_choice(
         self, node: Node, choice: KernelChoice | None, lowering: Lowering | None
-    ) -> Form | str:
+    ) -> LoweringChoice | str:
         has_function = lowering is not None and lowering.function is not None
         if node.op_def.calls and not has_function:
             return self._call(node, choice)
         if choice is None:
             if lowering is None or lowering.function is None:
                 return "it has no kernel"
-            return Form(None, lowering, lowering.checks)
+            return LoweringChoice(None, lowering, lowering.checks)
         kernels = self._host.kernels
         kernel = kernels.find_form(choice, node.op_def, node.attrs, self._type, BACKEND)
         reason = _why_not(node, choice, kernel, has_function=has_function)
@@ -193,18 +193,18 @@ class Forms:
         checks |= dict.fromkeys(kernel.definition.checks if kernel is not None else ())
         checks |= dict.fromkeys(lowering.checks if lowering is not None else ())
         pytrees = bool(choice.definition.pytrees)
-        return Form(kernel, lowering, tuple(checks), takes_pytrees=pytrees)
+        return LoweringChoice(kernel, lowering, tuple(checks), takes_pytrees=pytrees)
 
-    def _call(self, node: Node, choice: KernelChoice | None) -> Form | str:
-        """Return the form of a node that calls functions, as its op declares."""
+    def _call(self, node: Node, choice: KernelChoice | None) -> LoweringChoice | str:
+        """Return the choice for a node that only calls functions, as its op declares."""
         calls = node.op_def.calls
         if not all(call.kind in _FOLLOWED for call in calls) or any(c.counted for c in calls):
             return "when it calls its functions, only its kernel knows"
-        reason = "" if choice is None else self._no_form_of_another(node, choice)
-        return reason or Form(is_call=True)
+        reason = "" if choice is None else self._why_overridden(node, choice)
+        return reason or LoweringChoice(is_call=True)
 
-    def _no_form_of_another(self, node: Node, choice: KernelChoice) -> str:
-        """Return why a kernel must be called that the supplier of the op does not vouch for."""
+    def _why_overridden(self, node: Node, choice: KernelChoice) -> str:
+        """Return why a kernel of another supplier than the op's cannot be replaced."""
         owner = self._host.ops.provenance(node.op)
         return _no_lowering(choice) if supplier_of(choice.owner) != supplier_of(owner) else ""
 
