@@ -14,10 +14,10 @@ from graphmill.spi import ClusterRecord, kernel
 from graphmill.spi.executors import is_validation_on
 from graphmill.spi.process import track_forks
 from graphmill_plugins._jax import INHERITED, JAX
-from graphmill_plugins.jit.ir.called_bodies import bodies_of
+from graphmill_plugins.jit.ir.body_kernels import BodyKernels
 from graphmill_plugins.jit.ir.errors import WrongOutputsError
-from graphmill_plugins.jit.ir.routine import Routines
-from graphmill_plugins.jit.ir.routine_kernels import RoutineKernels
+from graphmill_plugins.jit.ir.function_bodies import bodies_of
+from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 from graphmill_plugins.jit.ir.signature import Inputs
 from graphmill_plugins.jit.ir.sources import is_source
 from graphmill_plugins.jit.straight.straight_line import StraightLine
@@ -54,25 +54,25 @@ class ClusterKernel:
         self._fault_warnings = host.fault_warnings
         self._is_compiled = attr.mode != "straight-line"
         called = bodies_of(functions)
-        routines = Routines(attr.body, host, functions.effects, device=device, called=called)
-        kernels = RoutineKernels(device, functions, attr.owner)
+        bodies = ScheduledBodies(attr.body, host, functions.effects, device=device, called=called)
+        kernels = BodyKernels(device, functions, attr.owner)
         to_device = None if device.is_host_memory else device.to_device
-        self._straight = StraightLine(routines, kernels.create, device.name, to_device)
+        self._straight = StraightLine(bodies, kernels.create, device.name, to_device)
         sources = {
             node: made
             for node, made in self._straight.kernels.items()
             if is_source(node) or made.variable is not None
         }
-        self._inputs = inputs = Inputs(routines.main, sources)
+        self._inputs = inputs = Inputs(bodies.main, sources)
         self._sources = list(sources.values())
         self._held: tuple[int, list[Any]] | None = None
-        self._maker = ProgramMaker(routines, inputs, device, attr.cache_dir, attr.cache_bytes)
+        self._maker = ProgramMaker(bodies, inputs, device, attr.cache_dir, attr.cache_bytes)
         record = attr.record or ClusterRecord(construction.node_name, ())
         record.source = self._straight.source
         is_eager = attr.mode == "eager"
         rules = TierRules(
             calls=0 if is_eager else attr.calls,
-            varies=any(node.op_def.calls for node in routines.main.nodes),
+            varies=any(node.op_def.calls for node in bodies.main.nodes),
             is_compared=device.is_host_memory,
             keeps_slower=is_eager,
         )

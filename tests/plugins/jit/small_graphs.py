@@ -18,7 +18,7 @@ from graphmill.testing.inputs import parse_input
 from graphmill.testing.jit_check import jit_config
 from graphmill.testing.op_graph import GraphMaker
 from graphmill.testing.program import parse_function, parse_node
-from graphmill_plugins.jit.ir.routine import Routines
+from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 from graphmill_plugins.jit.ir.signature import Inputs
 from graphmill_plugins.jit.ir.sources import is_variable
 from graphmill_plugins.jit.regions.clusters import form_clusters
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.kernel import OpKernel
-    from graphmill_plugins.jit.ir.routine import Routine
+    from graphmill_plugins.jit.ir.scheduled_body import ScheduledBody
 
 OPS = graphmill.default_host().ops
 
@@ -86,24 +86,26 @@ def form(made: Graph, min_size: int = 1) -> Graph:
     return made
 
 
-def numpy_kernel(node: Node, routine: Routine | None = None) -> OpKernel:
+def numpy_kernel(node: Node, scheduled: ScheduledBody | None = None) -> OpKernel:
     """Make the kernel of a node."""
-    del routine
+    del scheduled
     found = graphmill.default_host().kernels.find(node.op_def, node.attrs, "CPU", ("numpy",))
     construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, np)
     return bind(found.definition, construction, found.owner)
 
 
-def inputs_of(routine: Routine) -> Inputs:
+def inputs_of(scheduled: ScheduledBody) -> Inputs:
     """Return what the inputs of a cluster are that calls no function with variables."""
-    named = [node for node in routine.nodes if is_variable(node)]
-    return Inputs(routine, named)
+    named = [node for node in scheduled.nodes if is_variable(node)]
+    return Inputs(scheduled, named)
 
 
 def straight_line(made: FunctionBody) -> StraightLine:
     """Return the straight-line code of a body."""
     return StraightLine(
-        Routines(made, graphmill.default_host(), EffectsPolicy()), numpy_kernel, "/device:CPU:0"
+        ScheduledBodies(made, graphmill.default_host(), EffectsPolicy()),
+        numpy_kernel,
+        "/device:CPU:0",
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Edge, FuncAttr, Node
     from graphmill.spi.graphs import FunctionBody
 
-    Bodies: TypeAlias = "Callable[[FuncAttr], FunctionBody]"
+    BodyProvider: TypeAlias = "Callable[[FuncAttr], FunctionBody]"
 
 # How often a counter that starts at `a` and grows by `s` stays within `b`.
 _TRIPS: Final[dict[Arithmetic, Callable[[int, int, int], int]]] = {
@@ -48,7 +48,7 @@ class TripCount(NamedTuple):
 
 
 def trip_count_of(
-    cond: FunctionBody, body: FunctionBody, args: Sequence[Any], bodies: Bodies
+    cond: FunctionBody, body: FunctionBody, args: Sequence[Any], bodies: BodyProvider
 ) -> TripCount | None:
     """Return how often a loop iterates, if a counter and a limit that are known tell.
 
@@ -76,7 +76,7 @@ def trip_count_of(
     return TripCount(min(known), is_exact) if known else None
 
 
-def _conjuncts(node: Node, bodies: Bodies) -> list[Node]:
+def _conjuncts(node: Node, bodies: BodyProvider) -> list[Node]:
     """Return nodes that all hold where a node does, other than itself."""
     if node.op_def.traits.arithmetic is Arithmetic.LOGICAL_AND:
         return [origin(node, 0), origin(node, 1)]
@@ -91,7 +91,7 @@ def _is_predicated(node: Node) -> bool:
     return node.op_def.traits.is_conditional and len(attrs) == 2
 
 
-def _is_false_without(node: Node, bodies: Bodies) -> bool:
+def _is_false_without(node: Node, bodies: BodyProvider) -> bool:
     """Return whether a conditional gives false if its predicate does not hold.
 
     So Python's `and` is traced: as a conditional that otherwise gives its predicate.

@@ -105,7 +105,7 @@ def functionalize(
 
 def functionalize_hot(graph: Graph, options: PassOptions) -> None:
     """Functionalise what is proven and gains by it, on one device's graph (a pass)."""
-    from graphmill_plugins.jit.ir.called_bodies import bodies_on
+    from graphmill_plugins.jit.ir.function_bodies import bodies_on
     from graphmill_plugins.jit.straight.straight_loops import straight_regions
 
     host = options.host

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Node
     from graphmill.spi.graphs import FunctionBody
-    from graphmill_plugins.jit.ir.called_bodies import Bodies
+    from graphmill_plugins.jit.ir.function_bodies import BodyProvider
 
 
 class _Stacking(NamedTuple):
@@ -50,7 +50,7 @@ class GrowingLists:
         bodies: gives the bodies of called functions.
     """
 
-    def __init__(self, bodies: Bodies) -> None:
+    def __init__(self, bodies: BodyProvider) -> None:
         self._bodies = bodies
 
     def gives_some_rows(self, node: Node) -> bool:

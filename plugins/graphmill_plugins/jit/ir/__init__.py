@@ -1,1 +1,1 @@
-"""What a node becomes on its way into a program: forms, sources, routines, signatures, handles."""
+"""The compiler's representations of nodes, function bodies, inputs and handles."""

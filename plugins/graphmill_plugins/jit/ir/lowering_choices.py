@@ -14,14 +14,14 @@ from graphmill.spi import CallKind
 from graphmill.spi.compilers import supplier_of
 from graphmill.spi.graphs import calls_of, parse_device_name
 from graphmill.spi.passes import effects_of
-from graphmill_plugins.jit.ir.called_bodies import plain_bodies
+from graphmill_plugins.jit.ir.function_bodies import plain_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphmill.spi import Check, Device, FuncAttr, Graph, Host, Lowering, Node
     from graphmill.spi.compilers import KernelChoice
-    from graphmill_plugins.jit.ir.called_bodies import Bodies
+    from graphmill_plugins.jit.ir.function_bodies import BodyProvider
 
 BACKEND: Final = "jax"
 _HOST_TYPE, _HOST_BACKENDS = "CPU", ("numpy",)  # where no device is known
@@ -84,7 +84,7 @@ class LoweringChoices:
     """
 
     def __init__(
-        self, host: Host, device: Device | None = None, bodies: Bodies | None = None
+        self, host: Host, device: Device | None = None, bodies: BodyProvider | None = None
     ) -> None:
         self._host = host
         self.bodies = bodies or plain_bodies(host.ops)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from graphmill.spi import Node
-    from graphmill_plugins.jit.ir.routine import Routine
+    from graphmill_plugins.jit.ir.scheduled_body import ScheduledBody
     from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 
 _Looked: TypeAlias = "tuple[list[Any], list[int], list[Variable]]"
@@ -29,7 +29,7 @@ class Inputs:
     keep in; they come after the arguments.
 
     Args:
-        routine: the cluster.
+        scheduled: the cluster.
         nodes: those of it, and of functions that it calls, that name or keep a variable.
 
     Attributes:
@@ -41,8 +41,8 @@ class Inputs:
             shows the need.
     """
 
-    def __init__(self, routine: Routine, nodes: Iterable[Node] = ()) -> None:
-        types = routine.arg_types
+    def __init__(self, scheduled: ScheduledBody, nodes: Iterable[Node] = ()) -> None:
+        types = scheduled.arg_types
         self.handles = [
             index for index, dtype in enumerate(types) if dtype.is_ref or dtype.name == RESOURCE
         ]

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.spi import Node
-    from graphmill_plugins.jit.ir.routine import Routine, Routines
+    from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies, ScheduledBody
     from graphmill_plugins.jit.ir.signature import Inputs
 
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
@@ -65,7 +65,7 @@ _LARGE: Final = 4096  # bytes from which a constant is an argument of the progra
 
 
 def compile_cluster(
-    routines: Routines,
+    bodies: ScheduledBodies,
     inputs: Inputs,
     values: Sequence[Any],
     cache: ProgramCache | None = None,
@@ -74,7 +74,7 @@ def compile_cluster(
     """Compile a cluster for the signature of `values`, or take it from the persistent cache.
 
     Args:
-        routines: the cluster.
+        bodies: the cluster.
         inputs: what its inputs are.
         values: one for each.
         cache: the persistent one, for the same device.
@@ -90,7 +90,7 @@ def compile_cluster(
         raise NotTraceable("a variable has no value yet")
     slots, variables = found
     memory = memory or memory_of(None)
-    build = _Build(routines, inputs, values, known, slots, memory)
+    build = _Build(bodies, inputs, values, known, slots, memory)
     jax = jax_module()
     with jax.enable_x64(True), jax.default_device(memory.jax_device):
         arrays = [values[index] for index in inputs.arrays if index not in known]
@@ -223,7 +223,7 @@ class _Build:
 
     def __init__(
         self,
-        routines: Routines,
+        bodies: ScheduledBodies,
         inputs: Inputs,
         values: Sequence[Any],
         known: frozenset[int],
@@ -231,7 +231,7 @@ class _Build:
         memory: HostMemory,
     ) -> None:
         self.memory = memory
-        self._routines = routines
+        self._bodies = bodies
         self._inputs = inputs
         self._values = values
         self._known = known
@@ -239,7 +239,7 @@ class _Build:
         self.layout = Layout([], [])
         self.has_inner_loop = False
         self.suppliers: frozenset[str] = frozenset()
-        self.large: list[Node] = _large_constants(routines)
+        self.large: list[Node] = _large_constants(bodies)
 
     def trace(self, *flat: Any, is_limited: bool = False) -> list[Any]:
         """Return the traced results, new values of variables and the outcome of the checks.
@@ -252,7 +252,7 @@ class _Build:
         *flat, iterations = flat  # type: ignore[assignment]
         constants = dict(zip(self.large, flat, strict=False))
         moving = iter(flat[len(self.large) :])
-        main, inputs = self._routines.main, self._inputs
+        main, inputs = self._bodies.main, self._inputs
         args: list[Any] = [None] * len(main.args)
         for index in inputs.arrays:
             is_known_one = index in self._known
@@ -276,7 +276,7 @@ class _Build:
         limit = Limit(iterations)
         register_pytrees()
         with marking(self.memory.platform) as marks:
-            tracer = Tracer(self._routines, constants, handles, marks, limit)
+            tracer = Tracer(self._bodies, constants, handles, marks, limit)
             results, after = tracer.run(main, args, state)
         self.has_inner_loop = tracer.has_inner_loop
         self.suppliers = tracer.suppliers
@@ -337,21 +337,21 @@ def _numbered(value: Any, outputs: list[Any]) -> Flat:
     return Flat(form, places)
 
 
-def _large_constants(routines: Routines) -> list[Node]:
+def _large_constants(bodies: ScheduledBodies) -> list[Node]:
     return [
         node
-        for node in routines.main.nodes
+        for node in bodies.main.nodes
         if is_constant(node) and node.attrs["value"].numpy().nbytes >= _LARGE
     ]
 
 
-def sources_of(routine: Routine, needs: NeedsKnown, inputs: Inputs) -> frozenset[int]:
+def sources_of(scheduled: ScheduledBody, needs: NeedsKnown, inputs: Inputs) -> frozenset[int]:
     """Return the arguments that something that must be known is made of: small integers.
 
     What is made of a shape needs no value: shapes are known.
     """
     node, positions = needs.needed
-    places = {arg: index for index, arg in enumerate(routine.args) if arg is not None}
+    places = {arg: index for index, arg in enumerate(scheduled.args) if arg is not None}
     found = set()
     pending = [node.in_edges[position].src for position in positions]
     seen = set(pending)
@@ -359,7 +359,7 @@ def sources_of(routine: Routine, needs: NeedsKnown, inputs: Inputs) -> frozenset
         node = pending.pop()
         if node in places:
             index = places[node]
-            if index in inputs.arrays and routine.arg_types[index].as_numpy_dtype.kind in "iub":
+            if index in inputs.arrays and scheduled.arg_types[index].as_numpy_dtype.kind in "iub":
                 found.add(index)
         elif not node.op_def.traits.shape_only:
             fresh = [edge.src for edge in node.in_edges if edge.src not in seen]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from graphmill.spi import OutsideNote, compilation_of
 from graphmill_plugins.jit.analysis.refusal import refusal_on
-from graphmill_plugins.jit.ir.called_bodies import bodies_on
 from graphmill_plugins.jit.ir.cluster_op import STRAIGHT_LINE
+from graphmill_plugins.jit.ir.function_bodies import bodies_on
 from graphmill_plugins.jit.programs.memory import can_compile_for
 from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import Eligibility

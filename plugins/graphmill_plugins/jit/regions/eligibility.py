@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Device, Host, Node
     from graphmill_plugins.jit.analysis.refusal import Refusal
-    from graphmill_plugins.jit.ir.called_bodies import Bodies
+    from graphmill_plugins.jit.ir.function_bodies import BodyProvider
 
 _UNTRACED_TYPES: Final = frozenset(
     {"string", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # several numbers in an octet
@@ -54,7 +54,7 @@ class Eligibility:
         host: Host,
         refusal: Refusal = refuses_nothing,
         device: Device | None = None,
-        bodies: Bodies | None = None,
+        bodies: BodyProvider | None = None,
     ) -> None:
         self._host = host
         self.choices = LoweringChoices(host, device, bodies)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill_plugins.jit.ir.called_bodies import plain_bodies
+from graphmill_plugins.jit.ir.function_bodies import plain_bodies
 from graphmill_plugins.jit.ir.lowering_choices import followed_functions
-from graphmill_plugins.jit.ir.routine import owner_in
+from graphmill_plugins.jit.ir.scheduled_body import owner_in
 from graphmill_plugins.jit.ir.sources import is_source
 from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import Eligibility
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from graphmill.spi import Device, FuncAttr, Graph, Node
     from graphmill.spi.graphs import FunctionBody
     from graphmill.spi.passes import PassOptions
-    from graphmill_plugins.jit.ir.called_bodies import Bodies
     from graphmill_plugins.jit.ir.cluster_attr import FunctionKey
+    from graphmill_plugins.jit.ir.function_bodies import BodyProvider
 
 _MIN_SIZE: Final = 8
 """A call of a program costs as much as some ten nodes of generated code do."""
@@ -34,7 +34,7 @@ def inner_bodies(
     loop: Node,
     options: PassOptions,
     device: Device | None = None,
-    bodies: Bodies | None = None,
+    bodies: BodyProvider | None = None,
 ) -> dict[FunctionKey, FunctionBody]:
     """Return the bodies of the functions that a loop calls, and that these call, with clusters.
 

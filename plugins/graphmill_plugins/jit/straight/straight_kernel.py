@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InternalError
 from graphmill.spi import ClusterRecord, SignatureRecord, kernel
-from graphmill_plugins.jit.ir.called_bodies import bodies_of
-from graphmill_plugins.jit.ir.routine import Routines
-from graphmill_plugins.jit.ir.routine_kernels import RoutineKernels
+from graphmill_plugins.jit.ir.body_kernels import BodyKernels
+from graphmill_plugins.jit.ir.function_bodies import bodies_of
+from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 from graphmill_plugins.jit.straight.straight_line import StraightLine
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class StraightLineKernel:
         if attr.body is None or device is None:
             raise TypeError("a cluster needs its body and a device")
         host, called = functions.host, bodies_of(functions)
-        routines = Routines(attr.body, host, functions.effects, attr.functions, called=called)
-        kernels = RoutineKernels(device, functions, attr.owner)
-        self._code = StraightLine(routines, kernels.create, device.name)
+        bodies = ScheduledBodies(attr.body, host, functions.effects, attr.functions, called=called)
+        kernels = BodyKernels(device, functions, attr.owner)
+        self._code = StraightLine(bodies, kernels.create, device.name)
         signature = SignatureRecord("all", reason=_REASON)
         self._counts = signature.counts
         record = attr.record or ClusterRecord(construction.node_name, ())

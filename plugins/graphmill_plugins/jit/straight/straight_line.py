@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphmill.errors import OpError
     from graphmill.spi import FuncAttr, Node, OpKernel
     from graphmill.spi.graphs import CalledFunction
-    from graphmill_plugins.jit.ir.routine import Routine, Routines
+    from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies, ScheduledBody
 
     Calls = Sequence[CalledFunction]
 
@@ -40,8 +40,8 @@ class StraightLine:
     """Generated code of a cluster.
 
     Args:
-        routines: the cluster and its functions.
-        create_kernel: makes the kernel of a node of a routine.
+        bodies: the cluster and its functions.
+        create_kernel: makes the kernel of a node of a body.
         device: name of the device, for errors.
         to_device: copies a constant to a device with a memory of its own; None for the host's.
 
@@ -56,13 +56,13 @@ class StraightLine:
 
     def __init__(
         self,
-        routines: Routines,
-        create_kernel: Callable[[Node, Routine], OpKernel],
+        bodies: ScheduledBodies,
+        create_kernel: Callable[[Node, ScheduledBody], OpKernel],
         device: str,
         to_device: Callable[[Any], Any] | None = None,
     ) -> None:
         self._to_device = to_device
-        self._routines = routines
+        self._bodies = bodies
         self._create_kernel = create_kernel
         self._device = device
         self._names: dict[str, Any] = {
@@ -82,7 +82,7 @@ class StraightLine:
         self._functions: dict[int, str] = {}
         self._constants: list[Node] = []
         self._frames: dict[str, str] = {}  # by the name of what counts the iterations of a loop
-        self._routine("cluster", routines.main)
+        self._add_function("cluster", bodies.main)
         checked = "\n".join(self._lines) + "\n"
         self.source = self._checks.without_first(checked)
         self._checked_calls = 0
@@ -140,13 +140,13 @@ class StraightLine:
             trace = trace.tb_next
         return "/".join(f"{frames[name]}:{count}" for name, count in counts if frames[name])
 
-    def _routine(self, name: str, routine: Routine) -> None:
+    def _add_function(self, name: str, scheduled: ScheduledBody) -> None:
         """Write a function; those that it calls are written before it."""
-        writer = _Writer(routine)
-        for node in routine.nodes:
+        writer = _Writer(scheduled)
+        for node in scheduled.nodes:
             self._node(node, writer)
-        args = "".join(f", {writer.argument(index)}" for index in range(len(routine.args)))
-        results = "".join(f"{self._result(*result, writer)}, " for result in routine.results)
+        args = "".join(f", {writer.argument(index)}" for index in range(len(scheduled.args)))
+        results = "".join(f"{self._result(*result, writer)}, " for result in scheduled.results)
         self._lines.append(f"def {name}(args{args}):")
         for text, owner in writer.lines:
             self._lines.append(f"    {text}  # {_printable(owner)}")
@@ -198,7 +198,7 @@ class StraightLine:
         return value if value.ndim else value[()]
 
     def _write_kernel(self, node: Node, inputs: list[str], targets: str, writer: _Writer) -> None:
-        kernel = self._create_kernel(node, writer.routine)
+        kernel = self._create_kernel(node, writer.scheduled)
         number = len(self.kernels)
         self.kernels[node] = kernel
         self._names[f"k{number}"] = kernel.compute
@@ -279,12 +279,12 @@ class StraightLine:
         writer.add(f"{_unpacked(targets, node)}{call}", node)
 
     def _function(self, attr: FuncAttr) -> str:
-        routine = self._routines.function(attr)
-        name = self._functions.get(id(routine))
+        scheduled = self._bodies.function(attr)
+        name = self._functions.get(id(scheduled))
         if name is None:
             name = f"f{len(self._functions)}"
-            self._functions[id(routine)] = name
-            self._routine(name, routine)
+            self._functions[id(scheduled)] = name
+            self._add_function(name, scheduled)
         return name
 
 
@@ -297,19 +297,19 @@ _WRITERS: Final[dict[CallKind, Any]] = {
 
 
 class _Writer:
-    """Names the tensors of one routine, and knows when each is read last."""
+    """Names the tensors of one body and finds the last use of each."""
 
-    def __init__(self, routine: Routine) -> None:
-        self.routine = routine
+    def __init__(self, scheduled: ScheduledBody) -> None:
+        self.scheduled = scheduled
         self.lines: list[tuple[str, Node]] = []
         self._numbers: dict[Node, int] = {}
-        self._args = {node: index for index, node in enumerate(routine.args) if node is not None}
+        self._args = {node: index for index, node in enumerate(scheduled.args) if node is not None}
         self._constants: dict[Node, str] = {}
         self._num_fresh = 0
-        self._kept = set(routine.results)
-        self._last_readers = _last_readers(routine.nodes)
+        self._kept = set(scheduled.results)
+        self._last_readers = _last_readers(scheduled.nodes)
         self._readers = {
-            (edge.src, edge.src_output) for node in routine.nodes for edge in node.in_edges
+            (edge.src, edge.src_output) for node in scheduled.nodes for edge in node.in_edges
         }
 
     def add(self, text: str, node: Node) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Device, SignatureRecord
     from graphmill_plugins.jit.ir.errors import NeedsKnown
-    from graphmill_plugins.jit.ir.routine import Routines
+    from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
     from graphmill_plugins.jit.ir.signature import Inputs
     from graphmill_plugins.jit.programs.compiled_cluster import CompiledCluster
 
@@ -42,7 +42,7 @@ class ProgramMaker:
     Threads: any may call; two that compile at once share only `inputs.known`, which grows.
 
     Args:
-        routines: the cluster.
+        bodies: the cluster.
         inputs: what its inputs are.
         device: where it computes.
         cache_folder: of the persistent compilation cache; empty for none.
@@ -51,13 +51,13 @@ class ProgramMaker:
 
     def __init__(
         self,
-        routines: Routines,
+        bodies: ScheduledBodies,
         inputs: Inputs,
         device: Device,
         cache_folder: str,
         cache_bytes: int,
     ) -> None:
-        self._routines = routines
+        self._bodies = bodies
         self._inputs = inputs
         self._device = device
         self._cache_folder = cache_folder
@@ -81,7 +81,7 @@ class ProgramMaker:
         for _ in range(_MOST_ATTEMPTS):
             began = perf_counter()
             try:
-                made = compiler.compile_cluster(self._routines, self._inputs, values, cache, memory)
+                made = compiler.compile_cluster(self._bodies, self._inputs, values, cache, memory)
             except (compiler.NotTraceable, MemoryError) as error:
                 reason = str(error)
                 took = perf_counter() - began
@@ -106,7 +106,7 @@ class ProgramMaker:
 
     def _learn(self, needs: NeedsKnown) -> bool:
         """Take the inputs whose values are needed as known; return whether any is new."""
-        more = compiler_module().sources_of(self._routines.main, needs, self._inputs)
+        more = compiler_module().sources_of(self._bodies.main, needs, self._inputs)
         is_new = not more <= self._inputs.known
         self._inputs.known |= more
         return bool(is_new)

@@ -1,1 +1,1 @@
-"""Tracing: a routine computed with values of JAX, control flow and data structures included."""
+"""Trace function bodies with JAX, with their control flow and data structures."""

@@ -1,4 +1,4 @@
-"""`Tracer`: compute a routine with values that JAX traces.
+"""`Tracer`: compute a function body with values that JAX traces.
 
 Values are as `values` describes them. What is known stays known: a node whose inputs are all
 NumPy arrays is computed by its NumPy kernel, here and now, so that shape arithmetic folds.
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from graphmill.spi.graphs import CalledFunction, FunctionBody
     from graphmill_plugins._constants import Marks
     from graphmill_plugins.jit.ir.lowering_choices import LoweringChoice
-    from graphmill_plugins.jit.ir.routine import Routine, Routines
+    from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies, ScheduledBody
     from graphmill_plugins.jit.tracing.iteration_limit import Limit
     from graphmill_plugins.jit.tracing.values import State
 
@@ -73,10 +73,10 @@ _MOST_ROOM: Final = 4_096  # elements that there is room for where a loop may en
 
 
 class Tracer:
-    """Traces the routines of one cluster.
+    """Traces the bodies of one cluster.
 
     Args:
-        routines: what is traced.
+        bodies: what is traced.
         constants: traced values that stand for large constants, by their nodes.
         handles: what stands for the variables that nodes name or keep, by these nodes.
         marks: what stays the same from call to call; grows by what is computed of such values.
@@ -93,7 +93,7 @@ class Tracer:
 
     def __init__(
         self,
-        routines: Routines,
+        bodies: ScheduledBodies,
         constants: Mapping[Node, Any],
         handles: Mapping[Node, TracedVariable],
         marks: Marks,
@@ -104,34 +104,36 @@ class Tracer:
         self._depth = 0  # in functions of loops and conditionals
         self._marks = marks
         marks.add(constants.values())
-        self._routines = routines
+        self._bodies = bodies
         self._handles = handles
         self._constants = constants
-        self._kernels = TracedKernels(routines.choices, routines.policy)
+        self._kernels = TracedKernels(bodies.choices, bodies.policy)
         self._declared = DeclaredOutputs(self._kernels)
         self.offsets = Offsets()
         self.counts = Counts()
-        self.rows = DistinctRows(routines.main.body.graph, routines.choices)
+        self.rows = DistinctRows(bodies.main.body.graph, bodies.choices)
         self._num_traced = 0
         self._jnp = jax_module().numpy
 
-    def run(self, routine: Routine, args: list[Any], state: State) -> tuple[list[Any], State]:
-        """Compute a routine; the state is changed in place and returned.
+    def run(
+        self, scheduled: ScheduledBody, args: list[Any], state: State
+    ) -> tuple[list[Any], State]:
+        """Compute a body; the state is changed in place and returned.
 
         Raises:
             NotTraceable: a node cannot be traced.
         """
         values: dict[Node, tuple[Any, ...]] = {}
-        for node, arg in zip(routine.args, args, strict=True):
+        for node, arg in zip(scheduled.args, args, strict=True):
             if node is not None:
                 values[node] = (arg,)
-        for node in routine.nodes:
+        for node in scheduled.nodes:
             inputs = [values[edge.src][edge.src_output] for edge in node.in_edges]
             try:
                 values[node] = self._node(node, inputs, state)
             except NotTraceable as error:
                 raise error.at(node) from None
-        return [values[node][output] for node, output in routine.results], state
+        return [values[node][output] for node, output in scheduled.results], state
 
     def _node(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
         for position in refs_to_read(node):
@@ -175,7 +177,7 @@ class Tracer:
 
     def is_main(self, graph: Graph) -> bool:
         """Return whether a graph is that of the cluster, and not of a function."""
-        return graph is self._routines.main.body.graph
+        return graph is self._bodies.main.body.graph
 
     def _lowered(
         self, node: Node, choice: LoweringChoice, inputs: list[Any], state: State
@@ -321,7 +323,7 @@ class Tracer:
 
     def call_function(self, attr: FuncAttr, inputs: list[Any], state: State) -> tuple[Any, ...]:
         """Trace a function of the library; return its results."""
-        return tuple(self.run(self._routines.function(attr), inputs, state)[0])
+        return tuple(self.run(self._bodies.function(attr), inputs, state)[0])
 
     def _call_node(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
         """Trace a node that does no more than call functions, as its op declares."""
@@ -339,12 +341,12 @@ class Tracer:
         raise NotTraceable("it calls its functions in a way that no compiler follows")
 
     def _function(self, attr: FuncAttr) -> Callable[..., Any]:
-        routine = self._routines.function(attr)
+        scheduled = self._bodies.function(attr)
 
         def call(args: Sequence[Any], state: State) -> tuple[list[Any], State]:
             self._depth += 1
             try:
-                results, after = self.run(routine, list(args), state)
+                results, after = self.run(scheduled, list(args), state)
             finally:
                 self._depth -= 1
             if any(isinstance(result, FirstRows) for result in results):
@@ -354,14 +356,14 @@ class Tracer:
         return call
 
     def _body(self, attr: FuncAttr) -> FunctionBody:
-        return self._routines.function(attr).body
+        return self._bodies.function(attr).body
 
     def _trace_while(
         self, test_function: FuncAttr, body_function: FuncAttr, inputs: list[Any], state: State
     ) -> tuple[Any, ...]:
         """Trace a loop of functions."""
-        test = self._routines.function(test_function)
-        body = self._routines.function(body_function)
+        test = self._bodies.function(test_function)
+        body = self._bodies.function(body_function)
         trips = trip_count_of(test.body, body.body, inputs, self._body)
         is_long = trips is None or trips.most > _FEW_ITERATIONS
         room = None

@@ -9,7 +9,7 @@ from tests.plugins.jit.small_graphs import body, inputs_of
 
 from graphmill import dtypes
 from graphmill.runtime.variables import ResourceHandle, Variable
-from graphmill_plugins.jit.ir.routine import routine_of
+from graphmill_plugins.jit.ir.scheduled_body import schedule_body
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -21,14 +21,14 @@ TWO_ARRAYS = {"x": "float32[2]", "i": "int32[2]"}
 
 def arrays() -> Inputs:
     made = body("a = Reshape(x, i)", **TWO_ARRAYS)
-    return inputs_of(routine_of(made))
+    return inputs_of(schedule_body(made))
 
 
 def handles() -> Inputs:
     """Return the inputs of a cluster that names two variables."""
     named = [f"{n} = VarHandleOp(dtype=float32, shape=[], shared_name='{n}')" for n in "pq"]
     reads = [f"read_{n} = ReadVariableOp({n}, dtype=float32)" for n in "pq"]
-    return inputs_of(routine_of(body(*named, *reads, "c = AddV2(read_p, read_q)")))
+    return inputs_of(schedule_body(body(*named, *reads, "c = AddV2(read_p, read_q)")))
 
 
 def variable(*shape: int) -> ResourceHandle:

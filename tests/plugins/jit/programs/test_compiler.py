@@ -14,7 +14,7 @@ from graphmill import dtypes
 from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.runtime.variables import ResourceHandle, Variable
 from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable
-from graphmill_plugins.jit.ir.routine import Routines
+from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 
 pytestmark = pytest.mark.jax
 
@@ -33,9 +33,9 @@ class Compiled:
     """A body, compiled for some values."""
 
     def __init__(self, made, values):
-        routines = Routines(made, graphmill.default_host(), EffectsPolicy())
-        self.inputs = inputs_of(routines.main)
-        self.cluster = compiler.compile_cluster(routines, self.inputs, values)
+        bodies = ScheduledBodies(made, graphmill.default_host(), EffectsPolicy())
+        self.inputs = inputs_of(bodies.main)
+        self.cluster = compiler.compile_cluster(bodies, self.inputs, values)
 
     def __call__(self, *values):
         return [np.asarray(value).tolist() for value in self.cluster(values, STEP)]

@@ -13,7 +13,7 @@ from graphmill.errors import InternalError
 from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.runtime.kernel import OpKernelConstruction, bind, kernel, kernels_of
 from graphmill.runtime.validation import VALIDATE_VARIABLE
-from graphmill_plugins.jit.ir.routine import Routines
+from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 from graphmill_plugins.jit.straight.output_checks import FIRST_CALLS
 from graphmill_plugins.jit.straight.straight_line import StraightLine
 
@@ -22,12 +22,14 @@ def code(give: Any, *nodes: str, **declared: Any) -> StraightLine:
     """Return the code of nodes whose kernels all are `give`."""
     definition = kernels_of(kernel("Neg", "Split", **declared)(give))[-1]
 
-    def create(node: Any, routine: Any) -> Any:
-        del routine
+    def create(node: Any, scheduled: Any) -> Any:
+        del scheduled
         return bind(definition, OpKernelConstruction(node.name, node.op_def, node.attrs, None, np))
 
-    routines = Routines(body(*nodes, x="float32[4]"), graphmill.default_host(), EffectsPolicy())
-    return StraightLine(routines, create, "/device:CPU:0")
+    bodies = ScheduledBodies(
+        body(*nodes, x="float32[4]"), graphmill.default_host(), EffectsPolicy()
+    )
+    return StraightLine(bodies, create, "/device:CPU:0")
 
 
 def error_of(made: StraightLine, value: Any) -> Any:

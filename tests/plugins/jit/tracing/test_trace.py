@@ -35,10 +35,10 @@ def test_arithmetic_of_shapes_is_done_while_it_is_traced() -> None:
 
 def test_what_must_be_known_is_found_at_its_sources() -> None:
     from graphmill_plugins.jit.ir.errors import NeedsKnown
-    from graphmill_plugins.jit.ir.routine import routine_of
+    from graphmill_plugins.jit.ir.scheduled_body import schedule_body
     from graphmill_plugins.jit.programs.compiler import sources_of
 
-    made = routine_of(
+    made = schedule_body(
         body(
             *("k = Neg(i)", "s = Shape(z)", "t = AddV2(k, s)", "a = Neg(x)", "y = Reshape(a, t)"),
             x="float32[6]",

@@ -1,8 +1,7 @@
-"""`RoutineKernels`: the kernels of a cluster's nodes, shared with who else runs these nodes.
+"""`BodyKernels`: the kernels of a cluster's nodes, shared with the executors that ran these nodes.
 
-What a kernel keeps from call to call (a generator of random numbers, what a handle was looked up
-to) belongs to a node of the session's graph, or of a function as it is called: the names of nodes
-are unique there only. The executors that ran the nodes before they were in a cluster have it, too.
+The state of a kernel (a random generator, a resource that was looked up) belongs to a node of the
+session's graph or of a called function, because node names are unique only there.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from graphmill.spi.compilers import KernelFactory
 if TYPE_CHECKING:
     from graphmill.spi import Device, FuncAttr, Node, OpKernel
     from graphmill.spi.compilers import FunctionLibraryRuntime
-    from graphmill_plugins.jit.ir.routine import Routine
+    from graphmill_plugins.jit.ir.scheduled_body import ScheduledBody
 
 
-class RoutineKernels:
-    """Makes kernels on one device, or finds those that are there.
+class BodyKernels:
+    """Creates the kernels of one device, or finds existing ones.
 
     Args:
-        device: where they run.
+        device: the device they run on.
         functions: the function library runtime that they may call.
         owner: the function of the library that the cluster is in; None for the session's graph.
     """
@@ -34,13 +33,13 @@ class RoutineKernels:
         self._owner = owner
         self._factories: dict[FuncAttr | None, KernelFactory] = {}
 
-    def create(self, node: Node, routine: Routine) -> OpKernel:
-        """Return the kernel of a node of a routine.
+    def create(self, node: Node, scheduled: ScheduledBody) -> OpKernel:
+        """Return the kernel of a node of a body.
 
         Raises:
             OpError: there is none, or it refuses the node.
         """
-        owner = self._owner if routine.call is None else routine.call
+        owner = self._owner if scheduled.call is None else scheduled.call
         factory = self._factories.get(owner)
         if factory is None:
             factory = self._factories[owner] = self._factory_of(owner)

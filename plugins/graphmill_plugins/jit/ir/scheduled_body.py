@@ -1,4 +1,4 @@
-"""`Routine`: a body in the order in which it is computed, for whoever computes it."""
+"""`ScheduledBody`: a function body whose nodes are in topological order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphmill.spi import topological_order
 from graphmill.spi.compilers import MemoryTypeFinder, ensure_memory_types
 from graphmill.spi.graphs import is_argument, is_result
 from graphmill.spi.process import fork_safe_lock
-from graphmill_plugins.jit.ir.called_bodies import plain_bodies
+from graphmill_plugins.jit.ir.function_bodies import plain_bodies
 from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 if TYPE_CHECKING:
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from graphmill.spi import Device, FuncAttr, Host, Node
     from graphmill.spi.graphs import FunctionBody, FunctionLibrary
     from graphmill.spi.passes import EffectsPolicy
-    from graphmill_plugins.jit.ir.called_bodies import Bodies
+    from graphmill_plugins.jit.ir.function_bodies import BodyProvider
 
 
-class Routine(NamedTuple):
-    """Hold a body's nodes in order.
+class ScheduledBody(NamedTuple):
+    """A function body whose nodes are in the order in which they are computed.
 
     Attributes:
-        name: the function's, or the cluster's.
+        name: the name of the function or cluster.
         arg_types: element types of the arguments.
-        args: for each argument the node that stands for it, or None if nothing reads it.
-        nodes: what is computed, each after its inputs.
-        results: for each result the node and output that it is.
-        body: what it was made of.
-        call: what calls it, where it is a function of the library; None for what passes made of
-            the nodes around it, whose names are among theirs.
+        args: the node of each argument; None if nothing reads it.
+        nodes: the other nodes, each after its inputs.
+        results: the node and output of each result.
+        body: the body it was made of.
+        call: the call, if it is a function of the library; None if passes made the body of nodes
+            of the calling graph, whose names it then shares.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Routine(NamedTuple):
     call: FuncAttr | None = None
 
 
-def routine_of(body: FunctionBody, call: FuncAttr | None = None) -> Routine:
-    """Return the routine of a body; see `Routine.call`."""
+def schedule_body(body: FunctionBody, call: FuncAttr | None = None) -> ScheduledBody:
+    """Return a body with its nodes in topological order; see `ScheduledBody.call`."""
     args: list[Node | None] = [None] * len(body.arg_types)
     results: dict[int, tuple[Node, int]] = {}
     nodes = []
@@ -57,35 +57,35 @@ def routine_of(body: FunctionBody, call: FuncAttr | None = None) -> Routine:
         else:
             nodes.append(node)
     ordered = tuple(results[index] for index in range(len(results)))
-    return Routine(body.name, body.arg_types, tuple(args), tuple(nodes), ordered, body, call)
+    return ScheduledBody(body.name, body.arg_types, tuple(args), tuple(nodes), ordered, body, call)
 
 
 def owner_in(library: FunctionLibrary, attr: FuncAttr) -> FuncAttr | None:
-    """Return whose nodes those of a called function are: see `Routine.call`."""
+    """Return the function that owns the nodes of a call; see `ScheduledBody.call`."""
     return attr if library.body(attr.name) is None else None
 
 
-class Routines:
-    """The routines of a cluster and of the functions that it calls.
+class ScheduledBodies:
+    """The scheduled bodies of a cluster and of the functions that it calls.
 
     Args:
         body: of the cluster.
-        host: whose ops.
-        policy: which effects the kernels may have that a compiler traces.
-        functions: bodies by name and hash of the attr, where they are not the library's.
-        device: where it runs; None for host memory.
-        called: gives the bodies of the library's functions; by default as they stand there.
+        host: the host of the ops.
+        policy: the effects that traced kernels may have.
+        functions: bodies by name and hash of the attr that replace those of the library.
+        device: the device that runs it; None for host memory.
+        called: returns the bodies of functions; by default those of the library.
 
-    Threads: `_lock` guards the making of routines, so that each function has only one.
+    Threads: `_lock` ensures that each function is scheduled once.
 
-    On a device that has a memory of its own, values are copied where host memory and that meet, as
-    in a graph; a compiler has one memory, and takes the copies for what they copy.
+    On a device with its own memory, copies between it and host memory are nodes, as in a graph. A
+    program has one memory, so the compiler traces a copy as its input.
 
     Attributes:
-        main: that of the cluster.
-        host: whose ops.
-        policy: which effects the kernels may have.
-        choices: how a compiler computes the nodes.
+        main: the body of the cluster.
+        host: the host of the ops.
+        policy: the effects that kernels may have.
+        choices: how the compiler computes the nodes.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Routines:
         policy: EffectsPolicy,
         functions: Mapping[tuple[str, int], FunctionBody] | None = None,
         device: Device | None = None,
-        called: Bodies | None = None,
+        called: BodyProvider | None = None,
     ) -> None:
         self._called = called or plain_bodies(host.ops)
         self._device = None if device is None or device.is_host_memory else device
@@ -106,11 +106,11 @@ class Routines:
         self.policy = policy
         self.choices = LoweringChoices(host, device)
         self._library: FunctionLibrary = body.graph.library
-        self._functions: dict[tuple[str, int], Routine] = {}
+        self._functions: dict[tuple[str, int], ScheduledBody] = {}
         self._lock = fork_safe_lock()
 
-    def function(self, attr: FuncAttr) -> Routine:
-        """Return the routine of a function.
+    def function(self, attr: FuncAttr) -> ScheduledBody:
+        """Return the scheduled body of a function.
 
         Raises:
             OpError: the function is not there, or malformed.
@@ -124,7 +124,7 @@ class Routines:
                 found = self._functions[key] = self._made(body, call)
         return found
 
-    def _made(self, body: FunctionBody, call: FuncAttr | None = None) -> Routine:
+    def _made(self, body: FunctionBody, call: FuncAttr | None = None) -> ScheduledBody:
         if self._device is not None:
             ensure_memory_types(body.graph, self._device, self._memory)
-        return routine_of(body, call)
+        return schedule_body(body, call)

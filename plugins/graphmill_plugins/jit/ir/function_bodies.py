@@ -1,4 +1,4 @@
-"""`Bodies`: how the compiler gets the bodies of functions, as the graph passes leave them."""
+"""Look up function bodies for the compiler, as the graph passes leave them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from graphmill.spi.graphs import FunctionBody, FunctionLibrary, OpRegistry
     from graphmill.spi.passes import PassOptions
 
-Bodies: TypeAlias = "Callable[[FuncAttr, FunctionLibrary], FunctionBody]"
+BodyProvider: TypeAlias = "Callable[[FuncAttr, FunctionLibrary], FunctionBody]"
 
 
-def bodies_on(device: Device | None, options: PassOptions) -> Bodies:
-    """Return what gives bodies as they run on a device; None where that is not known."""
+def bodies_on(device: Device | None, options: PassOptions) -> BodyProvider:
+    """Return a provider of bodies as they run on a device; None where that is unknown."""
 
     def body(function: FuncAttr, library: FunctionLibrary) -> FunctionBody:
         return body_as_run(function, library, device, options)
@@ -27,8 +27,8 @@ def bodies_on(device: Device | None, options: PassOptions) -> Bodies:
     return body
 
 
-def plain_bodies(ops: OpRegistry) -> Bodies:
-    """Return what gives bodies as they stand in the library, where there is no session."""
+def plain_bodies(ops: OpRegistry) -> BodyProvider:
+    """Return a provider of the unmodified bodies of the library, for use without a session."""
 
     def body(function: FuncAttr, library: FunctionLibrary) -> FunctionBody:
         return instantiate_function(function.name, function.attrs, library, ops)
@@ -36,8 +36,8 @@ def plain_bodies(ops: OpRegistry) -> Bodies:
     return body
 
 
-def bodies_of(functions: FunctionLibraryRuntime) -> Bodies:
-    """Return what gives bodies as a function library runtime runs them."""
+def bodies_of(functions: FunctionLibraryRuntime) -> BodyProvider:
+    """Return a provider of bodies as a function library runtime runs them."""
 
     def body(function: FuncAttr, library: FunctionLibrary) -> FunctionBody:
         made = library.body(function.name)
