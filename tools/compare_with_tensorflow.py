@@ -15,11 +15,11 @@ from collections import Counter
 
 import _checkout
 
-from graphmill.testing import hosts
-from graphmill.testing.answers import Answer, read_answers
 from graphmill.testing.case import FOLDER, Case, load_cases
 from graphmill.testing.compare import difference
-from graphmill.testing.runner import NoKernelError, NotApplicableError
+from graphmill.testing.golden import Answer, read_answers
+from graphmill.testing.runners import backends
+from graphmill.testing.runners.kernel_runner import NoKernelError, NotApplicableError
 
 
 def main() -> int:
@@ -36,7 +36,7 @@ def main() -> int:
         if options.op is None or case.op in options.op
     ]
     expected = _stored if options.stored else _live()
-    runner = hosts.runner(options.backend, _checkout.host())
+    runner = backends.runner(options.backend, _checkout.host())
     counts: Counter[str] = Counter()
     start = time.perf_counter()
     for case in cases:
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def compare(
-    case: Case, expected: Answer | None, runner: hosts.Runner, backend: str
+    case: Case, expected: Answer | None, runner: backends.Runner, backend: str
 ) -> tuple[str, str]:
     if expected is None:
         return "without a stored answer", ""
@@ -78,7 +78,7 @@ missing: set[str] = set()  # ops without any kernel
 
 
 def _live():
-    from graphmill.testing import tensorflow_oracle
+    from graphmill.testing.oracle import tensorflow_oracle
 
     return tensorflow_oracle.ask
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.judge import stored_answers
-from graphmill.testing.runner import NotApplicableError
-from graphmill.testing.session_runner import SessionRunner
+from graphmill.testing.golden import stored_answers
+from graphmill.testing.runners.kernel_runner import NotApplicableError
+from graphmill.testing.runners.session_runner import SessionRunner
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
-    from graphmill.testing.answers import Answer
+    from graphmill.testing.golden import Answer
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "differences.md"
 HEAD = """\

@@ -27,8 +27,8 @@ import _checkout  # noqa: F401 - puts the checkout on the path
 from graphmill.dtypes import as_dtype
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.testing.case import case_files, load_cases, parse_cases
-from graphmill.testing.coverage import types_asked
-from graphmill.testing.cpu_types import cpu_types
+from graphmill.testing.dtype_coverage import types_asked
+from graphmill.testing.oracle.cpu_types import cpu_types
 
 LEFT_OUT = {"variant", "resource"}  # no values can be written for them
 HEADER = "# Element types that no other file asks for; written by tools/grow_op_cases.py.\n"
@@ -233,7 +233,7 @@ def answered(text: str, stem: str) -> set[str]:
 
 
 def ask() -> int:
-    from graphmill.testing import tensorflow_oracle
+    from graphmill.testing.oracle import tensorflow_oracle
 
     text, stem, known = json.loads(sys.stdin.read())
     for case in parse_cases(text, stem):

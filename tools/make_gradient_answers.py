@@ -14,7 +14,7 @@ import _checkout  # noqa: F401 - puts the checkout on the path
 import numpy as np
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.gradient_answers import Wish, ask_tensorflow
+from graphmill.testing.oracle.gradient_results import Wish, ask_tensorflow
 
 FOLDER = Path(__file__).parents[1] / "tests/data/gradients"
 ORDERS = {"first": 1, "second": 2}

@@ -18,9 +18,9 @@ from dataclasses import replace
 import _checkout  # noqa: F401 - puts the checkout on the path
 import numpy as np
 
-from graphmill.testing import tensorflow_oracle
-from graphmill.testing.answers import Answer, Stored, read_answers, write_answers
 from graphmill.testing.case import Case, case_files, load_cases
+from graphmill.testing.golden import Answer, Stored, read_answers, write_answers
+from graphmill.testing.oracle import tensorflow_oracle
 
 
 def main() -> int:

@@ -16,15 +16,15 @@ import differences as differences_page
 import graphmill
 from graphmill.ops.effects import effects_of
 from graphmill.testing.case import load_cases
-from graphmill.testing.coverage import types_asked
-from graphmill.testing.cpu_types import cpu_types
+from graphmill.testing.dtype_coverage import types_asked
+from graphmill.testing.oracle.cpu_types import cpu_types
 
 if TYPE_CHECKING:
     from graphmill.ops.op_def import OpDef
     from graphmill.plugin.host import Host
     from graphmill.runtime.kernel import KernelDef
     from graphmill.testing.case import Case
-    from graphmill.testing.coverage import Asked
+    from graphmill.testing.dtype_coverage import Asked
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "ops.md"
 HEAD = """\

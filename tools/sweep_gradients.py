@@ -6,7 +6,7 @@
 
 PYTHON is the interpreter of an environment with `tensorflow-cpu` (default: this one). Instances are
 drawn as by `sweep_ops.py`, and asked with shapes known and unknown by turns; `--cases` asks the
-stored cases, programs included. What is told: `graphmill.testing.gradient_answers`.
+stored cases, programs included. What is told: `graphmill.testing.oracle.gradient_results`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ import _checkout  # noqa: F401 - puts the checkout on the path
 
 from graphmill.ops.effects import effects_of
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.testing.answer_process import (
+from graphmill.testing.case import Case, load_cases
+from graphmill.testing.case_writer import case_text, table_of
+from graphmill.testing.differential.gradients import judge
+from graphmill.testing.generators.op_instances import Sweep, is_swept
+from graphmill.testing.oracle.gradient_results import Wish
+from graphmill.testing.runners.subprocess_runner import (
     CRASHED,
     GRADIENTS,
     HANGS,
     TENSORFLOW_GRADIENTS,
     AnswerProcess,
 )
-from graphmill.testing.case import Case, load_cases
-from graphmill.testing.case_text import case_text, table_of
-from graphmill.testing.gradient_answers import Wish
-from graphmill.testing.gradient_judge import judge
-from graphmill.testing.sweep import Sweep, is_swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,8 @@
 
 PYTHON is the interpreter of an environment with `tensorflow-cpu` (default: this one). Each system
 answers in a process of its own, so that one that crashes or hangs is told and started again. What
-is printed can be pasted into a case file. How instances are drawn: `graphmill.testing.sweep`.
+is printed can be pasted into a case file. `graphmill.testing.generators.op_instances` draws the
+instances.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from pathlib import Path
 import _checkout  # noqa: F401 - puts the checkout on the path
 
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.testing.answer_process import HANGS, AnswerProcess
 from graphmill.testing.case import Case, load_cases
-from graphmill.testing.sweep import Sweep, is_swept
-from graphmill.testing.sweep_judge import judge
+from graphmill.testing.differential.op_instances import judge
+from graphmill.testing.generators.op_instances import Sweep, is_swept
+from graphmill.testing.runners.subprocess_runner import HANGS, AnswerProcess
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """Hold every executor to the naive evaluator on many random structured graphs, and to TensorFlow.
 
     python tools/verify_executors.py --seeds 0:100000
-    python tools/verify_executors.py --seeds 0:2000 --restless
+    python tools/verify_executors.py --seeds 0:2000 --chaos
     python tools/verify_executors.py --seeds 0:2000 --references
     python tools/verify_executors.py --seeds 0:5000 --tensorflow
 
@@ -22,14 +22,14 @@ from graphmill.graph.import_export import graph_to_graph_def
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.dead import DEAD
-from graphmill.testing.executor_check import find_difference, reference_values
-from graphmill.testing.restless import RestlessPlugin
-from graphmill.testing.structured_graphs import structured_graph
+from graphmill.testing.differential.executors import find_difference, reference_values
+from graphmill.testing.fakes.chaos_plugin import ChaosPlugin
+from graphmill.testing.generators.control_flow_graphs import structured_graph
 from graphmill_plugins.default_executor import executor_state
 from graphmill_plugins.default_executor.seeded_executor import SeededExecutorFactory
 
 if TYPE_CHECKING:
-    from graphmill.testing.structured_graphs import StructuredGraph
+    from graphmill.testing.generators.control_flow_graphs import StructuredGraph
 
 CPUS = tuple(f"/device:CPU:{index}" for index in range(3))
 
@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--orders", type=int, default=2, help="random orders of each graph")
     parser.add_argument("--spread", type=int, default=4, help="each nth graph on three devices too")
     parser.add_argument(
-        "--restless", action="store_true", help="let kernels end in threads of their own"
+        "--chaos", action="store_true", help="let kernels end in threads of their own"
     )
     parser.add_argument(
         "--references", action="store_true", help="let references to a variable go through too"
@@ -60,8 +60,8 @@ def main() -> int:
     arguments = parser.parse_args()
     first, last = map(int, arguments.seeds.split(":"))
     plugins: list[object] = [Seeded()]
-    if arguments.restless:
-        plugins.append(RestlessPlugin())
+    if arguments.chaos:
+        plugins.append(ChaosPlugin())
         executor_state.WORTH_A_THREAD_NS = 0
     host = Host(plugins=plugins)
     plain = Host()
@@ -114,7 +114,7 @@ def differs_from_tensorflow(made: StructuredGraph, wanted: dict[str, Any]) -> st
     """Return where TensorFlow gives something else than the naive evaluator, or nothing."""
     import tensorflow as tf
 
-    from graphmill.testing.tensorflow_oracle import session_config
+    from graphmill.testing.oracle.tensorflow_oracle import session_config
 
     content = graph_to_graph_def(made.graph).SerializeToString()
     with tf.Graph().as_default() as graph:

@@ -30,14 +30,14 @@ from graphmill.plugin.host import Host
 from graphmill.session.executors_cache import ExecutorsCacheWarning
 from graphmill.session.session import Session
 from graphmill.testing.case import Case, load_cases
-from graphmill.testing.hosts import runner
-from graphmill.testing.inputs import Input
-from graphmill.testing.jit_check import KINDS, find_jit_difference, jit_config
-from graphmill.testing.jit_values import FLUSHED, value_differences
-from graphmill.testing.judge import verdict
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_node
-from graphmill.testing.runner import NotApplicableError
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_inputs import Input
+from graphmill.testing.case_nodes import parse_node
+from graphmill.testing.compare import verdict
+from graphmill.testing.differential.compiled_graphs import KINDS, find_jit_difference, jit_config
+from graphmill.testing.differential.compiled_ops import FLUSHED, value_differences
+from graphmill.testing.runners.backends import runner
+from graphmill.testing.runners.kernel_runner import NotApplicableError
 
 TASKS = Path("/proc/self/task")
 _PER_SESSION = 10

@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / "core"), str(ROOT / "plugins")]
 
 import numpy as np  # noqa: E402
 
-from graphmill.testing.messages import const_def, graph_def, node_def  # noqa: E402
+from graphmill.testing.proto_builders import const_def, graph_def, node_def  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,12 +14,13 @@ from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.executor import Executor, ExecutorFactory
 from graphmill.runtime.kernel import OpKernel
-from graphmill.testing import boxed_device, patience
+from graphmill.testing import timeouts
 from graphmill.testing.conformance import ExecutorTests
-from graphmill.testing.executor_probe import probed
+from graphmill.testing.fakes import strict_device
+from graphmill.testing.fakes.executor_probe import probed
 
-patience.PATIENCE = 2.0
-patience.within.__defaults__ = (2.0,)
+timeouts.TIMEOUT = 2.0
+timeouts.within.__defaults__ = (2.0,)
 
 
 class Wrapped(Executor):
@@ -179,7 +180,7 @@ def suite(name: str, wrapper: Any) -> Any:
 
         @pytest.fixture
         def watched(self, probe_ops, name):
-            host = Host(plugins=[Plugin(), probe_ops, boxed_device])
+            host = Host(plugins=[Plugin(), probe_ops, strict_device])
             host, probe = probed(host, name, probe_ops)
             yield host, probe
             assert not probe.problems(), probe.problems()

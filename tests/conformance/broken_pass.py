@@ -7,11 +7,11 @@ import pytest
 
 from graphmill.ops.attr_types import TensorAttr
 from graphmill.plugin.markers import hookimpl
-from graphmill.testing import patience
+from graphmill.testing import timeouts
 from graphmill.testing.conformance import PassTests
 
-patience.PATIENCE = 3.0
-patience.within.__defaults__ = (3.0,)
+timeouts.TIMEOUT = 3.0
+timeouts.within.__defaults__ = (3.0,)
 
 
 def of(graph, *ops):

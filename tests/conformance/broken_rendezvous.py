@@ -9,11 +9,11 @@ import pytest
 
 from graphmill.errors import AbortedError
 from graphmill.runtime.rendezvous import IntraProcessRendezvous, TransferArgs
-from graphmill.testing import patience
+from graphmill.testing import timeouts
 from graphmill.testing.conformance import RendezvousTests
 
-patience.PATIENCE = 0.5
-patience.within.__defaults__ = (0.5,)
+timeouts.TIMEOUT = 0.5
+timeouts.within.__defaults__ = (0.5,)
 
 
 class Base(IntraProcessRendezvous):

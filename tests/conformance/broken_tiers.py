@@ -12,7 +12,7 @@ from graphmill import errors
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.testing.conformance import TierTests
-from graphmill.testing.foreign import ForeignPlugin, scales
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, scales
 from graphmill_plugins.jit.ir import lowering_choices
 from graphmill_plugins.jit.straight.output_checks import OutputChecks
 from graphmill_plugins.jit.tracing import trace, traced_kernels
@@ -191,7 +191,7 @@ class TestAnotherKernelWins(TierTests):
 
     @pytest.fixture
     def plugins(self):
-        return [ForeignPlugin(kernels=[scales("Neg", 5.0, priority=20)])]
+        return [ThirdPartyPlugin(kernels=[scales("Neg", 5.0, priority=20)])]
 
 
 def forgets_state(kernel, inputs, kept):

@@ -14,8 +14,8 @@ import pytest
 
 from graphmill.errors import OpError
 from graphmill.testing.case import load_cases, parse_cases
-from graphmill.testing.runner import KernelRunner, NotApplicableError
-from graphmill.testing.session_runner import SessionRunner
+from graphmill.testing.runners.kernel_runner import KernelRunner, NotApplicableError
+from graphmill.testing.runners.session_runner import SessionRunner
 
 REFUSALS = (OpError, *KernelRunner.refusals)
 

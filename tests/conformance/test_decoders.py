@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from graphmill.errors import OpError
 from graphmill.testing.case import load_cases
-from graphmill.testing.runner import KernelRunner, NotApplicableError
+from graphmill.testing.runners.kernel_runner import KernelRunner, NotApplicableError
 
 if TYPE_CHECKING:
     from graphmill.testing.case import Case

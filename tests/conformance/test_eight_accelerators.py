@@ -8,16 +8,16 @@ import pytest
 from graphmill import errors, proto
 from graphmill.graph.builder import Graph
 from graphmill.session.session import Session
-from graphmill.testing import boxed_device
-from graphmill.testing.faults import Faults, with_faults
-from graphmill.testing.patience import within
+from graphmill.testing.fakes import strict_device
+from graphmill.testing.fakes.fault_injection import Faults, with_faults
+from graphmill.testing.timeouts import within
 
 COUNT = 8
 
 
 @pytest.fixture
 def host(make_host):
-    return make_host(boxed_device)
+    return make_host(strict_device)
 
 
 @pytest.fixture

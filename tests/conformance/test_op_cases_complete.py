@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.testing.answers import read_answers
 from graphmill.testing.case import FOLDER, RESERVED, case_files, load_cases
+from graphmill.testing.golden import read_answers
 from graphmill.testing.tolerances import tolerances
 
 EXEMPT = tomllib.loads(Path(__file__).with_name("ops_without_cases.toml").read_text("utf-8"))

@@ -10,8 +10,8 @@ import itertools
 import pytest
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.judge import verdict
-from graphmill.testing.runner import NotApplicableError
+from graphmill.testing.compare import verdict
+from graphmill.testing.runners.kernel_runner import NotApplicableError
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.jax

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.judge import verdict
-from graphmill.testing.runner import NotApplicableError
+from graphmill.testing.compare import verdict
+from graphmill.testing.runners.kernel_runner import NotApplicableError
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,9 @@ from graphmill.ops.op_registry import OpRegistry
 from graphmill.ops.shape_inference import ShapeContext, infer_shapes, shape_function
 from graphmill.ops.tensor_shape import TensorShape
 from graphmill.testing.case import load_cases
-from graphmill.testing.graphs import random_graph
-from graphmill.testing.judge import stored_answers
-from graphmill.testing.op_graph import node_attrs
+from graphmill.testing.case_graph import node_attrs
+from graphmill.testing.generators.dataflow_graphs import random_graph
+from graphmill.testing.golden import stored_answers
 
 REGISTRY = OpRegistry()
 BY_OP = {

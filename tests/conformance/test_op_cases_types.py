@@ -7,8 +7,8 @@ from pathlib import Path
 
 from graphmill.dtypes import as_dtype
 from graphmill.testing.case import load_cases
-from graphmill.testing.coverage import types_asked
-from graphmill.testing.cpu_types import cpu_types
+from graphmill.testing.dtype_coverage import types_asked
+from graphmill.testing.oracle.cpu_types import cpu_types
 
 EXEMPT = tomllib.loads(Path(__file__).with_name("types_without_cases.toml").read_text("utf-8"))
 WITHOUT_VALUES = {"variant", "resource"}

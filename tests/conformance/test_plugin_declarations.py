@@ -17,7 +17,7 @@ from graphmill.runtime.lowering import Check, NotTraceable, lowering
 from graphmill.runtime.variables import Variable
 from graphmill.testing.case import parse_cases
 from graphmill.testing.conformance import PluginTests
-from graphmill.testing.foreign import ForeignPlugin, float_op, square_root
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op, square_root
 
 CASES = '[["Foreign>Root"]]\nin = ["float32[3]: [1, 4, 9]"]\n'
 REFUSED = CASES + '[["Foreign>Root"]]\nin = ["float32[2]: [1, -4]"]\nerror = "InvalidArgument"\n'
@@ -86,10 +86,10 @@ def test_contradiction_is_found_and_named(
     def root(x: Any) -> Any:
         return compute(x)
 
-    host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Root")], [root])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Root")], [root])])
     found = find(host, CASES, tier, monkeypatch)
     assert "Foreign>Root" in found
-    assert "ForeignPlugin" in found
+    assert "ThirdPartyPlugin" in found
 
 
 STEP = """[["Foreign>Step"]]
@@ -104,14 +104,14 @@ run = ["y"]
 """
 
 
-def step_plugin(kernel_function: Any) -> ForeignPlugin:
+def step_plugin(kernel_function: Any) -> ThirdPartyPlugin:
     traits = OpTraits(
         effects=frozenset({"state"}), resources=(ResourceUse("var", reads=True, writes=True),)
     )
     op = OpDef(
         "Foreign>Step", (ArgDef("var", dtypes.resource),), (), is_stateful=True, traits=traits
     )
-    return ForeignPlugin([op], [kernel_function])
+    return ThirdPartyPlugin([op], [kernel_function])
 
 
 def hidden_steps() -> Any:
@@ -134,7 +134,7 @@ def test_state_beside_the_variables_is_found(tier: str, monkeypatch: pytest.Monk
     host = graphmill.Host(plugins=[step_plugin(hidden_steps())])
     found = find(host, STEP, tier, monkeypatch)
     assert "Foreign>Step" in found
-    assert "hidden_steps.<locals>.step of plugin 'ForeignPlugin'" in found
+    assert "hidden_steps.<locals>.step of plugin 'ThirdPartyPlugin'" in found
     assert "run " in found
 
 
@@ -174,9 +174,9 @@ def test_undeclared_wait_is_found(tier: str, monkeypatch: pytest.MonkeyPatch) ->
             waiting.clear()
 
     op = float_op("Foreign>Meet", is_stateful=True)
-    host = graphmill.Host(plugins=[ForeignPlugin([op], [meet])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([op], [meet])])
     found = find(host, MEET, tier, monkeypatch)
-    for text in ("waits for another node", "Foreign>Meet", "ForeignPlugin", "waits=True"):
+    for text in ("waits for another node", "Foreign>Meet", "ThirdPartyPlugin", "waits=True"):
         assert text in found
 
 
@@ -189,11 +189,11 @@ def test_lowering_that_never_compiles_is_found(monkeypatch: pytest.MonkeyPatch) 
     def root(x: Any) -> Any:
         return np.sqrt(x)
 
-    host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Root")], [root])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Root")], [root])])
     cases = list(parse_cases(CASES, "own"))
     with pytest.raises(pytest.fail.Exception, match="in no case it is") as caught:
         PluginTests().test_what_declares_a_lowering_is_compiled(cases, host, monkeypatch)
-    for text in ("Foreign>Root", "ForeignPlugin", "it is never traceable"):
+    for text in ("Foreign>Root", "ThirdPartyPlugin", "it is never traceable"):
         assert text in str(caught.value)
 
 
@@ -202,7 +202,7 @@ def test_no_lowering_need_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     def root(x: Any) -> Any:
         return np.sqrt(x)
 
-    host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Root")], [root])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Root")], [root])])
     cases = list(parse_cases(CASES, "own"))
     with pytest.raises(pytest.skip.Exception):
         PluginTests().test_what_declares_a_lowering_is_compiled(cases, host, monkeypatch)
@@ -210,7 +210,7 @@ def test_no_lowering_need_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", ["kernels", "lowerings"])
 def test_a_misspelt_op_is_found_and_named(kind: str) -> None:
-    class Misspelt(ForeignPlugin):
+    class Misspelt(ThirdPartyPlugin):
         @graphmill.hookimpl
         def graphmill_register_lowerings(self, lowerings: Any) -> None:
             if kind == "lowerings":

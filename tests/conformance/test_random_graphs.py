@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.session.session import Session
-from graphmill.testing.graphs import graphs, random_graph
-from graphmill.testing.reference import ReferenceSession
+from graphmill.testing.generators.dataflow_graphs import graphs, random_graph
+from graphmill.testing.oracle.reference_evaluator import ReferenceSession
 
 
 def check(made, host):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphmill.testing import boxed_device
 from graphmill.testing.conformance import TierTests
+from graphmill.testing.fakes import strict_device
 
 
 class TestCpu(TierTests):
@@ -25,4 +25,4 @@ class TestBoxed(TierTests):
 
     @pytest.fixture
     def plugins(self) -> list[object]:
-        return [boxed_device]
+        return [strict_device]

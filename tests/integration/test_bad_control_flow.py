@@ -9,8 +9,8 @@ import pytest
 
 from graphmill import errors, proto
 from graphmill.session.session import Session
-from graphmill.testing.messages import const_def, graph_def, node_def
-from graphmill.testing.patience import no_thread_stays
+from graphmill.testing.proto_builders import const_def, graph_def, node_def
+from graphmill.testing.timeouts import no_leaked_threads
 
 EXECUTORS = ("DEFAULT", "INLINE")
 X = node_def("x", "Placeholder", dtype="float32")
@@ -136,7 +136,7 @@ def endless(leaves: bool) -> list[Any]:
 @pytest.mark.parametrize("leaves", [True, False], ids=["exit never taken", "no exit"])
 def test_s6_a_loop_without_end_ends_by_its_timeout(leaves: bool, executor_type: str) -> None:
     with (
-        no_thread_stays(),
+        no_leaked_threads(),
         session_of(*endless(leaves), executor_type=executor_type) as session,
     ):
         wanted: dict[str, Any] = {"fetches": "y:0"} if leaves else {"fetches": "next"}

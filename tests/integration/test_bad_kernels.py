@@ -17,7 +17,7 @@ from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.runtime.kernel import kernel
-from graphmill.testing.patience import no_thread_stays
+from graphmill.testing.timeouts import no_leaked_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -136,7 +136,7 @@ def test_e6_a_faulty_kernel_is_told_with_its_place(
     cls, words = FAULTS[fault]
     graph = looping_graph(host)
     settings = config(executor_type)
-    with no_thread_stays(), graphmill.Session(graph=graph, host=host, config=settings) as session:
+    with no_leaked_threads(), graphmill.Session(graph=graph, host=host, config=settings) as session:
         assert session.run("y:0", {"n:0": 2}) == 2
         with pytest.raises(cls, match=words) as caught:
             session.run("y:0", {"n:0": 5})
@@ -201,7 +201,7 @@ def test_r2_a_device_that_fails_in_compute_is_told_with_its_place(executor_type:
             neg = graphmill.ops.math.neg(x, name="bad")
         graphmill.ops.array.identity(neg, name="y")
     settings = config(executor_type)
-    with no_thread_stays(), graphmill.Session(graph=graph, host=host, config=settings) as session:
+    with no_leaked_threads(), graphmill.Session(graph=graph, host=host, config=settings) as session:
         assert session.run("y:0", {"x:0": 3}) == -3
         with pytest.raises(errors.InternalError, match="Raises: the device is on fire") as caught:
             session.run("y:0", {"x:0": 2})

@@ -22,7 +22,7 @@ from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.thread_pool import ThreadPool
 from graphmill.session import step
-from graphmill.testing.patience import PATIENCE, no_thread_stays
+from graphmill.testing.timeouts import TIMEOUT, no_leaked_threads
 from graphmill_plugins.cpu.device import CpuDevice
 from graphmill_plugins.default_executor import executor_state
 from graphmill_plugins.default_executor.state import FrameState, IterationState
@@ -204,7 +204,7 @@ def let_go(pool: ThreadPool | None) -> None:
         all_are_back = threading.Barrier(pool.num_started + 1)
         for _ in range(pool.num_started):
             pool.schedule(all_are_back.wait)
-        all_are_back.wait(PATIENCE)
+        all_are_back.wait(TIMEOUT)
 
 
 @pytest.mark.parametrize("in_thread", [False, True], ids=["by the step", "by another thread"])
@@ -217,7 +217,7 @@ def test_e13_a_step_may_be_cancelled_at_any_point(
     plugin.pool.schedule(lambda: None)  # its thread is there from now on
     settings = config(executor_type)
     with (
-        no_thread_stays(),
+        no_leaked_threads(),
         graphmill.Session(graph=build(host), host=host, config=settings) as session,
     ):
         pools = [plugin.pool, session._impl.pool]

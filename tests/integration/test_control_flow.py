@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 import graphmill
 from graphmill import ops
 from graphmill.errors import InvalidArgumentError
-from graphmill.testing.control_flow import programs, random_program
+from graphmill.testing.generators.control_flow_programs import programs, random_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from graphmill import Tensor
     from graphmill.plugin.host import Host
-    from graphmill.testing.control_flow import Program
+    from graphmill.testing.generators.control_flow_programs import Program
 
 X = "x:0"
 SEEDS = 100

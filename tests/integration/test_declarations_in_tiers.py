@@ -16,7 +16,7 @@ from graphmill.runtime.kernel import kernel
 from graphmill.runtime.lowering import Check
 from graphmill.runtime.validation import VALIDATE_VARIABLE
 from graphmill.runtime.variables import Variable
-from graphmill.testing.foreign import ForeignPlugin, float_op
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op
 from graphmill.testing.tier_programs import PROGRAMS
 
 TIERS = ("off", "tiered", "eager")
@@ -51,7 +51,7 @@ def forgets_its_check(x: Any) -> Any:
 
 
 def session(definition: Any, op: str, tier: str) -> graphmill.Session:
-    host = graphmill.Host(plugins=[ForeignPlugin([float_op(op)], [definition])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op(op)], [definition])])
     graph = graphmill.Graph(ops=host.ops)
     with graph.as_default():
         x = graph.placeholder("float32", [2], name="x")
@@ -71,7 +71,7 @@ def test_kernel_without_effects_cannot_write_to_its_inputs(tier: str) -> None:
         for _ in range(STEPS):
             with pytest.raises(InternalError, match="writes to one of its inputs") as caught:
                 made.run("y:0", {"x:0": np.ones(2, np.float32)})
-    for text in ("ForeignPlugin", "Foreign>Writes", "test_declarations_in_tiers.writes"):
+    for text in ("ThirdPartyPlugin", "Foreign>Writes", "test_declarations_in_tiers.writes"):
         assert text in caught.value.message
     assert caught.value.node == "y"
 
@@ -84,7 +84,7 @@ def test_kernel_without_effects_cannot_write_to_a_variable(tier: str) -> None:
         (ArgDef("y", dtypes.float32),),
         traits=OpTraits(effects=frozenset()),
     )
-    host = graphmill.Host(plugins=[ForeignPlugin([op], [peeks])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([op], [peeks])])
     graph = graphmill.Graph(ops=host.ops)
     with graph.as_default():
         attrs = {"dtype": "float32", "shape": (2,)}
@@ -98,7 +98,7 @@ def test_kernel_without_effects_cannot_write_to_a_variable(tier: str) -> None:
         for _ in range(STEPS):
             with pytest.raises(InternalError, match="writes to a variable") as caught:
                 made.run("y:0")
-    for text in ("ForeignPlugin", "Foreign>Peek", "test_declarations_in_tiers.peeks", "effects"):
+    for text in ("ThirdPartyPlugin", "Foreign>Peek", "test_declarations_in_tiers.peeks", "effects"):
         assert text in caught.value.message
     assert caught.value.node == "y"
 
@@ -117,7 +117,7 @@ def test_kernel_must_raise_where_its_check_is_false(tier: str) -> None:
             assert made.run("y:0", {"x:0": np.ones(2, np.float32)}).tolist() == [2, 2]
             with pytest.raises(InternalError, match="check=is_positive with Invalid") as caught:
                 made.run("y:0", {"x:0": -np.ones(2, np.float32)})
-    for text in ("ForeignPlugin", "Foreign>Checked", "forgets_its_check"):
+    for text in ("ThirdPartyPlugin", "Foreign>Checked", "forgets_its_check"):
         assert text in caught.value.message
     assert caught.value.node == "y"
 
@@ -134,7 +134,7 @@ def test_outputs_of_generic_kernels_are_checked_in_each_call(place: str, tier: s
         calls += 1
         return np.float64(1) if np.any(x == 7) else x
 
-    host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Late")], [late])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Late")], [late])])
     program = PROGRAMS[place]
     config = {"graphmill": {"jit": tier, "jit_min_cluster_size": 1}}
     graph = program.graph_def(host.ops, "Foreign>Late")

@@ -12,10 +12,10 @@ import graphmill
 from graphmill.errors import InvalidArgumentError
 from graphmill.explain import explain_all
 from graphmill.ops import array, math, random
-from graphmill.testing.control_flow import random_program
-from graphmill.testing.graphs import random_graph
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_function, parse_node
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_nodes import parse_function, parse_node
+from graphmill.testing.generators.control_flow_programs import random_program
+from graphmill.testing.generators.dataflow_graphs import random_graph
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host

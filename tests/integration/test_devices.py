@@ -14,8 +14,8 @@ from graphmill import dtypes, errors, ops
 from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.runtime.kernel import kernel
-from graphmill.testing import boxed_device
-from graphmill.testing.patience import PATIENCE
+from graphmill.testing.fakes import strict_device
+from graphmill.testing.timeouts import TIMEOUT
 
 CPU0, CPU1 = "/device:CPU:0", "/device:CPU:1"
 BOX0, BOX1 = "/device:BOXED:0", "/device:BOXED:1"
@@ -66,7 +66,7 @@ def plugin() -> Kernels:
 
 @pytest.fixture
 def host(plugin: Kernels) -> graphmill.Host:
-    return graphmill.Host(plugins=[boxed_device, plugin])
+    return graphmill.Host(plugins=[strict_device, plugin])
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def devices_of(session: graphmill.Session) -> set[str]:
     }
 
 
-def boxed(session: graphmill.Session, number: int = 0) -> boxed_device.BoxedDevice:
+def boxed(session: graphmill.Session, number: int = 0) -> strict_device.StrictDevice:
     (device,) = session._impl.devices.matching(f"/device:BOXED:{number}")
     return device
 
@@ -432,9 +432,9 @@ class TestErrors:
 
         thread = threading.Thread(target=run)
         thread.start()
-        assert plugin.waits.wait(PATIENCE)
+        assert plugin.waits.wait(TIMEOUT)
         session.close()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
         assert [type(error) for error in seen] == [errors.CancelledError]
 
     @pytest.mark.parametrize("executor_type", EXECUTORS)

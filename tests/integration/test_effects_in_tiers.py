@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import graphmill
-from graphmill.testing.inputs import parse_input
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_function, parse_node
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_inputs import parse_input
+from graphmill.testing.case_nodes import parse_function, parse_node
 
 TIERS: Final = ("off", "tiered", "eager")
 STEPS: Final = 6  # a signature is compiled after the third one

@@ -10,7 +10,7 @@ from graphmill import errors
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.runtime.variables import Variable
 from graphmill.testing.case import load_cases
-from graphmill.testing.op_graph import case_graph
+from graphmill.testing.case_graph import case_graph
 
 OPS = OpRegistry()
 FAILING = [

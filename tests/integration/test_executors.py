@@ -11,7 +11,7 @@ import pytest
 import graphmill
 from graphmill import errors, ops
 from graphmill.runtime.kernel import kernel
-from graphmill.testing.patience import no_thread_stays
+from graphmill.testing.timeouts import no_leaked_threads
 
 EVERYTHING = ["", "DEFAULT", "INLINE"]
 
@@ -195,7 +195,7 @@ def test_s2_threads_of_a_sessions_own_pool_end_with_it(plugin, host) -> None:
     settings = {"use_per_session_threads": True, "inter_op_parallelism_threads": 2} | NOT_COMPILED
     x = np.ones((400, 400), np.float32)
     graph = heavy_graph(host)
-    with no_thread_stays(), graphmill.Session(graph=graph, host=host, config=settings) as session:
+    with no_leaked_threads(), graphmill.Session(graph=graph, host=host, config=settings) as session:
         for _ in range(3):
             session.run("sum:0", {"x:0": x})
 

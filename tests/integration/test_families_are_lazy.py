@@ -11,7 +11,7 @@ RUN = """
 import sys
 import graphmill
 from graphmill.testing.case import parse_cases
-from graphmill.testing.op_graph import case_graph
+from graphmill.testing.case_graph import case_graph
 from graphmill.ops.op_registry import OpRegistry
 
 (case,) = parse_cases(sys.argv[1], "family")

@@ -11,8 +11,8 @@ import pytest
 import graphmill
 from graphmill import dtypes, errors, ops
 from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_function
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_nodes import parse_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable

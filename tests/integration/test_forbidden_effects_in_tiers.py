@@ -10,9 +10,9 @@ import pytest
 import graphmill
 from graphmill import dtypes, errors
 from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.testing.inputs import parse_input
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_function, parse_node
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_inputs import parse_input
+from graphmill.testing.case_nodes import parse_function, parse_node
 
 if TYPE_CHECKING:
     from pathlib import Path

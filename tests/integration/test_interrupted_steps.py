@@ -17,7 +17,7 @@ from graphmill import dtypes, ops, proto
 from graphmill.graph.builder import Graph
 from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.runtime.executor import Executor, ExecutorFactory
-from graphmill.testing.patience import no_thread_stays, within
+from graphmill.testing.timeouts import no_leaked_threads, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,7 +134,7 @@ def session_of(executor: str, host: graphmill.Host, num_devices: int) -> graphmi
 def test_ctrl_c_ends_a_step_that_would_never_end(
     executor: str, num_devices: int, options: Any, host: graphmill.Host, bad: pytest.MonkeyPatch
 ) -> None:
-    with no_thread_stays(but=("graphmill-step",)):
+    with no_leaked_threads(but=("graphmill-step",)):
         session = session_of(executor, host, num_devices)
         with pytest.raises(KeyboardInterrupt):
             session.run("y:0", {"x:0": 1.0}, options=options)

@@ -12,7 +12,7 @@ from graphmill.errors import InternalError
 from graphmill.ops import math
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.validation import VALIDATE_VARIABLE
-from graphmill.testing.foreign import ForeignPlugin, float_op
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op
 from graphmill.testing.tier_programs import PROGRAMS
 
 pytestmark = pytest.mark.jax
@@ -49,12 +49,12 @@ FAULTS: dict[str, tuple[str, Any, str]] = {
 }
 
 
-def plugin(outputs: str, lowering: Any) -> ForeignPlugin:
+def plugin(outputs: str, lowering: Any) -> ThirdPartyPlugin:
     @kernel("Foreign>Copy", backend="numpy", lowering=lowering)
     def copy(x: Any) -> Any:
         return np.copy(x) if outputs == "y" else (np.copy(x), np.copy(x))
 
-    return ForeignPlugin([float_op("Foreign>Copy", outputs=outputs)], [copy])
+    return ThirdPartyPlugin([float_op("Foreign>Copy", outputs=outputs)], [copy])
 
 
 def session(host: graphmill.Host, tier: str) -> graphmill.Session:
@@ -89,7 +89,7 @@ def test_other_outputs_are_an_error_in_validation_mode(
     with session(host, tier) as made:
         error = error_of(made, host)
         again = error_of(made, host)
-    for text in (words, "ForeignPlugin", "Foreign>Copy", f"the lowering {__name__}"):
+    for text in (words, "ThirdPartyPlugin", "Foreign>Copy", f"the lowering {__name__}"):
         assert text in error.message, error.message
     assert error.node == again.node == "c"
     assert again.message == error.message
@@ -119,7 +119,7 @@ def test_kernel_for_the_backend_of_the_compiler_is_held_to_the_interpreted_one(
     def first(xp: Any, x: Any) -> Any:
         return x[:1]
 
-    host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Copy")], [copy, first])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Copy")], [copy, first])])
     with session(host, "eager") as made:
         error = error_of(made, host)
     assert "first, backend='jax', of" in error.message
@@ -153,6 +153,6 @@ def test_lowering_whose_shape_follows_from_values_is_not_accused(
     def copy(x: Any) -> Any:
         return x[x != 0]
 
-    host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Copy")], [copy])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Copy")], [copy])])
     with session(host, "eager") as made:
         assert made.run("y:0", {"x:0": [1.0, 2.0]}).tolist() == [4, 8]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import graphmill
-from graphmill.testing.inputs import parse_input
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_function, parse_node
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_inputs import parse_input
+from graphmill.testing.case_nodes import parse_function, parse_node
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph

@@ -12,7 +12,7 @@ from graphmill import dtypes, proto
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.spi import kernel
-from graphmill.testing.foreign import ForeignPlugin
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin
 from graphmill.testing.tier_programs import graph_def
 
 TIERS = ("off", "tiered", "eager")
@@ -515,7 +515,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
 
 def host_of(kind: type[Plain]) -> graphmill.Host:
     """Return a host with the ops, of which one makes variants of a class."""
-    return graphmill.Host(plugins=[ForeignPlugin(OPS, (boxes(kind), open_))])
+    return graphmill.Host(plugins=[ThirdPartyPlugin(OPS, (boxes(kind), open_))])
 
 
 def session_of(host: graphmill.Host, nodes: tuple[str, ...], tier: str) -> graphmill.Session:

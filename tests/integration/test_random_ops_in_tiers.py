@@ -15,9 +15,9 @@ from graphmill.ops.op_traits import OpTraits, Randomness
 from graphmill.plugin.gradient_registry import NoGradientError
 from graphmill.plugin.host import default_host
 from graphmill.runtime.kernel import kernel
-from graphmill.testing.foreign import ForeignPlugin, float_op
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_function, parse_node
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_nodes import parse_function, parse_node
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op
 from graphmill.testing.tier_programs import graph_def
 
 TIERS: Final = ("off", "tiered", "eager")
@@ -53,7 +53,7 @@ def random_op(declared_by: str) -> graphmill.Host:
         def __call__(self, ctx: Any, shape: Any) -> Any:
             return self._numbers.random(tuple(shape), np.float32)
 
-    return graphmill.Host(plugins=[ForeignPlugin([op], [Generator])])
+    return graphmill.Host(plugins=[ThirdPartyPlugin([op], [Generator])])
 
 
 def host_of(supplier: str) -> graphmill.Host:
@@ -141,7 +141,7 @@ def test_kernel_that_draws_is_not_run_again_for_its_gradient() -> None:
     def noisy(xp: Any, x: Any) -> Any:
         return xp.multiply(x, np.float32(np.random.default_rng().random()))
 
-    host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Noisy")], [noisy])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Noisy")], [noisy])])
     graph = graphmill.Graph(ops=host.ops)
     with graph.as_default():
         x = graph.placeholder("float32", (), name="x")

@@ -14,14 +14,14 @@ from graphmill.graph.import_export import graph_to_graph_def
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.dead import DEAD
-from graphmill.testing.executor_check import find_difference, reference_values
-from graphmill.testing.patience import no_thread_stays
-from graphmill.testing.restless import RestlessPlugin
-from graphmill.testing.structured_graphs import (
+from graphmill.testing.differential.executors import find_difference, reference_values
+from graphmill.testing.fakes.chaos_plugin import ChaosPlugin
+from graphmill.testing.generators.control_flow_graphs import (
     StructuredGraph,
     structured_graph,
     structured_graphs,
 )
+from graphmill.testing.timeouts import no_leaked_threads
 from graphmill_plugins.default_executor import executor_state
 from graphmill_plugins.default_executor.seeded_executor import SeededExecutorFactory
 
@@ -123,19 +123,17 @@ def test_e5_many_random_orders_of_one_graph(seed: int, host: Host) -> None:
 
 
 @pytest.fixture
-def restless_host(
-    make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Host]:
+def chaos_host(make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     """Give a host whose kernels end in other threads, and go to the pool whenever they can."""
     monkeypatch.setattr(executor_state, "WORTH_A_THREAD_NS", 0)
-    plugin = RestlessPlugin()
+    plugin = ChaosPlugin()
     yield make_host(plugin, Seeded())
     plugin.close()
 
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)
-def test_e5_e6_kernels_that_end_in_other_threads(executor_type: str, restless_host: Host) -> None:
-    host = restless_host
+def test_e5_e6_kernels_that_end_in_other_threads(executor_type: str, chaos_host: Host) -> None:
+    host = chaos_host
     for seed in range(30):
         for devices in ((), CPUS):
             made = structured_graph(seed, host.ops, devices=devices)
@@ -143,9 +141,9 @@ def test_e5_e6_kernels_that_end_in_other_threads(executor_type: str, restless_ho
             assert not find_difference(made, wanted, host, executor_type, len(CPUS))
 
 
-def test_e5_threads_run_one_session_at_once(restless_host: Host) -> None:
+def test_e5_threads_run_one_session_at_once(chaos_host: Host) -> None:
     """Six threads run the steps of three sessions, each with kernels in threads of their own."""
-    host = restless_host
+    host = chaos_host
     faults: list[str] = []
 
     def work(session: graphmill.Session, made: StructuredGraph, wanted: dict[str, Any]) -> None:
@@ -155,7 +153,7 @@ def test_e5_threads_run_one_session_at_once(restless_host: Host) -> None:
                 faults.append(f"{made.name}: {found}, not {wanted}")
 
     threads, sessions = [], []
-    with no_thread_stays(but=("restless",)):
+    with no_leaked_threads(but=("chaos",)):
         for seed in (3, 5, 8):
             made = structured_graph(seed, host.ops, devices=CPUS[:2])
             wanted = alive(reference_values(made, graphmill.default_host()))

@@ -9,8 +9,8 @@ import pytest
 
 from graphmill import errors, proto
 from graphmill.session.session import Session
-from graphmill.testing.messages import const_def, function_def, graph_def, node_def
-from graphmill.testing.patience import no_thread_stays
+from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
+from graphmill.testing.timeouts import no_leaked_threads
 
 HERE, THERE = "/device:CPU:0", "/device:CPU:1"
 EXECUTORS = ("DEFAULT", "INLINE")
@@ -68,7 +68,7 @@ def config(executor_type: str) -> Any:
 @pytest.mark.parametrize("executor_type", EXECUTORS)
 def test_e8_partitions_that_wait_for_each_other(executor_type: str) -> None:
     settings = config(executor_type)
-    with no_thread_stays(), Session(graph=two_devices(), config=settings) as session:
+    with no_leaked_threads(), Session(graph=two_devices(), config=settings) as session:
         assert session.run("y:0", {"x:0": 5, "p:0": True}) == -5
         with pytest.raises(errors.InternalError, match="the step is stuck") as caught:
             session.run("y:0", {"x:0": 5, "p:0": False})

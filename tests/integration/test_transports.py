@@ -10,8 +10,8 @@ import pytest
 import graphmill
 import graphmill.spi
 from graphmill import errors, ops
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_function, parse_node
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_nodes import parse_function, parse_node
 
 HERE, THERE = "/device:CPU:0", "/device:CPU:1"
 

@@ -14,8 +14,8 @@ from graphmill.graph.import_export import graph_to_graph_def
 from graphmill.ops import array, control_flow, functional, math, state
 from graphmill.ops.attr_types import FuncAttr
 from graphmill.plugin.host import default_host
-from graphmill.testing.reference import ReferenceSession
-from graphmill.testing.twin_ops import CONTROL_FLOW, TwinOps, twin_name, with_twins
+from graphmill.testing.fakes.twin_ops import CONTROL_FLOW, TwinOps, twin_name, with_twins
+from graphmill.testing.oracle.reference_evaluator import ReferenceSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable

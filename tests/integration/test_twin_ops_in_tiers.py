@@ -15,8 +15,8 @@ from graphmill.ops.attr_types import FuncAttr
 from graphmill.plugin.host import default_host
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.kernel import kernel
-from graphmill.testing.foreign import ForeignPlugin
-from graphmill.testing.twin_ops import CONTROL_FLOW, PREFIX, TwinOps, with_twins
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin
+from graphmill.testing.fakes.twin_ops import CONTROL_FLOW, PREFIX, TwinOps, with_twins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,7 +239,7 @@ def adds_in_each_iteration(data: Any) -> Any:
 def test_kernel_in_place_of_control_flow_runs_in_every_tier(
     override: Any, build: Callable[..., Any], expected: float, tier: str
 ) -> None:
-    host = graphmill.Host(plugins=[ForeignPlugin(kernels=[override])])
+    host = graphmill.Host(plugins=[ThirdPartyPlugin(kernels=[override])])
     with session(built(build), host, tier) as made:
         assert set(steps(made, host, "y:0", 2.0)) == {expected}
         nodes = made.explain("y:0", ["x:0"]).nodes

@@ -14,7 +14,7 @@ from graphmill.errors import InternalError
 from graphmill.ops import math
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.validation import VALIDATE_VARIABLE
-from graphmill.testing.foreign import ForeignPlugin, float_op
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ class Pair:
             float_op("Foreign>Take", inputs="", is_stateful=True),
         ]
         take = self._asynchronous if is_async else self._synchronous
-        self.plugin = ForeignPlugin(ops, [put, take(declared)])
+        self.plugin = ThirdPartyPlugin(ops, [put, take(declared)])
 
     def _asynchronous(self, declared: dict[str, Any]) -> Any:
         @kernel("Foreign>Take", async_=True, effects=["state"], **declared)
@@ -85,7 +85,7 @@ class Pair:
             return self._values.pop(0)
 
 
-def session(plugin: ForeignPlugin, tier: str) -> graphmill.Session:
+def session(plugin: ThirdPartyPlugin, tier: str) -> graphmill.Session:
     host = graphmill.Host(plugins=[plugin])
     graph = graphmill.Graph(ops=host.ops)
     with graph.as_default():
@@ -117,7 +117,7 @@ def test_kernel_that_another_node_ends_must_say_that_it_waits(
         for _ in range(STEPS):
             error = take(made, pair).exception()
             assert isinstance(error, InternalError), repr(error)
-            for text in ("waits for another node", "ForeignPlugin", "Foreign>Take", "node put"):
+            for text in ("waits for another node", "ThirdPartyPlugin", "Foreign>Take", "node put"):
                 assert text in error.message
             assert "waits=True" in error.message
             assert error.node == "take"
@@ -141,7 +141,7 @@ def test_kernel_may_wait_for_a_thread_of_its_own(tier: str) -> None:
         def act(x: Any) -> Any:
             return pool.submit(np.add, x, x).result()
 
-        host = graphmill.Host(plugins=[ForeignPlugin([float_op("Foreign>Act")], [act])])
+        host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Act")], [act])])
         graph = graphmill.Graph(ops=host.ops)
         with graph.as_default():
             x = graph.placeholder("float32", (), name="x")

@@ -14,8 +14,8 @@ import pytest
 
 import graphmill
 from graphmill import ops
-from graphmill.testing.control_flow import random_program
-from graphmill.testing.tensorflow_oracle import session_config
+from graphmill.testing.generators.control_flow_programs import random_program
+from graphmill.testing.oracle.tensorflow_oracle import session_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable

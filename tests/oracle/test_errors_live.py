@@ -128,7 +128,7 @@ def ours(bad: Bad, host) -> str:
 
 def theirs(bad: Bad, tf) -> tuple[str, bool]:
     """Return the class of TensorFlow's error, and whether its runtime found it."""
-    from graphmill.testing.tensorflow_oracle import session_config
+    from graphmill.testing.oracle.tensorflow_oracle import session_config
 
     graph = tf.Graph()
     try:

@@ -14,10 +14,10 @@ import pytest
 import graphmill
 from graphmill import proto
 from graphmill.testing.case import load_cases
-from graphmill.testing.case_text import case_text, table_of
-from graphmill.testing.gradient_answers import Wish, ask_graphmill, ask_tensorflow, question
-from graphmill.testing.gradient_judge import judge
-from graphmill.testing.inputs import SpecError
+from graphmill.testing.case_inputs import SpecError
+from graphmill.testing.case_writer import case_text, table_of
+from graphmill.testing.differential.gradients import judge
+from graphmill.testing.oracle.gradient_results import Wish, ask_graphmill, ask_tensorflow, question
 
 pytestmark = pytest.mark.oracle
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from graphmill.testing.answers import Answer, Stored, read_answers
 from graphmill.testing.case import FOLDER, case_files, load_cases
 from graphmill.testing.compare import difference
-from graphmill.testing.runner import NotApplicableError
+from graphmill.testing.golden import Answer, Stored, read_answers
+from graphmill.testing.runners.kernel_runner import NotApplicableError
 
 pytestmark = pytest.mark.oracle
 
@@ -29,7 +29,7 @@ STORED = {
 
 @pytest.fixture(scope="module")
 def ask(tf):
-    from graphmill.testing import tensorflow_oracle
+    from graphmill.testing.oracle import tensorflow_oracle
 
     return tensorflow_oracle.ask
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphmill.testing.graphs import random_graph
+from graphmill.testing.generators.dataflow_graphs import random_graph
 
 pytestmark = pytest.mark.oracle
 SEEDS = 300
@@ -14,7 +14,7 @@ SEEDS = 300
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_sessions_agree(seed, tf, graphmill_host):
     from graphmill.session.session import Session
-    from graphmill.testing.tensorflow_oracle import session_config
+    from graphmill.testing.oracle.tensorflow_oracle import session_config
 
     made = random_graph(seed, graphmill_host.ops)
     graph = tf.Graph()

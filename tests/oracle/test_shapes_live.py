@@ -10,8 +10,8 @@ import pytest
 import graphmill
 from graphmill import proto
 from graphmill.graph.import_export import graph_to_graph_def
-from graphmill.testing.graphs import random_graph
-from graphmill.testing.structured_graphs import structured_graph
+from graphmill.testing.generators.control_flow_graphs import structured_graph
+from graphmill.testing.generators.dataflow_graphs import random_graph
 
 pytestmark = pytest.mark.oracle
 ROOT = Path(__file__).parents[2]

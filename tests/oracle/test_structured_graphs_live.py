@@ -10,8 +10,8 @@ import pytest
 
 from graphmill.graph.import_export import graph_to_graph_def
 from graphmill.runtime.dead import DEAD
-from graphmill.testing.executor_check import reference_values
-from graphmill.testing.structured_graphs import structured_graph
+from graphmill.testing.differential.executors import reference_values
+from graphmill.testing.generators.control_flow_graphs import structured_graph
 
 pytestmark = pytest.mark.oracle
 SEEDS = 200
@@ -20,7 +20,7 @@ SEEDS = 200
 @pytest.mark.parametrize("references", [False, True])
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_naive_evaluator_agrees_with_tensorflow(seed, references, tf, graphmill_host):
-    from graphmill.testing.tensorflow_oracle import session_config
+    from graphmill.testing.oracle.tensorflow_oracle import session_config
 
     made = structured_graph(seed, graphmill_host.ops, references=references)
     content = graph_to_graph_def(made.graph).SerializeToString()

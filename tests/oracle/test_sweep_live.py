@@ -12,10 +12,10 @@ from collections import defaultdict
 import pytest
 
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.testing.answer_process import AnswerProcess
 from graphmill.testing.case import load_cases
-from graphmill.testing.sweep import Sweep, is_swept
-from graphmill.testing.sweep_judge import judge
+from graphmill.testing.differential.op_instances import judge
+from graphmill.testing.generators.op_instances import Sweep, is_swept
+from graphmill.testing.runners.subprocess_runner import AnswerProcess
 
 pytestmark = pytest.mark.oracle
 

@@ -11,7 +11,7 @@ import graphmill
 from graphmill import errors, ops, proto
 from graphmill.distributed.master.cluster_session import ClusterSession
 from graphmill.session.session_devices import create_devices
-from graphmill.testing.patience import within
+from graphmill.testing.timeouts import within
 
 pytestmark = pytest.mark.oracle
 

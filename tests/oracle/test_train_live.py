@@ -7,7 +7,7 @@ import pytest
 
 import graphmill
 from graphmill import ops
-from graphmill.testing.tensorflow_oracle import session_config
+from graphmill.testing.oracle.tensorflow_oracle import session_config
 
 pytestmark = pytest.mark.oracle
 

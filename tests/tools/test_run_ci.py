@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from graphmill.testing.patience import PATIENCE, within
+from graphmill.testing.timeouts import TIMEOUT, within
 
 ROOT = Path(__file__).parents[2]
 
@@ -209,7 +209,7 @@ def test_runs_end_with_what_started_them() -> None:
         assert process.stdout is not None
         assert any(line.startswith("started: ") for line in process.stdout)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+        assert process.wait(TIMEOUT) == 128 + signal.SIGTERM
 
 
 def test_what_sigterm_does_is_the_same_after_all_has_run(

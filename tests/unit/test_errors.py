@@ -9,7 +9,7 @@ import pytest
 
 from graphmill import errors
 from graphmill.registry import PluginConflictError
-from graphmill.testing.messages import node_def
+from graphmill.testing.proto_builders import node_def
 
 # Code and class of tensorflow/core/protobuf/error_codes.proto and errors_impl.py.
 CODES = {

@@ -21,7 +21,17 @@ CORE = ROOT / "core"
 PLUGINS = ROOT / "plugins"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "dtypes", "typing", "registry", "proto", "files", "memory", "templates"),
+    (
+        "errors",
+        "deprecations",
+        "dtypes",
+        "typing",
+        "registry",
+        "proto",
+        "files",
+        "memory",
+        "templates",
+    ),
     ("ops",),
     ("graph",),
     ("runtime",),

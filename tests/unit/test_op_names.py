@@ -92,7 +92,7 @@ COMPILER = Part(
     left_out=("lowerings/",),  # where lowerings are declared, for ops by name
     allowed={
         # Nodes that are made: the compiler's functions, loops and conditionals.
-        "functionalize/body_builder.py": "EnsureShape _Arg _Retval",
+        "functionalize/bodies.py": "EnsureShape _Arg _Retval",
         "functionalize/if_nodes.py": "Const FakeParam If StatelessIf",
         "functionalize/while_nodes.py": "StatelessWhile While",
         "regions/contraction.py": "_Arg _Retval",
@@ -139,7 +139,11 @@ PASSES = Part(
 )
 KIT = Part(
     "core/graphmill/testing",
-    left_out=("graphs.py", "structured_graphs.py", "variable_graphs.py"),  # random graphs, of nodes
+    left_out=(
+        "generators/dataflow_graphs.py",
+        "generators/control_flow_graphs.py",
+        "generators/variable_graphs.py",
+    ),
     allowed={
         # Nodes that are made, ops whose kernels are tested, and names of twins.
         "conformance/executor.py": "ControlTrigger",
@@ -147,13 +151,13 @@ KIT = Part(
         "conformance/tiers.py": """
             AssignVariableOp Neg Neg Neg Neg ReadVariableOp ReluGrad VarHandleOp
         """,
-        "gradient_answers.py": "Const Placeholder",
-        "jit_values.py": "DynamicStitch FloorDiv ParallelDynamicStitch SqrtGrad",
-        "messages.py": "Const",
-        "op_graph.py": "Placeholder",
-        "restless.py": "Abs Neg",
+        "oracle/gradient_results.py": "Const Placeholder",
+        "differential/compiled_ops.py": "DynamicStitch FloorDiv ParallelDynamicStitch SqrtGrad",
+        "proto_builders.py": "Const",
+        "case_graph.py": "Placeholder",
+        "fakes/chaos_plugin.py": "Abs Neg",
         "tier_programs.py": "Neg Placeholder",
-        "twin_ops.py": """
+        "fakes/twin_ops.py": """
             ControlTrigger Enter Exit LoopCond Merge NextIteration RefEnter RefExit RefMerge
             RefNextIteration RefSwitch Switch _SwitchN
         """,

@@ -12,7 +12,7 @@ from graphmill.ops import math, nn
 from graphmill.spi import LimitedAllocator, errors
 from graphmill.testing.case import load_cases
 from graphmill.testing.conformance import AllocatorTests, DeviceTests, KernelTests, TierTests
-from graphmill.testing.patience import no_thread_stays
+from graphmill.testing.timeouts import no_leaked_threads
 
 DEVICE = "/device:SIMNPU:0"
 X = np.array([[1, -2], [3, 4]], np.float32)
@@ -120,7 +120,7 @@ def test_it_can_be_lost() -> None:
 
 def test_its_threads_end_with_their_session() -> None:
     before = set(threading.enumerate())
-    with no_thread_stays(), graphmill.Session(graph=layer(), config=config()) as session:
+    with no_leaked_threads(), graphmill.Session(graph=layer(), config=config()) as session:
         session.run("y:0", {"x:0": X})
         started = set(threading.enumerate()) - before
         assert sum(thread.name.endswith("queue") for thread in started) == 1

@@ -1,16 +1,20 @@
 """Test kernels, devices and plugins as graphmill tests its own.
 
-    cases/          what every op is asked, as data, and what TensorFlow answers
-    case            reads the cases
-    runner          runs one on a kernel by itself; jax_runner under JAX, session_runner as a graph
-    judge           compares what came of it with the stored answer of TensorFlow
-    conformance     test classes for devices, allocators, kernels, executors, passes, rendezvous
-    suite           the same as tests, for `pytest --pyargs graphmill.testing.suite`
-    faults          makes any device fail on purpose
-    levels          the report of what was reached
-    reference       a naive evaluator of a graph, to hold executors against
-    graphs          random small graphs
-    plugin          pytest fixtures (loaded by itself through pytest's entry points)
+    plugin        pytest fixtures and options (pytest loads it by itself)
+    suite         the conformance suites, for `pytest --pyargs graphmill.testing.suite`
+    conformance   the same as base classes: devices, allocators, kernels, executors, passes, plugins
+    cases         the op cases as data, with TensorFlow's results; `case` reads them
+    compare       compare a result with the golden one, within `tolerances`
+    runners       run a case: on a kernel, in a session, compiled, in a subprocess
+    generators    random graphs, programs and op instances
+    oracle        expected results: TensorFlow, and a naive evaluator of graphs
+    differential  compare executors, tiers and passes on random graphs
+    fakes         devices, plugins and hosts for tests; fault injection
+    timeouts      fail tests that hang or leak threads
 
 Nothing else in graphmill imports this package.
 """
+
+from graphmill.deprecations import install_module_aliases
+
+install_module_aliases()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphmill.testing.inputs import Input, SpecError, parse_input
+from graphmill.testing.case_inputs import Input, SpecError, parse_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -47,7 +47,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Hold the nodes of a case that needs more than one op; see `graphmill.testing.program`."""
+    """Hold the nodes of a case that needs more than one op; see `graphmill.testing.case_nodes`."""
 
     nodes: tuple[str, ...]
     run: tuple[str, ...]

@@ -1,17 +1,21 @@
-"""Say how an answer differs from the expected one: error, dtype, shape, NaN positions, values."""
+"""Compare an answer with the expected one: error, dtype, shape, NaN positions, values."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.testing.answers import Answer
+from graphmill.testing.case import Case
+from graphmill.testing.golden import Answer, stored_answers
+from graphmill.testing.runners.kernel_runner import NotApplicableError
 from graphmill.testing.tolerances import BACKEND_FACTOR, Tolerance, tolerance_of
 
 if TYPE_CHECKING:
-    from graphmill.testing.case import Case
-    from graphmill.testing.inputs import Values
+    from graphmill.testing.case_inputs import Values
+
+Run = Callable[[Case], Answer | NotApplicableError]
 
 _EPS = {
     "float64": 2.0**-52,
@@ -23,6 +27,28 @@ _EPS = {
     "float8_e5m2": 2.0**-2,
     "float8_e4m3fn": 2.0**-3,
 }
+
+
+def verdict(case: Case, run: Run, backend: str) -> str:
+    """Say what is wrong with the answer to a case; "" if nothing.
+
+    Args:
+        case: the question.
+        run: answers it.
+        backend: "numpy", "jax" or "session": whose tolerances and exceptions count.
+
+    Raises:
+        NotApplicableError: if the case is not for this runner.
+    """
+    if backend in case.skip:
+        raise NotApplicableError(case.skip[backend])
+    stored = stored_answers(case.stem).get(case.id)
+    if stored is None or stored.digest != case.digest:
+        return "there is no fresh stored answer; run tools/make_op_cases.py"
+    got = run(case)
+    if isinstance(got, NotApplicableError):
+        raise got
+    return difference(case, stored.answer, got, backend)
 
 
 def difference(

@@ -1,4 +1,4 @@
-"""Run whole models with known results: a folder each, with its feeds and TensorFlow's answers.
+"""Run whole models with known results: one folder each, with feeds and TensorFlow's results.
 
 A folder holds `case.json` (what to feed, fetch and compare), `graph.pb` (a GraphDef) or
 `saved_model/`, `feeds.npz` with arrays f0, f1 … and `expected.npz` with arrays e0, e1 …. With
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphmill.plugin.host import Host
-    from graphmill.testing.inputs import Values
+    from graphmill.testing.case_inputs import Values
 
 
 @dataclass(frozen=True, slots=True)

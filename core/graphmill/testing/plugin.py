@@ -1,4 +1,4 @@
-"""pytest fixtures and options; pytest finds this module through graphmill's entry point.
+"""pytest fixtures and options, which pytest loads through an entry point of graphmill.
 
 It is imported in every pytest run of an environment that has graphmill, so it imports nothing of
 graphmill's by itself.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from graphmill.plugin.host import Host
     from graphmill.testing.case import Case
-    from graphmill.testing.hosts import Runner
+    from graphmill.testing.runners.backends import Runner
 
 _LEVELS: Any = pytest.StashKey[Any]()
 _LONG = 60.0  # seconds; a compilation takes few, and what hangs is another's to tell
@@ -86,9 +86,9 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"--graphmill-levels writes to a .json file, not to {target!r}; to print the "
                 "report, put the option behind the paths"
             )
-        from graphmill.testing.levels import Levels
+        from graphmill.testing.coverage_report import CoverageReport
 
-        levels = config.stash[_LEVELS] = Levels()
+        levels = config.stash[_LEVELS] = CoverageReport()
         config.pluginmanager.register(levels, "graphmill_levels")
 
 
@@ -191,7 +191,7 @@ def make_runner(graphmill_host: Host) -> Callable[[str], Runner]:
     """Give a maker of case runners over the default host: "numpy", "jax" or "session"."""
 
     def make(backend: str) -> Runner:
-        from graphmill.testing.hosts import runner
+        from graphmill.testing.runners.backends import runner
 
         return runner(backend, graphmill_host)
 

@@ -1,4 +1,4 @@
-"""The suites as tests, for `pytest --pyargs graphmill.testing.suite`.
+"""The conformance suites as tests, for `pytest --pyargs graphmill.testing.suite`.
 
 Name what is tested: `--graphmill-device NPU`, `--graphmill-executor MINE`, `--graphmill-pass fuse`,
 `--graphmill-transport link`, `--graphmill-plugin mine`; `--graphmill-levels` ends the run with the

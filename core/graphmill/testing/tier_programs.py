@@ -1,4 +1,4 @@
-"""Small programs in which a node stands in each place that a compiler treats in its own way.
+"""Small programs that put a node in each context that a compiler handles differently.
 
     program = PROGRAMS["While body"]
     graph_def = program.graph_def(host.ops, op="Mine>Act")
@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.testing.inputs import parse_input
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_function, parse_node
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_inputs import parse_input
+from graphmill.testing.case_nodes import parse_function, parse_node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

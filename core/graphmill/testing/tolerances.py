@@ -1,4 +1,4 @@
-"""Say how far a result may be from TensorFlow's; `tolerances.toml` says why.
+"""Look up the tolerance of a result; `tolerances.toml` holds the reasons.
 
 A tolerance is counted in units of the dtype's machine epsilon: a value is right if it differs from
 TensorFlow's by at most `rtol * eps * |expected| + atol * eps * scale`, where `scale` is 1, or the

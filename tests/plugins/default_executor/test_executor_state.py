@@ -21,7 +21,7 @@ from graphmill.runtime.step_runner import StepRunner
 from graphmill.runtime.step_stats import StepStatsCollector
 from graphmill.runtime.thread_pool import ThreadPool
 from graphmill.runtime.variables import Ref
-from graphmill.testing.messages import graph_def, node_def
+from graphmill.testing.proto_builders import graph_def, node_def
 from graphmill_plugins.default_executor.executor import (
     DefaultExecutorFactory,
     InlineExecutorFactory,

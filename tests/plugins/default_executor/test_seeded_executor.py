@@ -10,7 +10,7 @@ import pytest
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.validation import VALIDATE_VARIABLE
 from graphmill.session.session import Session
-from graphmill.testing.messages import graph_def, node_def
+from graphmill.testing.proto_builders import graph_def, node_def
 from graphmill_plugins.default_executor.seeded_executor import RandomQueue, SeededExecutorFactory
 from graphmill_plugins.default_executor.validating_propagator import (
     ValidatingPropagator,

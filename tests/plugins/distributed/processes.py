@@ -13,7 +13,7 @@ from tests.plugins.distributed.served_master import TIMEOUT
 
 import graphmill
 from graphmill import ops
-from graphmill.testing.patience import within
+from graphmill.testing.timeouts import within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

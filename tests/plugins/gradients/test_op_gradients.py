@@ -18,7 +18,7 @@ from graphmill.dtypes import as_dtype
 from graphmill.ops.attr_types import TensorAttr
 from graphmill.ops.attr_value import attr_to_proto
 from graphmill.testing.case import load_cases
-from graphmill.testing.op_graph import NODE, case_graph
+from graphmill.testing.case_graph import NODE, case_graph
 
 if TYPE_CHECKING:
     from graphmill.testing.case import Case

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphmill.testing.answers import Answer
 from graphmill.testing.case import load_cases
-from graphmill.testing.gradient_answers import Wish, ask_graphmill
-from graphmill.testing.gradient_judge import difference
+from graphmill.testing.differential.gradients import difference
+from graphmill.testing.golden import Answer
+from graphmill.testing.oracle.gradient_results import Wish, ask_graphmill
 
 FOLDER = Path(__file__).parents[2] / "data/gradients"
 ORDERS = {"first": 1, "second": 2}

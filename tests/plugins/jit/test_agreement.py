@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.hosts import runner
-from graphmill.testing.jit_check import KINDS, find_jit_difference
-from graphmill.testing.judge import verdict
-from graphmill.testing.runner import NotApplicableError
+from graphmill.testing.compare import verdict
+from graphmill.testing.differential.compiled_graphs import KINDS, find_jit_difference
+from graphmill.testing.runners.backends import runner
+from graphmill.testing.runners.kernel_runner import NotApplicableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

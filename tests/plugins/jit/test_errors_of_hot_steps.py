@@ -18,7 +18,7 @@ from graphmill.errors import OpError
 from graphmill.runtime.lowering import lowerings_of
 from graphmill.session.session import Session
 from graphmill.testing.case import load_cases
-from graphmill.testing.op_graph import case_graph
+from graphmill.testing.case_graph import case_graph
 from graphmill_plugins import lowerings
 from graphmill_plugins.lowerings._ops import OPS
 

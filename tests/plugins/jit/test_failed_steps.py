@@ -11,8 +11,8 @@ from tests.plugins.jit.small_graphs import HotSession, graph_def
 import graphmill
 from graphmill.errors import OpError
 from graphmill.session.session import Session
-from graphmill.testing.jit_check import jit_config
-from graphmill.testing.patience import PATIENCE
+from graphmill.testing.differential.compiled_graphs import jit_config
+from graphmill.testing.timeouts import TIMEOUT
 
 pytestmark = pytest.mark.jax
 
@@ -110,7 +110,7 @@ def test_no_step_waits_for_a_compilation(monkeypatch):
 
     def wait(*given):
         has_begun.set()
-        assert may_go_on.wait(PATIENCE)
+        assert may_go_on.wait(TIMEOUT)
         return compile_program(*given)
 
     monkeypatch.setattr(compiler, "compile_program", wait)
@@ -127,7 +127,7 @@ def test_no_step_waits_for_a_compilation(monkeypatch):
             may_go_on.set()
     finally:
         may_go_on.set()
-    assert graphmill.default_host().background.wait_idle(PATIENCE)
+    assert graphmill.default_host().background.wait_idle(TIMEOUT)
 
 
 def test_a_storm_of_shapes_is_right_and_ends_s12():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import graphmill
-from graphmill.testing.control_flow import random_program
+from graphmill.testing.generators.control_flow_programs import random_program
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host

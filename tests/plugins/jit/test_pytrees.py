@@ -14,7 +14,7 @@ from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.explain import explain_all
 from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
 from graphmill.spi import kernel, pytree
-from graphmill.testing.foreign import ForeignPlugin
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin
 from graphmill.testing.tier_programs import graph_def
 
 jax = pytest.importorskip("jax")
@@ -202,7 +202,7 @@ def opened(tier: str) -> Iterator[Any]:
 
     def make(*nodes: str, functions: tuple[str, ...] = (), more: Any = ()) -> Steps:
         ops, kernels = [*OPS, *(one[0] for one in more)], [*KERNELS, *(one[1] for one in more)]
-        host = graphmill.Host(plugins=[ForeignPlugin(ops, kernels)])
+        host = graphmill.Host(plugins=[ThirdPartyPlugin(ops, kernels)])
         config = proto.ConfigProto()
         config.graphmill.jit = tier
         config.graphmill.jit_min_cluster_size = 1

@@ -19,8 +19,8 @@ from tests.plugins.jit.small_graphs import graph_def
 import graphmill
 from graphmill.errors import CancelledError
 from graphmill.session.session import Session
-from graphmill.testing.jit_check import jit_config
-from graphmill.testing.patience import PATIENCE, no_thread_stays
+from graphmill.testing.differential.compiled_graphs import jit_config
+from graphmill.testing.timeouts import TIMEOUT, no_leaked_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def together(*jobs: Callable[[], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
         assert not thread.is_alive()
     if faults:
         raise faults[0]
@@ -95,7 +95,7 @@ class Sessions:
         try:
             for place in random.Random(0).choices((0, 1), k=NUM_REPLACED):
                 for _ in range(NUM_STEPS):
-                    assert self.steps.acquire(timeout=PATIENCE)
+                    assert self.steps.acquire(timeout=TIMEOUT)
                 gone, self.sessions[place] = self.sessions[place], self.make()
                 gone.close()
         finally:
@@ -109,12 +109,12 @@ class Sessions:
 def test_tiers_are_swapped_under_many_threads_while_sessions_close() -> None:
     background = graphmill.default_host().background
     before = set(graphmill.default_host().sessions.snapshot())
-    with no_thread_stays():
+    with no_leaked_threads():
         sessions = Sessions()
         steps = [lambda seed=seed: sessions.run_steps(seed) for seed in range(NUM_THREADS)]
         together(*steps, sessions.replace)
         sessions.close()
-        assert background.wait_idle(PATIENCE)
+        assert background.wait_idle(TIMEOUT)
     assert not set(graphmill.default_host().sessions.snapshot()) - before
 
 
@@ -129,7 +129,7 @@ def test_no_update_is_lost_while_tiers_are_swapped() -> None:
                 session.run([], {"x:0": np.float32(0.5)}, targets=["add"])
 
         together(*[count] * 5)
-        graphmill.default_host().background.wait_idle(PATIENCE)
+        graphmill.default_host().background.wait_idle(TIMEOUT)
         together(*[count] * 5)
         assert session.run("read:0") == 1000
 
@@ -146,7 +146,7 @@ def test_nothing_stays_of_clusters_that_were_compiled() -> None:
 
     compile_some(40)
     before = own_objects()
-    with no_thread_stays():
+    with no_leaked_threads():
         compile_some(160)
     assert not own_objects() - before
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.jit_values import value_differences
+from graphmill.testing.differential.compiled_ops import value_differences
 
 pytestmark = pytest.mark.jax
 

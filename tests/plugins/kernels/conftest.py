@@ -12,7 +12,7 @@ import pytest
 from graphmill.dtypes import as_dtype
 from graphmill.runtime.kernel import OpKernelConstruction, bind
 from graphmill.runtime.resource_mgr import ResourceMgr
-from graphmill.testing.op_graph import node_attrs
+from graphmill.testing.case_graph import node_attrs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

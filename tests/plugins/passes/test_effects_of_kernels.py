@@ -9,8 +9,8 @@ import pytest
 
 import graphmill
 from graphmill import ops
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_function, parse_node
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_nodes import parse_function, parse_node
 
 
 def host_with(*given: Any) -> graphmill.Host:

@@ -9,7 +9,7 @@ from graphmill import errors
 from graphmill.cli import failures
 from graphmill.cli.devices import _bytes
 from graphmill.plugin.host import Host
-from graphmill.testing import boxed_device
+from graphmill.testing.fakes import strict_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,12 +34,12 @@ def test_json(graphmill_cli: Callable[..., Any]) -> None:
 def test_types_of_which_there_is_none_by_default_are_listed_with_who_brings_them(
     graphmill_cli: Callable[..., Any],
 ) -> None:
-    host = Host(plugins=[boxed_device])
+    host = Host(plugins=[strict_device])
     outcome = graphmill_cli("devices", host=host)
     (line,) = (line for line in outcome.out.splitlines() if line.startswith("BOXED"))
-    assert "boxed_device" in line
+    assert "strict_device" in line
     told = json.loads(graphmill_cli("devices", "--json", host=host).out)["on_request"]
-    assert "boxed_device" in told["BOXED"]
+    assert "strict_device" in told["BOXED"]
 
 
 def test_without_any_device_it_is_an_error(graphmill_cli: Callable[..., Any]) -> None:

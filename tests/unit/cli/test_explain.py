@@ -11,7 +11,7 @@ from graphmill.cli import failures
 from graphmill.explain.step import explain
 from graphmill.graph.import_export import graph_to_graph_def
 from graphmill.ops import math, string
-from graphmill.testing import boxed_device
+from graphmill.testing.fakes import strict_device
 
 
 def test_each_node_is_told(graphmill_cli, digits) -> None:
@@ -34,7 +34,7 @@ def test_the_text_is_a_table_with_a_summary(graphmill_cli, digits) -> None:
 
 def test_it_tells_how_a_model_would_run_on_a_device_and_an_executor(graphmill_cli, digits) -> None:
     options = ("--device", "BOXED", "--executor", "INLINE", "--json")
-    host = graphmill.Host(plugins=[boxed_device])
+    host = graphmill.Host(plugins=[strict_device])
     outcome = graphmill_cli("explain", str(digits / "digits_frozen.pb"), *options, host=host)
     assert outcome.code == 0, outcome.err
     nodes = json.loads(outcome.out)["nodes"]

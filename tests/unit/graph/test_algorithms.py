@@ -14,7 +14,7 @@ from graphmill.graph.algorithms import ancestors, topological_order
 from graphmill.graph.graph import Graph
 from graphmill.graph.import_export import graph_from_graph_def
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.testing.messages import const_def, graph_def, node_def
+from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node

@@ -12,7 +12,7 @@ from graphmill.graph.function_body import FunctionBody, instantiate_function
 from graphmill.graph.graph import Graph
 from graphmill.ops.attr_types import AttrPlaceholder, FuncAttr
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.testing.messages import const_def, function_def, node_def
+from graphmill.testing.proto_builders import const_def, function_def, node_def
 
 OPS = OpRegistry()
 FLOAT = dtypes.float32

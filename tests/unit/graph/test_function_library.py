@@ -13,7 +13,7 @@ from graphmill.graph.function_body import FunctionBody, instantiate_function
 from graphmill.graph.function_library import FunctionLibrary
 from graphmill.graph.graph import Graph
 from graphmill.ops.attr_types import TensorAttr
-from graphmill.testing.messages import function_def, node_def
+from graphmill.testing.proto_builders import function_def, node_def
 
 
 def function(name: str = "f", summary: str = "") -> Any:

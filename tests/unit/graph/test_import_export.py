@@ -19,8 +19,8 @@ from graphmill.graph.import_export import (
 )
 from graphmill.ops.attr_types import AttrPlaceholder
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.testing.graphs import RandomGraph, graphs
-from graphmill.testing.messages import const_def, function_def, graph_def, node_def
+from graphmill.testing.generators.dataflow_graphs import RandomGraph, graphs
+from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,8 +24,8 @@ SPI: Final = "core/graphmill/spi/"  # hands the function on
 BINDERS: Final = {
     "core/graphmill/lowering/bind_node.py": "for all who run nodes of a session",
     "core/graphmill/runtime/declaration_checks.py": "binds predicates of checks, and no kernels",
-    "core/graphmill/testing/reference.py": "runs graphs without a session",
-    "core/graphmill/testing/runner.py": "runs nodes of op cases without a session",
+    "core/graphmill/testing/oracle/reference_evaluator.py": "runs graphs without a session",
+    "core/graphmill/testing/runners/kernel_runner.py": "runs nodes of op cases without a session",
     "contrib_devices/graphmill-torch/graphmill_torch/clusters.py": "the policy has passed the "
     "graphs that `Device.maybe_rewrite_graph` is given",
 }

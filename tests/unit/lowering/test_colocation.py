@@ -9,7 +9,7 @@ import pytest
 from graphmill.graph.import_export import graph_from_graph_def
 from graphmill.lowering.colocation import ColocationGroups, must_colocate
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.testing.messages import graph_def, node_def
+from graphmill.testing.proto_builders import graph_def, node_def
 
 
 def groups_of(*nodes: Any) -> ColocationGroups:

@@ -13,7 +13,7 @@ from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.passes import PassOptions
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
-from graphmill.testing.messages import const_def, function_def, graph_def, node_def
+from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 
 X = node_def("x", "Placeholder", dtype="float32", shape=None)
 

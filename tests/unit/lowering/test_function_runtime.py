@@ -13,7 +13,7 @@ from graphmill import dtypes, errors
 from graphmill.lowering.function_runtime import MAX_CALL_DEPTH
 from graphmill.ops.attr_types import FuncAttr
 from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
-from graphmill.testing.messages import const_def, function_def, graph_def, node_def
+from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.device import Device, DeviceAttributes
 from graphmill.runtime.kernel import kernel
 from graphmill.runtime.op_segment import StatefulKernels
-from graphmill.testing.messages import const_def, function_def, graph_def, node_def
+from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 
 FUNCTIONS: Any = SimpleNamespace(effects=EffectsPolicy())
 X = node_def("x", "_Arg", T="float32", index=0)

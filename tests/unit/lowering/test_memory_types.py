@@ -10,13 +10,13 @@ import graphmill
 from graphmill import ops
 from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
 from graphmill.runtime.device import Device, DeviceAttributes
-from graphmill.testing.boxed_device import BoxedDevice
+from graphmill.testing.fakes.strict_device import StrictDevice
 from graphmill_plugins.cpu.device import CpuDevice
 
 
 @pytest.fixture
 def device() -> Device:
-    return BoxedDevice(DeviceAttributes("/job:a/replica:0/task:0/device:BOXED:0", "BOXED"))
+    return StrictDevice(DeviceAttributes("/job:a/replica:0/task:0/device:BOXED:0", "BOXED"))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from graphmill.lowering.control_loops import ControlLoops, colocate_control_flow
 from graphmill.lowering.memory_types import MemoryTypeFinder
 from graphmill.lowering.partition import partition
 from graphmill.runtime.device_mgr import DeviceMgr
-from graphmill.testing.boxed_device import BoxedDeviceFactory
+from graphmill.testing.fakes.strict_device import StrictDeviceFactory
 from graphmill_plugins.cpu.device import CpuDeviceFactory
 
 PREFIX = "/job:localhost/replica:0/task:0"
@@ -35,7 +35,7 @@ def devices() -> DeviceMgr:
     return DeviceMgr(
         [
             *CpuDeviceFactory().create_devices(config, PREFIX),
-            *BoxedDeviceFactory().create_devices(config, PREFIX),
+            *StrictDeviceFactory().create_devices(config, PREFIX),
         ]
     )
 

@@ -14,8 +14,8 @@ from graphmill.graph.algorithms import ancestors
 from graphmill.graph.import_export import graph_from_graph_def, graph_to_graph_def
 from graphmill.lowering.prune import ClientEnd, build_client_graph
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.testing.graphs import RandomGraph, graphs
-from graphmill.testing.messages import const_def, graph_def, node_def
+from graphmill.testing.generators.dataflow_graphs import RandomGraph, graphs
+from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph

@@ -16,9 +16,9 @@ from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.validation import VALIDATE_VARIABLE
 from graphmill.session.session import Session
-from graphmill.testing.graphs import random_graph
-from graphmill.testing.messages import graph_def, node_def
-from graphmill.testing.structured_graphs import structured_graph
+from graphmill.testing.generators.control_flow_graphs import structured_graph
+from graphmill.testing.generators.dataflow_graphs import random_graph
+from graphmill.testing.proto_builders import graph_def, node_def
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from graphmill.runtime.background import BackgroundWork
-from graphmill.testing.patience import PATIENCE
+from graphmill.testing.timeouts import TIMEOUT
 
 if TYPE_CHECKING:
     import pytest
@@ -102,7 +102,7 @@ def test_without_a_thread_nothing_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
         assert not work.submit(None, list)
     assert (work.num_dropped, work.wait_idle(0)) == (1, True)
     assert work.submit(None, list)
-    assert work.wait_idle(PATIENCE)
+    assert work.wait_idle(TIMEOUT)
 
 
 def test_a_job_that_would_end_its_thread_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +110,8 @@ def test_a_job_that_would_end_its_thread_does_not(monkeypatch: pytest.MonkeyPatc
     work, done = BackgroundWork(), threading.Event()
     work.submit(None, sys.exit)
     work.submit(None, done.set)
-    assert done.wait(PATIENCE)
-    assert work.wait_idle(PATIENCE)
+    assert done.wait(TIMEOUT)
+    assert work.wait_idle(TIMEOUT)
 
 
 _AT_THE_END = """

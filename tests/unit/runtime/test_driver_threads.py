@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from graphmill.runtime.driver_threads import DriverThreads
-from graphmill.testing.patience import within
+from graphmill.testing.timeouts import within
 
 
 def test_tasks_that_wait_for_each_other_all_run() -> None:

@@ -23,7 +23,7 @@ from graphmill.runtime.kernel_io import (
     refs_to_read,
 )
 from graphmill.runtime.variables import Ref
-from graphmill.testing.messages import graph_def, node_def
+from graphmill.testing.proto_builders import graph_def, node_def
 
 FLOAT = np.dtype("float32")
 GRAPH = graph_from_graph_def(

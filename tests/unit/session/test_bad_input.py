@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import graphmill
 from graphmill import dtypes, errors, proto
 from graphmill.ops.attr_types import AttrPlaceholder, FuncAttr
-from graphmill.testing.messages import const_def, function_def, graph_def, node_def
+from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 import graphmill
 from graphmill import errors
 from graphmill.proto import RunMetadata
-from graphmill.testing.messages import graph_def, node_def
+from graphmill.testing.proto_builders import graph_def, node_def
 
 NODES = (
     node_def("a", "Placeholder", dtype="float32", shape=None),

@@ -11,7 +11,7 @@ import graphmill
 from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.explain import explain_all
 from graphmill.ops import math
-from graphmill.testing import boxed_device
+from graphmill.testing.fakes import strict_device
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 BOXED = "/job:localhost/replica:0/task:0/device:BOXED:0"
@@ -114,16 +114,16 @@ def test_a_fetch_stays_on_its_device_and_is_fed_from_there_s7() -> None:
     with graph.as_default(), graph.device("/device:BOXED:0"):
         x = graph.placeholder("float32", [2], name="x")
         math.mul(x, 2.0, name="y")
-    host = graphmill.Host(plugins=[boxed_device])
+    host = graphmill.Host(plugins=[strict_device])
     config = {"device_count": {"BOXED": 1}}
     options = {"feed": ["x:0"], "fetch": ["y:0"], "fetch_skip_sync": True}
     there = {"feed_devices": {"x:0": BOXED}, "fetch_devices": {"y:0": BOXED}}
     with graphmill.Session(graph=graph, config=config, host=host) as session:
         call = session.make_callable_from_options({**options, **there})
         (held,) = call([1.0, 2.0])
-        assert isinstance(held, boxed_device.Box)
+        assert isinstance(held, strict_device.Box)
         (again,) = call(held)
         back = session.make_callable_from_options({**options, "feed_devices": {"x:0": BOXED}})
         assert back(again)[0].tolist() == [8.0, 16.0]
         with pytest.raises(InvalidArgumentError, match="is of float64"):
-            call(boxed_device.Box(held.owner, np.zeros(2)))
+            call(strict_device.Box(held.owner, np.zeros(2)))

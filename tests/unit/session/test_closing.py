@@ -11,8 +11,8 @@ import pytest
 import graphmill
 from graphmill import errors, ops
 from graphmill.graph.builder import Graph
-from graphmill.testing.messages import graph_def, node_def
-from graphmill.testing.patience import no_thread_stays
+from graphmill.testing.proto_builders import graph_def, node_def
+from graphmill.testing.timeouts import no_leaked_threads
 
 X = node_def("x", "Placeholder", dtype="float32", shape=None)
 Y = node_def("y", "Neg", "x", T="float32")
@@ -135,7 +135,7 @@ def test_s11_functions_of_a_device_that_come_while_the_session_closes_are_closed
 
 def test_s11_a_closed_session_leaves_nothing_behind(make_host: Any) -> None:
     host = make_host()
-    with no_thread_stays():
+    with no_leaked_threads():
         session = graphmill.Session(graph=variable_graph(), host=host)
         session.run("assign:0", {"x:0": 5.0})
         options = {"timeout_in_ms": 60_000, "trace_level": "FULL_TRACE"}

@@ -10,7 +10,7 @@ import pytest
 import graphmill
 from graphmill import dtypes
 from graphmill.proto import RunMetadata
-from graphmill.testing.messages import const_def, graph_def, node_def
+from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 MESSAGE = graph_def(

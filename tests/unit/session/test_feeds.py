@@ -18,7 +18,7 @@ from graphmill.graph.import_export import graph_from_graph_def
 from graphmill.ops.attr_types import ShapeAttr
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.session.feeds import feed_converter, static_shape
-from graphmill.testing.messages import const_def, graph_def, node_def
+from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 
 def converted(value: Any, dtype: str, shape: tuple[int, ...] | None = None) -> Any:

@@ -14,7 +14,7 @@ import graphmill
 from graphmill import errors
 from graphmill.graph.builder import Graph
 from graphmill.session.fetches import FetchPlan, feed_name, several, target_name
-from graphmill.testing.messages import const_def, graph_def, node_def
+from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 
 class Pair(NamedTuple):

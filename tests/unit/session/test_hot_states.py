@@ -24,7 +24,7 @@ from graphmill.runtime.validation import VALIDATE_VARIABLE
 from graphmill.session.executors_cache import ExecutorsAndKeys
 from graphmill.session.hot_states import EXPLAINED, HOT_TRANSITIONS, HotEvent, HotGraph, HotState
 from graphmill.session.hot_steps import HotSteps, validate_hot
-from graphmill.testing.passes import pass_names, without_passes
+from graphmill.testing.differential.pass_bisection import pass_names, without_passes
 from graphmill_plugins.default_executor.executor import DefaultExecutorFactory
 
 FIRST, SECOND = ("first",), ("second",)

@@ -11,8 +11,8 @@ import graphmill
 from graphmill import proto
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.explain import explain_all
-from graphmill.testing.passes import pass_names, without_passes
-from graphmill.testing.patience import PATIENCE
+from graphmill.testing.differential.pass_bisection import pass_names, without_passes
+from graphmill.testing.timeouts import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class HotPass:
         del graph, options
         self.seen += 1
         self.is_under_way.set()
-        assert self.may_go_on.wait(PATIENCE)
+        assert self.may_go_on.wait(TIMEOUT)
         if self.error is not None:
             raise self.error
 
@@ -129,7 +129,7 @@ def test_steps_go_on_while_the_graph_is_built_again(hot: HotPass, host: Host) ->
     with session(host) as made:
         for _ in range(20):
             assert made.run("y:0", {"x:0": 2}) == -2
-        assert hot.is_under_way.wait(PATIENCE)
+        assert hot.is_under_way.wait(TIMEOUT)
         assert made.run("y:0", {"x:0": 3}) == -3
         hot.may_go_on.set()
         host.background.wait_idle()
@@ -142,11 +142,11 @@ def test_a_session_that_closes_waits_for_what_is_being_built(hot: HotPass, host:
     made = session(host)
     for _ in range(3):
         made.run("y:0", {"x:0": 2})
-    assert hot.is_under_way.wait(PATIENCE)
+    assert hot.is_under_way.wait(TIMEOUT)
     closing = threading.Thread(target=made.close)
     closing.start()
     hot.may_go_on.set()
-    closing.join(PATIENCE)
+    closing.join(TIMEOUT)
     assert not closing.is_alive()
-    assert host.background.wait_idle(PATIENCE)
+    assert host.background.wait_idle(TIMEOUT)
     assert host.sessions.snapshot() == []

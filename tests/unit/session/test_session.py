@@ -10,7 +10,7 @@ import graphmill
 from graphmill import errors, ops
 from graphmill.graph.builder import Graph
 from graphmill.proto import ConfigProto
-from graphmill.testing.messages import function_def, graph_def, node_def
+from graphmill.testing.proto_builders import function_def, graph_def, node_def
 
 if TYPE_CHECKING:
     from pathlib import Path

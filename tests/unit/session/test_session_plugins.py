@@ -11,7 +11,7 @@ import graphmill
 from graphmill import errors
 from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.runtime.executor import Executor, ExecutorFactory
-from graphmill.testing.messages import graph_def, node_def
+from graphmill.testing.proto_builders import graph_def, node_def
 
 X = node_def("x", "Placeholder", dtype="float32", shape=None)
 Y = node_def("y", "Neg", "x", T="float32")

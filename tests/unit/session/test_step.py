@@ -18,8 +18,8 @@ from graphmill.proto import RunMetadata, RunOptions
 from graphmill.runtime.call_frame import CallFrame
 from graphmill.session import step
 from graphmill.session.boundary import as_it_is
-from graphmill.testing.messages import const_def, function_def, graph_def, node_def
-from graphmill.testing.patience import no_thread_stays
+from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
+from graphmill.testing.timeouts import no_leaked_threads
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 X = node_def("x", "Placeholder", dtype="float32", shape=None)
@@ -284,7 +284,7 @@ def test_s6_the_sessions_timeout_holds_for_steps_without_one(probe_host: Any) ->
 @pytest.mark.parametrize("timeout", [-1, 0, 10**6, 2**62])
 def test_s6_a_timeout_that_is_none_or_far_away_changes_nothing(waiting: Any, timeout: int) -> None:
     options = RunOptions(timeout_in_ms=timeout)
-    with no_thread_stays():
+    with no_leaked_threads():
         assert waiting.run("y:0", {"x:0": 1.0}, options=options) == -1
 
 

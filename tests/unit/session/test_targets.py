@@ -15,7 +15,7 @@ from graphmill.runtime.device_mgr import DeviceMgr
 from graphmill.runtime.session_interface import SessionFactory
 from graphmill.session.direct_session import DirectSession
 from graphmill.session.session_devices import create_devices
-from graphmill.testing.messages import const_def, graph_def, node_def
+from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 TASK = "/job:worker/replica:0/task:3"
 X = node_def("x", "Placeholder", dtype="float32")

@@ -10,7 +10,7 @@ import numpy as np
 import graphmill
 from graphmill import ops
 from graphmill.graph.builder import Graph
-from graphmill.testing.messages import graph_def, node_def
+from graphmill.testing.proto_builders import graph_def, node_def
 
 X = node_def("x", "Placeholder", dtype="float32", shape=None)
 Y = node_def("y", "Neg", "x", T="float32")

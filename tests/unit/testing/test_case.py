@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphmill.testing.case import load_cases, parse_cases
-from graphmill.testing.inputs import SpecError
+from graphmill.testing.case_inputs import SpecError
 
 
 def parse(text):

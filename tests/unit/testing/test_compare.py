@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphmill.testing.answers import Answer
 from graphmill.testing.case import parse_cases
 from graphmill.testing.compare import difference
+from graphmill.testing.golden import Answer
 
 
 def case(extra="", op="Neg"):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from graphmill.testing.answers import Answer
 from graphmill.testing.case import load_cases
 from graphmill.testing.conformance import KernelTests
+from graphmill.testing.golden import Answer
 
 CASE = next(case for case in load_cases(stems=["math"]) if not case.error)
 

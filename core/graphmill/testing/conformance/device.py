@@ -19,8 +19,8 @@ from graphmill.ops import array, math, nn, state, string
 from graphmill.session.direct_session import DirectSession
 from graphmill.session.session import Session
 from graphmill.testing.conformance.rows import rows
-from graphmill.testing.faults import Faults, with_faults
-from graphmill.testing.patience import within
+from graphmill.testing.fakes.fault_injection import Faults, with_faults
+from graphmill.testing.timeouts import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,20 +15,20 @@ from graphmill.graph.while_loop import while_loop
 from graphmill.ops import array, control_flow, math, state
 from graphmill.plugin.host import Host
 from graphmill.session.session import Session
-from graphmill.testing import boxed_device
 from graphmill.testing.conformance.rows import rows
 from graphmill.testing.conformance.seeded import SeededSuite, named
-from graphmill.testing.control_flow import random_program
-from graphmill.testing.executor_probe import probed
-from graphmill.testing.graphs import random_graph
-from graphmill.testing.patience import within
-from graphmill.testing.reference import ReferenceSession
+from graphmill.testing.fakes import strict_device
+from graphmill.testing.fakes.executor_probe import probed
+from graphmill.testing.generators.control_flow_programs import random_program
+from graphmill.testing.generators.dataflow_graphs import random_graph
+from graphmill.testing.oracle.reference_evaluator import ReferenceSession
+from graphmill.testing.timeouts import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphmill.graph.tensor import Tensor
-    from graphmill.testing.executor_probe import ProbedFactory, ProbeOps
+    from graphmill.testing.fakes.executor_probe import ProbedFactory, ProbeOps
 
 
 class ExecutorTests(SeededSuite):
@@ -64,7 +64,7 @@ class ExecutorTests(SeededSuite):
         self, plugins: list[object], probe_ops: ProbeOps, name: str
     ) -> Iterator[tuple[Host, ProbedFactory]]:
         """Give a host whose executors are watched; what they did wrong fails the test."""
-        host, probe = probed(Host(plugins=[*plugins, probe_ops, boxed_device]), name, probe_ops)
+        host, probe = probed(Host(plugins=[*plugins, probe_ops, strict_device]), name, probe_ops)
         yield host, probe
         assert not probe.problems(), probe.problems()
 

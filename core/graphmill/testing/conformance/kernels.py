@@ -9,18 +9,18 @@ import pytest
 from graphmill import proto
 from graphmill.graph.device_name import parse_device_name
 from graphmill.testing.case import Case, load_cases
+from graphmill.testing.compare import verdict
 from graphmill.testing.conformance.rows import rows
-from graphmill.testing.device_runner import DeviceRunner
-from graphmill.testing.judge import verdict
-from graphmill.testing.runner import NotApplicableError
-from graphmill.testing.session_runner import SessionRunner
+from graphmill.testing.runners.device_runner import DeviceRunner
+from graphmill.testing.runners.kernel_runner import NotApplicableError
+from graphmill.testing.runners.session_runner import SessionRunner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphmill.plugin.host import Host
-    from graphmill.testing.answers import Answer
-    from graphmill.testing.hosts import Runner
+    from graphmill.testing.golden import Answer
+    from graphmill.testing.runners.backends import Runner
 
 
 _TELL_THEIR_DEVICE = frozenset({"DeviceIndex"})

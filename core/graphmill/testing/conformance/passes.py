@@ -13,14 +13,14 @@ from graphmill.plugin.host import Host
 from graphmill.session.session import Session
 from graphmill.testing.conformance.rows import rows
 from graphmill.testing.conformance.seeded import SeededSuite, named
-from graphmill.testing.control_flow import random_program
-from graphmill.testing.graphs import random_graph
-from graphmill.testing.passes import pass_names, without_passes
-from graphmill.testing.patience import within
+from graphmill.testing.differential.pass_bisection import pass_names, without_passes
+from graphmill.testing.generators.control_flow_programs import random_program
+from graphmill.testing.generators.dataflow_graphs import random_graph
+from graphmill.testing.timeouts import within
 
 if TYPE_CHECKING:
     from graphmill.graph.tensor import Tensor
-    from graphmill.testing.executor_probe import ProbeOps
+    from graphmill.testing.fakes.executor_probe import ProbeOps
 
 
 class PassTests(SeededSuite):

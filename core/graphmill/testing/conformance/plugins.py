@@ -11,14 +11,14 @@ from graphmill.runtime.validation import VALIDATE_VARIABLE
 from graphmill.testing.case import load_cases, parse_cases
 from graphmill.testing.compare import difference
 from graphmill.testing.conformance.rows import rows
-from graphmill.testing.runner import NotApplicableError
-from graphmill.testing.tier_runner import TierRunner
+from graphmill.testing.runners.kernel_runner import NotApplicableError
+from graphmill.testing.runners.tier_runner import TierRunner
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
     from graphmill.testing.case import Case
-    from graphmill.testing.tier_runner import TierAnswer
+    from graphmill.testing.runners.tier_runner import TierAnswer
 
 _TIERS: Final = ("tiered", "eager", "deterministic")
 

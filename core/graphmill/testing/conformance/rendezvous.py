@@ -13,9 +13,9 @@ from graphmill import errors
 from graphmill.plugin.host import default_host
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.rendezvous import HOST, RendezvousKey, TransferArgs
-from graphmill.testing import patience
+from graphmill.testing import timeouts
 from graphmill.testing.conformance.rows import rows
-from graphmill.testing.patience import within
+from graphmill.testing.timeouts import within
 
 if TYPE_CHECKING:
     from graphmill.runtime.rendezvous import Rendezvous
@@ -180,7 +180,7 @@ class _Receiver:
         self.came.set()
 
     def result(self) -> tuple[Any, bool, Any]:
-        assert self.came.wait(patience.PATIENCE), f"nothing came for {self.key}"
+        assert self.came.wait(timeouts.TIMEOUT), f"nothing came for {self.key}"
         return self._outcome
 
 

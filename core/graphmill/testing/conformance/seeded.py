@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from graphmill.testing.executor_probe import ProbeOps
+from graphmill.testing.fakes.executor_probe import ProbeOps
 
 
 class SeededSuite:

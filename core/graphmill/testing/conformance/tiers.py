@@ -22,7 +22,7 @@ from graphmill.ops import math
 from graphmill.plugin.host import Host
 from graphmill.session.session import Session
 from graphmill.testing.conformance.rows import rows
-from graphmill.testing.foreign import (
+from graphmill.testing.fakes.third_party_plugin import (
     Counting,
     Mailbox,
     faulty,
@@ -31,7 +31,7 @@ from graphmill.testing.foreign import (
     scales,
     square_root,
 )
-from graphmill.testing.foreign import ForeignPlugin as Foreign
+from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin as Foreign
 from graphmill.testing.tier_programs import PROGRAMS, TierProgram
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 import graphmill
 from graphmill import errors, ops, proto
 from graphmill.distributed.master.cluster_session import ClusterSession
-from graphmill.testing.patience import within
+from graphmill.testing.timeouts import within
 
 pytest.importorskip("grpc")
 

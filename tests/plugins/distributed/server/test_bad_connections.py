@@ -15,7 +15,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops, proto
-from graphmill.testing.patience import within
+from graphmill.testing.timeouts import within
 
 grpc = pytest.importorskip("grpc")
 

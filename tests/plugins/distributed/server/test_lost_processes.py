@@ -11,7 +11,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, train
-from graphmill.testing.patience import PATIENCE, within
+from graphmill.testing.timeouts import TIMEOUT, within
 
 pytest.importorskip("grpc")
 
@@ -70,7 +70,7 @@ def new_session(task: Task) -> Any:
 
     After a master was lost gRPC connects to its address again within a second, not at once.
     """
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while True:
         made = graphmill.Session(task.target, graph=waiting_graph())
         try:

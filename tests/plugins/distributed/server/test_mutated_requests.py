@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphmill import proto
-from graphmill.testing.patience import within
+from graphmill.testing.timeouts import within
 
 grpc = pytest.importorskip("grpc")
 from tests.plugins.distributed.mutations import Corpus, mutated  # noqa: E402

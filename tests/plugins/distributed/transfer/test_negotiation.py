@@ -17,7 +17,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops, proto
-from graphmill.testing.patience import PATIENCE, within
+from graphmill.testing.timeouts import TIMEOUT, within
 
 pytest.importorskip("grpc")
 
@@ -78,7 +78,7 @@ class Cluster:
     def wait_for_ends(self, num_steps: int) -> None:
         """Wait until both tasks have cleaned up so many steps."""
         for _ in range(num_steps * len(self.services)):
-            assert self.ends.acquire(timeout=PATIENCE)
+            assert self.ends.acquire(timeout=TIMEOUT)
 
     def paths(self) -> list[dict[str, int]]:
         """Return which bytes each task has sent, by path."""

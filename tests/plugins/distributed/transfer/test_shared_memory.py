@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from graphmill import errors
-from graphmill.testing.patience import within
+from graphmill.testing.timeouts import within
 from graphmill_plugins.distributed.transfer.host_identity import host_identity
 from graphmill_plugins.distributed.transfer.settings import EXPIRY_SECONDS
 

@@ -18,7 +18,7 @@ from graphmill.lowering.partition import partition
 from graphmill.runtime.device_mgr import DeviceMgr
 from graphmill.runtime.rendezvous import HOST, RendezvousKey
 from graphmill.session.session_devices import create_devices
-from graphmill.testing.patience import within
+from graphmill.testing.timeouts import within
 
 grpc = pytest.importorskip("grpc")
 

@@ -14,7 +14,7 @@ from graphmill.graph.function_def import function_def
 from graphmill.ops import array, functional, math
 from graphmill.ops.attr_types import FuncAttr
 from graphmill.plugin.host import default_host
-from graphmill.testing.twin_ops import TwinOps, twin_name, with_twins
+from graphmill.testing.fakes.twin_ops import TwinOps, twin_name, with_twins
 from graphmill_plugins.jit.analysis.trip_count import TripCount, pass_through, trip_count_of
 from graphmill_plugins.jit.programs import compiler
 

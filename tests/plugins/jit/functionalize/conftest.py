@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import graphmill
-from graphmill.testing.passes import pass_names
+from graphmill.testing.differential.pass_bisection import pass_names
 from graphmill_plugins.jit.functionalize import Region, RegionRecord, functionalize
 
 

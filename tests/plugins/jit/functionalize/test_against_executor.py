@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 
 import graphmill
 from graphmill import errors
-from graphmill.testing.control_flow import programs, random_program
-from graphmill.testing.passes import without_passes
-from graphmill.testing.structured_graphs import structured_graph, structured_graphs
+from graphmill.testing.differential.pass_bisection import without_passes
+from graphmill.testing.generators.control_flow_graphs import structured_graph, structured_graphs
+from graphmill.testing.generators.control_flow_programs import programs, random_program
 
 _OPS = graphmill.default_host().ops
 _SETTINGS = settings(

@@ -9,7 +9,7 @@ from tests.plugins.jit import tracer
 import graphmill
 from graphmill import errors
 from graphmill.lowering.prune import build_client_graph
-from graphmill.testing.structured_graphs import structured_graph
+from graphmill.testing.generators.control_flow_graphs import structured_graph
 from graphmill_plugins.jit.functionalize import functionalize
 
 

@@ -14,7 +14,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.explain import explain_all
 from graphmill.runtime.variables import Variable
 from graphmill.session.session import Session
-from graphmill.testing.jit_check import jit_config
+from graphmill.testing.differential.compiled_graphs import jit_config
 from graphmill_plugins._jax import JaxDevice
 
 pytestmark = pytest.mark.jax

@@ -15,7 +15,7 @@ from tests.plugins.jit.small_graphs import HotSession, graph_def
 from graphmill import dtypes
 from graphmill.errors import DataLossError, OpError
 from graphmill.runtime.variables import Variable
-from graphmill.testing.patience import PATIENCE
+from graphmill.testing.timeouts import TIMEOUT
 from graphmill_plugins.jit.programs.buffer_cache import keep, kept_of
 
 pytestmark = [
@@ -231,10 +231,10 @@ def test_steps_that_read_what_the_other_writes_neither_wait_for_ever_nor_lose_an
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
             assert not thread.is_alive()
         done.set()
-        reader.join(PATIENCE)
+        reader.join(TIMEOUT)
         assert not failed
         assert not torn
         for name in "vw":

@@ -11,8 +11,8 @@ from tests.plugins.jit.small_graphs import OPS, fetch_unread, form, graph
 from graphmill.graph.algorithms import topological_order
 from graphmill.graph.import_export import graph_from_graph_def
 from graphmill.spi import compilation_of
-from graphmill.testing.graphs import random_graph
-from graphmill.testing.structured_graphs import structured_graph
+from graphmill.testing.generators.control_flow_graphs import structured_graph
+from graphmill.testing.generators.dataflow_graphs import random_graph
 from graphmill_plugins.jit.regions.eligibility import Eligibility
 from graphmill_plugins.jit.regions.grouping import find_clusters
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import graphmill
-from graphmill.testing import boxed_device
-from graphmill.testing.op_graph import GraphMaker
-from graphmill.testing.program import parse_function, parse_node
+from graphmill.testing.case_graph import GraphMaker
+from graphmill.testing.case_nodes import parse_function, parse_node
+from graphmill.testing.fakes import strict_device
 
 INT = "output_types=[int64], output_shapes=[[]]"
 THREE = "c = Const(value='int64: 3', dtype=int64)"
@@ -34,7 +34,7 @@ PIPELINES = {
 
 @pytest.fixture
 def host() -> graphmill.Host:
-    return graphmill.Host(plugins=[boxed_device])
+    return graphmill.Host(plugins=[strict_device])
 
 
 def maker(host: graphmill.Host, *nodes: str) -> GraphMaker:

@@ -10,7 +10,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops, proto
-from graphmill.testing.patience import no_thread_stays
+from graphmill.testing.timeouts import no_leaked_threads
 
 INT = {"output_types": ["int64"], "output_shapes": [[]]}
 
@@ -128,7 +128,7 @@ def test_closing_a_session_leaves_no_thread() -> None:
     with graph.as_default():
         endless = ops.dataset.repeat_dataset(numbers(3), const(-1), **INT)
         _, start, value = iterator_of(ops.dataset.prefetch_dataset(endless, const(8), **INT))
-    with no_thread_stays(), graphmill.Session(graph=graph, config=pool_config(2)) as session:
+    with no_leaked_threads(), graphmill.Session(graph=graph, config=pool_config(2)) as session:
         session.run(start)
         assert int(session.run(value)) == 0
 

@@ -12,9 +12,9 @@ import graphmill
 from graphmill.errors import CancelledError, InvalidArgumentError, UnavailableError
 from graphmill.runtime.cancellation import CancellationManager
 from graphmill.testing.case import parse_cases
-from graphmill.testing.op_graph import case_graph
-from graphmill.testing.patience import no_thread_stays
-from graphmill_plugins.kernels.functional._batch_scheduler import Batcher, Rows
+from graphmill.testing.case_graph import case_graph
+from graphmill.testing.timeouts import no_leaked_threads
+from graphmill_plugins.kernels.functional._batcher import Batcher, Rows
 
 FOREVER = 2_000 * 1_000_000
 ROWS = """
@@ -158,5 +158,5 @@ def test_a_batch_that_all_have_left_is_gone(clock):
 
 def test_no_timer_stays_behind(graphmill_host):
     running, x = session(graphmill_host, 4)
-    with no_thread_stays(), running:
+    with no_leaked_threads(), running:
         running.run("y:0", {x: np.ones(4, np.float32)})

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.judge import stored_answers
-from graphmill.testing.session_runner import SessionRunner
+from graphmill.testing.golden import stored_answers
+from graphmill.testing.runners.session_runner import SessionRunner
 
 STEMS = ("random", "random.generator", "random.rejection")
 # float64 values made with the C library's logarithm, sine, cosine, power: NumPy's differ in the

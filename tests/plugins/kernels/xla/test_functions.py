@@ -8,7 +8,7 @@ import pytest
 import graphmill
 from graphmill import errors
 from graphmill.testing.case import parse_cases
-from graphmill.testing.hosts import runner
+from graphmill.testing.runners.backends import runner
 
 ADD = "f(a: float32, b: float32) -> (float32): y = AddV2(a, b); return y"
 DRAW = (

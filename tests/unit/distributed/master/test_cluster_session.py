@@ -15,7 +15,7 @@ from graphmill import errors, ops, proto
 from graphmill.distributed.master.cluster_session import ClusterSession
 from graphmill.distributed.master.local_worker import LocalWorker
 from graphmill.runtime.cancellation import CancellationManager
-from graphmill.testing.patience import within
+from graphmill.testing.timeouts import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -45,8 +45,8 @@ ELSEWHERE = {
     # JAX's own configuration: core does not know JAX. Declared as the effect "jax_dispatch".
     ("plugins/graphmill_plugins/_jax.py", "config.update"),
     # Tools of tests, in processes of their own.
-    ("core/graphmill/testing/answer_process.py", "setrlimit"),
-    ("core/graphmill/testing/tensorflow_oracle.py", "environ.setdefault"),
+    ("core/graphmill/testing/runners/subprocess_runner.py", "setrlimit"),
+    ("core/graphmill/testing/oracle/tensorflow_oracle.py", "environ.setdefault"),
     # The command line's own process: it prints warnings in its own form, `doctor` in a table.
     ("core/graphmill/cli/main.py", "catch_warnings"),
     ("core/graphmill/cli/doctor.py", "catch_warnings"),

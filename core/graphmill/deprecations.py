@@ -1,0 +1,138 @@
+"""Old public names that still work for one version, with a `DeprecationWarning`.
+
+`RENAMED_MODULES` lists modules, `RENAMED_NAMES` classes, functions and constants of modules.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+RENAMED_MODULES: dict[str, str] = {
+    "graphmill.testing.answer_process": "graphmill.testing.runners.subprocess_runner",
+    "graphmill.testing.answers": "graphmill.testing.golden",
+    "graphmill.testing.boxed_device": "graphmill.testing.fakes.strict_device",
+    "graphmill.testing.case_text": "graphmill.testing.case_writer",
+    "graphmill.testing.control_flow": "graphmill.testing.generators.control_flow_programs",
+    "graphmill.testing.coverage": "graphmill.testing.dtype_coverage",
+    "graphmill.testing.cpu_types": "graphmill.testing.oracle.cpu_types",
+    "graphmill.testing.device_runner": "graphmill.testing.runners.device_runner",
+    "graphmill.testing.executor_check": "graphmill.testing.differential.executors",
+    "graphmill.testing.executor_probe": "graphmill.testing.fakes.executor_probe",
+    "graphmill.testing.faults": "graphmill.testing.fakes.fault_injection",
+    "graphmill.testing.folders": "graphmill.testing.case_folder",
+    "graphmill.testing.foreign": "graphmill.testing.fakes.third_party_plugin",
+    "graphmill.testing.gradient_answers": "graphmill.testing.oracle.gradient_results",
+    "graphmill.testing.gradient_judge": "graphmill.testing.differential.gradients",
+    "graphmill.testing.graphs": "graphmill.testing.generators.dataflow_graphs",
+    "graphmill.testing.hosts": "graphmill.testing.runners.backends",
+    "graphmill.testing.inputs": "graphmill.testing.case_inputs",
+    "graphmill.testing.jax_runner": "graphmill.testing.runners.jax_runner",
+    "graphmill.testing.jit_check": "graphmill.testing.differential.compiled_graphs",
+    "graphmill.testing.jit_values": "graphmill.testing.differential.compiled_ops",
+    "graphmill.testing.judge": "graphmill.testing.compare",
+    "graphmill.testing.levels": "graphmill.testing.coverage_report",
+    "graphmill.testing.messages": "graphmill.testing.proto_builders",
+    "graphmill.testing.op_graph": "graphmill.testing.case_graph",
+    "graphmill.testing.passes": "graphmill.testing.differential.pass_bisection",
+    "graphmill.testing.patience": "graphmill.testing.timeouts",
+    "graphmill.testing.program": "graphmill.testing.case_nodes",
+    "graphmill.testing.reference": "graphmill.testing.oracle.reference_evaluator",
+    "graphmill.testing.reference_frames": "graphmill.testing.oracle.reference_frames",
+    "graphmill.testing.restless": "graphmill.testing.fakes.chaos_plugin",
+    "graphmill.testing.runner": "graphmill.testing.runners.kernel_runner",
+    "graphmill.testing.session_runner": "graphmill.testing.runners.session_runner",
+    "graphmill.testing.structured_graphs": "graphmill.testing.generators.control_flow_graphs",
+    "graphmill.testing.sweep": "graphmill.testing.generators.op_instances",
+    "graphmill.testing.sweep_judge": "graphmill.testing.differential.op_instances",
+    "graphmill.testing.sweep_values": "graphmill.testing.generators.op_values",
+    "graphmill.testing.tensorflow_oracle": "graphmill.testing.oracle.tensorflow_oracle",
+    "graphmill.testing.tier_runner": "graphmill.testing.runners.tier_runner",
+    "graphmill.testing.twin_ops": "graphmill.testing.fakes.twin_ops",
+    "graphmill.testing.variable_graphs": "graphmill.testing.generators.variable_graphs",
+    "graphmill.testing.wrapped_hosts": "graphmill.testing.fakes.host_variants",
+}
+"""New dotted name of a module, by its old one."""
+
+RENAMED_NAMES: dict[str, dict[str, str]] = {
+    "graphmill.testing.fakes.chaos_plugin": {"RestlessPlugin": "ChaosPlugin"},
+    "graphmill.testing.fakes.strict_device": {
+        "BoxedDevice": "StrictDevice",
+        "BoxedDeviceFactory": "StrictDeviceFactory",
+    },
+    "graphmill.testing.fakes.third_party_plugin": {"ForeignPlugin": "ThirdPartyPlugin"},
+    "graphmill.testing.timeouts": {
+        "PATIENCE": "TIMEOUT",
+        "no_thread_stays": "no_leaked_threads",
+    },
+}
+"""New name by the old one, for each module; its `__getattr__` calls `renamed_name`."""
+
+
+def renamed_name(module: str, name: str) -> Any:
+    """Return the value of a name of a module by its old name, with a warning.
+
+    Raises:
+        AttributeError: the module never had this name.
+    """
+    new = RENAMED_NAMES.get(module, {}).get(name)
+    if new is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    warnings.warn(
+        f"{module}.{name} is now {new!r}; use that, the old name goes in the next version",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return getattr(sys.modules[module], new)
+
+
+class _AliasLoader(Loader):
+    """Loads the new module in place of the old one."""
+
+    def __init__(self, new: str) -> None:
+        self._new = new
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Import the new module and return it, so that both names mean one module."""
+        warnings.warn(
+            f"the module {spec.name!r} is now {self._new!r}; import that, the old name goes in "
+            "the next version",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        module = importlib.import_module(self._new)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its own spec back: it has run under its new name."""
+        module.__spec__ = self._spec
+
+
+class RenamedModuleFinder(MetaPathFinder):
+    """Finds modules by their old names; it comes last, so that imports of others cost nothing."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002 - the signature is Python's
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        """Return how to load a renamed module, or None for any other one."""
+        new = RENAMED_MODULES.get(fullname)
+        return ModuleSpec(fullname, _AliasLoader(new)) if new else None
+
+
+def install_module_aliases() -> None:
+    """Make the old names of `RENAMED_MODULES` importable; calling it again does nothing."""
+    if not any(isinstance(finder, RenamedModuleFinder) for finder in sys.meta_path):
+        sys.meta_path.append(RenamedModuleFinder())

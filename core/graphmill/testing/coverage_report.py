@@ -1,0 +1,85 @@
+"""Report which suites, specification rows and ops of the conformance kit a plugin passes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+_WORST: Final = ("passed", "skipped", "failed")
+_FEW: Final = 12
+
+
+class CoverageReport:
+    """Collects results of tests of the suites.
+
+    Attributes:
+        suites: for each suite how many tests passed, failed, were skipped.
+        rows: for each row of the specification the worst outcome; skipped ones do not count
+            beside passed ones.
+        ops: the same for each op.
+        reasons: why ops were skipped.
+    """
+
+    def __init__(self) -> None:
+        self.suites: dict[str, Counter[str]] = {}
+        self.rows: dict[str, str] = {}
+        self.ops: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """File the report of one phase of a test, if it belongs to a suite; pytest calls it."""
+        found = next((v for k, v in report.user_properties if k == "graphmill"), None)
+        if found is None or (report.when != "call" and report.outcome == "passed"):
+            return
+        outcome = report.outcome
+        self.suites.setdefault(found["suite"], Counter())[outcome] += 1
+        for row in found["rows"]:
+            self.rows[row] = _worse(self.rows.get(row), outcome)
+        if found["op"]:
+            self.ops[found["op"]] = _worse(self.ops.get(found["op"]), outcome)
+            if outcome == "skipped" and isinstance(report.longrepr, tuple):
+                self.reasons[found["op"]] = report.longrepr[2].removeprefix("Skipped: ")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, ready for JSON."""
+        return {
+            "suites": {name: dict(counts) for name, counts in sorted(self.suites.items())},
+            "rows": dict(sorted(self.rows.items())),
+            "ops": {outcome: self._ops(outcome) for outcome in _WORST},
+            "reasons": {op: self.reasons[op] for op in self._ops("skipped") if op in self.reasons},
+        }
+
+    def write(self, path: str) -> None:
+        """Write the report as JSON."""
+        Path(path).write_text(json.dumps(self.as_dict(), indent=1) + "\n", encoding="utf-8")
+
+    def lines(self) -> list[str]:
+        """Return the report as text."""
+        made = [
+            f"{name}: {', '.join(f'{n} {outcome}' for outcome, n in sorted(counts.items()))}"
+            for name, counts in sorted(self.suites.items())
+        ]
+        for outcome in _WORST:
+            found = [row for row, worst in sorted(self.rows.items()) if worst == outcome]
+            if found:
+                made.append(f"rows {outcome}: {' '.join(found)}")
+        for outcome in _WORST:
+            ops = self._ops(outcome)
+            if ops:
+                more = f" and {len(ops) - _FEW} more" if len(ops) > _FEW else ""
+                listed = "" if outcome == "passed" else f": {', '.join(ops[:_FEW])}{more}"
+                made.append(f"ops {outcome}: {len(ops)}{listed}")
+        return made
+
+    def _ops(self, outcome: str) -> list[str]:
+        return sorted(op for op, worst in self.ops.items() if worst == outcome)
+
+
+def _worse(known: str | None, outcome: str) -> str:
+    if known is None:
+        return outcome
+    if {known, outcome} == {"passed", "skipped"}:
+        return "passed"
+    return max(known, outcome, key=_WORST.index)

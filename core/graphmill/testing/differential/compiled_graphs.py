@@ -1,0 +1,155 @@
+"""Compare compiled steps with interpreted ones, on random graphs of all kinds.
+
+    difference = find_jit_difference("structured", 7, host)
+
+Each graph is run in two sessions: with nothing compiled, and with everything that can be compiled
+compiled before its first step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill import proto
+from graphmill.errors import OpError
+from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.session.session import Session
+from graphmill.testing.generators.control_flow_graphs import structured_graph
+from graphmill.testing.generators.dataflow_graphs import random_graph
+from graphmill.testing.generators.variable_graphs import variable_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.plugin.host import Host
+
+KINDS: Final = ("flat", "structured", "references", "variables")
+"""Of random graphs: without control flow; with it; with references through it; with variables."""
+
+_RTOL: Final = 1e-5
+_ATOL: Final = 1e-5
+_STEPS: Final = 3  # of a graph with variables
+
+
+def jit_config(mode: str, device_type: str = "") -> proto.ConfigProto:
+    """Return a config that has clusters of any size compiled, as `mode` says.
+
+    Args:
+        mode: that of `config.graphmill.jit`, or `"deterministic"`.
+        device_type: of which the session is to have one device more.
+    """
+    config = proto.ConfigProto()
+    if device_type:
+        config.device_count[device_type] = 1
+        config.allow_soft_placement = True
+    if mode == "deterministic":
+        config.graphmill.deterministic = True
+    else:
+        config.graphmill.jit = mode
+    config.graphmill.jit_min_cluster_size = 1
+    return config
+
+
+def find_jit_difference(
+    kind: str, seed: int, host: Host, *, deterministic: bool = False, device_type: str = ""
+) -> str:
+    """Run the graph of a seed compiled and interpreted; return what differs, or nothing.
+
+    Args:
+        kind: one of `KINDS`.
+        seed: which graph.
+        host: whose sessions.
+        deterministic: whether clusters run as straight-line code only, bit for bit as interpreted.
+        device_type: where all nodes are to be that have kernels there; empty to leave them.
+    """
+    name, graph_def, feeds, start, steps = _made(kind, seed, host)
+    if device_type:
+        for node in graph_def.node:
+            node.device = f"/device:{device_type}:0"
+
+    def answers(mode: str) -> list[Any]:
+        return _answers(graph_def, feeds, start, steps, host, jit_config(mode, device_type))
+
+    wanted = answers("off")
+    if kind in ("structured", "references"):
+        steps = _without_dead(steps, wanted)
+        wanted = answers("off")
+    found = answers("deterministic" if deterministic else "eager")
+    for step, want, have in zip(steps, wanted, found, strict=True):
+        if not _same(want, have, _is_equal if deterministic else _is_close):
+            return f"{name}, {step}: {have!r}, not {want!r}"
+    return ""
+
+
+_Steps = list[tuple[list[str], list[str]]]
+
+
+def _made(kind: str, seed: int, host: Host) -> tuple[str, Any, dict[str, Any], str, _Steps]:
+    """Return name, graph, feeds, the node to begin with, and fetches and targets of the steps."""
+    if kind == "flat":
+        flat = random_graph(seed, host.ops, nodes=12)
+        return flat.name, flat.graph_def, flat.feeds, "", [(list(flat.fetches), [])]
+    if kind == "variables":
+        made = variable_graph(seed, host.ops)
+        steps = [(list(made.fetches), list(made.targets))] * _STEPS
+        return made.name, made.graph_def, made.feeds, made.start, steps
+    graph = structured_graph(seed, host.ops, depth=2, references=kind == "references")
+    graph_def = graph_to_graph_def(graph.graph)
+    return graph.name, graph_def, graph.feeds, graph.start, [([f], []) for f in graph.fetches]
+
+
+def _without_dead(steps: _Steps, answers: Sequence[Any]) -> _Steps:
+    """Return one step for all fetches that are alive, and one for each dead one."""
+    alive: list[str] = []
+    dead: _Steps = []
+    for step, answer in zip(steps, answers, strict=True):
+        if isinstance(answer, str):
+            dead.append(step)
+        else:
+            alive += step[0]
+    return [*([(alive, [])] if alive else []), *dead]
+
+
+def _answers(
+    graph_def: Any,
+    feeds: dict[str, Any],
+    start: str,
+    steps: _Steps,
+    host: Host,
+    config: proto.ConfigProto,
+) -> list[Any]:
+    """Return for each step its values, or class and message of its error."""
+    answers: list[Any] = []
+    with Session(graph=graph_def, config=config, host=host) as session:
+        if start:
+            session.run([], targets=[start])
+        for fetches, targets in steps:
+            try:
+                answers.append(session.run(fetches, feeds, targets=targets))
+            except OpError as error:
+                answers.append(f"{type(error).__name__}: {error.message}")
+    return answers
+
+
+def _same(want: Any, have: Any, is_same: Callable[[Any, Any], bool]) -> bool:
+    if isinstance(want, str) or isinstance(have, str):
+        return bool(want == have)
+    return all(map(is_same, want, have))
+
+
+def _is_equal(want: Any, have: Any) -> bool:
+    want, have = np.asarray(want), np.asarray(have)
+    if want.dtype != have.dtype or want.shape != have.shape:
+        return False
+    return bool(want.tobytes() == have.tobytes())
+
+
+def _is_close(want: Any, have: Any) -> bool:
+    want, have = np.asarray(want), np.asarray(have)
+    if want.dtype != have.dtype or want.shape != have.shape:
+        return False
+    if want.dtype.kind not in "fc":
+        return np.array_equal(want, have)
+    return np.allclose(have, want, rtol=_RTOL, atol=_ATOL, equal_nan=True)

@@ -1,0 +1,147 @@
+"""Compare compiled ops with interpreted ones, on values that stored cases seldom have.
+
+    differences = value_differences("Igamma", cases, host)
+
+A few cases of an op say shapes, types and attrs. Their values are replaced by others: zeros of both
+signs, infinities, NaN, extremes, each combined with each where the op takes that. Two sessions
+answer, one interpreted, one compiled before its first step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.dtypes import as_dtype
+from graphmill.errors import OpError
+from graphmill.session.session import Session
+from graphmill.testing.case_graph import case_graph
+from graphmill.testing.case_inputs import Input
+from graphmill.testing.compare import difference
+from graphmill.testing.differential.compiled_graphs import jit_config
+from graphmill.testing.runners.kernel_runner import answer_of, checked_answer
+from graphmill.testing.tolerances import tolerance_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from graphmill.plugin.host import Host
+    from graphmill.testing.case import Case
+    from graphmill.testing.golden import Answer
+
+    Feeds = Mapping[str, Any]
+
+_MOST_CASES: Final = 6  # of an op, no two of the same types and attrs
+_DRAWS: Final = 3  # of values for the shapes of a case
+_MOST_COMBINED: Final = 3  # inputs
+_NUMBERS: Final = "iufc"
+
+_PLACES: Final = frozenset({"DynamicStitch", "ParallelDynamicStitch"})  # decide the size
+
+FLUSHED: Final = frozenset({"SqrtGrad", "FloorDiv"})
+"""Ops that are left out: numbers below the smallest normal one are zero in compiled code, as in
+TensorFlow's own threads, and only there do these differ."""
+
+
+def value_differences(op: str, cases: Sequence[Case], host: Host) -> Iterator[str]:
+    """Yield what differs between the tiers, for the cases of one op.
+
+    Args:
+        op: its name.
+        cases: its stored cases; programs and those that are skipped are left out.
+        host: whose sessions.
+    """
+    for case in islice(_distinct(cases), _MOST_CASES):
+        found = _first_difference(case, host)
+        if found:
+            yield f"{op}, {case.id}: {found}"
+
+
+def _distinct(cases: Iterable[Case]) -> Iterator[Case]:
+    seen = set()
+    for case in cases:
+        leaves = _leaves(case)
+        if case.program or case.error or not leaves or case.skip.get("jit"):
+            continue
+        if any(as_dtype(one.dtype).name == "string" for one in leaves):
+            continue
+        key = (*(one.dtype for one in leaves), repr(sorted(case.attrs.items())))
+        if key not in seen:
+            seen.add(key)
+            yield case
+
+
+def _leaves(case: Case) -> list[Input]:
+    trees = (tree if isinstance(tree, tuple) else (tree,) for tree in case.inputs)
+    return [one for tree in trees for one in tree]
+
+
+def _first_difference(case: Case, host: Host) -> str:
+    graph = case_graph(case, host.ops)
+    asked = replace(case, differs="", error="", error_from="", expect=())
+    with (
+        Session(graph=graph.graph_def, config=jit_config("off"), host=host) as interpreted,
+        Session(graph=graph.graph_def, config=jit_config("eager"), host=host) as compiled,
+    ):
+        for feeds in _feeds(case, graph.feeds, combine=not _has_sizes(case, host)):
+            want, have = (_answer(session, graph, feeds) for session in (interpreted, compiled))
+            told = difference(asked, want, have, "jit")
+            if want.error and want.message != have.message and not told:
+                told = f"the error is {have.message!r}, not {want.message!r}"
+            if told:
+                return f"{told}; {_brief(feeds)}"
+    return ""
+
+
+def _brief(feeds: Feeds) -> str:
+    return ", ".join(f"{value.dtype}{list(value.shape)}" for value in feeds.values())
+
+
+def _answer(session: Session, graph: Any, feeds: Feeds) -> Answer:
+    def run() -> Answer:
+        results: list[Any] = []
+        for fetches, targets in graph.steps:
+            results += session.run(list(fetches), dict(feeds), targets=list(targets))
+        return checked_answer(results, [as_dtype(name) for name in graph.dtypes])
+
+    return answer_of(run, (OpError,))
+
+
+def _has_sizes(case: Case, host: Host) -> bool:
+    """Return whether an input is a shape, a place or the like, and no number among many."""
+    kernels = host.kernels.registrations(host.ops.get(case.op), ("jax", "numpy"))
+    definitions = [entry.definition for entry in kernels]
+    return any(one.static or one.dynamic_shape for one in definitions) or case.op in _PLACES
+
+
+def _feeds(case: Case, feeds: Feeds, *, combine: bool) -> Iterator[Feeds]:
+    """Yield values for the inputs of a case: in its own shapes, then each with each."""
+    small = " small" if tolerance_of(case.op).by_scale else ""
+    for seed in range(_DRAWS):
+        yield {
+            name: _special(value, small, seed + 97 * place, floats_only=seed != _DRAWS - 1)
+            for place, (name, value) in enumerate(feeds.items())
+        }
+    kinds = [value.dtype.kind for value in feeds.values()]
+    if combine and len(kinds) <= _MOST_COMBINED and all(kind in _NUMBERS for kind in kinds):
+        pools = [_pool(value.dtype, small) for value in feeds.values()]
+        grid = np.meshgrid(*pools, indexing="ij")
+        yield {name: one.reshape(-1) for name, one in zip(feeds, grid, strict=True)}
+
+
+def _special(value: Any, small: str, seed: int, *, floats_only: bool) -> Any:
+    kind = value.dtype.kind
+    name = as_dtype(value.dtype).name
+    is_float = kind in "fc" or name.endswith("float16")
+    if not is_float and (floats_only or kind not in "iu"):
+        return value
+    if not is_float:  # they may be sizes: larger ones ask for all memory
+        small = " small"
+    return Input(name, value.shape, f"special{small}", 1_000 + seed).values()
+
+
+def _pool(dtype: Any, small: str) -> Any:
+    return Input(as_dtype(dtype).name, None, f"special{small}", 0).values()

@@ -1,0 +1,77 @@
+"""Compare an executor with the reference evaluator, on random graphs of control flow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import proto
+from graphmill.errors import InvalidArgumentError, OpError
+from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.runtime.dead import DEAD
+from graphmill.session.session import Session
+from graphmill.testing.oracle.reference_evaluator import ReferenceSession
+
+if TYPE_CHECKING:
+    from graphmill.plugin.host import Host
+    from graphmill.testing.generators.control_flow_graphs import StructuredGraph
+
+_SAID_OF_DEAD = "was not evaluated"
+
+
+def reference_values(made: StructuredGraph, host: Host) -> dict[str, Any]:
+    """Return what the naive evaluator gives for each fetch, `DEAD` for what is dead."""
+    reference = ReferenceSession(graph_to_graph_def(made.graph), host)
+    if made.start:
+        reference.run([made.start])
+    return dict(zip(made.fetches, reference.run(made.fetches, made.feeds), strict=True))
+
+
+def find_difference(
+    made: StructuredGraph,
+    wanted: dict[str, Any],
+    host: Host,
+    executor_type: str,
+    num_devices: int = 1,
+) -> str:
+    """Run a graph in a session; return what differs from the wanted values, or nothing.
+
+    All fetches that are alive are fetched in one step, each dead one in a step of its own, which
+    must be refused.
+
+    Args:
+        made: the graph.
+        wanted: what `reference_values` gives.
+        host: whose executors are run.
+        executor_type: which of them.
+        num_devices: how many CPUs the session has.
+    """
+    config = proto.ConfigProto(device_count={"CPU": num_devices})
+    config.experimental.executor_type = executor_type
+    # The executors themselves are asked, not what is compiled behind them.
+    config.graph_options.optimizer_options.global_jit_level = proto.OptimizerOptions.OFF
+    alive = [name for name, value in wanted.items() if value is not DEAD]
+    where = f"{made.name} in {executor_type} on {num_devices} CPU"
+    with Session(graph=graph_to_graph_def(made.graph), config=config, host=host) as session:
+        try:
+            if made.start:
+                session.run([], targets=[made.start])
+            found = session.run(alive, made.feeds) if alive else []
+        except OpError as error:
+            return f"{where}: {error}"
+        for name, value in zip(alive, found, strict=True):
+            if value != wanted[name] or np.asarray(value).dtype != np.asarray(wanted[name]).dtype:
+                return f"{where}: {name} is {value!r}, not {wanted[name]!r}"
+        for name in wanted.keys() - alive:
+            told = _told_of(session, name, made.feeds)
+            if _SAID_OF_DEAD not in told:
+                return f"{where}: {name} is dead, but: {told}"
+    return ""
+
+
+def _told_of(session: Session, name: str, feeds: dict[str, Any]) -> str:
+    try:
+        return f"it is {session.run(name, feeds)!r}"
+    except InvalidArgumentError as error:
+        return error.message

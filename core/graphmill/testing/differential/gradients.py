@@ -1,0 +1,106 @@
+"""Compare the gradients of random op instances with TensorFlow's."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill.testing.case import parse_cases
+from graphmill.testing.differential.op_instances import Accepted, outcome_without_answer
+from graphmill.testing.oracle.gradient_results import FAILS, NO_GRADIENT, NONE, ROWS
+from graphmill.testing.runners.subprocess_runner import NO_CASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.testing.case_inputs import Values
+    from graphmill.testing.golden import Answer
+
+# How far gradients may be apart, as a part of the value and of the largest in the tensor: both
+# systems go through several kernels, in orders of their own.
+_BOUND = {
+    "float64": 1e-7,
+    "complex128": 1e-7,
+    "float32": 1e-3,
+    "complex64": 1e-3,
+    "float16": 5e-2,
+    "bfloat16": 2e-1,
+}
+
+
+@functools.cache
+def accepted() -> tuple[Accepted, ...]:
+    """Read what is left as it is."""
+    text = Path(__file__).with_name("gradients_accepted.toml").read_text("utf-8")
+    return tuple(Accepted(**row) for row in tomllib.loads(text)["accepted"])
+
+
+def judge(
+    text: str, wanted: Answer, ask: Callable[[str], Answer], *, strict: bool = False
+) -> tuple[str, str]:
+    """Say what came of a question: an outcome, and for "differ" how.
+
+    Args:
+        text: the question, as `gradient_answers.Wish.text` writes it.
+        wanted: TensorFlow's answer.
+        ask: gives ours; not called where TensorFlow has no say.
+        strict: tell differences that are known, too.
+    """
+    unsaid = outcome_without_answer(wanted)
+    if unsaid:
+        return unsaid, ""
+    if wanted.error == NO_GRADIENT:  # JAX may differentiate the kernel here
+        return "without a gradient of TensorFlow's", ""
+    got = ask(text)
+    if got.error == NO_CASE and FAILS in got.message:  # a difference of the values
+        return "fail here alone", ""
+    told = difference(wanted, got)
+    if wanted.error and not got.error:
+        return "refused by TensorFlow alone", ""
+    (case,) = parse_cases(text, "sweep")
+    if told and not strict and any(entry.covers(case.op, told) for entry in accepted()):
+        return "differ for a known reason", ""
+    if told:
+        return "differ", told
+    return ("agree on an error" if wanted.error else "agree"), ""
+
+
+def difference(wanted: Answer, got: Answer) -> str:
+    """Say how gradients differ from TensorFlow's; "" if they do not. Any two errors are alike."""
+    if got.error and (not wanted.error or got.error.startswith("<")):
+        return f"expected {wanted.error or 'gradients'}, got {got.error} ({got.message})"
+    if wanted.error or got.error:
+        return ""
+    rows = zip(wanted.outputs, got.outputs, wanted.dtypes, got.dtypes, strict=True)
+    for index, (want, have, wanted_type, type_) in enumerate(rows):
+        told = _difference(want, have, wanted_type, type_)
+        if told:
+            return f"input {index}: {told}"
+    return ""
+
+
+def _difference(want: Values, have: Values, wanted_type: str, type_: str) -> str:
+    if type_ != wanted_type:
+        return f"{type_}, expected {wanted_type}"
+    if want.shape != have.shape:
+        return f"shape {list(have.shape)}, expected {list(want.shape)}"
+    if type_ == NONE or not want.size:
+        return ""
+    wanted_type = wanted_type.removesuffix(ROWS)
+    kind = np.complex128 if wanted_type.startswith("complex") else np.float64
+    wide_want, wide_have = want.astype(kind), have.astype(kind)
+    with np.errstate(all="ignore"):
+        finite = np.abs(wide_want[np.isfinite(wide_want)])
+        room = _BOUND[wanted_type] * (np.abs(wide_want) + finite.max(initial=0.0))
+        alike = (wide_want == wide_have) | (np.isnan(wide_want) & np.isnan(wide_have))
+        alike |= (np.abs(wide_have - wide_want) <= room) & np.isfinite(wide_want)
+    if alike.all():
+        return ""
+    where = tuple(int(i) for i in np.argwhere(~np.atleast_1d(alike))[0]) if want.ndim else ()
+    count = int(np.count_nonzero(~alike))
+    told = f"{wanted_type}: {count} of {want.size} differ, first at {list(where)}: {have[where]!r}"
+    return f"{told}, expected {want[where]!r}"

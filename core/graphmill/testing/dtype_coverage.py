@@ -1,0 +1,37 @@
+"""List the element types that the cases cover, by op and type attr."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from graphmill.dtypes import as_dtype
+from graphmill.errors import OpError
+from graphmill.testing.case_graph import case_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.testing.case import Case
+
+Asked = dict[str, dict[str, set[str]]]
+"""Names of element types, by op and type attr."""
+
+
+def types_asked(cases: Iterable[Case], ops: OpRegistry) -> Asked:
+    """Return the element types of all nodes of the cases that shall give an answer."""
+    asked: Asked = defaultdict(lambda: defaultdict(set))
+    for case in cases:
+        if case.error:
+            continue
+        try:
+            nodes = case_graph(case, ops).graph_def.node
+        except OpError:  # A case whose attrs are refused on purpose.
+            continue
+        for node in nodes:
+            for attr in ops.get(node.op).attrs:
+                if attr.type == "type" and attr.name in node.attr:
+                    name = as_dtype(node.attr[attr.name].type).base_dtype.name
+                    asked[node.op][attr.name].add(name)
+    return asked

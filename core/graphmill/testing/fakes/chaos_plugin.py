@@ -1,0 +1,59 @@
+"""A plugin that stresses executors: some kernels end in other threads, in an unpredictable order.
+
+`Neg` counts as expensive, so that it may run in the step's thread pool; `Abs` is asynchronous and
+is ended by one of the plugin's own threads. Values are what they always are, only the order in
+which a step goes on is not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.deprecations import renamed_name
+from graphmill.plugin.markers import hookimpl
+from graphmill.runtime.kernel import kernel
+from graphmill.runtime.thread_pool import ThreadPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.plugin.registrars import KernelRegistrar
+    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.typing import ArrayNamespace, Value
+
+_PRIORITY = 100
+
+
+class ChaosPlugin:
+    """The plugin; give it to a `Host`, and close it in the end.
+
+    Args:
+        num_threads: how many threads end `Abs` nodes.
+    """
+
+    def __init__(self, num_threads: int = 2) -> None:
+        self._pool = ThreadPool(num_threads, "chaos")
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.close()
+
+    @hookimpl
+    def graphmill_register_kernels(self, kernels: KernelRegistrar) -> None:
+        """Register the kernels, before those that are there."""
+
+        @kernel("Neg", expensive=True, priority=_PRIORITY)
+        def neg(xp: ArrayNamespace, x: Value) -> Value:
+            return xp.negative(x)
+
+        @kernel("Abs", async_=True, priority=_PRIORITY)
+        def absolute(ctx: OpKernelContext, x: Value, *, done: Callable[..., Any]) -> None:
+            self._pool.schedule(lambda: done(ctx.xp.abs(x)))
+
+        kernels.add(neg)
+        kernels.add(absolute)
+
+
+def __getattr__(name: str) -> Any:
+    """Return what has been renamed, by its old name."""
+    return renamed_name(__name__, name)

@@ -1,0 +1,143 @@
+"""Inject faults into any device: kernels, copies, memory and transfers.
+
+    faults = Faults(fail_at="y")
+    host = with_faults(default_host(), "NPU", faults)
+    # sessions over `host` have devices of type NPU whose node "y" fails
+
+What is to go wrong can be changed between steps; `Faults()` is a sound device.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import ResourceExhaustedError, UnavailableError
+from graphmill.ops.op_traits import Boundary
+from graphmill.testing.fakes.host_variants import with_devices
+from graphmill.testing.timeouts import TIMEOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.plugin.host import Host
+    from graphmill.runtime.device import Device
+    from graphmill.runtime.kernel import OpKernel
+
+
+@dataclass(slots=True)
+class Faults:
+    """What goes wrong on a device.
+
+    Attributes:
+        fail_at: name of a node whose kernel raises, as a broken driver would.
+        fail_copy_in, fail_copy_out: whether copies to or from the device fail.
+        memory_limit: bytes that may be copied to the device, or made by its kernels, altogether.
+        lose_transfers: whether what the device sends never arrives.
+        delay_at: name of a node whose kernel waits until `let_go` is called.
+        computed: names of the nodes that ran, in order.
+        has_arrived: set when the delayed kernel has been called.
+    """
+
+    fail_at: str | None = None
+    fail_copy_in: bool = False
+    fail_copy_out: bool = False
+    memory_limit: int = 0
+    lose_transfers: bool = False
+    delay_at: str | None = None
+    computed: list[str] = field(default_factory=list)
+    has_arrived: threading.Event = field(default_factory=threading.Event)
+    _go: threading.Event = field(default_factory=threading.Event)
+    _used: int = 0
+
+    def let_go(self) -> None:
+        """Let the delayed kernel go on."""
+        self._go.set()
+
+    def wait_for_delay(self) -> None:
+        """Hold the caller until `let_go`.
+
+        Raises:
+            AssertionError: nobody calls it.
+        """
+        self.has_arrived.set()
+        if not self._go.wait(TIMEOUT):
+            raise AssertionError("the test never let the delayed kernel go")
+
+    def use(self, value: Any, device: str) -> None:
+        """Count a value that is put on the device.
+
+        Raises:
+            ResourceExhaustedError: it does not fit any more.
+        """
+        self._used += int(getattr(value, "nbytes", 0) or 0)
+        if self.memory_limit and self._used > self.memory_limit:
+            raise ResourceExhaustedError(
+                f"{device} is out of memory: {self._used} of {self.memory_limit} bytes"
+            )
+
+
+def with_faults(host: Host, device_type: str, faults: Faults) -> Host:
+    """Return a host whose devices of a type go wrong as `faults` says, at the time of each call."""
+
+    def change(device: Device) -> None:
+        changed: Any = device
+        changed.to_device = _copy_in(device, faults)
+        changed.to_host = _copy_out(device, faults)
+        changed.compute_of = _compute_of(device, faults, host.ops)
+        changed.observes_kernels = True
+
+    return with_devices(host, device_type, change)
+
+
+def _copy_in(device: Device, faults: Faults) -> Callable[[Any], Any]:
+    copy = device.to_device
+
+    def to_device(value: Any) -> Any:
+        if faults.fail_copy_in:
+            raise UnavailableError(f"the link to {device.name} is down")
+        faults.use(value, device.name)
+        return copy(value)
+
+    return to_device
+
+
+def _copy_out(device: Device, faults: Faults) -> Callable[[Any], Any]:
+    copy = device.to_host
+
+    def to_host(value: Any) -> Any:
+        if faults.fail_copy_out:
+            raise UnavailableError(f"the link from {device.name} is down")
+        return copy(value)
+
+    return to_host
+
+
+def _compute_of(
+    device: Device, faults: Faults, ops: OpRegistry
+) -> Callable[[OpKernel], Callable[..., Any]]:
+    original = device.compute_of
+
+    def compute_of(kernel: OpKernel) -> Callable[..., Any]:
+        compute = original(kernel)
+        name, op_def = kernel.node_name, ops.find(kernel.op)
+        is_send = op_def is not None and op_def.traits.boundary is Boundary.SEND
+
+        def call(*inputs: Any, **keywords: Any) -> Any:
+            faults.computed.append(name)
+            if faults.fail_at == name:
+                raise RuntimeError("the device has fallen off the bus")
+            if faults.delay_at == name:
+                faults.wait_for_delay()
+            if is_send and faults.lose_transfers:
+                return ()
+            result = compute(*inputs, **keywords)
+            for value in result if isinstance(result, (list, tuple)) else (result,):
+                faults.use(value, device.name)
+            return result
+
+        return call
+
+    return compute_of

@@ -1,0 +1,58 @@
+"""Make hosts that differ from another one in a device type or an executor.
+
+host = with_devices(default_host(), "NPU", lambda device: ...)   # each device as it is made
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from graphmill.registry import Provenance, Registry, instance_of
+from graphmill.runtime.device import Device, DeviceFactory
+from graphmill.runtime.executor import ExecutorFactory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.plugin.host import Host
+
+OWNER = Provenance("testing", "graphmill", module="graphmill.testing")
+
+
+class _ChangedFactory(DeviceFactory):
+    """Makes another factory's devices and shows each to a function."""
+
+    def __init__(self, factory: DeviceFactory, change: Callable[[Device], object]) -> None:
+        self._factory = factory
+        self._change = change
+
+    def create_devices(self, config: Any, name_prefix: str) -> Sequence[Device]:
+        devices = self._factory.create_devices(config, name_prefix)
+        for device in devices:
+            self._change(device)
+        return devices
+
+
+def with_devices(host: Host, device_type: str, change: Callable[[Device], object]) -> Host:
+    """Return a host whose devices of a type are shown to `change` as soon as they are made."""
+    other = copy.copy(host)
+    other.devices = Registry("device", prepare=instance_of(DeviceFactory))
+    for name in sorted(host.devices.keys()):
+        factory = host.devices.get(name)
+        given = _ChangedFactory(factory, change) if name == device_type else factory
+        owner = host.devices.provenance(name)
+        other.devices.add(name, given, owner=owner, priority=host.devices.priority(name))
+    return other
+
+
+def with_executor(host: Host, name: str, factory: ExecutorFactory) -> Host:
+    """Return a host that has one more executor, or another one under a name."""
+    other = copy.copy(host)
+    other.executors = Registry("executor", prepare=instance_of(ExecutorFactory))
+    for known in sorted(host.executors.keys()):
+        if known != name:
+            owner = host.executors.provenance(known)
+            other.executors.add(known, host.executors.get(known), owner=owner)
+    other.executors.add(name, factory, owner=OWNER)
+    return other

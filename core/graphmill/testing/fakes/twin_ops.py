@@ -1,0 +1,81 @@
+"""A plugin that registers ops again under other names, with the same traits and kernels.
+
+    names = ("Switch", "Merge")
+    host = graphmill.Host(plugins=[TwinOps(names, default_host())])
+    with_twins(graph, names, host)
+
+Only its traits say that a twin is control flow, a variable or a call. So a graph whose nodes are
+replaced by twins shows whether anything still knows these ops by their names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.graph.builder import Graph
+from graphmill.plugin.markers import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.plugin.host import Host
+
+PREFIX: Final = "Twin>"
+
+CONTROL_FLOW: Final = (
+    *("Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter", "RefEnter", "Exit"),
+    *("RefExit", "NextIteration", "RefNextIteration", "LoopCond", "ControlTrigger"),
+)
+
+
+class TwinOps:
+    """A plugin with twins of some ops of a host.
+
+    Attributes:
+        names: the ops that have twins.
+
+    Args:
+        names: ops of `original`.
+        original: the host with their definitions and kernels.
+    """
+
+    def __init__(self, names: Iterable[str], original: Host) -> None:
+        self.names = tuple(names)
+        self._original = original
+
+    @hookimpl
+    def graphmill_register_ops(self, ops: Any) -> None:
+        """Add a definition for each op: that of the original under another name."""
+        for name in self.names:
+            ops.add(replace(self._original.ops.get(name), name=twin_name(name), family=""))
+
+    @hookimpl
+    def graphmill_register_kernels(self, kernels: Any) -> None:
+        """Add the kernels of the originals under the names of the twins."""
+        for name in self.names:
+            for entry in self._original.kernels.registrations(self._original.ops.get(name)):
+                if name in entry.definition.ops:
+                    kernels.add(replace(entry.definition, ops=(twin_name(name),)))
+
+
+def twin_name(name: str) -> str:
+    """Return the name of the twin of an op."""
+    return PREFIX + name.lstrip("_")
+
+
+def with_twins(graph: Graph, names: Iterable[str], host: Host) -> Graph:
+    """Return a copy of a graph in which twins take the place of some ops, in functions as well.
+
+    Args:
+        graph: left as it is.
+        names: the ops whose nodes become twins.
+        host: with the ops of both.
+    """
+    known = set(names)
+    message = graph.as_graph_def()
+    for body in (message.node, *(function.node_def for function in message.library.function)):
+        for node in body:
+            if node.op in known:
+                node.op = twin_name(node.op)
+    return Graph.from_graph_def(message, host.ops)

@@ -1,0 +1,259 @@
+"""Generate random instances of ops: other types, shapes, values and attrs than in the cases.
+
+An instance is a table of the case language, so whatever turns out interesting can be kept as a
+case. Some are drawn from the OpDef alone; most begin with a stored case of the op, whose inputs
+suit each other, and change a few things about it. A seed gives the same instances everywhere.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import TYPE_CHECKING, Any
+
+from graphmill.ops.effects import effects_of
+from graphmill.testing.case import parse_cases
+from graphmill.testing.case_inputs import SpecError, parse_input
+from graphmill.testing.case_writer import Table, case_text, table_of
+from graphmill.testing.generators import op_values
+from graphmill.testing.oracle.cpu_types import cpu_types
+from graphmill.testing.tolerances import tolerance_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+    from graphmill.testing.case import Case
+
+_FROM_SCRATCH = 0.2
+_NOT_CHANGED = frozenset(("seed", "seed2", "container", "shared_name", "Toutput_types"))
+_OPAQUE = frozenset(("resource", "variant"))  # no values can be written for them
+
+
+class Sweep:
+    """Draw instances of one op.
+
+    Args:
+        op_def: the op.
+        cases: the stored ones of the op; those that differ from TensorFlow on purpose are no seeds.
+        seed: of the draws.
+    """
+
+    def __init__(self, op_def: OpDef, cases: Sequence[Case], seed: int) -> None:
+        self._op_def = op_def
+        self._seeds = [case for case in cases if not case.differs]
+        self._random = random.Random(f"{op_def.name}|{seed}")
+        self._changes: tuple[Callable[[Table], None], ...] = (
+            *(self._retype, self._reshape, self._reshape, self._revalue, self._revalue),
+            *(self._reattr, self._reattr, self._redraw),
+        )
+
+    def texts(self, count: int) -> Iterator[str]:
+        """Yield instances as texts of case files, each of one case."""
+        for _ in range(count if self._seeds else 0):
+            text = self._tamed(case_text(self._op_def.name, self._seeded(self._table())))
+            if _can_be_drawn(text):
+                yield text
+
+    def _seeded(self, table: Table) -> Table:
+        """Give an op that draws numbers a seed, so that they can be compared."""
+        is_drawing = any(attr.name == "seed2" for attr in self._op_def.attrs)
+        has_seed = any(table.get(name) for name in ("seed", "seed2"))
+        if is_drawing and not has_seed and "in" in table and table.get("compare") != "shape":
+            table["seed"] = table["seed2"] = 87
+        return table
+
+    def _tamed(self, text: str) -> str:
+        """Keep the largest values out of sums: where they overflow hangs on the order."""
+        if not tolerance_of(self._op_def.name).by_scale:
+            return text
+        return re.sub(r"special( finite)?(?! small)", "special small", text)
+
+    def _table(self) -> Table:
+        if self._random.random() < _FROM_SCRATCH and self._is_drawable():
+            return self._drawn()
+        table = table_of(self._random.choice(self._seeds))
+        for _ in range(self._random.choice((1, 1, 1, 2, 2, 3))):
+            try:
+                self._random.choice(self._changes)(table)
+            except (SpecError, ValueError, OverflowError, TypeError):  # not in the new type
+                continue
+        return table
+
+    # ------------------------------------------------------------------------------- from the OpDef
+
+    def _is_drawable(self) -> bool:
+        inputs = self._op_def.input_args
+        return bool(inputs) and all(
+            not arg.is_ref and (arg.type is None or arg.type.name not in _OPAQUE) for arg in inputs
+        )
+
+    def _drawn(self) -> Table:
+        """Draw everything: one shape or two for all inputs, types by attr."""
+        draw = self._random
+        types = {
+            a.name: draw.choice(self._types(a)) for a in self._op_def.attrs if a.type == "type"
+        }
+        shapes = [op_values.shape(draw) for _ in range(2)]
+        table: Table = {
+            "in": [self._drawn_input(arg, types, shapes) for arg in self._op_def.input_args]
+        }
+        for attr in self._op_def.attrs:
+            taken = any(
+                attr.name in (a.type_attr, a.number_attr, a.type_list_attr)
+                for a in self._op_def.input_args
+            )
+            if attr.type == "type" and not taken:
+                table[attr.name] = types[attr.name]
+            elif not taken and (not attr.has_default or draw.random() < 0.3):
+                value = op_values.attr(draw, attr, None)
+                if value is not None:
+                    table[attr.name] = value
+        table["draw"] = draw.randrange(10_000)
+        return table
+
+    def _drawn_input(
+        self, arg: ArgDef, types: dict[str, str], shapes: list[tuple[int, ...]]
+    ) -> Any:
+        def one() -> str:
+            name = arg.type.name if arg.type else types.get(arg.type_attr, "")
+            name = name or self._random.choice(("float32", "int32", "int64", "string"))
+            return op_values.tensor(self._random, name, self._random.choice(shapes))
+
+        return [one() for _ in range(self._random.randrange(4))] if arg.is_list else one()
+
+    def _types(self, attr: AttrDef) -> tuple[str, ...]:
+        """Return the types to ask for: those of CPU kernels, now and then any other."""
+        allowed = tuple(t.name for t in attr.allowed) or op_values.TYPES
+        known = cpu_types().get(self._op_def.name, {}).get(attr.name, ())
+        names = known if known and self._random.random() < 0.9 else allowed
+        return tuple(sorted(set(names) - _OPAQUE)) or ("float32",)
+
+    # --------------------------------------------------------------------------- changes to a case
+
+    def _retype(self, table: Table) -> None:
+        attrs = [attr for attr in self._op_def.attrs if attr.type == "type"]
+        if not attrs:
+            return
+        attr = self._random.choice(attrs)
+        new = self._random.choice(self._types(attr))
+        if "in" not in table:
+            _retype_program(table, attr.name, new)
+            return
+        if attr.name in table:
+            table[attr.name] = new
+        for place, arg in enumerate(self._op_def.input_args):
+            if arg.type_attr == attr.name:
+                old = table["in"][place]
+                table["in"][place] = (
+                    [op_values.retyped(one, new) for one in old]
+                    if isinstance(old, list)
+                    else op_values.retyped(old, new)
+                )
+
+    def _reshape(self, table: Table) -> None:
+        """Change the shape of an input, often of all that have the same one."""
+        places = _places(table)
+        if not places:
+            return
+        chosen = self._random.choice(places)
+        old = _values_shape(_get(table, chosen))
+        new = op_values.other_shape(self._random, old)
+        together = self._random.random() < 0.6
+        for place in places:
+            text = _get(table, place)
+            if place == chosen or (together and _values_shape(text) == old):
+                _set(table, place, op_values.reshaped(self._random, text, new))
+
+    def _revalue(self, table: Table) -> None:
+        places = _places(table)
+        if places:
+            place = self._random.choice(places)
+            _set(table, place, op_values.other_values(self._random, _get(table, place)))
+
+    def _reattr(self, table: Table) -> None:
+        attrs = [
+            attr
+            for attr in self._op_def.attrs
+            if attr.name not in _NOT_CHANGED and not self._is_inferred(attr)
+        ]
+        if not attrs or "nodes" in table:
+            return
+        attr = self._random.choice(attrs)
+        if attr.type == "type":
+            table[attr.name] = self._random.choice(self._types(attr))
+            return
+        value = op_values.attr(self._random, attr, table.get(attr.name))
+        if value is not None:
+            table[attr.name] = value
+
+    def _redraw(self, table: Table) -> None:
+        table["draw"] = self._random.randrange(10_000)
+
+    def _is_inferred(self, attr: AttrDef) -> bool:
+        return any(
+            attr.name in (arg.type_attr, arg.number_attr, arg.type_list_attr)
+            for arg in self._op_def.input_args
+        )
+
+
+_Place = tuple[Any, ...]
+
+
+def _retype_program(table: Table, attr: str, new: str) -> None:
+    old = table.get(attr)
+    if not isinstance(old, str):
+        return
+    table[attr] = new
+    for name, text in table["feed"].items():
+        if parse_input(text, {}, "").dtype == old:
+            table["feed"][name] = op_values.retyped(text, new)
+
+
+def _places(table: Table) -> list[_Place]:
+    """Return where in the table the inputs stand."""
+    if "feed" in table:
+        return [("feed", name) for name in table["feed"]]
+    places: list[_Place] = []
+    for index, tree in enumerate(table["in"]):
+        if isinstance(tree, list):
+            places += [("in", index, item) for item in range(len(tree))]
+        else:
+            places.append(("in", index))
+    return places
+
+
+def _get(table: Table, place: _Place) -> str:
+    value: Any = table
+    for key in place:
+        value = value[key]
+    return str(value)
+
+
+def _set(table: Table, place: _Place, text: str) -> None:
+    holder: Any = table
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = text
+
+
+def _can_be_drawn(text: str) -> bool:
+    try:
+        (case,) = parse_cases(text, "sweep")
+        case.values()
+        _ = case.program and [one.values() for one in case.program.feed.values()]
+    except (SpecError, ValueError, OverflowError, TypeError):  # not in this type, or sorted scalars
+        return False
+    return True
+
+
+def _values_shape(text: str) -> tuple[int, ...]:
+    shape: tuple[int, ...] = parse_input(text, {}, "").values().shape
+    return shape
+
+
+def is_swept(op_def: OpDef) -> bool:
+    """Say whether instances of an op may be run: nothing outside the process may be touched."""
+    touching = {"fs.read", "fs.write", "net", "process", "python", "clock"}
+    functions = any(attr.type in ("func", "list(func)") for attr in op_def.attrs)
+    return not (functions or touching & effects_of(op_def))

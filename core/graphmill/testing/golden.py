@@ -1,0 +1,112 @@
+"""Read and write golden results of op cases, one packed file for each family of ops.
+
+A file holds two byte arrays: `index`, JSON with the digest, error and output descriptions of each
+case, and `data`, the little-endian contents one after the other. One file of thousands of little
+arrays would be mostly headers.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.testing.case import FOLDER
+from graphmill.testing.case_inputs import Values, numpy_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Say what came of a case: values and their dtypes, or an error's class without "Error"."""
+
+    outputs: tuple[Values, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    error: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Pair an answer with the digest of the case that it answers."""
+
+    digest: str
+    answer: Answer
+
+
+def write_answers(path: Path, answers: Mapping[str, Stored], source: str) -> None:
+    """Write the answers of one case file; `source` says who gave them."""
+    chunks: list[bytes] = []
+    cases: dict[str, Any] = {}
+    offset = 0
+    for case_id, stored in sorted(answers.items()):
+        outputs: list[Any] = []
+        for value, dtype in zip(stored.answer.outputs, stored.answer.dtypes, strict=True):
+            if dtype == "string":
+                outputs.append([dtype, value.shape, _encode_strings(value)])
+                continue
+            content = np.ascontiguousarray(value).tobytes()
+            outputs.append([dtype, value.shape, offset])
+            chunks.append(content)
+            offset += len(content)
+        cases[case_id] = [stored.digest, stored.answer.error, outputs]
+    index = json.dumps({"source": source, "cases": cases}, separators=(",", ":")).encode()
+    path.parent.mkdir(exist_ok=True)
+    np.savez_compressed(
+        path,
+        index=np.frombuffer(index, np.uint8),
+        data=np.frombuffer(b"".join(chunks), np.uint8),
+    )
+
+
+def read_answers(path: Path) -> dict[str, Stored]:
+    """Read the answers of one case file, by case id; none if there is no file."""
+    if not path.exists():
+        return {}
+    with np.load(path) as archive:
+        index = json.loads(archive["index"].tobytes())
+        data = archive["data"].tobytes()
+    return {
+        case_id: Stored(digest, _unpack(error, outputs, data))
+        for case_id, (digest, error, outputs) in index["cases"].items()
+    }
+
+
+def _unpack(error: str, outputs: Sequence[Any], data: bytes) -> Answer:
+    values = tuple(
+        _decode_strings(where, shape) if dtype == "string" else _slice(data, dtype, shape, where)
+        for dtype, shape, where in outputs
+    )
+    return Answer(values, tuple(dtype for dtype, _, _ in outputs), error)
+
+
+def _slice(data: bytes, dtype: str, shape: Sequence[int], offset: int) -> Values:
+    kind = numpy_dtype(dtype)
+    count = math.prod(shape)
+    return (
+        np.frombuffer(data, kind, count, offset).reshape(shape) if count else np.zeros(shape, kind)
+    )
+
+
+def _encode_strings(value: Values) -> list[str]:
+    return [base64.b64encode(item).decode() for item in value.reshape(-1)]
+
+
+def _decode_strings(texts: Sequence[str], shape: Sequence[int]) -> Values:
+    out = np.empty(len(texts), dtype=object)
+    out[:] = [base64.b64decode(text) for text in texts]
+    return out.reshape(tuple(shape))
+
+
+@functools.cache
+def stored_answers(stem: str) -> dict[str, Stored]:
+    """Read TensorFlow's answers to the cases of one file."""
+    return read_answers(FOLDER / "results" / f"{stem}.npz")

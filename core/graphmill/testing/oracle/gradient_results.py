@@ -1,0 +1,246 @@
+"""Compute gradients of op cases by all their feeds, in TensorFlow and in graphmill.
+
+TensorFlow and graphmill are given the same graph; each adds gradients of its own. An answer has an
+output for each floating input: the gradient, made dense, or a tensor of the type "none".
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from graphmill import proto
+from graphmill.dtypes import as_dtype
+from graphmill.ops.attr_types import ShapeAttr, TensorAttr
+from graphmill.ops.attr_value import attr_to_proto
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.testing.case_graph import case_graph
+from graphmill.testing.case_inputs import SpecError
+from graphmill.testing.golden import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.testing.case import Case
+    from graphmill.testing.case_inputs import Values
+
+SMOOTH = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+"""Element types that gradients flow along."""
+NONE = "none"
+"""The type that stands in an answer for no gradient."""
+FAILS = "the case fails: "
+"""What a SpecError begins with if a case itself fails, whatever is asked of it."""
+ROWS = " rows"
+"""What follows the type of a gradient that is given as `IndexedSlices`."""
+NO_GRADIENT = "Lookup"
+"""The error of an op on the way that has no gradient."""
+
+_HEADER = "# gradients of order "
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Say how gradients are asked for.
+
+    Attributes:
+        order: 1, or 2 for the gradients of the gradients' weighed sum.
+        shapes: whether the graph says what shapes the inputs have, and values that are no floats.
+    """
+
+    order: int = 1
+    shapes: bool = True
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read the wish from the first line of a question."""
+        line = text.partition("\n")[0]
+        if not line.startswith(_HEADER):
+            return cls()
+        order, _, shapes = line.removeprefix(_HEADER).partition(", shapes ")
+        return cls(int(order), shapes == "known")
+
+    def text(self, case_text: str) -> str:
+        """Write a question: a comment before a case, which may follow it into a case file."""
+        known = "known" if self.shapes else "unknown"
+        return f"{_HEADER}{self.order}, shapes {known}\n{case_text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A graph, its floating feeds, other feeds, the steps before the last, and what it gives."""
+
+    graph_def: Any
+    smooth: dict[str, Values]
+    others: dict[str, Values]
+    before: tuple[list[str], ...]
+    ys: list[str]
+
+
+def question(case: Case, wish: Wish) -> Question:
+    """Make the graph of a case, of whose fetches gradients are asked for.
+
+    Raises:
+        SpecError: nothing floating is fed, or the last step gives nothing floating.
+    """
+    made = case_graph(case, OpRegistry())
+    graph_def = proto.GraphDef()
+    graph_def.CopyFrom(made.graph_def)
+    smooth: dict[str, Values] = {}
+    others: dict[str, Values] = {}
+    for node in graph_def.node:
+        if node.op != "Placeholder":
+            continue
+        name = f"{node.name}:0"
+        value = np.asarray(made.feeds[name])
+        dtype = as_dtype(node.attr["dtype"].type)
+        (smooth if dtype.name in SMOOTH else others)[name] = value
+        if not wish.shapes:
+            continue
+        node.attr["shape"].Clear()
+        if dtype.name in SMOOTH:
+            attr_to_proto(ShapeAttr(value.shape), node.attr["shape"])
+        else:
+            node.op = "Const"
+            del node.attr["shape"]
+            attr_to_proto(TensorAttr(value, dtype), node.attr["value"])
+            del others[name]
+    *before, (fetches, _) = made.steps
+    count = len(fetches)
+    types = made.dtypes[len(made.dtypes) - count :]
+    ys = [name for name, dtype in zip(fetches, types, strict=True) if dtype in SMOOTH]
+    if not smooth or not ys:
+        raise SpecError("nothing of it has a gradient")
+    return Question(graph_def, smooth, others, tuple([*f, *t] for f, t in before), ys)
+
+
+def weights(value: Values, turn: int = 0) -> Values:
+    """Return the gradients at an output: numbers that depend on its shape and the turn only."""
+    count = np.arange(value.size).reshape(value.shape) + 7 * turn
+    if np.iscomplexobj(value):
+        return (np.cos(count + 1) + 1j * np.sin(count)).astype(value.dtype)
+    return np.asarray(np.cos(count + 1)).astype(value.dtype)
+
+
+def ask_tensorflow(case: Case, wish: Wish, *, timeout_ms: int = 0) -> Answer:
+    """Answer with `tf.gradients`. Needs the `tensorflow-cpu` wheel.
+
+    Args:
+        case: the case.
+        wish: how gradients are asked for.
+        timeout_ms: after how long a step that waits is ended; 0 for never.
+
+    Raises:
+        SpecError: the case itself fails, or nothing of it has a gradient.
+    """
+    from graphmill.testing.oracle.tensorflow_oracle import session_config
+
+    tf = importlib.import_module("tensorflow")
+    v1 = tf.compat.v1
+    asked = question(case, wish)
+    content = asked.graph_def.SerializeToString()
+    refusals: tuple[type[Exception], ...] = (  # the ways in which gradient functions fail
+        *(LookupError, ValueError, TypeError, NotImplementedError, AssertionError, AttributeError),
+    )
+
+    def build() -> Any:
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.import_graph_def(v1.GraphDef.FromString(content), name="")
+        return graph
+
+    def session(graph: Any) -> Any:
+        config = session_config()
+        config.operation_timeout_in_ms = timeout_ms
+        return v1.Session(graph=graph, config=config)
+
+    def add(graph: Any, turn: int, ys: Any, xs: Any, given: Any) -> Any:
+        with graph.as_default():
+            starts = [tf.constant(v, y.dtype.base_dtype) for v, y in zip(given, ys, strict=True)]
+            found = tf.gradients(ys, xs, starts, name=f"gradients_{turn}")
+            rows = [hasattr(one, "values") for one in found]
+            return [None if one is None else tf.convert_to_tensor(one) for one in found], rows
+
+    return _answer(asked, wish, build, session, add, (refusals, (tf.errors.OpError,)))
+
+
+def ask_graphmill(case: Case, wish: Wish) -> Answer:
+    """Answer with `graphmill.gradients`.
+
+    Raises:
+        SpecError: the case itself fails, or nothing of it has a gradient.
+    """
+    import graphmill
+    from graphmill.backprop.indexed_slices import dense
+    from graphmill.errors import OpError
+
+    asked = question(case, wish)
+
+    def add(graph: Any, turn: int, ys: Any, xs: Any, given: Any) -> Any:
+        with graph.as_default():
+            starts = [
+                graph.constant(np.asarray(v), y.dtype.base_dtype)
+                for v, y in zip(given, ys, strict=True)
+            ]
+            found = graphmill.gradients(ys, xs, starts, name=f"gradients_{turn}")
+            rows = [isinstance(one, graphmill.IndexedSlices) for one in found]
+            return [None if one is None else dense(one) for one in found], rows
+
+    return _answer(
+        asked,
+        wish,
+        lambda: graphmill.Graph.from_graph_def(asked.graph_def),
+        lambda graph: graphmill.Session(graph=graph),
+        add,
+        ((), (OpError,)),
+    )
+
+
+def _answer(
+    asked: Question, wish: Wish, build: Any, session: Any, add: Any, refusals: Any
+) -> Answer:
+    """Ask one system: for the values, then for the gradients of each order."""
+    building, running = refusals
+    feeds = {**asked.smooth, **asked.others}
+    try:
+        graph = build()
+        values = _run(session(graph), asked, asked.ys, feeds)
+        graph = build()
+    except (*building, *running) as error:
+        raise SpecError(f"{FAILS}{type(error).__name__}: {error}") from error
+    xs = [graph.get_tensor_by_name(name) for name in asked.smooth]
+    ys = [graph.get_tensor_by_name(name) for name in asked.ys]
+    try:
+        found: list[Any] = []
+        rows: list[bool] = []
+        for turn in range(wish.order):
+            given = [weights(np.asarray(value), turn) for value in values]
+            found, rows = add(graph, turn, ys, xs, given)
+            ys = [one for one in found if one is not None]
+            if not ys or turn == wish.order - 1:
+                break
+            values = _run(session(graph), asked, ys, feeds)
+        results = iter(_run(session(graph), asked, ys, feeds) if ys else ())
+    except (*building, *running) as error:
+        name = NO_GRADIENT if isinstance(error, LookupError) else type(error).__name__
+        return Answer(error=name.removesuffix("Error"), message=str(error))
+    absent = np.zeros((0,))
+    outputs = [absent if one is None else np.asarray(next(results)) for one in found]
+    types = [_type(one, is_rows) for one, is_rows in zip(found, rows, strict=True)]
+    return Answer(tuple(outputs), tuple(types))
+
+
+def _type(tensor: Any, is_rows: bool) -> str:
+    if tensor is None:
+        return NONE
+    name: str = tensor.dtype.base_dtype.name
+    return name + ROWS if is_rows else name
+
+
+def _run(opened: Any, asked: Question, fetches: Sequence[Any], feeds: dict[str, Values]) -> Any:
+    with opened as session:
+        for step in asked.before:
+            session.run(step, feeds)
+        return session.run(list(fetches), feeds)

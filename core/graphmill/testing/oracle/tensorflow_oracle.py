@@ -1,0 +1,259 @@
+"""Run op cases in TensorFlow's `tf.compat.v1.Session`. Needs the `tensorflow-cpu` wheel.
+
+Inputs are fed through placeholders of unknown shape and graph optimisation is off, so that the
+kernel itself answers and not constant folding or shape inference.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.testing.case_folder import case_folder
+from graphmill.testing.case_graph import case_graph
+from graphmill.testing.case_inputs import Input, Values, parse_input
+from graphmill.testing.golden import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphmill.testing.case import Case
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # plain kernels: fewer roundings to explain
+
+
+_RUN = "in a run: "
+
+
+def version() -> str:
+    """Say which TensorFlow answers."""
+    return f"tensorflow {_tf().__version__}"
+
+
+def ask(case: Case, *, timeout_ms: int = 0) -> Answer:
+    """Run a case in TensorFlow; an error of any kind becomes an answer with its class name.
+
+    Args:
+        case: the question.
+        timeout_ms: after how long a step that waits is ended; 0 for never.
+
+    Raises:
+        Exception: whatever TensorFlow raises for a case that is no case (an unknown op or attr).
+    """
+    answer = _ask(case, shapes=False, timeout_ms=timeout_ms)
+    if answer.error and not answer.message.startswith(_RUN):
+        # Some shape functions refuse an input of unknown shape that the kernel itself would take.
+        return _ask(case, shapes=True, timeout_ms=timeout_ms)
+    return answer
+
+
+def _ask(case: Case, *, shapes: bool, timeout_ms: int) -> Answer:
+    tf = _tf()
+    if _framework("op_def_registry").get(case.op) is None:
+        return Answer(error="NotFound", message=f"{_RUN}TensorFlow has no op {case.op!r} any more")
+    graph = tf.Graph()
+    feeds = _Feeds(shapes)
+    with graph.as_default():
+        _lower_version(case.op)
+        try:
+            if case.program is None:
+                runs = [_single(case, feeds)]
+            else:
+                runs = _program(case, feeds)
+        except (ValueError, TypeError, tf.errors.OpError) as error:
+            return Answer(error=_class_name(error), message=str(error))
+    with case_folder(case) as folder:
+        given = {key: folder.inside(value) for key, value in feeds.values.items()}
+        answer = _run(graph, runs, given, timeout_ms)
+        return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
+
+
+class _Feeds:
+    """Collect what is fed, by placeholder."""
+
+    def __init__(self, shapes: bool) -> None:
+        self.shapes = shapes
+        self.values: dict[Any, Any] = {}
+
+
+def _lower_version(op: str) -> None:
+    """Let a graph hold an op that newer graphs may not use."""
+    tf = _tf()
+    op_def = _framework("op_def_registry").get(op)
+    if op_def.HasField("deprecation"):
+        old = tf.compat.v1.GraphDef()
+        old.versions.producer = max(op_def.deprecation.version - 1, 0)
+        tf.import_graph_def(old, name="")
+
+
+def session_config() -> Any:
+    """Give a ConfigProto that leaves the graph as it is."""
+    tf = _tf()
+    config = tf.compat.v1.ConfigProto(
+        inter_op_parallelism_threads=1, intra_op_parallelism_threads=1
+    )
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = -1
+    return config
+
+
+def _tf() -> Any:
+    return importlib.import_module("tensorflow")
+
+
+def _framework(name: str) -> Any:
+    return importlib.import_module(f"tensorflow.python.framework.{name}")
+
+
+def _run(graph: Any, runs: list[list[Any]], feeds: dict[Any, Any], timeout_ms: int) -> Answer:
+    tf = _tf()
+    config = session_config()
+    config.operation_timeout_in_ms = timeout_ms
+    outputs: list[Values] = []
+    dtypes: list[str] = []
+    with tf.compat.v1.Session(graph=graph, config=config) as session:
+        for fetches in runs:
+            try:
+                results = session.run(fetches, feeds)
+            except tf.errors.OpError as error:
+                return Answer(error=_class_name(error), message=_RUN + str(error))
+            for fetch, result in zip(fetches, results, strict=True):
+                if isinstance(fetch, tf.Tensor):
+                    outputs.append(_plain(result))
+                    dtypes.append(str(fetch.dtype.base_dtype.name))
+    return Answer(tuple(outputs), tuple(dtypes))
+
+
+def _class_name(error: Exception) -> str:
+    """Name the canonical class; what Python's front end refuses is an invalid argument."""
+    name = type(error).__name__
+    return name.removesuffix("Error") if hasattr(error, "error_code") else "InvalidArgument"
+
+
+def _plain(value: Any) -> Values:
+    """Give a plain array: of bytes objects for strings, of integers for quantized types."""
+    # NumPy's own strings end before the zeros that bytes end with.
+    array = np.asarray(value, dtype=object if isinstance(value, bytes) else None)
+    if array.dtype.fields:
+        array = array.view(array.dtype[0])
+    if array.dtype.kind in "SUO":
+        flat = [x if isinstance(x, bytes) else str(x).encode() for x in array.reshape(-1).tolist()]
+        out = np.empty(len(flat), dtype=object)
+        out[:] = flat
+        return out.reshape(array.shape)
+    return array
+
+
+# ---------------------------------------------------------------------------------------- building
+
+
+def _single(case: Case, feeds: _Feeds) -> list[Any]:
+    inputs: list[Any] = [
+        [_placeholder(one, feeds) for one in tree]
+        if isinstance(tree, tuple)
+        else _placeholder(tree, feeds)
+        for tree in case.inputs
+    ]
+    operation = _apply(case.op, "node", inputs, case.attrs)
+    return list(operation.outputs) or [operation]
+
+
+def _program(case: Case, feeds: _Feeds) -> list[list[Any]]:
+    """Import the graph of a program; only single ops are built by TensorFlow's own code."""
+    tf = _tf()
+    made = case_graph(case, OpRegistry())
+    content = made.graph_def.SerializeToString()
+    tf.import_graph_def(tf.compat.v1.GraphDef.FromString(content), name="")
+    graph = tf.compat.v1.get_default_graph()
+    for name, value in made.feeds.items():
+        feeds.values[graph.get_tensor_by_name(name)] = value
+    return [
+        [graph.as_graph_element(name) for name in (*fetches, *targets)]
+        for fetches, targets in made.steps
+    ]
+
+
+def _placeholder(value: Input, feeds: _Feeds) -> Any:
+    tf = _tf()
+    dtype = tf.as_dtype(value.dtype)
+    values = value.values()
+    shape = values.shape if feeds.shapes else None
+    holder = tf.compat.v1.placeholder(dtype, shape=shape)
+    if dtype.is_quantized:
+        values = values.view(dtype.as_numpy_dtype)
+    feeds.values[holder] = values
+    return holder
+
+
+def _apply(op: str, name: str, inputs: list[Any], attrs: Mapping[str, Any]) -> Any:
+    """Add one node; TensorFlow's own C++ checks it and fills in the defaults."""
+    op_def = _framework("op_def_registry").get(op)
+    if len(inputs) != len(op_def.input_arg):
+        raise KeyError(f"{op} has {len(op_def.input_arg)} inputs, the case gives {len(inputs)}")
+    kinds = {attr.name: attr.type for attr in op_def.attr}
+    values = _inferred(op_def, inputs)
+    for key, value in attrs.items():
+        if key in kinds:
+            values[key] = _attr_value(kinds[key], value)
+    flat = [x for tree in inputs for x in (tree if isinstance(tree, list) else [tree])]
+    graph = _tf().compat.v1.get_default_graph()
+    add = graph._create_op_internal  # noqa: SLF001 - the one way to name attrs as they are
+    return add(op, flat, name=name, attrs=values, op_def=op_def)
+
+
+def _inferred(op_def: Any, inputs: list[Any]) -> dict[str, Any]:
+    """Infer type and number attrs from the inputs, apart from our own code that does the same."""
+    attr_value = _tf().compat.v1.AttrValue
+    values: dict[str, Any] = {}
+    for arg, given in zip(op_def.input_arg, inputs, strict=True):
+        tensors = given if isinstance(given, list) else [given]
+        types = [tensor.dtype.base_dtype.as_datatype_enum for tensor in tensors]
+        if arg.number_attr:
+            values[arg.number_attr] = attr_value(i=len(tensors))
+        if arg.type_list_attr:
+            values[arg.type_list_attr] = attr_value(list=attr_value.ListValue(type=types))
+        elif arg.type_attr and types:
+            values.setdefault(arg.type_attr, attr_value(type=types[0]))
+    return values
+
+
+def _attr_value(kind: str, value: Any) -> Any:
+    attr_value = _tf().compat.v1.AttrValue
+    if kind.startswith("list("):
+        field = _FIELDS[kind[5:-1]]
+        items = [_attr_item(kind[5:-1], item) for item in value]
+        return attr_value(list=attr_value.ListValue(**{field: items}))
+    return attr_value(**{_FIELDS[kind]: _attr_item(kind, value)})
+
+
+def _attr_item(kind: str, value: Any) -> Any:
+    tf = _tf()
+    if kind == "type":
+        return tf.as_dtype(value).as_datatype_enum
+    if kind == "shape":
+        return tf.TensorShape(
+            None if value == "unknown" else [None if d < 0 else d for d in value]
+        ).as_proto()
+    if kind == "tensor":
+        given = parse_input(value, {}, "attr")
+        return tf.make_tensor_proto(given.values(), dtype=tf.as_dtype(given.dtype))
+    if kind == "string":
+        return value if isinstance(value, bytes) else value.encode()
+    return value
+
+
+_FIELDS = {
+    "type": "type",
+    "shape": "shape",
+    "tensor": "tensor",
+    "string": "s",
+    "int": "i",
+    "float": "f",
+    "bool": "b",
+}

@@ -1,0 +1,155 @@
+"""Run op cases in sessions on one device and check that kernels do not change their inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import errors, proto
+from graphmill.dtypes import as_dtype, string
+from graphmill.graph.device_name import parse_device_name
+from graphmill.runtime.variables import ResourceHandle, Variable
+from graphmill.session.session import Session
+from graphmill.testing.case_graph import node_attrs
+from graphmill.testing.fakes.host_variants import with_devices
+from graphmill.testing.runners.kernel_runner import NotApplicableError
+from graphmill.testing.runners.session_runner import SessionRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.plugin.host import Host
+    from graphmill.runtime.device import Device
+    from graphmill.runtime.kernel import OpKernel
+    from graphmill.testing.case import Case
+    from graphmill.testing.case_graph import CaseGraph
+    from graphmill.testing.case_inputs import Values
+    from graphmill.testing.golden import Answer
+
+
+class DeviceRunner(SessionRunner):
+    """Run each case in a session of its own, its op placed on a device.
+
+    Args:
+        host: the host of the sessions.
+        device: name of the device.
+        config: the `ConfigProto` of the sessions.
+        skips: whether a case that the device has no kernel for is not applicable; if not, the
+            session's error is the answer.
+    """
+
+    def __init__(self, host: Host, device: str, config: Any, *, skips: bool = True) -> None:
+        self._type = parse_device_name(device).type or ""
+        self._written: list[str] = []
+        super().__init__(with_devices(host, self._type, self._guard), device)
+        self._config = config
+        self._skips = skips
+        self._backends: tuple[str, ...] | None = None
+        self._is_host = False
+
+    def run(self, case: Case) -> Answer:
+        """Answer a case.
+
+        Raises:
+            NotApplicableError: the device has no kernel for it.
+            AssertionError: a kernel wrote into an input.
+        """
+        if self._skips and not self._has_kernel(case):
+            raise NotApplicableError(f"{self._type} has no kernel for {case.op} with these types")
+        self._written.clear()
+        answer = super().run(case)
+        if self._written:
+            raise AssertionError(f"{case.op}: {self._written[0]}")
+        return replace(answer, outputs=tuple(map(self._as_on_cpu, answer.outputs)))
+
+    def _as_on_cpu(self, value: Values) -> Values:
+        """Return an output with the name of the CPU in place of this device's, as TensorFlow's."""
+        if value.dtype != object:
+            return value
+        own = f"/device:{self._type}:".encode()
+        out = np.empty(value.size, object)
+        out[:] = [item.replace(own, b"/device:CPU:") for item in value.reshape(-1).tolist()]
+        return out.reshape(value.shape)
+
+    def _has_kernel(self, case: Case) -> bool:
+        if case.program is not None:
+            return True  # soft placement finds a place for each of its nodes
+        op_def = self._host.ops.get(case.op)
+        types: list[Any] = [
+            tuple(as_dtype(one.dtype) for one in tree)
+            if isinstance(tree, tuple)
+            else as_dtype(tree.dtype)
+            for tree in case.inputs
+        ]
+        try:
+            attrs = node_attrs(op_def, types, case.attrs)
+        except errors.OpError:
+            return True  # a case of wrong attrs: the session is to tell them
+        found = self._host.kernels.try_find(op_def, attrs, self._type, self._accepted())
+        if found is None:
+            return False
+        # Strings stay in host memory: a device has kernels for them only if they compute there.
+        of_strings = any(d.base_dtype is string for d in op_def.input_types(attrs))
+        return self._is_host or found.definition.host or not of_strings
+
+    def _accepted(self) -> tuple[str, ...]:
+        """Return the backends of the device."""
+        if self._backends is None:
+            prefix = "/job:localhost/replica:0/task:0"
+            devices = self._host.devices.get(self._type).create_devices(self._config, prefix)
+            if not devices:
+                raise errors.NotFoundError(f"there is no device of type {self._type}")
+            self._backends = devices[0].backends
+            self._is_host = devices[0].is_host_memory
+            for device in devices:
+                device.close()
+        return self._backends
+
+    def _session(self, graph: CaseGraph) -> Any:
+        config = proto.ConfigProto()
+        config.CopyFrom(self._config)
+        if len(graph.graph_def.node) > 1 + len(graph.feeds):
+            config.allow_soft_placement = True
+        return Session(graph=graph.graph_def, host=self._host, config=config)
+
+    def _guard(self, device: Device) -> None:
+        """Have each kernel of a device watched for writing into its inputs."""
+        original = device.compute_of
+        written = self._written
+
+        def compute_of(kernel: OpKernel) -> Callable[..., Any]:
+            compute = original(kernel)
+            if kernel.definition.async_:
+                return compute
+
+            def call(*inputs: Any, **keywords: Any) -> Any:
+                before = [_snapshot(value, device) for value in inputs]
+                result = compute(*inputs, **keywords)
+                for index, (value, was) in enumerate(zip(inputs, before, strict=True)):
+                    if was is not None and _snapshot(value, device) != was:
+                        written.append(
+                            f"the kernel {kernel.definition.source} wrote into its input {index}; "
+                            "others may hold the same array"
+                        )
+                return result
+
+            return call
+
+        device.compute_of = compute_of  # type: ignore[method-assign]
+        device.observes_kernels = True
+
+
+def _snapshot(value: Any, device: Device) -> bytes | None:
+    """Return the bytes of a tensor; None for what is none."""
+    if isinstance(value, (Variable, ResourceHandle)) or not hasattr(value, "dtype"):
+        return None
+    if not isinstance(value, (np.ndarray, np.generic)):
+        try:
+            value = device.to_host(value)
+        except errors.OpError:
+            return None  # what is no tensor of the device's
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.hasobject:
+        return None
+    return value.tobytes()

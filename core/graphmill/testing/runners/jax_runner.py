@@ -1,0 +1,138 @@
+"""Run op cases on kernels under JAX.
+
+A kernel that can be traced is compiled with `jax.jit` in 64-bit mode, its `static` inputs known;
+one whose output shape depends on values is called with JAX arrays. Kernels that need a context or
+values on the host say nothing about JAX and are not applicable.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.testing.case_graph import is_object
+from graphmill.testing.runners.kernel_runner import (
+    BoundCase,
+    KernelRunner,
+    NotApplicableError,
+    checked_answer,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from graphmill.ops.op_def import OpDef
+    from graphmill.runtime.kernel import KernelDef
+    from graphmill.testing.case import Case
+    from graphmill.testing.golden import Answer
+
+_TOGETHER = 24  # how many cases are compiled as one program: most of the time goes into starting
+
+
+class JaxRunner(KernelRunner):
+    """Run cases on JAX, one by one (`run`) or many in few compilations (`run_many`)."""
+
+    backend = "jax"
+    refusals = (*KernelRunner.refusals, TypeError)  # lax says so of shapes
+
+    def run_many(self, cases: Sequence[Case]) -> dict[str, Answer | NotApplicableError]:
+        """Answer cases, by id; several are compiled together, alone again if that fails."""
+        answers: dict[str, Answer | NotApplicableError] = {}
+        alone = [case for case in cases if case.error]
+        plain = [case for case in cases if not case.error]
+        for start in range(0, len(plain), _TOGETHER):
+            chunk = plain[start : start + _TOGETHER]
+            try:
+                answers.update(self._run_together(chunk))
+            except Exception:  # noqa: BLE001 - found again, and told, when each runs alone
+                alone += chunk
+        for case in alone:
+            try:
+                answers[case.id] = self.run(case)
+            except NotApplicableError as reason:
+                answers[case.id] = reason
+        return answers
+
+    def _run_together(self, cases: Iterable[Case]) -> dict[str, Answer | NotApplicableError]:
+        answers: dict[str, Answer | NotApplicableError] = {}
+        bound: dict[str, BoundCase] = {}
+        for case in cases:
+            try:
+                one = self.bind(case)
+            except NotApplicableError as reason:
+                answers[case.id] = reason
+                continue
+            if one.kernel.definition.is_traceable:
+                bound[case.id] = one
+            else:
+                answers[case.id] = self.run(case)
+        results = _compiled(list(bound.values()))
+        for (case_id, one), outputs in zip(bound.items(), results, strict=True):
+            answers[case_id] = checked_answer(outputs, one.output_types)
+        return answers
+
+    def _run(self, case: Case) -> Answer:
+        bound = self.bind(case)
+        if bound.kernel.definition.is_traceable:
+            (results,) = _compiled([bound])
+        else:
+            jax = importlib.import_module("jax")
+            with _x64(jax):
+                results = bound.call([jax.numpy.asarray(value) for value in bound.inputs])
+        return checked_answer(results, bound.output_types)
+
+    def bind(self, case: Case) -> BoundCase:
+        """Find the kernel of a case and bind it; raises as in `KernelRunner`."""
+        bound = super().bind(case)
+        if any(map(is_object, (*bound.op_def.input_types(bound.attrs), *bound.output_types))):
+            raise NotApplicableError("strings and handles live on the host")
+        return bound
+
+    def _find(self, op_def: OpDef, attrs: dict[str, Any]) -> KernelDef:
+        choice = self._kernels.try_find(op_def, attrs, "CPU", ("jax",))
+        if choice is None:
+            raise NotApplicableError(f"{op_def.name} has no kernel for JAX with these types")
+        if choice.definition.host:
+            raise NotApplicableError("the kernel works on the host")
+        return choice.definition
+
+    def _namespace(self) -> Any:
+        return importlib.import_module("jax.numpy")
+
+
+def _compiled(bound: Sequence[BoundCase]) -> list[list[Any]]:
+    """Compile the kernels as one program and run it; gives the outputs of each."""
+    jax = importlib.import_module("jax")
+    static = [_static_places(one) for one in bound]
+    moving = [
+        [value for place, value in enumerate(one.inputs) if place not in places]
+        for one, places in zip(bound, static, strict=True)
+    ]
+
+    def compute(given: list[list[Any]]) -> list[list[Any]]:
+        results = []
+        for one, places, values in zip(bound, static, given, strict=True):
+            rest = iter(values)
+            flat = [v if p in places else next(rest) for p, v in enumerate(one.inputs)]
+            results.append(one.call(flat))
+        return results
+
+    with _x64(jax):
+        computed = jax.jit(compute)(moving)
+        return [[np.asarray(result) for result in results] for results in computed]
+
+
+def _x64(jax: Any) -> AbstractContextManager[Any]:
+    """Enter 64-bit mode for this thread only."""
+    enable = getattr(jax, "enable_x64", None)
+    if enable is None:
+        enable = importlib.import_module("jax.experimental").enable_x64
+    return nullcontext() if jax.config.jax_enable_x64 else enable(True)
+
+
+def _static_places(bound: BoundCase) -> set[int]:
+    ranges = bound.op_def.input_ranges(bound.attrs)
+    return {place for name in bound.kernel.definition.static for place in range(*ranges[name])}

@@ -1,0 +1,155 @@
+"""Run op cases on a kernel from the registry, without a graph or an executor.
+
+An error of graphmill's becomes an answer with its class name. Any other exception is a bug of the
+kernel and stands in the answer in angle brackets, `<ValueError>`, which equals nothing expected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.dtypes import DType, as_dtype
+from graphmill.runtime.kernel import KernelDef, OpKernel, OpKernelConstruction, bind
+from graphmill.testing.case_folder import case_folder
+from graphmill.testing.case_graph import NODE, node_attrs
+from graphmill.testing.golden import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.runtime.kernel_registry import KernelRegistry
+    from graphmill.testing.case import Case
+
+
+class NotApplicableError(Exception):
+    """Say why a case cannot be run in this way; it is no failure."""
+
+
+class NoKernelError(NotApplicableError):
+    """Say that an op has no kernel at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCase:
+    """Hold a case with the kernel that answers it and its flat inputs."""
+
+    op_def: OpDef
+    attrs: dict[str, Any]
+    kernel: OpKernel
+    inputs: list[Any]
+
+    @property
+    def output_types(self) -> list[DType]:
+        """The element types of the outputs, refs as what they refer to."""
+        return [dtype.base_dtype for dtype in self.op_def.output_types(self.attrs)]
+
+    def call(self, inputs: Sequence[Any]) -> list[Any]:
+        """Call the kernel; gives its outputs as a list."""
+        result = self.kernel.compute(*inputs)
+        count = len(self.output_types)
+        return [] if count == 0 else [result] if count == 1 else list(result)
+
+
+class KernelRunner:
+    """Run cases on NumPy kernels."""
+
+    backend = "numpy"
+    # What the namespace refuses by itself, shapes that do not broadcast above all, is passed on by
+    # executors as an invalid argument (graphmill.runtime.kernel_errors).
+    refusals: tuple[type[Exception], ...] = (
+        *(ValueError, IndexError, OverflowError, ZeroDivisionError),
+    )
+
+    def __init__(self, ops: OpRegistry, kernels: KernelRegistry) -> None:
+        self._ops = ops
+        self._kernels = kernels
+
+    def run(self, case: Case) -> Answer:
+        """Answer a case.
+
+        Raises:
+            NotApplicableError: if it needs a session, or the backend has no kernel of its own.
+        """
+        return answer_of(lambda: self._run(case), self.refusals)
+
+    def _run(self, case: Case) -> Answer:
+        bound = self.bind(case)
+        with np.errstate(all="ignore"), case_folder(case) as folder:
+            results = bound.call([folder.inside(value) for value in bound.inputs])
+            answer = checked_answer(results, bound.output_types)
+            return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
+
+    def bind(self, case: Case) -> BoundCase:
+        """Find the kernel of a case and bind it.
+
+        Raises:
+            NotApplicableError: as in `run`.
+            OpError: if the attrs are wrong or there is no kernel for them.
+        """
+        if case.program is not None:
+            raise NotApplicableError("it is a program, which needs a session")
+        op_def = self._ops.get(case.op)
+        types: list[Any] = [
+            tuple(as_dtype(one.dtype) for one in tree)
+            if isinstance(tree, tuple)
+            else as_dtype(tree.dtype)
+            for tree in case.inputs
+        ]
+        attrs = node_attrs(op_def, types, case.attrs)
+        op_def.check_attrs(attrs)
+        if not self._kernels.registrations(op_def, ("numpy",)):
+            raise NoKernelError(f"{case.op} has no kernel")
+        definition = self._find(op_def, attrs)
+        if definition.stateful:
+            raise NotApplicableError("the kernel needs the context of a session")
+        construction = OpKernelConstruction(NODE, op_def, attrs, None, self._namespace())
+        flat: list[Any] = []
+        for value in case.values():
+            flat.extend(value if isinstance(value, list) else [value])
+        return BoundCase(op_def, attrs, bind(definition, construction), flat)
+
+    def _find(self, op_def: OpDef, attrs: dict[str, Any]) -> KernelDef:
+        return self._kernels.find(op_def, attrs, "CPU", ("numpy",)).definition
+
+    def _namespace(self) -> Any:
+        return np
+
+
+def answer_of(run: Callable[[], Answer], refusals: tuple[type[Exception], ...] = ()) -> Answer:
+    """Run and turn what is raised into an answer; `NotApplicableError` passes.
+
+    Args:
+        run: gives the answer.
+        refusals: what else counts as an invalid argument.
+    """
+    try:
+        return run()
+    except NotApplicableError:
+        raise
+    except refusals as error:
+        return Answer(error="InvalidArgument", message=str(error))
+    except errors.OpError as error:
+        return Answer(error=type(error).__name__.removesuffix("Error"), message=str(error))
+    except Exception as error:  # noqa: BLE001 - what a kernel raises is what this is to report
+        return Answer(error=f"<{type(error).__name__}>", message=str(error))
+
+
+def checked_answer(results: Sequence[Any], wanted: Sequence[DType]) -> Answer:
+    """Make an answer of results; a NumPy dtype that is not the op's shows as the dtype's name."""
+    arrays = [
+        np.asarray(result, dtype=object if isinstance(result, bytes) else None)
+        for result in results
+    ]
+    names = [
+        dtype.name
+        if array.dtype == dtype.as_numpy_dtype
+        else f"{array.dtype} (op says {dtype.name})"
+        for array, dtype in zip(arrays, wanted, strict=True)
+    ]
+    return Answer(tuple(arrays), tuple(names))

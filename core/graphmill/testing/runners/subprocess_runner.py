@@ -1,0 +1,181 @@
+"""Run op cases in a subprocess, which may crash, hang or run out of memory.
+
+    with AnswerProcess("session") as ours, AnswerProcess("tensorflow", python=PYTHON) as theirs:
+        answer = ours.ask(text)
+
+`python -m graphmill.testing.runners.subprocess_runner` is what runs in the process.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from graphmill.testing.case import parse_cases
+from graphmill.testing.case_inputs import SpecError
+from graphmill.testing.golden import Answer
+from graphmill.testing.oracle import gradient_results
+from graphmill.testing.oracle.gradient_results import Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.testing.case import Case
+
+NO_CASE = "<no case>"
+"""The error of what is no case at all: an op or an attr that is not there, an unwritable value."""
+NOT_APPLICABLE = "<not applicable>"
+CRASHED = "<crash>"
+HANGS = "<hang>"
+GRADIENTS = "gradients"
+"""The backend that answers with graphmill's gradients."""
+TENSORFLOW_GRADIENTS = "tensorflow gradients"
+
+_MEMORY = 12 << 30
+_WAIT_MS = 1500
+
+
+class AnswerProcess:
+    """Ask a process that is started anew after a crash.
+
+    Args:
+        backend: "tensorflow", "numpy", "session" or "jax"; or GRADIENTS or TENSORFLOW_GRADIENTS,
+            which answer as `gradient_answers` says.
+        python: the interpreter; for TensorFlow one that has it.
+        seconds: how long an answer may take before the process is ended.
+    """
+
+    def __init__(self, backend: str, *, python: str = sys.executable, seconds: float = 10) -> None:
+        self._backend = backend
+        self._python = python
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection[Any, Any] | None = None
+        self._folder = tempfile.TemporaryDirectory()
+
+    def ask(self, text: str) -> Answer:
+        """Answer the one case of a text; how the process ended, if it did, stands as an error."""
+        connection = self._connection or self._start()
+        try:
+            connection.send(text)
+            if connection.poll(self._seconds):
+                answer: Answer = connection.recv()
+                return answer
+        except (EOFError, ConnectionError):
+            self._end()
+            return Answer(error=CRASHED)
+        self._end()
+        return Answer(error=HANGS)
+
+    def close(self) -> None:
+        """End the process."""
+        self._end()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self) -> Connection[Any, Any]:
+        mine, yours = socket.socketpair()
+        with yours:
+            path = [str(Path(__file__).parents[3]), *sys.path]
+            self._process = subprocess.Popen(
+                [self._python, "-m", __name__, self._backend, str(yours.fileno())],
+                pass_fds=[yours.fileno()],
+                cwd=self._folder.name,
+                env=os.environ | self._path(path),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        self._connection = Connection(mine.detach())
+        if not self._connection.poll(300) or self._connection.recv() != "ready":
+            raise RuntimeError(f"{self._python} cannot answer as {self._backend}")
+        return self._connection
+
+    def _path(self, path: list[str]) -> dict[str, str]:
+        """Let another interpreter find this checkout, and the same one its packages as well."""
+        known = path if self._python == sys.executable else [p for p in path if _is_checkout(p)]
+        return {"PYTHONPATH": os.pathsep.join(known)}
+
+    def _end(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._connection = self._process = None
+
+
+def _is_checkout(path: str) -> bool:
+    return any((Path(path) / name).is_dir() for name in ("graphmill", "graphmill_plugins"))
+
+
+def main(backend: str, descriptor: int) -> None:
+    """Answer until the other end is closed."""
+    ask = _answerer(backend)
+    with Connection(descriptor) as connection:
+        connection.send("ready")
+        while True:
+            try:
+                text = connection.recv()
+            except EOFError:
+                return
+            answer = _answer(text, ask)
+            try:
+                connection.send(answer)
+            except MemoryError:
+                connection.send(Answer(error="ResourceExhausted", message="too large to be sent"))
+
+
+def _answer(text: str, ask: Callable[[Case, str], Answer]) -> Answer:
+    from graphmill.testing.runners.kernel_runner import NotApplicableError
+
+    try:
+        (case,) = parse_cases(text, "sweep")
+        answer = ask(case, text)
+        if {"resource", "variant"} & set(answer.dtypes):
+            return Answer(error=NO_CASE, message="handles cannot be compared")
+        return answer
+    except NotApplicableError as reason:
+        return Answer(error=NOT_APPLICABLE, message=str(reason))
+    except SpecError as error:
+        return Answer(error=NO_CASE, message=str(error))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+        return Answer(error=NO_CASE, message=f"{type(error).__name__}: {error}")
+
+
+def _answerer(backend: str) -> Callable[[Case, str], Answer]:
+    """Return what answers a case, of which the text is told too."""
+    import resource
+
+    if backend != "jax":  # XLA reserves more than it uses
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    if backend == TENSORFLOW_GRADIENTS:
+        return lambda case, text: gradient_results.ask_tensorflow(
+            case, Wish.of(text), timeout_ms=_WAIT_MS
+        )
+    if backend == GRADIENTS:
+        return lambda case, text: gradient_results.ask_graphmill(case, Wish.of(text))
+    if backend == "tensorflow":
+        from graphmill.testing.oracle import tensorflow_oracle
+
+        tensorflow_oracle.version()
+        return lambda case, _: tensorflow_oracle.ask(case, timeout_ms=_WAIT_MS)
+    from graphmill.testing.runners import backends
+
+    runner = backends.runner(backend)
+    return lambda case, _: runner.run(case)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,91 @@
+"""Run op cases in one execution tier, several times per session, and note what was compiled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from graphmill.explain import explain_all
+from graphmill.graph.device_name import parse_device_name
+from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.testing.case_folder import case_folder
+from graphmill.testing.case_graph import case_graph
+from graphmill.testing.differential.compiled_graphs import jit_config
+from graphmill.testing.runners.kernel_runner import answer_of
+from graphmill.testing.runners.session_runner import SessionRunner
+
+if TYPE_CHECKING:
+    from graphmill.graph.node import Node
+    from graphmill.plugin.host import Host
+    from graphmill.testing.case import Case
+    from graphmill.testing.golden import Answer
+
+RUNS: Final = 6
+"""How often a case is run: its graph is compiled after two steps, a cluster after two calls."""
+_AFTER_STEPS: Final = 2
+_PATIENCE: Final = 60.0  # seconds; the import of JAX counts
+
+
+class TierAnswer(NamedTuple):
+    """What came of a case under one tier.
+
+    Attributes:
+        answers: of each run.
+        compiled: the nodes of its graph that were compiled.
+        reasons: of others, why they were not.
+    """
+
+    answers: list[Answer]
+    compiled: frozenset[str]
+    reasons: list[str]
+
+
+class TierRunner(SessionRunner):
+    """Runs cases in sessions that interpret or compile.
+
+    Args:
+        host: the host of the sessions.
+        tier: "off", "tiered", "eager", or "deterministic" for generated code alone.
+        device: where the nodes of cases run; "" leaves it to placement.
+    """
+
+    def __init__(self, host: Host, tier: str, device: str = "") -> None:
+        kind = parse_device_name(device).type if device else None
+        config = jit_config(tier, "" if kind in (None, "CPU") else str(kind))
+        config.graphmill.jit_after_steps = _AFTER_STEPS
+        super().__init__(host, device, config)
+
+    def run_often(self, case: Case) -> TierAnswer:
+        """Answer a case several times in one session, and see what was compiled.
+
+        Raises:
+            NotApplicableError: if no kernel for the op is registered.
+        """
+        self.check_has_kernel(case)
+        graph = case_graph(case, self._host.ops, self._device)
+        answers = []
+        with case_folder(case) as folder, self._session(graph) as session:
+            for _ in range(RUNS):
+                answers.append(answer_of(lambda: self._steps(case, graph, session, folder)))
+                self._host.background.wait_idle(_PATIENCE)
+            compiled, reasons = _compiled(session)
+        return TierAnswer(answers, compiled, reasons)
+
+    def nodes(self, case: Case) -> list[Node]:
+        """Return the nodes of a case's graph that are of its op."""
+        made = case_graph(case, self._host.ops, self._device)
+        graph = graph_from_graph_def(made.graph_def, ops=self._host.ops)
+        return [node for node in graph.nodes if node.op == case.op]
+
+
+def _compiled(session: Any) -> tuple[frozenset[str], list[str]]:
+    """Return the nodes that a session compiled, and why others were not."""
+    nodes: set[str] = set()
+    reasons: list[str] = []
+    for step in explain_all(session):
+        for compilation in step.compilations.values():
+            reasons += [f"{note.node} ({note.op}): {note.reason}" for note in compilation.outside]
+            for cluster in compilation.clusters:
+                if cluster.tier == "compiled":
+                    nodes.update(cluster.nodes)
+                reasons += [one.reason for one in cluster.signatures if one.reason]
+    return frozenset(nodes), list(dict.fromkeys(reasons))

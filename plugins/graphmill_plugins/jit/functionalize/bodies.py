@@ -1,0 +1,305 @@
+"""Making the graph of a function out of nodes of another graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.spi import Graph, Source, topological_order
+from graphmill.spi.graphs import (
+    FunctionBody,
+    is_argument,
+    is_argument_or_result,
+    is_enter,
+    is_loop_cond,
+    is_switch,
+)
+from graphmill_plugins.jit.functionalize.liveness import pred_of
+from graphmill_plugins.jit.functionalize.region import NotProvenError
+from graphmill_plugins.jit.ir.sources import does_nothing, is_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from graphmill.dtypes import DType
+    from graphmill.spi import Edge, Node, TensorAttr
+    from graphmill.spi.graphs import OpRegistry
+    from graphmill_plugins.jit.functionalize.liveness import Tensor
+
+    Outside = Callable[[Tensor], Tensor]
+
+MOST_CLONED_BYTES: Final = 4096
+"""A constant of this size is cloned into the functions that read it; a larger one is passed."""
+
+_COLOCATION: Final = "_class"
+
+
+class Captures:
+    """What the functions of one node read from outside of them: their common arguments.
+
+    Args:
+        first: the tensors that are arguments in any case, in order.
+    """
+
+    def __init__(self, first: Iterable[Tensor] = ()) -> None:
+        self.tensors: list[Tensor] = list(first)
+        self._index: dict[Tensor, int] = {}
+        self._fixed = len(self.tensors)
+
+    def index(self, tensor: Tensor) -> int:
+        """Return the number of the argument that a tensor is, a new one if it is none yet."""
+        found = self._index.get(tensor)
+        if found is None:
+            found = self._index[tensor] = len(self.tensors)
+            self.tensors.append(tensor)
+        return found
+
+    @property
+    def captured(self) -> range:
+        """The numbers of the arguments beyond the first ones."""
+        return range(self._fixed, len(self.tensors))
+
+    @property
+    def types(self) -> tuple[DType, ...]:
+        """The element types of all arguments."""
+        return tuple(node.output_types[output].base_dtype for node, output in self.tensors)
+
+
+class BodyMaker:
+    """Makes one function.
+
+    Args:
+        source: the graph whose nodes it takes.
+        ops: definitions of ops.
+        captures: its arguments, shared with the other functions of the same node.
+        outside: returns for a tensor that a copied node reads, and that is none of a copied node,
+            the tensor of the source graph that is to be captured.
+
+    Attributes:
+        graph: the function's graph.
+        copies: the copy of each node.
+        inside: what stands in the function for tensors of the source graph.
+    """
+
+    def __init__(
+        self, source: Graph, ops: OpRegistry, captures: Captures, outside: Outside
+    ) -> None:
+        self.graph = Graph()
+        self.graph.library = source.library
+        self.copies: dict[Node, Node] = {}
+        self.inside: dict[Tensor, Tensor] = {}
+        self._ops = ops
+        self._captures = captures
+        self._outside = outside
+        self._args: dict[int, Node] = {}
+        self._rets: list[Tensor] = []
+
+    def copy(self, nodes: Iterable[Node]) -> None:
+        """Copy nodes with the edges between them; what they read from outside is captured.
+
+        Raises:
+            NotProvenError: one needs a reference that only the outside has.
+        """
+        nodes = [node for node in nodes if node not in self.copies]
+        self.copies.update(self.graph.copy_nodes(nodes))
+        for node in nodes:
+            copy = self.copies[node]
+            if _COLOCATION in copy.attrs:  # it may name nodes that are not here
+                copy.attrs = {k: v for k, v in copy.attrs.items() if k != _COLOCATION}
+            for position, edge in enumerate(node.in_edges):
+                src, output = self._source(edge)
+                self.graph.add_edge(src, output, copy, position)
+        for node in nodes:
+            before = [self.copies[e.src] for e in node.control_in_edges if e.src in self.copies]
+            self.graph.add_control_edges(before, self.copies[node])
+
+    def tensor(self, tensor: Tensor) -> Tensor:
+        """Return what stands for a tensor of the source graph."""
+        if tensor[0] in self.copies:
+            return self.copies[tensor[0]], tensor[1]
+        found = self.inside.get(tensor)
+        if found is None:
+            outer = self._outside(tensor)
+            found = self.inside.get(outer)
+            if found is None:
+                found = self.inside[outer] = self._clone(outer) or self.arg(
+                    self._captures.index(outer), outer
+                )
+            self.inside[tensor] = found
+        return found
+
+    def arg(self, index: int, outer: Tensor) -> Tensor:
+        """Return argument `index`, which a tensor of the source graph is given for."""
+        node = self._args.get(index)
+        if node is None:
+            dtype = outer[0].output_types[outer[1]].base_dtype
+            node = self._args[index] = self.add(
+                "_Arg", outer[0].name, (), {"T": dtype, "index": index}
+            )
+            node.assigned_device, node.device = outer[0].assigned_device, outer[0].device
+        return node, 0
+
+    def add(self, op: str, name: str, inputs: Iterable[Tensor], attrs: dict[str, Any]) -> Node:
+        """Add a node of the function's own."""
+        op_def = self._ops.get(op)
+        return self.graph.add_node(
+            self._free_name(name), op_def, inputs, attrs=op_def.with_defaults(attrs)
+        )
+
+    def scalar(self, tensor: Tensor, name: str) -> Tensor:
+        """Return a tensor of the function's graph, checked under a name to be a scalar.
+
+        Conditions of functions may be tensors, which hold unless they are empty; those of control
+        flow v1 may not.
+        """
+        checks = {"T": tensor[0].output_types[tensor[1]].base_dtype, "shape": ()}
+        return self.add("EnsureShape", name, [tensor], checks), 0
+
+    def ret(self, tensor: Tensor) -> None:
+        """Let a tensor of the function's graph be its next result."""
+        self._rets.append(tensor)
+
+    def finish(self, name: str, effects: Iterable[Node]) -> FunctionBody:
+        """Return the function.
+
+        Args:
+            name: its name.
+            effects: copied nodes that must run even if no result needs them.
+        """
+        ret_types = []
+        for index, (node, output) in enumerate(self._rets):
+            dtype = node.output_types[output].base_dtype
+            ret_types.append(dtype)
+            ret = self.add(
+                "_Retval", f"result_{index}", [(node, output)], {"T": dtype, "index": index}
+            )
+            ret.assigned_device, ret.device = node.assigned_device, node.device
+        control_rets = [self.copies[node] for node in effects]
+        self._drop_silent()
+        self.graph.edit_count = 0
+        kept = tuple(node for node in control_rets if self.graph.has_node(node.name))
+        return FunctionBody(name, self.graph, self._captures.types, tuple(ret_types), kept)
+
+    def _source(self, edge: Edge) -> Tensor:
+        found = self.tensor((edge.src, edge.src_output))
+        if edge.dst.input_types[edge.dst_input].is_ref:
+            given = found[0].output_types[found[1]]
+            if not given.is_ref:
+                raise NotProvenError(
+                    f"{edge.dst.name} changes a reference that comes from {edge.src.name}"
+                )
+        return found
+
+    def _clone(self, tensor: Tensor) -> Tensor | None:
+        """Return a copy of a constant or variable here, or None where the value is to be passed."""
+        origin = origin_of(tensor)
+        if not is_cloned(origin):
+            if tensor[0].output_types[tensor[1]].is_ref:
+                raise NotProvenError(f"{tensor[0].name} is a reference from outside")
+            return None
+        known = self.inside.get((origin, 0))
+        if known is not None:
+            return known
+        name = origin.name
+        if self.graph.has_node(name):
+            if _is_ref_variable(origin):  # named after its node
+                raise NotProvenError(f"variable {name} is both inside and outside")
+            name = self._free_name(name)
+        node = self.graph.add_unconnected(name, origin.op_def, origin.attrs, origin.device)
+        node.assigned_device = origin.assigned_device
+        self.inside[origin, 0] = (node, 0)
+        return node, 0
+
+    def _free_name(self, name: str) -> str:
+        while self.graph.has_node(name):
+            name += "_"
+        return name
+
+    def _drop_silent(self) -> None:
+        """Drop waiting for nodes that only hand on, and then such nodes as nobody needs.
+
+        A function begins when all that it is given is there, so there is nothing to wait for.
+        """
+        silent: set[Node] = set()
+        graph = self.graph
+        for node in topological_order(graph):
+            is_quiet = is_silent(node) or is_argument(node) or _is_ref_variable(node)
+            before = (edge.src for edge in (*node.in_edges, *node.control_in_edges))
+            if is_quiet and all(src in silent for src in before):
+                silent.add(node)
+        for node in silent:
+            for edge in [edge for edge in node.out_edges if edge.is_control]:
+                graph.remove_control_edge(edge)
+        for node in reversed(topological_order(graph)):
+            if not node.out_edges and node in silent:
+                graph.withdraw([node])
+
+
+def origin_of(tensor: Tensor) -> Node:
+    """Return the node that a value comes from, through all that only hands it on."""
+    node, output = tensor
+    while node.in_edges:
+        if is_switch(node):
+            if is_loop_cond(pred_of(node)[0]):
+                return node
+        elif not is_enter(node) and not node.op_def.traits.forwards:
+            return node
+        edge = node.in_edges[output if node.op_def.traits.forwards else 0]
+        given = edge.src.output_types[edge.src_output]
+        if given.is_ref and not node.output_types[0].is_ref:
+            return node  # here the variable is read
+        node, output = edge.src, edge.src_output
+    return node
+
+
+def entered(node: Node) -> Tensor:
+    """Return what a `Switch` or `Enter` brings in: its own output if it reads a variable.
+
+    What a reference refers to is read there, and not when the value is used.
+    """
+    edge = node.in_edges[0]
+    is_read = edge.src.output_types[edge.src_output].is_ref and not node.output_types[0].is_ref
+    return (node, 0) if is_read else (edge.src, edge.src_output)
+
+
+def is_silent(node: Node) -> bool:
+    """Return whether a node only hands on: whoever waits for it waits for its inputs only."""
+    traits = node.op_def.traits
+    return traits.forwards or traits.source is Source.CONSTANT or does_nothing(node)
+
+
+def has_effects(body: FunctionBody) -> bool:
+    """Return whether a function holds stateful nodes besides its ends."""
+    return any(
+        node.op_def.is_stateful and not is_argument_or_result(node) for node in body.graph.nodes
+    )
+
+
+def effects_among(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes that run for what they do, and not for a result."""
+    return [node for node in nodes if node.op_def.is_stateful or not node.out_edges]
+
+
+def _is_ref_variable(node: Node) -> bool:
+    return is_variable(node) and node.output_types[0].is_ref
+
+
+def is_cloned(node: Node) -> bool:
+    """Return whether functions have copies of their own of a node."""
+    if _is_ref_variable(node):
+        return True
+    if node.op_def.traits.source is not Source.CONSTANT:
+        return False
+    value: TensorAttr = node.attrs["value"]
+    size = value.dtype.size if value.dtype.is_numpy_compatible else 16
+    for dim in value.shape:
+        size *= dim
+    return size <= MOST_CLONED_BYTES
+
+
+def common_device(nodes: Iterable[Node]) -> tuple[str, str]:
+    """Return the device that nodes asked for and the one they have, of most of them."""
+    counts: dict[tuple[str, str], int] = {}
+    for node in nodes:
+        key = (node.device, node.assigned_device)
+        counts[key] = counts.get(key, 0) + 1
+    return max(counts, key=lambda key: counts[key]) if counts else ("", "")

@@ -1,0 +1,47 @@
+"""Which proven regions are worth being functional nodes: by default those that can be traced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.spi.graphs import is_control_trigger
+from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
+from graphmill_plugins.jit.ir.sources import is_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.spi import Host, Node
+    from graphmill_plugins.jit.functionalize.region import Region
+
+
+def traceable_regions(
+    host: Host, choices: LoweringChoices | None = None
+) -> Callable[[Region], str | None]:
+    """Return a `wanted` of `functionalize` that asks for one device and nodes that can be traced.
+
+    Args:
+        host: whose kernels.
+        choices: how the nodes are compiled; by default on the host's processor.
+    """
+    known = choices or LoweringChoices(host)
+
+    def wanted(region: Region) -> str | None:
+        devices = {node.assigned_device or node.device for node in region.nodes}
+        if len(devices) > 1:
+            return f"its nodes are on several devices: {', '.join(sorted(devices))}"
+        return next(filter(None, (why_untraceable(node, known) for node in region.nodes)), None)
+
+    return wanted
+
+
+def why_untraceable(node: Node, choices: LoweringChoices) -> str | None:
+    """Return why a compiler cannot trace a node, or None."""
+    traits = node.op_def.traits
+    if traits.is_control_flow or is_control_trigger(node):
+        reason = choices.why_role_is_not_all(node)
+        return f"{node.name} ({node.op}): {reason}" if reason else None
+    if is_source(node) or traits.forwards:
+        return None
+    choice = choices.of(node)
+    return f"{node.name} ({node.op}): {choice}" if isinstance(choice, str) else None

@@ -1,0 +1,28 @@
+"""Names for nodes that passes add, and for the functions that these call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.spi import Graph
+
+
+def free_name(graph: Graph, name: str, functions: Iterable[str]) -> str:
+    """Return a name for a node that calls functions `<name>/<function>`, all of them new.
+
+    No other graph with the same library has a node of that name: a session keeps the kernels of
+    nodes by their names.
+    """
+    number, candidate = 0, name
+    functions = tuple(functions)
+    while graph.has_node(candidate) or any(
+        graph.library.body(f"{candidate}/{function}") is not None
+        or f"{candidate}/{function}" in graph.library
+        for function in functions
+    ):
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate

@@ -1,0 +1,62 @@
+"""Reads and updates of rows of variables: embeddings, and their gradients.
+
+Rows that are not there are left to the interpreter, which raises. Where a program made the indices
+distinct (`tracing.distinct`), those that stand for repeated ones name no row and are dropped.
+
+Semantics: tensorflow/core/kernels/resource_variable_ops.cc, scatter_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.spi import Lowering, LoweringTable
+from graphmill_plugins.jit.ir.errors import NotTraceable
+from graphmill_plugins.jit.tracing.rows import checked_rows, require_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphmill_plugins.jit.tracing.node_trace import NodeTrace
+
+
+def _gather(trace: NodeTrace, handle: Any, indices: Any, batch_dims: int) -> Any:
+    if batch_dims:
+        raise NotTraceable("it has batch dimensions")
+    wanted = trace.tracer.rows.wanted(trace.node)
+    held = checked_rows(handle, trace.state)
+    require_rows(held, indices if wanted is None else wanted, trace.state)
+    return trace.xp.take(held, indices, axis=0, mode="clip")
+
+
+def _scatter(method: str) -> Callable[..., Any]:
+    """Return the lowering of an op that changes rows by a method of `array.at[rows]`."""
+
+    def lower(trace: NodeTrace, handle: Any, indices: Any, updates: Any) -> Any:
+        wanted = trace.tracer.rows.wanted(trace.node)
+        held = checked_rows(handle, trace.state)
+        require_rows(held, indices if wanted is None else wanted, trace.state)
+        if np.shape(updates) not in ((), (*np.shape(indices), *held.shape[1:])):
+            raise NotTraceable(f"updates of shape {np.shape(updates)} do not fit the rows")
+        spot = trace.xp.asarray(held).at[indices]
+        trace.state[handle] = getattr(spot, method)(updates, mode="drop")
+        return handle if trace.node.output_types else None
+
+    return lower
+
+
+_METHODS: Final[Mapping[str, str]] = {"Update": "set", "Add": "add", "Sub": "subtract"}
+
+LOWERINGS: Final = LoweringTable(
+    [
+        Lowering(("ResourceGather",), _gather, distinct_rows=True),
+        *(
+            Lowering(
+                (f"Scatter{name}", f"ResourceScatter{name}"), _scatter(method), distinct_rows=True
+            )
+            for name, method in _METHODS.items()
+        ),
+    ]
+)

@@ -1,0 +1,120 @@
+"""`ProgramMaker`: asks the compiler for the program of a signature, and notes each attempt."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from graphmill.spi import COMPILED, CompileRecord
+from graphmill.spi.process import deferred_forks
+from graphmill_plugins.jit.tiers.signature_records import signature_text
+from graphmill_plugins.jit.tiers.states import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from graphmill.spi import Device, SignatureRecord
+    from graphmill_plugins.jit.ir.errors import NeedsKnown
+    from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
+    from graphmill_plugins.jit.ir.signature import Inputs
+    from graphmill_plugins.jit.programs.compiled_cluster import CompiledCluster
+
+_MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more inputs known
+
+
+class Refusal(NamedTuple):
+    """Why there is no program.
+
+    Attributes:
+        event: what this is to the signature.
+        reason: in words.
+        culprit: whose code raised while it was traced; None where the compiler just cannot do it.
+    """
+
+    event: Event
+    reason: str
+    culprit: Hashable = None
+
+
+class ProgramMaker:
+    """Compiles the signatures of one cluster.
+
+    Threads: any may call; two that compile at once share only `inputs.known`, which grows.
+
+    Args:
+        bodies: the cluster.
+        inputs: what its inputs are.
+        device: where it computes.
+        cache_folder: of the persistent compilation cache; empty for none.
+        cache_bytes: how large that may become; 0 for the default.
+    """
+
+    def __init__(
+        self,
+        bodies: ScheduledBodies,
+        inputs: Inputs,
+        device: Device,
+        cache_folder: str,
+        cache_bytes: int,
+    ) -> None:
+        self._bodies = bodies
+        self._inputs = inputs
+        self._device = device
+        self._cache_folder = cache_folder
+        self._cache_bytes = cache_bytes
+
+    def make(self, record: SignatureRecord, values: Sequence[Any]) -> CompiledCluster | Refusal:
+        """Compile a signature; what it needs to know of its inputs is found out by trying.
+
+        Args:
+            record: of the signature; each attempt is noted there.
+            values: inputs that have the signature.
+        """
+        try:
+            compiler = compiler_module()
+        except ImportError as error:
+            return Refusal(Event.TRACING_REFUSED, f"JAX cannot be imported: {error}")
+        memory = compiler.memory_of(self._device)
+        folder, max_bytes = self._cache_folder, self._cache_bytes
+        cache = compiler.ProgramCache(folder, max_bytes, memory.jax_device) if folder else None
+        cause, reason = "a new signature", ""
+        for _ in range(_MOST_ATTEMPTS):
+            began = perf_counter()
+            try:
+                made = compiler.compile_cluster(self._bodies, self._inputs, values, cache, memory)
+            except (compiler.NotTraceable, MemoryError) as error:
+                reason = str(error)
+                took = perf_counter() - began
+                record.compiles.append(CompileRecord(took, "refused", cause, reason))
+                if isinstance(error, compiler.KernelFault):
+                    return Refusal(Event.COMPILER_RAISED, reason, error.culprit)
+                if not (isinstance(error, compiler.NeedsKnown) and self._learn(error)):
+                    break
+                cause = f"again, with more inputs known: {reason}"
+            else:
+                self._note(record, made, cause, values)
+                return cast("CompiledCluster", made)
+        return Refusal(Event.TRACING_REFUSED, reason)
+
+    def _note(
+        self, record: SignatureRecord, made: CompiledCluster, cause: str, values: Sequence[Any]
+    ) -> None:
+        outcome = "loaded" if made.is_loaded else COMPILED
+        record.compiles.append(CompileRecord(made.seconds, outcome, cause, "", made.cache))
+        record.seconds = made.seconds
+        record.signature = signature_text(self._inputs, values)  # more may be known
+
+    def _learn(self, needs: NeedsKnown) -> bool:
+        """Take the inputs whose values are needed as known; return whether any is new."""
+        more = compiler_module().sources_of(self._bodies.main, needs, self._inputs)
+        is_new = not more <= self._inputs.known
+        self._inputs.known |= more
+        return bool(is_new)
+
+
+def compiler_module() -> Any:
+    """Return the compiler, which imports JAX, when the first cluster is compiled."""
+    with deferred_forks():
+        from graphmill_plugins.jit.programs import compiler
+
+    return compiler

@@ -1,0 +1,133 @@
+"""Helper threads that share a kernel's work: they wait for it, none ever spins.
+
+A kernel cuts its work into pieces that do not depend on each other. The caller and the helpers that
+are idle take one after the other, so that a helper that the system lets wait delays nobody: the
+caller does its part too. How work is cut does not depend on who is idle, so results do not either.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections import deque
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphmill.spi.process import track_forks, watch_forks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Piece = Callable[[], object]
+
+_MOST: Final = 8  # more threads share the same memory and gain little
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Job:
+    """Pieces that some threads work off together."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = pieces
+        self._next = itertools.count()  # one step of it is atomic
+        self._done: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def help(self) -> None:
+        """Take pieces until none is left, and tell of each."""
+        for piece in self._left():
+            outcome: BaseException | None = None
+            try:
+                piece()
+            except BaseException as error:  # noqa: BLE001 - the caller raises it
+                outcome = error
+            self._done.put(outcome)
+
+    def finish(self) -> None:
+        """Take pieces until none is left, wait for those that others took; raise their error."""
+        failure: BaseException | None = None
+        others = len(self._pieces)
+        for piece in self._left():
+            others -= 1
+            try:
+                piece()
+            except BaseException as error:  # noqa: BLE001 - raised below, when nobody works any more
+                failure = error
+        for _ in range(others):
+            failure = self._done.get() or failure
+        if failure is not None:
+            raise failure
+
+    def _left(self) -> Iterator[Piece]:
+        pieces = self._pieces
+        while (index := next(self._next)) < len(pieces):
+            yield pieces[index]
+
+
+class _Helper:
+    """A thread that helps with one job at a time and is idle in between."""
+
+    def __init__(self, idle: deque[_Helper]) -> None:
+        self._idle = idle
+        self.inbox: SimpleQueue[_Job] = SimpleQueue()
+        threading.Thread(target=self._work, name="graphmill-helper", daemon=True).start()
+
+    def _work(self) -> None:
+        np.seterr(all="ignore")  # NumPy's error state belongs to the thread
+        while True:
+            self.inbox.get().help()
+            self._idle.append(self)
+
+
+class Helpers:
+    """The helper threads of this process, made when they are first asked for.
+
+    Threads: any may share out work at the same time; `_idle` is a deque, whose ends are atomic.
+
+    Attributes:
+        processors: how many threads can work at once, the caller's included.
+    """
+
+    def __init__(self, processors: int) -> None:
+        self.processors = min(processors, _MOST)
+        self._lock = threading.Lock()
+        self._idle: deque[_Helper] | None = None
+        track_forks(self)
+
+    def run(self, pieces: Sequence[Piece]) -> None:
+        """Run all pieces, and return when the last one is done; raise what one raised."""
+        idle = self._idle
+        if idle is None:
+            idle = self._start()
+        job = _Job(pieces)
+        for _ in range(len(pieces) - 1):
+            try:
+                helper = idle.pop()
+            except IndexError:
+                break
+            helper.inbox.put(job)
+        job.finish()
+
+    def _start(self) -> deque[_Helper]:
+        watch_forks()
+        with self._lock:
+            if self._idle is None:
+                idle: deque[_Helper] = deque()
+                idle.extend(_Helper(idle) for _ in range(self.processors - 1))
+                self._idle = idle
+            return self._idle
+
+    def after_fork_in_child(self) -> None:
+        """Forget the threads, which are not in this process."""
+        self._lock = threading.Lock()
+        self._idle = None
+
+
+HELPERS: Final = Helpers(_processors())

@@ -1,0 +1,32 @@
+"""Copies of values between the memories of devices, where a kernel calls a function elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from graphmill.spi import Device, Value
+
+_OBJECT = np.dtype(object)
+
+
+def moved(value: Value, source: Device, target: Device) -> Value:
+    """Return a value copied to another device; strings and handles are the host's everywhere."""
+    return value if source is target else to_device(to_host(value, source), target)
+
+
+def to_host(value: Value, device: Device) -> Value:
+    """Return a value of a device in host memory."""
+    return value if device.is_host_memory or _is_always_host(value) else device.to_host(value)
+
+
+def to_device(value: Value, device: Device) -> Value:
+    """Return a value that is in host memory in that of a device."""
+    return value if device.is_host_memory or _is_always_host(value) else device.to_device(value)
+
+
+def _is_always_host(value: Value) -> bool:
+    dtype = getattr(value, "dtype", _OBJECT)  # which an object in a variant may call anything
+    return not isinstance(dtype, np.dtype) or dtype.hasobject

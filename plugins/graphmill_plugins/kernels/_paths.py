@@ -1,0 +1,54 @@
+"""Helpers for kernels that take paths and names: string tensors to text and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import errors
+from graphmill.spi import files
+
+if TYPE_CHECKING:
+    from graphmill.spi import Value
+
+
+def texts(value: Value) -> list[str]:
+    """Return the elements of a string tensor as text; any bytes survive the way back."""
+    items = np.asarray(value, object).ravel().tolist()
+    return [item.decode("utf-8", "surrogateescape") for item in items]
+
+
+def sole_text(value: Value, what: str) -> str:
+    """Return the only element of a string tensor.
+
+    Raises:
+        InvalidArgumentError: it has none, or several.
+    """
+    found = texts(value)
+    if len(found) != 1:
+        raise errors.InvalidArgumentError(
+            f"{what} should have a single element, got {len(found)} instead"
+        )
+    return found[0]
+
+
+def scalar_path(value: Value, what: str) -> str:
+    """Return the path in a string scalar.
+
+    Raises:
+        InvalidArgumentError: it is no scalar, or no path.
+    """
+    array = np.asarray(value, object)
+    if array.ndim:
+        raise errors.InvalidArgumentError(
+            f"Input {what} tensor must be scalar, but had shape: {list(array.shape)}"
+        )
+    return files.as_path(array.item())
+
+
+def path_scalar(path: str) -> Any:
+    """Return a string tensor of rank 0 with a path."""
+    out = np.empty((), object)
+    out[()] = path.encode("utf-8", "surrogateescape")
+    return out

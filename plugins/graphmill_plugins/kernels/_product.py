@@ -1,0 +1,84 @@
+"""Products of matrices on NumPy, the large ones shared out over helper threads.
+
+OpenBLAS's own threads spin while they wait for each other. Where other threads want the processors
+too (a pool's, another process's) a product of a millisecond then takes fifty. So a large product is
+cut here, and each piece computed by one thread.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.spi.process import find_blas_threads
+from graphmill_plugins.kernels._helpers import HELPERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphmill.spi.process import SingleThreaded
+
+_ONE_THREAD: Final = 1 << 18  # multiply-adds up to which OpenBLAS takes one thread by itself
+_WORTH_SHARING: Final = 1 << 23  # multiply-adds: about 0.1 ms, some times what handing over costs
+_THINNEST: Final = 16  # rows or columns of a piece
+_PIECES: Final = 2  # for each thread: who begins late finds some left
+
+
+@cache
+def _blas_threads() -> SingleThreaded | None:
+    return find_blas_threads()
+
+
+def product(a: Any, b: Any) -> Any:
+    """Return the product of two matrices of one dtype."""
+    if a.size * b.shape[1] <= _ONE_THREAD or a.dtype.char not in "fdFD":
+        return np.dot(a, b)  # the same BLAS call as np.matmul, at a third of its overhead
+    return product_into(a, b, np.empty((a.shape[0], b.shape[1]), a.dtype))
+
+
+def product_into(a: Any, b: Any, out: Any) -> Any:
+    """Write the product of two matrices of one dtype to `out`, and return that."""
+    work = a.size * b.shape[1]
+    threads = _blas_threads() if work > _ONE_THREAD and a.dtype.char in "fdFD" else None
+    if threads is None:
+        return np.matmul(a, b, out=out)
+    with threads:
+        rows, columns = out.shape
+        by_columns = columns > rows  # what is not cut is packed again for each piece
+        pieces = min(_PIECES * HELPERS.processors, (columns if by_columns else rows) // _THINNEST)
+        if pieces < 2 or work < _WORTH_SHARING:
+            return np.matmul(a, b, out=out)
+        if by_columns:
+            parts = [(a, b[:, cut], out[:, cut]) for cut in _cuts(columns, pieces)]
+        else:
+            parts = [(a[cut], b, out[cut]) for cut in _cuts(rows, pieces)]
+        HELPERS.run([partial(np.matmul, left, right, out=part) for left, right, part in parts])
+    return out
+
+
+def stacked_product(x: Any, y: Any) -> Any:
+    """Return the products of two stacks of matrices of one dtype; stacks broadcast."""
+    if x.ndim == y.ndim == 2:
+        return product(x, y)
+    work = max(x.size * y.shape[-1], y.size * x.shape[-2])
+    threads = _blas_threads() if work > _ONE_THREAD and x.dtype.char in "fdFD" else None
+    if threads is None:
+        return np.matmul(x, y)
+    with threads:
+        stack = x.shape[:-2]
+        axis = next((axis for axis, size in enumerate(stack) if size > 1), None)
+        if axis is None or stack != y.shape[:-2] or work < _WORTH_SHARING:
+            return np.matmul(x, y)
+        out = np.empty((*stack, x.shape[-2], y.shape[-1]), x.dtype)
+        pieces = min(_PIECES * HELPERS.processors, stack[axis])
+        cuts = [(slice(None),) * axis + (cut,) for cut in _cuts(stack[axis], pieces, 1)]
+        HELPERS.run([partial(np.matmul, x[cut], y[cut], out=out[cut]) for cut in cuts])
+    return out
+
+
+def _cuts(size: int, pieces: int, multiple: int = _THINNEST) -> Iterator[slice]:
+    """Cut a size into nearly equal slices, multiples of the blocks that BLAS computes in."""
+    step = -(-size // (pieces * multiple)) * multiple
+    return (slice(start, min(start + step, size)) for start in range(0, size, step))

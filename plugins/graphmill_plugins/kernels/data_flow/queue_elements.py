@@ -1,0 +1,224 @@
+"""Queue kernels that put tensors in and take them out.
+
+Semantics: tensorflow/core/kernels/queue_ops.cc, queue_base.cc. They are asynchronous: while they
+wait for room or for elements, no thread does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi import kernel
+from graphmill.spi.kernels import shape_of_value
+from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.data_flow._queue import Dequeue, Enqueue
+from graphmill_plugins.kernels.data_flow.queue import queue_of
+from graphmill_plugins.kernels.state.value import keepable
+from graphmill_plugins.kernels.unstack import copied_rows, stacked, zeros
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.spi import OpKernelConstruction, OpKernelContext, Shape, Value
+    from graphmill_plugins.kernels.data_flow._queue import Element, Queue
+
+    Done = Callable[..., None]
+
+_STATE = ("state",)
+
+
+class _UserKernel:
+    """What puts into queues or takes out of them: checks its types against the queue's."""
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        attrs = construction.attrs
+        name = "Tcomponents" if "Tcomponents" in attrs else "component_types"
+        self._dtypes: tuple[DType, ...] = attrs[name]
+        self._op = construction.op
+        if attrs["timeout_ms"] != -1:
+            raise InvalidArgumentError(
+                f"Timeout not supported yet: timeout_ms of {construction.op} must be -1, got "
+                f"{attrs['timeout_ms']}; give the step a timeout instead"
+            )
+
+    def _queue(self, ctx: OpKernelContext, handle: Any) -> Queue:
+        queue = queue_of(ctx, handle)
+        if queue.dtypes != self._dtypes:
+            raise InvalidArgumentError(
+                f"{self._op} was made for components {_names(self._dtypes)}, the queue "
+                f"'{queue.name}' has {_names(queue.dtypes)}"
+            )
+        return queue
+
+    def _count(self, n: Value) -> int:
+        if n.size != 1:
+            raise InvalidArgumentError(
+                f"{self._op} needs one number of elements, got shape {shape_text(n.shape)}"
+            )
+        count = int(n.item())
+        if count < 0:
+            raise InvalidArgumentError(f"{self._op} requested {count} < 0 elements")
+        return count
+
+
+def _names(types: Sequence[DType]) -> str:
+    return ", ".join(dtype.name for dtype in types)
+
+
+@kernel("QueueEnqueue", "QueueEnqueueV2", async_=True, waits=True, effects=_STATE)
+class EnqueueKernel(_UserKernel):
+    """Put one element into a queue; wait for room."""
+
+    def __call__(
+        self, ctx: OpKernelContext, handle: Any, components: list[Value], done: Done
+    ) -> None:
+        """Call `done` when the element is in the queue."""
+        queue = self._queue(ctx, handle)
+        for index, (value, shape) in enumerate(zip(components, _shapes(queue), strict=True)):
+            given = shape_of_value(value, queue.dtypes[index])
+            if not is_compatible(shape, given):
+                raise _shape_error(index, shape, given)
+        element = tuple(map(keepable, components))
+        if queue.put_now(element):
+            done()
+        else:
+            queue.submit(Enqueue([element], done), ctx.cancellation)
+
+
+@kernel("QueueEnqueueMany", "QueueEnqueueManyV2", async_=True, waits=True, effects=_STATE)
+class EnqueueManyKernel(_UserKernel):
+    """Put the rows of some tensors into a queue, one by one; wait for room."""
+
+    def __call__(
+        self, ctx: OpKernelContext, handle: Any, components: list[Value], done: Done
+    ) -> None:
+        """Call `done` when the last of them is in the queue."""
+        queue = self._queue(ctx, handle)
+        _check_batch(queue, components)
+        columns = [
+            copied_rows(value, dtype) for value, dtype in zip(components, queue.dtypes, strict=True)
+        ]
+        elements = list(zip(*columns, strict=True))
+        if elements:
+            queue.submit(Enqueue(elements, done), ctx.cancellation)
+        else:
+            done()
+
+
+def _shapes(queue: Queue) -> Sequence[Shape]:
+    return queue.shapes or (None,) * len(queue.dtypes)
+
+
+def _shape_error(index: int, expected: Shape, shape: Sequence[int]) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Shape mismatch in tuple component {index}. Expected {shape_text(expected)}, got "
+        f"{shape_text(shape)}"
+    )
+
+
+def _check_batch(queue: Queue, components: list[Value]) -> None:
+    size = None
+    for index, (value, shape) in enumerate(zip(components, _shapes(queue), strict=True)):
+        given = shape_of_value(value, queue.dtypes[index])
+        if not given or not is_compatible(shape, given[1:]):
+            raise _shape_error(index, None if shape is None else (-1, *shape), given)
+        if size is None:
+            size = given[0]
+        if given[0] != size:
+            raise InvalidArgumentError(
+                "All input tensors must have the same size in the 0th dimension. Component "
+                f"{index} has {given[0]}, and should have {size}"
+            )
+
+
+@kernel("QueueDequeue", "QueueDequeueV2", async_=True, waits=True, effects=_STATE)
+class DequeueKernel(_UserKernel):
+    """Take one element from a queue; wait for one."""
+
+    def __call__(self, ctx: OpKernelContext, handle: Any, done: Done) -> None:
+        """Call `done` with the components."""
+        queue = self._queue(ctx, handle)
+        element = queue.take_now()
+        if element is not None:
+            done(list(element))
+            return
+
+        def taken(elements: list[Element] | None, error: BaseException | None) -> None:
+            if elements is None:
+                done(error=error)
+            else:
+                done(list(elements[0]))
+
+        queue.submit(Dequeue(1, taken), ctx.cancellation)
+
+
+@kernel(
+    "QueueDequeueMany",
+    "QueueDequeueManyV2",
+    "QueueDequeueUpTo",
+    "QueueDequeueUpToV2",
+    async_=True,
+    waits=True,
+    effects=_STATE,
+)
+class DequeueManyKernel(_UserKernel):
+    """Take several elements from a queue as tensors with one more axis; wait for all of them.
+
+    `QueueDequeueUpTo` takes fewer from a queue that is closed.
+    """
+
+    def __init__(self, construction: OpKernelConstruction) -> None:
+        super().__init__(construction)
+        self._allow_fewer = "UpTo" in construction.op
+
+    def __call__(self, ctx: OpKernelContext, handle: Any, n: Value, done: Done) -> None:
+        """Call `done` with the components."""
+        queue, count = self._queue(ctx, handle), self._count(n)
+        if queue.shapes is None:
+            raise InvalidArgumentError(
+                f"{queue.kind}'s DequeueMany and DequeueUpTo require the components to have "
+                "specified shapes."
+            )
+
+        def taken(elements: list[Element] | None, error: BaseException | None) -> None:
+            if elements is None:
+                done(error=error)
+            else:
+                done(_batch(queue, elements))
+
+        if count:
+            attempt = Dequeue(count, taken, allow_fewer=self._allow_fewer)
+            queue.submit(attempt, ctx.cancellation)
+        else:
+            done(_batch(queue, []))
+
+
+def _batch(queue: Queue, elements: list[Element]) -> list[Value]:
+    """Return elements as one tensor for each component."""
+    shapes = _shapes(queue)
+    if not elements:
+        return [
+            zeros(np, (0, *(max(size, 0) for size in shape or ())), dtype)
+            for shape, dtype in zip(shapes, queue.dtypes, strict=True)
+        ]
+    columns = zip(zip(*elements, strict=True), shapes, queue.dtypes, strict=True)
+    return [
+        stacked(np, column, shape, dtype)  # type: ignore[arg-type]
+        if is_fully_defined(shape)
+        else _padded(column, dtype)
+        for column, shape, dtype in columns
+    ]
+
+
+def _padded(values: Sequence[Value], dtype: DType) -> Value:
+    """Stack values of one rank, with zeros behind those that are smaller than others."""
+    sizes = tuple(map(max, zip(*(value.shape for value in values), strict=True)))
+    result = zeros(np, (len(values), *sizes), dtype)
+    for index, value in enumerate(values):
+        result[(index, *map(slice, value.shape))] = value
+    return result

@@ -1,0 +1,253 @@
+"""Factorisations and matrix functions, for stacks of matrices.
+
+Semantics: tensorflow/core/kernels/linalg/. Eigenvectors and singular vectors are determined up to
+their phase, and may differ from TensorFlow's in it; eigenvalues of real matrices that need not be
+symmetric come in the order in which the solver finds them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi import kernel
+from graphmill.spi.process import warnings_ignored
+from graphmill_plugins.kernels._support import is_numpy, shape_text
+from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, adjoint_of, check_square
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.spi import ArrayNamespace, Value
+
+_TYPES = {"T": BLAS_TYPES}
+
+
+@kernel("Cholesky", "BatchCholesky", types=_TYPES, expensive=True)
+def cholesky(xp: ArrayNamespace, x: Value) -> Value:
+    """Factor positive definite matrices into L L*; only the lower triangles are read.
+
+    The factor of a matrix that is not positive definite is nan, as in TensorFlow.
+
+    Raises:
+        InvalidArgumentError: a matrix is not square.
+    """
+    check_square(x)
+    if not is_numpy(xp):  # JAX would take the mean of both triangles
+        below = xp.tril(x, -1)
+        x = xp.tril(x) + adjoint_of(xp, below)
+    try:
+        return xp.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        return _cholesky_one_by_one(x)
+
+
+def _cholesky_one_by_one(x: Value) -> Value:
+    result = np.tril(np.full(x.shape, np.nan, x.dtype))
+    for place in np.ndindex(x.shape[:-2]):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            result[place] = np.linalg.cholesky(x[place])
+    return result
+
+
+@kernel("CholeskyGrad", "BatchCholeskyGrad", types=_TYPES, expensive=True)
+def cholesky_grad(xp: ArrayNamespace, factor: Value, grad: Value) -> Value:
+    """Compute the gradient of a Cholesky factorisation, as a symmetric matrix."""
+    check_square(factor)
+    if grad.shape != factor.shape:
+        raise InvalidArgumentError(
+            f"the gradient must have the factor's shape {shape_text(factor.shape)}, got "
+            f"{shape_text(grad.shape)}"
+        )
+    factor = xp.tril(factor)
+    # S = L^-T Φ(Lᵀ grad) L^-1, Φ the lower triangle with half of the diagonal.
+    product = xp.matmul(adjoint_of(xp, factor), xp.tril(grad))
+    size = factor.shape[-1]
+    half = xp.tril(product) * (1 - 0.5 * xp.eye(size, dtype=factor.dtype))
+    left = xp.linalg.solve(adjoint_of(xp, factor), half)
+    inner = adjoint_of(xp, xp.linalg.solve(adjoint_of(xp, factor), adjoint_of(xp, left)))
+    return (inner + adjoint_of(xp, inner)) / 2
+
+
+@kernel("Qr", types={"T": (dtypes.float16, *BLAS_TYPES)}, expensive=True)
+def qr(xp: ArrayNamespace, x: Value, *, full_matrices: bool) -> tuple[Value, Value]:
+    """Factor matrices into orthonormal columns and upper triangles."""
+    if x.ndim < 2:
+        raise InvalidArgumentError(f"Input must be a matrix, got shape {shape_text(x.shape)}")
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    q, r = xp.linalg.qr(wide, mode="complete" if full_matrices else "reduced")
+    return q.astype(x.dtype), r.astype(x.dtype)
+
+
+@kernel("Svd", "BatchSvd", types=_TYPES, expensive=True)
+def svd(
+    xp: ArrayNamespace, x: Value, *, compute_uv: bool, full_matrices: bool, T: np.dtype[Any]
+) -> tuple[Value, Value, Value]:
+    """Return singular values, left and right singular vectors (as columns) of matrices."""
+    if x.ndim < 2:
+        raise InvalidArgumentError(f"Input must be a matrix, got shape {shape_text(x.shape)}")
+    # LAPACK does not end with nan or infinity; TensorFlow gives nan for such a matrix.
+    finite = xp.isfinite(x).all(axis=(-2, -1), keepdims=True)
+    x = xp.where(finite, x, xp.zeros_like(x))
+    if not compute_uv:
+        values = xp.linalg.svd(x, compute_uv=False)
+        return xp.where(finite[..., 0], values, np.nan).astype(T), xp.zeros((), T), xp.zeros((), T)
+    u, values, right = xp.linalg.svd(x, full_matrices=full_matrices)
+    values = xp.where(finite[..., 0], values, np.nan)
+    left, right = (xp.where(finite, v, np.nan).astype(T) for v in (u, adjoint_of(xp, right)))
+    return values.astype(T), left, right
+
+
+@kernel("SelfAdjointEigV2", "BatchSelfAdjointEigV2", types=_TYPES, expensive=True)
+def self_adjoint_eig_v2(
+    xp: ArrayNamespace, x: Value, *, compute_v: bool, T: np.dtype[Any]
+) -> tuple[Value, Value]:
+    """Return ascending eigenvalues and eigenvectors of self-adjoint matrices (lower triangles)."""
+    check_square(x)
+    if not compute_v:
+        return _eigvalsh(xp, x).astype(T), xp.zeros((), T)
+    values, vectors = _eigh(xp, x)
+    return values.astype(T), vectors
+
+
+@kernel("SelfAdjointEig", "BatchSelfAdjointEig", types=_TYPES, expensive=True)
+def self_adjoint_eig(xp: ArrayNamespace, x: Value) -> Value:
+    """Return eigenvalues in a first row above the eigenvectors of self-adjoint matrices."""
+    check_square(x)
+    values, vectors = _eigh(xp, x)
+    return xp.concatenate([values[..., None, :].astype(x.dtype), vectors], -2)
+
+
+def _lower(xp: ArrayNamespace, x: Value) -> Value:
+    """Mirror the lower triangles, for namespaces that average both."""
+    strictly = xp.tril(x, -1)
+    diagonal = xp.tril(x) - strictly
+    if x.dtype.kind == "c":
+        diagonal = xp.real(diagonal).astype(x.dtype)
+    return diagonal + strictly + adjoint_of(xp, strictly)
+
+
+def _eigh(xp: ArrayNamespace, x: Value) -> tuple[Value, Value]:
+    values, vectors = xp.linalg.eigh(_lower(xp, x))
+    return values, vectors
+
+
+def _eigvalsh(xp: ArrayNamespace, x: Value) -> Value:
+    return xp.linalg.eigvalsh(_lower(xp, x))
+
+
+@kernel("Eig", backend="numpy", expensive=True)
+def eig(x: Value, *, compute_v: bool, Tout: np.dtype[Any]) -> tuple[Value, Value]:
+    """Return eigenvalues and eigenvectors of any square matrices.
+
+    Those of complex matrices are in ascending order of their size, those of real ones in none.
+    """
+    check_square(x)
+    if compute_v:
+        values, vectors = np.linalg.eig(x)
+    else:
+        values, vectors = np.linalg.eigvals(x), np.zeros((), Tout)
+    if x.dtype.kind == "c":  # only the solver that TensorFlow has for these sorts
+        order = np.argsort(np.abs(values), axis=-1, kind="stable")
+        values = np.take_along_axis(values, order, -1)
+        if compute_v:
+            vectors = np.take_along_axis(vectors, order[..., None, :], -1)
+    return values.astype(Tout), vectors.astype(Tout)
+
+
+@kernel("Lu", backend="numpy", types=_TYPES, expensive=True)
+def lu(x: Value, *, output_idx_type: np.dtype[Any]) -> tuple[Value, Value]:
+    """Factor matrices into P L U: both triangles in one matrix, and the permutation of the rows.
+
+    Raises:
+        InvalidArgumentError: a matrix is not square, or singular.
+    """
+    check_square(x)
+    factors = np.array(x, order="C")
+    orders = np.zeros(x.shape[:-1], output_idx_type)
+    for place in np.ndindex(x.shape[:-2]):
+        orders[place] = _factor_in_place(factors[place])
+    return factors, orders
+
+
+def _factor_in_place(matrix: Value) -> Value:
+    """Eliminate with partial pivoting; return which row of the input each row was."""
+    size = matrix.shape[0]
+    order = np.arange(size)
+    for step in range(size):
+        pivot = step + int(np.argmax(np.abs(matrix[step:, step])))
+        if matrix[pivot, step] == 0:
+            raise InvalidArgumentError("Input is not invertible.")
+        if pivot != step:
+            matrix[[step, pivot]] = matrix[[pivot, step]]
+            order[[step, pivot]] = order[[pivot, step]]
+        matrix[step + 1 :, step] /= matrix[step, step]
+        matrix[step + 1 :, step + 1 :] -= np.outer(
+            matrix[step + 1 :, step], matrix[step, step + 1 :]
+        )
+    return order
+
+
+def _each_matrix(name: str, x: Value, dtype: np.dtype[Any]) -> Value:
+    """Apply a function of SciPy's to each matrix of a stack."""
+    check_square(x)
+    linalg: Any = importlib.import_module("scipy.linalg")
+    function: Callable[[Value], Value] = getattr(linalg, name)
+    result = np.empty(x.shape, dtype)
+    with warnings_ignored():  # SciPy warns about errors far below float32's precision
+        for place in np.ndindex(x.shape[:-2]):
+            value = function(x[place]) if x.shape[-1] else x[place]
+            result[place] = value if dtype.kind == "c" else np.real(value)
+    return result
+
+
+@kernel("MatrixExponential", backend="numpy", types=_TYPES, expensive=True)
+def matrix_exponential(x: Value, *, T: np.dtype[Any]) -> Value:
+    """Compute exponentials of matrices."""
+    return _each_matrix("expm", x, T)
+
+
+@kernel("MatrixLogarithm", backend="numpy", types=_TYPES, expensive=True)
+def matrix_logarithm(x: Value, *, T: np.dtype[Any]) -> Value:
+    """Compute principal logarithms of complex matrices."""
+    return _each_matrix("logm", x, T)
+
+
+@kernel("MatrixSquareRoot", backend="numpy", types=_TYPES, expensive=True)
+def matrix_square_root(x: Value, *, T: np.dtype[Any]) -> Value:
+    """Compute principal square roots of matrices.
+
+    As Eigen, nan for real matrices with a negative eigenvalue, as their roots are not real, and
+    for any with two eigenvalues of zero or with something in it that is not finite.
+    """
+    check_square(x)
+    result = np.empty(x.shape, T)
+    for place in np.ndindex(x.shape[:-2] if x.shape[-1] else (0,)):
+        result[place] = _square_root(x[place])
+    return result
+
+
+def _square_root(matrix: Value) -> Value:
+    if not np.isfinite(matrix).all():
+        return _nans(matrix)
+    linalg: Any = importlib.import_module("scipy.linalg")
+    is_real = matrix.dtype.kind == "f"
+    triangle, basis = linalg.schur(matrix, output="real" if is_real else "complex")
+    eigenvalues = np.diagonal(triangle)
+    if is_real:  # blocks of two by two hold conjugate pairs, which have a real root
+        beside = np.concatenate([[0], np.diagonal(triangle, -1), [0]])
+        eigenvalues = eigenvalues[(beside[:-1] == 0) & (beside[1:] == 0)]
+    if (is_real and (eigenvalues < 0).any()) or np.count_nonzero(eigenvalues == 0) > 1:
+        return _nans(matrix)
+    with warnings_ignored():  # SciPy warns about errors far below float32's precision
+        root = linalg.sqrtm(triangle)
+    return basis @ (np.real(root) if is_real else root) @ basis.conj().T
+
+
+def _nans(like: Value) -> Value:
+    return np.full_like(like, complex(np.nan, np.nan) if like.dtype.kind == "c" else np.nan)

@@ -1,0 +1,150 @@
+"""What summaries are made of: histograms, pictures, sounds.
+
+Semantics: tensorflow/core/lib/histogram/histogram.cc, tensorflow/core/summary/summary_converter.cc,
+tensorflow/core/lib/wav/wav_io.cc.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from itertools import count as numbers
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi.protos import HistogramProto
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._wav import wav_file
+from graphmill_plugins.kernels.image.encode import encode_png
+
+if TYPE_CHECKING:
+    from graphmill.spi import Value
+    from graphmill.spi.protos import Summary
+
+_SMALLEST, _LARGEST, _GROWTH = 1e-12, 1e20, 1.1
+_INT16 = 1 << 15
+
+
+@cache
+def bucket_limits() -> np.ndarray[Any, Any]:
+    """Return the upper limits of the buckets, which grow by a tenth on both sides of zero."""
+    positive = []
+    limit = _SMALLEST
+    while limit < _LARGEST:
+        positive.append(limit)
+        limit *= _GROWTH
+    positive.append(sys.float_info.max)
+    return np.array([-limit for limit in reversed(positive)] + [0.0] + positive)
+
+
+def histogram(values: Value, tag: str) -> HistogramProto:
+    """Return the histogram of all elements.
+
+    Raises:
+        InvalidArgumentError: one is NaN or infinite.
+    """
+    flat = np.asarray(values).ravel().astype(np.float64)
+    if np.isnan(flat).any():
+        raise InvalidArgumentError(f"Nan in summary histogram for: {tag}")
+    if np.isinf(flat).any():
+        raise InvalidArgumentError(f"Infinity in summary histogram for: {tag}")
+    limits = bucket_limits()
+    places = np.searchsorted(limits, flat, side="right")
+    buckets = np.bincount(places, minlength=len(limits)).astype(np.float64)
+    made = HistogramProto(
+        min=flat.min(initial=sys.float_info.max),
+        max=flat.max(initial=-sys.float_info.max),
+        num=len(flat),
+        # One after the other, as TensorFlow adds them, and not in NumPy's pairs.
+        sum=_sum(flat),
+        sum_squares=_sum(flat * flat),
+    )
+    # Of a run of empty buckets there is the last one only.
+    is_kept = (buckets > 0) | np.append(buckets[1:] > 0, True)
+    made.bucket_limit.extend(limits[is_kept].tolist())
+    made.bucket.extend(buckets[is_kept].tolist())
+    return made
+
+
+def _sum(values: np.ndarray[Any, Any]) -> float:
+    return float(np.add.accumulate(values)[-1]) + 0.0 if len(values) else 0.0  # no zero below 0
+
+
+def add_images(summary: Summary, tag: str, tensor: Value, most: int, bad_color: Value) -> None:
+    """Add the first pictures of a batch, as PNG.
+
+    Raises:
+        InvalidArgumentError: the tensor is no batch of pictures of 1, 3 or 4 channels.
+    """
+    if tensor.ndim != 4 or tensor.shape[3] not in (1, 3, 4):
+        raise InvalidArgumentError(
+            f"Tensor must be 4-D with last dim 1, 3, or 4, not {shape_text(tensor.shape)}"
+        )
+    if most < 1:
+        raise InvalidArgumentError(f"max_images must be positive, got {most}")
+    depth = tensor.shape[3]
+    color = np.asarray(bad_color)
+    if tensor.dtype != np.uint8 and (color.ndim != 1 or len(color) < depth):
+        raise InvalidArgumentError(
+            f"expected a bad_color of at least {depth} values, got {shape_text(color.shape)}"
+        )
+    shown = tensor[:most]
+    for index, picture in enumerate(shown):
+        pixels = picture if tensor.dtype == np.uint8 else _normalized(picture, color[:depth])
+        value = summary.value.add(tag=_numbered(tag, "image", index, most))
+        value.image.height, value.image.width = picture.shape[:2]
+        value.image.colorspace = depth
+        value.image.encoded_image_string = encode_png(np, pixels, -1).item()
+
+
+def _numbered(tag: str, kind: str, index: int, most: int) -> str:
+    return f"{tag}/{kind}" if most == 1 else f"{tag}/{kind}/{index}"
+
+
+def _normalized(picture: Value, bad_color: Value) -> Value:
+    """Return a picture of floats as bytes: its largest value bright, zero dark or in the middle."""
+    values = picture.astype(np.float32)
+    is_good = np.isfinite(values).all(axis=-1)
+    good = values[is_good]
+    low, high = good.min(initial=np.inf), good.max(initial=-np.inf)
+    if low < 0:
+        largest = max(abs(low), abs(high))
+        scale, offset = (0.0 if largest < _SMALLEST else 127.0 / largest), 128.0
+    else:
+        scale, offset = (0.0 if high < _SMALLEST else 255.0 / high), 0.0
+    result = np.empty(values.shape, np.uint8)
+    result[is_good] = (good * np.float32(scale) + np.float32(offset)).astype(np.uint8)
+    result[~is_good] = bad_color
+    return result
+
+
+def add_sounds(summary: Summary, tag: str, tensor: Value, rate: float, most: int) -> None:
+    """Add the first sounds of a batch, as WAV of 16 bits.
+
+    Raises:
+        InvalidArgumentError: the tensor has not two or three axes, or the rate is not positive.
+    """
+    if tensor.ndim not in (2, 3):
+        raise InvalidArgumentError(f"Tensor must be 3-D or 2-D, got: {shape_text(tensor.shape)}")
+    if rate <= 0:
+        raise InvalidArgumentError(f"sample_rate must be > 0, got {rate}")
+    if most < 1:
+        raise InvalidArgumentError(f"max_outputs must be positive, got {most}")
+    for sound, index in zip(tensor[:most], numbers(), strict=False):
+        channels = sound.shape[1] if sound.ndim == 2 else 1
+        value = summary.value.add(tag=_numbered(tag, "audio", index, most))
+        value.audio.sample_rate = rate
+        value.audio.num_channels = channels
+        value.audio.length_frames = sound.shape[0]
+        value.audio.content_type = "audio/wav"
+        value.audio.encoded_audio_string = wav(sound, max(round(rate), 1), channels)
+
+
+def wav(samples: Value, rate: int, channels: int) -> bytes:
+    """Return a WAV file of 16-bit samples, from floats in [-1, 1]."""
+    scaled = samples.astype(np.float32) * np.float32(_INT16)
+    rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))
+    data = np.clip(rounded, -_INT16, _INT16 - 1).astype("<i2").tobytes()
+    return wav_file(data, channels, rate)

@@ -1,0 +1,53 @@
+"""Old public names still work and warn."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from graphmill.deprecations import RENAMED_MODULES, RENAMED_NAMES, install_module_aliases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAMES = [(module, old) for module, names in RENAMED_NAMES.items() for old in names]
+
+
+@pytest.fixture(autouse=True)
+def forget_old_modules() -> Iterator[None]:
+    install_module_aliases()
+    yield
+    for old in RENAMED_MODULES:
+        sys.modules.pop(old, None)
+
+
+@pytest.mark.parametrize("old", sorted(RENAMED_MODULES))
+def test_renamed_module_is_importable_by_its_old_name(old: str) -> None:
+    new = RENAMED_MODULES[old]
+    with pytest.warns(DeprecationWarning, match=new.replace(".", r"\.")):
+        module = importlib.import_module(old)
+    assert module is importlib.import_module(new)
+    assert module.__spec__ is not None
+    assert module.__spec__.name == new
+
+
+@pytest.mark.parametrize(("module", "old"), NAMES)
+def test_renamed_name_is_found_by_its_old_name(module: str, old: str) -> None:
+    new = RENAMED_NAMES[module][old]
+    found = importlib.import_module(module)
+    with pytest.warns(DeprecationWarning, match=new):
+        assert getattr(found, old) is getattr(found, new)
+
+
+@pytest.mark.parametrize("module", sorted(RENAMED_NAMES))
+def test_unknown_name_of_a_module_with_renamed_names_is_an_attribute_error(module: str) -> None:
+    with pytest.raises(AttributeError, match="never_there"):
+        _ = importlib.import_module(module).never_there
+
+
+def test_unknown_module_of_the_kit_is_not_found() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"graphmill\.testing\.never_there"):
+        importlib.import_module("graphmill.testing.never_there")

@@ -1,0 +1,24 @@
+"""The table of TensorFlow's CPU kernels names known ops, attrs and element types."""
+
+from __future__ import annotations
+
+from graphmill.dtypes import as_dtype
+from graphmill.ops.op_registry import OpRegistry
+from graphmill.testing.case import parse_cases
+from graphmill.testing.dtype_coverage import types_asked
+from graphmill.testing.oracle.cpu_types import cpu_types
+
+
+def test_ops_attrs_and_types_are_known():
+    ops = OpRegistry()
+    known = set(ops.names())
+    for op, attrs in cpu_types().items():
+        assert op in known
+        for attr, names in attrs.items():
+            allowed = ops.get(op).attr(attr).allowed
+            assert all(not allowed or as_dtype(name) in allowed for name in names), op
+
+
+def test_types_that_a_case_asks_for_are_told():
+    cases = parse_cases('[[Neg]]\neach.T = ["float32", "int8"]\nin = ["T: [1, -2]"]', "mine")
+    assert types_asked(cases, OpRegistry())["Neg"]["T"] == {"float32", "int8"}

@@ -1,0 +1,35 @@
+"""Cases answered in a process of their own: answers come back, and crashes and hangs are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphmill.testing.runners.subprocess_runner import HANGS, NO_CASE, AnswerProcess
+
+
+@pytest.fixture(scope="module")
+def process():
+    with AnswerProcess("numpy") as made:
+        yield made
+
+
+def test_an_answer_comes_back(process):
+    answer = process.ask('[[Neg]]\nin = ["float32: [1.0, -2.0]"]')
+    assert [value.tolist() for value in answer.outputs] == [[-1.0, 2.0]]
+
+
+def test_an_error_comes_back(process):
+    assert process.ask('[[Reshape]]\nin = ["float32[3]", "int32: [2]"]').error == "InvalidArgument"
+
+
+def test_what_is_no_case_is_told(process):
+    assert process.ask('[[Neg]]\nin = ["float32[2] sideways"]').error == NO_CASE
+
+
+def test_one_that_takes_too_long_is_ended_and_the_next_answered():
+    with AnswerProcess("session", seconds=2) as waiting:
+        types = "component_types=[float32]"
+        nodes = f'"q = FIFOQueueV2({types})", "d = QueueDequeueV2(q, {types})"'
+        text = f'[[QueueDequeueV2]]\nfeed = {{}}\nnodes = [{nodes}]\nrun = ["d"]'
+        assert waiting.ask(text).error == HANGS
+        assert waiting.ask('[[Neg]]\nin = ["float32: [1.0]"]').outputs[0].tolist() == [-1.0]

@@ -1,0 +1,38 @@
+"""Stored answers come back as they were."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphmill.testing.case_inputs import numpy_dtype
+from graphmill.testing.golden import Answer, Stored, read_answers, write_answers
+
+
+def test_answers_come_back(tmp_path):
+    strings = np.array([[b"a", b"\xff\0"]], dtype=object)
+    bfloat = np.array([1.5, np.nan], numpy_dtype("bfloat16"))
+    values = (np.array(3, np.int64), np.zeros((0, 2), np.float32), strings, bfloat)
+    dtypes = ("int64", "float32", "string", "bfloat16")
+    given = {
+        "a": Stored("1", Answer(values, dtypes)),
+        "b": Stored("2", Answer(error="InvalidArgument", message="not kept")),
+    }
+    write_answers(tmp_path / "x.npz", given, "a test")
+    back = read_answers(tmp_path / "x.npz")
+    assert back["b"] == Stored("2", Answer(error="InvalidArgument"))
+    assert back["a"].answer.dtypes == dtypes
+    for value, want in zip(back["a"].answer.outputs, values, strict=True):
+        assert value.dtype == want.dtype
+        assert value.shape == want.shape
+        assert value.tolist() == want.tolist() or np.isnan(want.astype(float)).any()
+
+
+def test_the_same_answers_make_the_same_file(tmp_path):
+    given = {"a": Stored("1", Answer((np.arange(3),), ("int64",)))}
+    for name in ("x", "y"):
+        write_answers(tmp_path / f"{name}.npz", given, "a test")
+    assert (tmp_path / "x.npz").read_bytes() == (tmp_path / "y.npz").read_bytes()
+
+
+def test_no_file_means_no_answers(tmp_path):
+    assert read_answers(tmp_path / "none.npz") == {}
