@@ -85,10 +85,13 @@ def tensor_proto_shape(message: TensorProto) -> tuple[int, ...]:
         InvalidArgumentError: a size is unknown or negative, or there are too many elements or
             dimensions for a NumPy array.
     """
-    if message.tensor_shape.unknown_rank:
+    shape_proto = message.tensor_shape
+    if shape_proto.unknown_rank:
         raise InvalidArgumentError("TensorProto has a shape of unknown rank; a value needs one")
-    shape = tuple([dim.size for dim in message.tensor_shape.dim[:]])
-    if shape and min(shape) < 0:
+    shape = tuple([dim.size for dim in shape_proto.dim[:]])
+    if not shape:
+        return shape
+    if min(shape) < 0:
         raise InvalidArgumentError(f"TensorProto has shape {list(shape)} with a negative size")
     if len(shape) > _LARGEST_RANK:
         raise InvalidArgumentError(

@@ -92,24 +92,31 @@ class MasterSession:
         self,
         message: proto.RunStepRequest,
         feeds: Sequence[NamedTensor],
+        options: proto.RunOptions | None,
         metadata: proto.RunMetadata | None,
         cancellation: CancellationManager,
     ) -> Iterator[NamedTensor]:
         """Run a step, or a piece of a partial run; return the fetched tensors.
 
+        Args:
+            message: what to run.
+            feeds: its tensors.
+            options: those of the message; None if none is set.
+            metadata: filled with what was measured, if given.
+            cancellation: cancels the step.
+
         Raises:
             OpError: the first error of the step.
         """
-        names = tuple([feed.name for feed in feeds])
         fetches = tuple(message.fetch[:])  # a slice is read faster than the field
         if message.partial_run_handle:
             values = self._partial_run(message, feeds, metadata, cancellation)
         else:
-            if len(set(names)) != len(names):
+            names = tuple([feed.name for feed in feeds])
+            if len(names) > 1 and len(set(names)) != len(names):
                 raise InvalidArgumentError(f"a tensor is fed twice; fed are {', '.join(names)}")
             signature = names, fetches, tuple(message.target[:])
             fed = [feed.value for feed in feeds]
-            options = message.options if has_options(message) else None
             values = self._session.run(signature, fed, options, metadata, cancellation)
         return map(fetched_tensor, fetches, values)
 
@@ -151,7 +158,7 @@ class MasterSession:
 
     def wants_metadata(self, number: int) -> bool:
         """Return whether the options of a callable ask for metadata."""
-        return _asks_for_metadata(self._find_callable(number).options)
+        return asks_for_metadata(self._find_callable(number).options)
 
     def release_callable(self, number: int) -> None:
         """Forget a callable; one that is not there is forgotten already."""
@@ -307,15 +314,12 @@ def _with_number(name: str) -> str:
     return name if ":" in name else f"{name}:0"
 
 
-def _asks_for_metadata(options: proto.RunOptions) -> bool:
+def asks_for_metadata(options: proto.RunOptions) -> bool:
+    """Return whether a step is to be measured, or its partitions are to be shown."""
     return bool(options.trace_level or options.output_partition_graphs)
 
 
-def wants_metadata(message: proto.RunStepRequest) -> bool:
-    """Return whether a step is to be measured, or its partitions are to be shown."""
-    return has_options(message) and _asks_for_metadata(message.options)
-
-
-def has_options(message: proto.RunStepRequest) -> bool:
-    """Return whether any option of a step is set."""
-    return bool(message.options.ByteSize())
+def options_of(message: proto.RunStepRequest) -> proto.RunOptions | None:
+    """Return the options of a step; None if none is set."""
+    options = message.options
+    return options if options.ByteSize() else None

@@ -20,8 +20,9 @@ from graphmill.spi.cluster import (
 from graphmill.spi.protos import proto
 from graphmill_plugins.distributed.master.master_session import (
     MasterSession,
+    asks_for_metadata,
     fetched_tensor,
-    wants_metadata,
+    options_of,
 )
 from graphmill_plugins.distributed.master.session_table import SessionTable
 from graphmill_plugins.distributed.monitoring.event_log import log_event
@@ -318,11 +319,12 @@ class MasterService:
         feeds: Sequence[NamedTensor],
         cancellation: Any,
     ) -> bytes:
-        if not wants_metadata(message):
-            fetched = session.run(message, feeds, None, cancellation)
+        options = options_of(message)
+        if options is None or not asks_for_metadata(options):
+            fetched = session.run(message, feeds, options, None, cancellation)
             return RUN_STEP_RESPONSE.encode(_NO_RUN, fetched)
         measured = proto.RunMetadata()
-        fetched = session.run(message, feeds, measured, cancellation)
+        fetched = session.run(message, feeds, options, measured, cancellation)
         return RUN_STEP_RESPONSE.encode(proto.RunStepResponse(metadata=measured), fetched)
 
 

@@ -7,15 +7,24 @@ is written as what protobuf writes of its other fields, joined once with the mem
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.protos import LENGTH, length_delimited, proto, write_varint
 
 from .tensor_contents import TENSOR_FIELD, TensorField, take_contents
-from .tensors import MAX_MESSAGE_BYTES, decode_tensor, encode_tensor
+from .tensors import (
+    COPIED_BYTES,
+    MAX_MESSAGE_BYTES,
+    content_header,
+    decode_tensor,
+    encode_tensor,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,6 +105,11 @@ class TensorMessage(Generic[M]):
         parts: list[Part] = [message.SerializeToString()]
         total = len(parts[0])
         for tensor in tensors:
+            small = _small_field(number, is_named, tensor)
+            if small is not None:
+                parts.append(small)
+                total += len(small)
+                continue
             body, size = encode_tensor(tensor.value, tensor.dtype)
             header = _name_header(tensor.name, size) if is_named else b""
             header = length_delimited(number, len(header) + size) + header
@@ -128,6 +142,29 @@ def parse_message(message_class: type[M], data: bytes) -> M:
         raise InvalidArgumentError(
             f"{len(data)} bytes are no valid {message_class.DESCRIPTOR.name}: {error}"
         ) from error
+
+
+def _small_field(number: int, is_named: bool, tensor: NamedTensor) -> bytes | None:
+    """Return the field of a small numeric array, most of which is the same in every step."""
+    value = tensor.value
+    if tensor.dtype is not None or not isinstance(value, np.ndarray | np.generic):
+        return None
+    if not 0 < value.nbytes <= COPIED_BYTES or value.dtype.kind not in "fiubc":
+        return None
+    return _small_header(number, is_named, tensor.name, value.dtype, value.shape) + value.tobytes()
+
+
+@lru_cache(maxsize=1024)
+def _small_header(
+    number: int, is_named: bool, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> bytes:
+    """Return what precedes the elements of an array in a field of a message."""
+    header = content_header(dtype, shape)
+    size = len(header) + math.prod(shape) * dtype.itemsize
+    if is_named:
+        header = _name_header(name, size) + header
+        size = len(header) + math.prod(shape) * dtype.itemsize
+    return length_delimited(number, size) + header
 
 
 def _name_header(name: str, size: int) -> bytes:

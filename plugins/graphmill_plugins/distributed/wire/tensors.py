@@ -42,7 +42,8 @@ MAX_MESSAGE_BYTES: Final = 2**31 - 1
 """protobuf reads no message that is larger."""
 
 _CONTENT_TAG: Final = bytes([CONTENT_FIELD << 3 | LENGTH])
-_COPIED_BYTES: Final = 4096  # below this a copy costs less than a view
+COPIED_BYTES: Final = 4096
+"""Up to this size a copy costs less than a view."""
 
 
 def encode_tensor(value: Value, dtype: DType | None = None) -> tuple[list[Part], int]:
@@ -79,6 +80,17 @@ def encode_tensor(value: Value, dtype: DType | None = None) -> tuple[list[Part],
         )
     header += _CONTENT_TAG + write_varint(size)
     return [header, _memory(array)], len(header) + size
+
+
+@lru_cache(maxsize=1024)
+def content_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return what precedes the elements of a non-empty numeric array in its TensorProto.
+
+    Raises:
+        InvalidArgumentError: TensorFlow has no such element type.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    return _header(as_dtype(dtype).enum, shape) + _CONTENT_TAG + write_varint(size)
 
 
 def decode_tensor(message: TensorProto, content: memoryview | None = None) -> Value:
@@ -123,7 +135,7 @@ def _as_array(value: Value) -> NDArray[Any] | np.generic:
 
 def _memory(array: NDArray[Any] | np.generic) -> Part:
     """Return the elements of an array in row-major order."""
-    if array.nbytes <= _COPIED_BYTES:
+    if array.nbytes <= COPIED_BYTES:
         return array.tobytes()
     whole: NDArray[Any] = np.ascontiguousarray(array)
     return whole.reshape(-1).view(np.uint8)
