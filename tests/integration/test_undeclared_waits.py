@@ -107,6 +107,40 @@ def take(made: graphmill.Session, pair: Pair) -> Future[Any]:
     return taken
 
 
+class StoppedRelease:
+    """A lock for a condition; the first thread that releases it goes on when it is let."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_first = True
+        self.acquire = self._lock.acquire
+        self.released, self.resume = threading.Event(), threading.Event()
+
+    def release(self) -> None:
+        is_first, self._is_first = self._is_first, False
+        self._lock.release()
+        if is_first:
+            self.released.set()
+            assert self.resume.wait(30)
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+
+def test_wait_that_ends_before_its_thread_is_blocked_must_be_declared() -> None:
+    pair, lock = Pair(is_async=False), StoppedRelease()
+    pair._changed = threading.Condition(lock)
+    with session(pair.plugin, "off") as made, ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(made.run, "y:0", {"x:0": 2.0})
+        assert lock.released.wait(30)
+        made.run([], {"x:0": 2.0}, targets=["put"])
+        lock.resume.set()
+        assert "waits for another node" in str(taken.exception())
+
+
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize(("is_async", "waits"), [(False, None), (False, False), (True, False)])
 def test_kernel_that_another_node_ends_must_say_that_it_waits(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _WAIT: Final[CodeType] = threading.Condition.wait.__code__
 _NOTIFY: Final[CodeType] = threading.Condition.notify.__code__
+_ENDS: Final = ("c_return", "c_exception")
 
 
 class _Running(threading.local):
@@ -98,23 +99,30 @@ def _profiled(waiter: _Waiter) -> AbstractContextManager[None]:
     """Watch what the thread waits for and whom it wakes, unless it is profiled already."""
 
     def watch(frame: FrameType, event: str, function: Any) -> None:
-        if event == "c_call" and frame.f_code in (_WAIT, _NOTIFY):
-            _note(frame.f_code, function, waiter)
-        elif event == "c_return" and frame.f_code is _WAIT:
-            _WAITERS.pop(id(function.__self__), None)
+        code = frame.f_code
+        if code is _WAIT and event in _ENDS and function.__name__ == "acquire":
+            _note_acquired(function.__self__, waiter)
+        elif code is _NOTIFY and event == "c_call" and function.__name__ == "release":
+            _note_woken(function.__self__, waiter)
 
     return calls_watched(watch)
 
 
-def _note(code: CodeType, function: Any, waiter: _Waiter) -> None:
-    """Note that a thread begins to wait for a lock, or is about to wake another one."""
-    lock: Any = getattr(function, "__self__", None)
-    if code is _WAIT and function.__name__ == "acquire" and lock.locked():
+def _note_acquired(lock: Any, waiter: _Waiter) -> None:
+    """Note one of the two times that `Condition.wait` acquires the lock it made for this wait.
+
+    After the first one the wait begins: a notification that comes before the thread is blocked
+    counts too. The second one, which blocks, is its end; so is an exception in it.
+    """
+    if _WAITERS.pop(id(lock), None) is None:
         _WAITERS[id(lock)] = waiter
-    elif code is _NOTIFY and function.__name__ == "release":
-        woken, other = _WAITERS.get(id(lock)), _RUNNING.kernel
-        if woken is not None and woken is not waiter and other is not None:
-            woken.woken_by = other
+
+
+def _note_woken(lock: Any, waiter: _Waiter) -> None:
+    """Note that the thread is about to end the wait of another one."""
+    woken, other = _WAITERS.get(id(lock)), _RUNNING.kernel
+    if woken is not None and woken is not waiter and other is not None:
+        woken.woken_by = other
 
 
 def _contradiction(name: str, other: OpKernel) -> InternalError:
