@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib
+import importlib.metadata
 import os
 import py_compile
+import re
 import statistics
 import sys
 import tempfile
@@ -61,15 +62,19 @@ def install(folder: Path, count: int) -> None:
         py_compile.compile(str(module), doraise=True)
 
 
+def _forget_plugins() -> None:
+    for name in [name for name in sys.modules if re.fullmatch(r"plugin_\d+", name)]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
 def assemble() -> float:
     """Return the processor time that a host takes; modules of plugins are imported again.
 
     Neither other threads count nor the garbage collector, whose time depends on all that the
     process holds.
     """
-    for name in [name for name in sys.modules if name.startswith("plugin_")]:
-        del sys.modules[name]
-    importlib.invalidate_caches()
+    _forget_plugins()
     gc.disable()
     try:
         started = time.thread_time()
@@ -79,17 +84,37 @@ def assemble() -> float:
         gc.enable()
 
 
-def discovery(rounds: int, count: int = COUNT) -> tuple[float, float]:
-    """Return the least time of a host without and with `count` more plugins, in seconds."""
+def load_with_importlib() -> float:
+    """Return the processor time of finding and importing the same plugins with the library's own.
+
+    A yardstick that slows down with the machine.
+    """
+    _forget_plugins()
+    gc.disable()
+    try:
+        started = time.thread_time()
+        for point in importlib.metadata.entry_points(group="graphmill.plugins"):
+            if point.value.startswith("plugin_") and point.dist is not None:
+                point.load()
+                point.dist.metadata["Requires-Dist"]
+        return time.thread_time() - started
+    finally:
+        gc.enable()
+
+
+def discovery(rounds: int, count: int = COUNT) -> tuple[float, float, float]:
+    """Return the least times, in seconds: of a host without and with `count` more plugins, and of
+    `importlib` for these plugins."""
     with tempfile.TemporaryDirectory() as folder:
         install(Path(folder), count)
-        times: tuple[list[float], list[float]] = ([], [])
+        times: list[tuple[float, float, float]] = []
         for _ in range(rounds + 1):
-            times[0].append(assemble())
+            without = assemble()
             sys.path.append(folder)
-            times[1].append(assemble())
+            times.append((without, assemble(), load_with_importlib()))
             sys.path.remove(folder)
-    return min(times[0][1:]), min(times[1][1:])
+    least = [min(column) for column in zip(*times[1:], strict=True)]
+    return least[0], least[1], least[2]
 
 
 def chain(device: str, size: int) -> graphmill.Graph:
@@ -132,10 +157,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
-    without, with_all = discovery(rounds)
+    without, with_all, by_importlib = discovery(rounds)
     print(
         f"assembling a host: {without * 1e3:.1f} ms; with {COUNT} more plugins "
-        f"{with_all * 1e3:.1f} ms, {(with_all - without) / COUNT * 1e3:.2f} ms each"
+        f"{with_all * 1e3:.1f} ms, {(with_all - without) / COUNT * 1e3:.2f} ms each "
+        f"({by_importlib / COUNT * 1e3:.2f} ms with importlib alone)"
     )
     import graphmill_loopback  # type: ignore[import-not-found]
 

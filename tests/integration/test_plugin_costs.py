@@ -17,16 +17,19 @@ from graphmill.runtime.kernel_registry import KernelRegistry
 BENCH = Path(__file__).parents[1] / "bench"
 
 
-def test_fifty_installed_plugins_add_less_than_fifty_milliseconds() -> None:
-    """Of processor time, in a process of its own: neither other load nor other tests count."""
+def test_fifty_installed_plugins_cost_little_more_than_their_import() -> None:
+    """Of processor time, in a process of its own: neither other load nor other tests count.
+
+    The yardstick is what `importlib` takes to find and import them, some 30 ms.
+    """
     program = "import plugin_costs; print(*plugin_costs.discovery(rounds=6))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(BENCH), *sys.path])}
     environment.pop("GRAPHMILL_DISABLE_PLUGINS", None)
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
-    without, with_all = map(float, done.stdout.split())
-    assert with_all - without < 0.050
+    without, with_all, by_importlib = map(float, done.stdout.split())
+    assert with_all - without < 2 * by_importlib
 
 
 def test_a_device_type_that_is_not_asked_for_does_nothing() -> None:
