@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from graphmill.testing.golden import Answer
 
 _TOGETHER = 24  # how many cases are compiled as one program: most of the time goes into starting
+_COMPILER_OPTIONS = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
+"""Each program runs once, so that what LLVM optimises costs more time than it saves."""
 
 
 class JaxRunner(KernelRunner):
@@ -121,7 +127,7 @@ def _compiled(bound: Sequence[BoundCase]) -> list[list[Any]]:
         return results
 
     with _x64(jax):
-        computed = jax.jit(compute)(moving)
+        computed = jax.jit(compute, compiler_options=_COMPILER_OPTIONS)(moving)
         return [[np.asarray(result) for result in results] for results in computed]
 
 
