@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
 import importlib.util
+import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +31,39 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("graphmill")
+
+
+HANG_SECONDS = 300
+"""After this time without the end of a test, the stacks of all threads are printed."""
+
+
+class HangReport:
+    """Prints where all threads are if no test begins for a long time.
+
+    pytest's own `faulthandler_timeout` starts a thread for each test, which takes longer than most
+    tests do; this one starts a thread every half minute.
+    """
+
+    def __init__(self) -> None:
+        self._file = os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2)
+        self._begun = float("-inf")
+
+    def pytest_runtest_logstart(self) -> None:
+        """Start anew if the last start was a while ago."""
+        now = time.monotonic()
+        if now - self._begun > HANG_SECONDS / 10:
+            self._begun = now
+            faulthandler.dump_traceback_later(HANG_SECONDS, file=self._file)
+
+    def pytest_unconfigure(self) -> None:
+        """Print nothing any more."""
+        faulthandler.cancel_dump_traceback_later()
+        os.close(self._file)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch for hangs; output is not captured yet."""
+    config.pluginmanager.register(HangReport())
 
 
 def pytest_collection_finish() -> None:
