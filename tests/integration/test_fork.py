@@ -507,7 +507,7 @@ if __name__ == "__main__":
 def test_helper_threads_are_started_anew_in_the_child(tmp_path: Path) -> None:
     run(
         """
-from graphmill_plugins.kernels._helpers import Helpers
+from graphmill_plugins.kernels._helper_threads import Helpers
 helpers, ran = Helpers(3), []
 helpers.run([lambda: ran.append(1)] * 8)
 

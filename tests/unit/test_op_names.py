@@ -92,7 +92,7 @@ COMPILER = Part(
     left_out=("lowerings/",),  # where lowerings are declared, for ops by name
     allowed={
         # Nodes that are made: the compiler's functions, loops and conditionals.
-        "functionalize/bodies.py": "EnsureShape _Arg _Retval",
+        "functionalize/body_builder.py": "EnsureShape _Arg _Retval",
         "functionalize/if_nodes.py": "Const FakeParam If StatelessIf",
         "functionalize/while_nodes.py": "StatelessWhile While",
         "regions/contraction.py": "_Arg _Retval",

@@ -17,14 +17,14 @@ from graphmill_plugins._jax import INHERITED, JAX
 from graphmill_plugins.jit.ir.body_kernels import BodyKernels
 from graphmill_plugins.jit.ir.errors import WrongOutputsError
 from graphmill_plugins.jit.ir.function_bodies import bodies_of
+from graphmill_plugins.jit.ir.invariant_nodes import is_source
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 from graphmill_plugins.jit.ir.signature import Inputs
-from graphmill_plugins.jit.ir.sources import is_source
 from graphmill_plugins.jit.straight.straight_line import StraightLine
-from graphmill_plugins.jit.tiers.machine import TierMachine, TierRules
-from graphmill_plugins.jit.tiers.program_maker import ProgramMaker, Refusal, compiler_module
+from graphmill_plugins.jit.tiers.program_builder import ProgramBuilder, Refusal, compiler_module
 from graphmill_plugins.jit.tiers.signature_records import signature_text
 from graphmill_plugins.jit.tiers.states import Action, Event
+from graphmill_plugins.jit.tiers.tier_machine import TierMachine, TierRules
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -66,7 +66,7 @@ class ClusterKernel:
         self._inputs = inputs = Inputs(bodies.main, sources)
         self._sources = list(sources.values())
         self._held: tuple[int, list[Any]] | None = None
-        self._maker = ProgramMaker(bodies, inputs, device, attr.cache_dir, attr.cache_bytes)
+        self._builder = ProgramBuilder(bodies, inputs, device, attr.cache_dir, attr.cache_bytes)
         record = attr.record or ClusterRecord(construction.node_name, ())
         record.source = self._straight.source
         is_eager = attr.mode == "eager"
@@ -199,7 +199,7 @@ class ClusterKernel:
         Signatures that tell inputs apart by less than that are never asked for again.
         """
         try:
-            made = self._maker.make(signature.record, values)
+            made = self._builder.make(signature.record, values)
         except BaseException as error:
             if not self._note_fault(signature, error):
                 raise

@@ -7,7 +7,8 @@ OPS: dict[str, str] = {
     "array.block": (
         "BatchToSpace BatchToSpaceND DepthToSpace SpaceToBatch SpaceToBatchND SpaceToDepth"
     ),
-    "array.check": "CheckNumerics CheckNumericsV2",
+    "array.check_numerics": "CheckNumerics CheckNumericsV2",
+    "array.concat_split": "Concat ConcatOffset ConcatV2 Pack ParallelConcat Split SplitV Unpack",
     "array.diagonal": (
         "BatchMatrixBandPart BatchMatrixDiag BatchMatrixDiagPart BatchMatrixSetDiag Diag DiagPart "
         "MatrixBandPart MatrixDiag MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2 "
@@ -21,7 +22,6 @@ OPS: dict[str, str] = {
         "HostConst Identity IdentityN Placeholder PlaceholderV2 PlaceholderWithDefault "
         "PreventGradient RefIdentity Snapshot StopGradient _EagerConst"
     ),
-    "array.join": "Concat ConcatOffset ConcatV2 Pack ParallelConcat Split SplitV Unpack",
     "array.multi_hot": "_MultiHot",
     "array.pad": "MirrorPad MirrorPadGrad Pad PadV2",
     "array.patches": "ExtractImagePatches ExtractVolumePatches",
@@ -59,15 +59,15 @@ OPS: dict[str, str] = {
         "Barrier BarrierClose BarrierIncompleteSize BarrierInsertMany BarrierReadySize "
         "BarrierTakeMany"
     ),
-    "data_flow.partition": "DynamicPartition DynamicStitch ParallelDynamicStitch",
+    "data_flow.enqueue_dequeue": (
+        "QueueDequeue QueueDequeueMany QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2 "
+        "QueueDequeueV2 QueueEnqueue QueueEnqueueMany QueueEnqueueManyV2 QueueEnqueueV2"
+    ),
+    "data_flow.partition_stitch": "DynamicPartition DynamicStitch ParallelDynamicStitch",
     "data_flow.queue": (
         "FIFOQueue FIFOQueueV2 FakeQueue PaddingFIFOQueue PaddingFIFOQueueV2 PriorityQueue "
         "PriorityQueueV2 QueueClose QueueCloseV2 QueueIsClosed QueueIsClosedV2 QueueSize "
         "QueueSizeV2 RandomShuffleQueue RandomShuffleQueueV2"
-    ),
-    "data_flow.queue_elements": (
-        "QueueDequeue QueueDequeueMany QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2 "
-        "QueueDequeueV2 QueueEnqueue QueueEnqueueMany QueueEnqueueManyV2 QueueEnqueueV2"
     ),
     "data_flow.record_input": "RecordInput",
     "data_flow.session_tensor": (
@@ -221,12 +221,12 @@ OPS: dict[str, str] = {
     "jax.nn_pool": "AvgPool AvgPool3D MaxPool MaxPool3D MaxPoolV2 TopK TopKV2",
     "jax.nn_pool_grad": "AvgPool3DGrad AvgPoolGrad MaxPool3DGrad MaxPoolGrad MaxPoolGradV2",
     "jax.random_gamma": "RandomGammaGrad",
-    "linalg.einsum": "Einsum",
-    "linalg.factor": (
+    "linalg.decompositions": (
         "BatchCholesky BatchCholeskyGrad BatchSelfAdjointEig BatchSelfAdjointEigV2 BatchSvd "
         "Cholesky CholeskyGrad Eig Lu MatrixExponential MatrixLogarithm MatrixSquareRoot Qr "
         "SelfAdjointEig SelfAdjointEigV2 Svd"
     ),
+    "linalg.einsum": "Einsum",
     "linalg.solve": (
         "BandedTriangularSolve BatchMatrixDeterminant BatchMatrixInverse BatchMatrixSolve "
         "BatchMatrixSolveLs BatchMatrixTriangularSolve LogMatrixDeterminant MatrixDeterminant "
@@ -335,7 +335,7 @@ OPS: dict[str, str] = {
     "parsing.sequence": "ParseSequenceExample ParseSequenceExampleV2 ParseSingleSequenceExample",
     "parsing.tensor": "DecodeCompressed DecodePaddedRaw DecodeRaw ParseTensor SerializeTensor",
     "quantized.convert": "Dequantize QuantizeV2",
-    "quantized.fake": (
+    "quantized.fake_quant": (
         "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars "
         "FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannel "
         "FakeQuantWithMinMaxVarsPerChannelGradient"
@@ -449,14 +449,14 @@ OPS: dict[str, str] = {
         "TensorArrayReadV2 TensorArrayReadV3 TensorArraySize TensorArraySizeV2 TensorArraySizeV3 "
         "TensorArrayV2 TensorArrayV3 TensorArrayWrite TensorArrayWriteV2 TensorArrayWriteV3"
     ),
-    "tensor_list.join": (
-        "TensorListConcat TensorListConcatV2 TensorListGather TensorListScatter "
-        "TensorListScatterIntoExistingList TensorListScatterV2 TensorListSplit TensorListStack"
-    ),
     "tensor_list.ops": (
         "EmptyTensorList TensorListConcatLists TensorListElementShape TensorListFromTensor "
         "TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack "
         "TensorListPushBackBatch TensorListReserve TensorListResize TensorListSetItem"
+    ),
+    "tensor_list.stack_concat": (
+        "TensorListConcat TensorListConcatV2 TensorListGather TensorListScatter "
+        "TensorListScatterIntoExistingList TensorListScatterV2 TensorListSplit TensorListStack"
     ),
     "training.ops": (
         "ApplyAdaMax ApplyAdadelta ApplyAdagrad ApplyAdagradDA ApplyAdagradV2 ApplyAdam "

@@ -12,7 +12,7 @@ from tests.plugins.jit.small_graphs import HotSession, graph_def
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE
-from graphmill_plugins.jit.tiers.machine import EVICTED
+from graphmill_plugins.jit.tiers.tier_machine import EVICTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,11 +147,11 @@ def test_a_form_that_lost_is_tried_twice_again(
     """Something else may have had the processors during its trial."""
     from graphmill_plugins.jit import cluster_kernel
     from graphmill_plugins.jit.programs.compiler import CompiledCluster
-    from graphmill_plugins.jit.tiers import machine
+    from graphmill_plugins.jit.tiers import tier_machine
 
     ticks = itertools.count()
     monkeypatch.setattr(cluster_kernel, "perf_counter_ns", lambda: next(ticks))
-    monkeypatch.setattr(machine, "CALLS_TO_NEXT_TRIAL", (5, 10))
+    monkeypatch.setattr(tier_machine, "CALLS_TO_NEXT_TRIAL", (5, 10))
     compiled, is_slow = CompiledCluster.__call__, True
 
     def slow(self: CompiledCluster, values: Any, step: Any) -> Any:

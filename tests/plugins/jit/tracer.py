@@ -16,8 +16,8 @@ from graphmill_plugins.jit.analysis.trip_count import pass_through, trip_count_o
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings import stack, tensor_array, tensor_list
 from graphmill_plugins.jit.tracing.conditionals import trace_cond
-from graphmill_plugins.jit.tracing.known_values import GUARD
 from graphmill_plugins.jit.tracing.loops import trace_while
+from graphmill_plugins.jit.tracing.static_values import GUARD
 from graphmill_plugins.jit.tracing.values import Absent
 
 TRACED = {**tensor_array.TRACED, **stack.TRACED, **tensor_list.TRACED}

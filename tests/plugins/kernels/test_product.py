@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from graphmill.runtime.process import blas_threads
-from graphmill_plugins.kernels import _product
-from graphmill_plugins.kernels._helpers import HELPERS, Helpers
+from graphmill_plugins.kernels import _matmul
+from graphmill_plugins.kernels._helper_threads import HELPERS, Helpers
 
 SHAPES = [
     (3, 4, 5),
@@ -36,7 +36,7 @@ def test_a_product_is_numpys(shape: tuple[int, int, int], is_transposed: bool) -
     a, b = numbers(rows, inner), numbers(inner, columns)
     if is_transposed:
         a, b = a.T.copy().T, b.T.copy().T
-    result = _product.product(a, b)
+    result = _matmul.product(a, b)
     np.testing.assert_allclose(result, np.dot(a, b), rtol=1e-4, atol=1e-3)
     assert result.dtype == np.float32
 
@@ -54,21 +54,21 @@ def test_a_product_is_numpys(shape: tuple[int, int, int], is_transposed: bool) -
 def test_stacks_are_numpys(x: tuple[int, ...], y: tuple[int, ...]) -> None:
     left, right = numbers(*x), numbers(*y)
     np.testing.assert_allclose(
-        _product.stacked_product(left, right), np.matmul(left, right), rtol=1e-4, atol=1e-3
+        _matmul.stacked_product(left, right), np.matmul(left, right), rtol=1e-4, atol=1e-3
     )
 
 
 def test_integers_are_left_to_numpy() -> None:
     a = np.arange(512 * 512).reshape(512, 512)
-    assert np.array_equal(_product.product(a, a.T), np.dot(a, a.T))
+    assert np.array_equal(_matmul.product(a, a.T), np.dot(a, a.T))
 
 
 def test_the_same_product_gives_the_same_bits_whoever_is_idle() -> None:
     a, b = numbers(512, 512), numbers(512, 512)
-    first = _product.product(a, b)
+    first = _matmul.product(a, b)
     idle, HELPERS._idle = HELPERS._idle, type(HELPERS._idle or [])()
     try:
-        assert np.array_equal(_product.product(a, b), first)
+        assert np.array_equal(_matmul.product(a, b), first)
     finally:
         HELPERS._idle = idle
 
@@ -134,11 +134,11 @@ def test_many_callers_share_the_helpers() -> None:
 FORKS = """
 import multiprocessing
 import numpy as np
-from graphmill_plugins.kernels import _product
-from graphmill_plugins.kernels._helpers import HELPERS
+from graphmill_plugins.kernels import _matmul
+from graphmill_plugins.kernels._helper_threads import HELPERS
 
 def work():
-    assert np.allclose(_product.product(a, a), np.matmul(a, a), atol=1e-3)
+    assert np.allclose(_matmul.product(a, a), np.matmul(a, a), atol=1e-3)
 
 a = np.random.default_rng(0).normal(size=(300, 300)).astype(np.float32)
 work()

@@ -9,7 +9,7 @@ import graphmill
 from graphmill import ops
 from graphmill.testing.differential.pass_bisection import bisect, pass_names, without_passes
 from graphmill.testing.fakes.twin_ops import TwinOps, twin_name, with_twins
-from graphmill_plugins.passes.reads_first import order_reads
+from graphmill_plugins.passes.read_before_write import order_reads
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ from graphmill_plugins.jit.functionalize.region import (
     Region,
     RegionRecord,
 )
-from graphmill_plugins.jit.functionalize.traceable import traceable_regions
+from graphmill_plugins.jit.functionalize.region_selection import traceable_regions
 from graphmill_plugins.jit.functionalize.while_nodes import WhileMaker
 from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices, device_of
 

@@ -11,8 +11,8 @@ import numpy as np
 from graphmill.dtypes import int32
 from graphmill.spi import FuncAttr, TensorAttr
 from graphmill.spi.graphs import forwarded
-from graphmill_plugins.jit.functionalize.bodies import (
-    BodyMaker,
+from graphmill_plugins.jit.functionalize.body_builder import (
+    BodyBuilder,
     Captures,
     common_device,
     effects_among,
@@ -23,7 +23,7 @@ from graphmill_plugins.jit.functionalize.bodies import (
     origin_of,
 )
 from graphmill_plugins.jit.functionalize.liveness import pred_of
-from graphmill_plugins.jit.ir.free_name import free_name
+from graphmill_plugins.jit.ir.unique_name import unique_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -118,7 +118,7 @@ class IfMaker:
         graph = self._graph
         is_stateful = any(has_effects(body) for body in part.bodies)
         op_def = self._ops.get("If" if is_stateful else "StatelessIf")
-        node_name = free_name(graph, f"{self._item.name}/{op_def.name}", _SIDES)
+        node_name = unique_name(graph, f"{self._item.name}/{op_def.name}", _SIDES)
         names = [f"{node_name}/{side}" for side in _SIDES]
         for name, body in zip(names, part.bodies, strict=True):
             graph.library.add_body(name, replace(body, name=name))
@@ -236,7 +236,7 @@ class _Part:
         merges = maker.merges(self)
         makers = []
         for side in (0, 1):
-            body = BodyMaker(graph, ops, self.captures, partial(maker.outside, side))
+            body = BodyBuilder(graph, ops, self.captures, partial(maker.outside, side))
             body.copy(maker.members(self, side))
             makers.append(body)
         for merge in merges:
@@ -251,7 +251,7 @@ class _Part:
         types = self.captures.types
         self.bodies = [body.with_arg_types(types) for body in self.bodies]
 
-    def _give_merge(self, merge: Node, makers: list[BodyMaker]) -> None:
+    def _give_merge(self, merge: Node, makers: list[BodyBuilder]) -> None:
         wants_index = any(edge.src_output == 1 for edge in merge.out_edges)
         for side, body in enumerate(makers):
             edge = self._maker.side_input(merge, side)
@@ -275,7 +275,7 @@ class _Part:
                         found[tensor] = None
         return list(found)
 
-    def _give_crossing(self, tensor: Tensor, makers: list[BodyMaker], side: int) -> None:
+    def _give_crossing(self, tensor: Tensor, makers: list[BodyBuilder], side: int) -> None:
         """Give what only one branch has; the other gives something that nobody reads."""
         dtype = tensor[0].output_types[tensor[1]].base_dtype
         fake = makers[1 - side].add(

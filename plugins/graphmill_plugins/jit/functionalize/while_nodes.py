@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from graphmill.spi import FuncAttr
-from graphmill_plugins.jit.functionalize.bodies import (
-    BodyMaker,
+from graphmill_plugins.jit.functionalize.body_builder import (
+    BodyBuilder,
     Captures,
     common_device,
     effects_among,
@@ -15,7 +15,7 @@ from graphmill_plugins.jit.functionalize.bodies import (
     has_effects,
 )
 from graphmill_plugins.jit.functionalize.loops import controls_of, value_of
-from graphmill_plugins.jit.ir.free_name import free_name
+from graphmill_plugins.jit.ir.unique_name import unique_name
 
 if TYPE_CHECKING:
     from graphmill.spi import Graph, Node
@@ -63,8 +63,8 @@ class WhileMaker:
         ]
         self._put([function.with_arg_types(self._captures.types) for function in bodies])
 
-    def _body_maker(self) -> BodyMaker:
-        maker = BodyMaker(self._graph, self._ops, self._captures, self._outside)
+    def _body_maker(self) -> BodyBuilder:
+        maker = BodyBuilder(self._graph, self._ops, self._captures, self._outside)
         for index, variable in enumerate(self._loop.variables):
             if any(not edge.is_control for edge in variable.merge.out_edges):
                 maker.inside[variable.merge, 0] = maker.arg(index, (variable.enter, 0))
@@ -75,14 +75,14 @@ class WhileMaker:
         found = value_of(self._loop, tensor)
         return entered(found[0]) if found[0] in self._enters else found
 
-    def _fill_body(self, maker: BodyMaker) -> None:
+    def _fill_body(self, maker: BodyBuilder) -> None:
         loop = self._loop
         maker.copy([*self._read_of_test(), *loop.body])
         for variable in loop.variables:
             edge = variable.following.in_edges[0]
             maker.ret(maker.tensor((edge.src, edge.src_output)))
 
-    def _fill_cond(self, maker: BodyMaker) -> None:
+    def _fill_cond(self, maker: BodyBuilder) -> None:
         maker.copy(self._needed_test())
         condition = self._loop.condition
         edge = condition.in_edges[0]
@@ -123,7 +123,7 @@ class WhileMaker:
         graph, loop = self._graph, self._loop
         is_stateful = any(has_effects(body) for body in bodies)
         op_def = self._ops.get("While" if is_stateful else "StatelessWhile")
-        node_name = free_name(graph, f"{loop.name}/{op_def.name}", _KINDS)
+        node_name = unique_name(graph, f"{loop.name}/{op_def.name}", _KINDS)
         self.functions = [f"{node_name}/{kind}" for kind in _KINDS]
         for name, body in zip(self.functions, bodies, strict=True):
             graph.library.add_body(name, replace(body, name=name))

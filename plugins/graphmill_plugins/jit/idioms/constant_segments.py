@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.spi import TensorAttr
 from graphmill.spi.graphs import is_constant
-from graphmill_plugins.jit.ir.free_name import free_name
+from graphmill_plugins.jit.ir.unique_name import unique_name
 
 if TYPE_CHECKING:
     from graphmill.spi import Edge, Graph, Node
@@ -62,14 +62,14 @@ def _count_segments(graph: Graph, node: Node, options: PassOptions) -> None:
     count = np.asarray(int(ids[-1]) + 1, np.int64)
     const = options.host.ops.get("Const")
     constant = graph.add_node(
-        free_name(graph, f"{node.name}/num_segments", ()),
+        unique_name(graph, f"{node.name}/num_segments", ()),
         const,
         (),
         _before(graph, node.in_edges[2].src),  # where there is a loop, the same one
         const.with_defaults({"dtype": dtypes.int64, "value": TensorAttr(count, dtypes.int64)}),
     )
     new = graph.add_node(
-        free_name(graph, f"{node.name}/known", ()),
+        unique_name(graph, f"{node.name}/known", ()),
         options.host.ops.get(_WITH_COUNT[node.op]),
         [*((edge.src, edge.src_output) for edge in node.in_edges), (constant, 0)],
         _before(graph, node),
@@ -85,7 +85,7 @@ def _leave_repetitions(graph: Graph, node: Node, options: PassOptions) -> None:
         return
     grad, indices, ids, _ = node.in_edges
     new = graph.add_node(
-        free_name(graph, f"{node.name}/rows", ()),
+        unique_name(graph, f"{node.name}/rows", ()),
         options.host.ops.get("_SegmentRows"),
         [(grad.src, grad.src_output), (ids.src, ids.src_output)],
         _before(graph, node),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi.graphs import is_constant
-from graphmill_plugins.jit.ir.free_name import free_name
+from graphmill_plugins.jit.ir.unique_name import unique_name
 
 if TYPE_CHECKING:
     from graphmill.spi import Graph, Node
@@ -32,7 +32,7 @@ def count_one_hots(graph: Graph, options: PassOptions) -> None:
         before = {edge.src: None for node in (one_hot, total) for edge in node.control_in_edges}
         before.pop(graph.source, None)
         new = graph.add_node(
-            free_name(graph, f"{total.name}/multi_hot", ()),
+            unique_name(graph, f"{total.name}/multi_hot", ()),
             options.host.ops.get("_MultiHot"),
             [(indices.src, indices.src_output)],
             list(before),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi.graphs import is_constant, without_forwarding
-from graphmill_plugins.jit.ir.free_name import free_name
+from graphmill_plugins.jit.ir.unique_name import unique_name
 
 if TYPE_CHECKING:
     from graphmill.spi import Edge, Graph, Node
@@ -41,7 +41,7 @@ def mark_accidental_hits(graph: Graph, options: PassOptions) -> None:
         before = {edge.src: None for node in gone for edge in node.control_in_edges}
         before.pop(graph.source, None)
         new = graph.add_node(
-            free_name(graph, f"{dense.name}/hits", ()),
+            unique_name(graph, f"{dense.name}/hits", ()),
             options.host.ops.get("_AccidentalHits"),
             [(edge.src, edge.src_output) for edge in (*hits.in_edges, shape)],
             list(before),

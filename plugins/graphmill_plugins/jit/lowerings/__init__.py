@@ -11,7 +11,7 @@ from typing import Final
 
 MODULES: Final[dict[str, str]] = {
     "control": "Assert ControlTrigger FakeParam NoOp",
-    "counted": "DynamicStitch ParallelDynamicStitch Range Unique",
+    "data_dependent_shapes": "DynamicStitch ParallelDynamicStitch Range Unique",
     "dynamic_slice": "Add AddV2 Pack Slice StridedSlice StridedSliceGrad TensorStridedSliceUpdate",
     "stack": "StackCloseV2 StackPopV2 StackPushV2 StackV2",
     "tensor_array": (
@@ -24,7 +24,7 @@ MODULES: Final[dict[str, str]] = {
         "TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack "
         "TensorListReserve TensorListSetItem TensorListStack ZerosLike"
     ),
-    "variable_rows": (
+    "variable_gather_scatter": (
         "ResourceGather ResourceScatterAdd ResourceScatterSub ResourceScatterUpdate ScatterAdd "
         "ScatterSub ScatterUpdate"
     ),

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill.spi import Lowering, LoweringTable
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.tracing.known_values import GUARD, is_known
+from graphmill_plugins.jit.tracing.static_values import GUARD, is_static
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ def _strided(
 
     None where the size of the result would depend on what is traced.
     """
-    if not is_known(strides) or not begin.shape == end.shape == strides.shape:
+    if not is_static(strides) or not begin.shape == end.shape == strides.shape:
         return None
     starts, stops, steps = offsets.parts(begin), offsets.parts(end), strides.tolist()
     window = _Window.whole(shape)
@@ -137,7 +137,7 @@ def _strided_slice_grad(
     offsets: Offsets, compute: Compute, node: Node, inputs: list[Any], state: State
 ) -> Any:
     shape, begin, end, strides, dy = inputs
-    if not is_known(shape):
+    if not is_static(shape):
         return None
     sizes = tuple(shape.tolist())
     found = _strided(offsets, node, sizes, begin, end, strides)
@@ -198,14 +198,14 @@ def _lowering_of(window: Callable[..., Any]) -> Callable[..., Any]:
 
 def _pack(trace: NodeTrace, values: list[Any]) -> Any:
     result = trace.kernel()
-    if not is_known(result):
+    if not is_static(result):
         trace.tracer.offsets.note_packed(values, result)
     return result
 
 
 def _add(trace: NodeTrace, x: Any, y: Any) -> Any:
     result = trace.kernel()
-    if not is_known(result):
+    if not is_static(result):
         trace.tracer.offsets.note_sum([x, y], result)
     return result
 

@@ -1,7 +1,7 @@
 """Stacks while they are traced: what loops push for their gradients is in the state, by handle.
 
 Semantics: tensorflow/core/kernels/stack.cc. A loop needs to know how often it runs at most, so that
-there is room (`loops.trace_while`); whether that was enough, `known_values.GUARD` tells.
+there is room (`loops.trace_while`); whether that was enough, `static_values.GUARD` tells.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
 from graphmill_plugins.jit.tracing.elements import Elements
-from graphmill_plugins.jit.tracing.known_values import GUARD, guard, is_known, known_int
+from graphmill_plugins.jit.tracing.static_values import GUARD, guard, is_static, static_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def _make(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
     dtype = np.dtype(attrs["elem_type"].as_numpy_dtype)
     if dtype.hasobject:
         raise NotTraceable("a stack holds strings or handles")
-    size = -1 if not is_known(inputs[0]) else known_int(inputs[0], "the size of a stack")
+    size = -1 if not is_static(inputs[0]) else static_int(inputs[0], "the size of a stack")
     handle = StackHandle(next(_numbers))
     state[handle] = Elements(dtype, None, np.int32(0), size, may_grow=True, is_bounded=size >= 0)
     return (handle,)

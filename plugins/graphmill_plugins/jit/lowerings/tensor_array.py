@@ -3,7 +3,7 @@
 A flow only orders what is done to an array, and tracing keeps to that order: it stays a number.
 
 Semantics: tensorflow/core/kernels/tensor_array_ops.cc. That an element is written twice, or read
-again after it was cleared, is not noticed; an index out of range is, see `known_values.GUARD`.
+again after it was cleared, is not noticed; an index out of range is, see `static_values.GUARD`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
 from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, set_and_grown
-from graphmill_plugins.jit.tracing.known_values import GUARD, guard, is_known, is_outside, known_int
+from graphmill_plugins.jit.tracing.static_values import (
+    GUARD,
+    guard,
+    is_outside,
+    is_static,
+    static_int,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -55,7 +61,7 @@ class TensorArrayHandle:
 
 
 def _make(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    size = known_int(inputs[0], "the size of a tensor array")
+    size = static_int(inputs[0], "the size of a tensor array")
     dtype = np.dtype(attrs["dtype"].as_numpy_dtype)
     if dtype.hasobject:
         raise NotTraceable("a tensor array holds strings or handles")
@@ -179,7 +185,7 @@ def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:
 
 def _check_distinct(state: State, indices: Any) -> None:
     """Check that no element is written twice at once."""
-    if is_known(indices):
+    if is_static(indices):
         if np.unique(indices).size != indices.size:
             raise NotTraceable("an element of a tensor array is written twice at once")
     elif GUARD in state:

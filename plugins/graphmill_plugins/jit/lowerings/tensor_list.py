@@ -15,7 +15,7 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
 from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, known_shape, set_and_grown
-from graphmill_plugins.jit.tracing.known_values import guard, is_known, is_outside, known_int
+from graphmill_plugins.jit.tracing.static_values import guard, is_outside, is_static, static_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,14 +43,14 @@ def _shaped(elements: Elements, shape: Any) -> Elements:
 
 def _reserve(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state
-    size = known_int(inputs[1], "the length of a list")
+    size = static_int(inputs[1], "the length of a list")
     made = Elements(_dtype(attrs), None, None, size, declared=known_shape(inputs[0]))
     return (_shaped(made, inputs[0]),)
 
 
 def _empty(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state
-    size = -1 if not is_known(inputs[1]) else known_int(inputs[1], "the room in a list")
+    size = -1 if not is_static(inputs[1]) else static_int(inputs[1], "the room in a list")
     made = Elements(_dtype(attrs), None, np.int32(0), size, may_grow=True, is_bounded=size >= 0)
     return (replace(made, declared=known_shape(inputs[0])),)
 
@@ -90,12 +90,12 @@ def _stack(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     count = np.int32(elements.size) if elements.length is None else elements.length
     asked: int = attrs["num_elements"]
     if asked >= 0:
-        if is_known(count) and count != asked:
+        if is_static(count) and count != asked:
             raise NotTraceable(f"a list of {count} elements is to have {asked}")
         guard(state, count, asked + 1)
         guard(state, asked, count + 1)
         count = np.int32(asked)
-    if is_known(count):
+    if is_static(count):
         return (elements.first(int(count)),)
     return (FirstRows.of(elements, state, shape, elements.declared),)
 

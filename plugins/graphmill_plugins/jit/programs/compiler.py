@@ -36,8 +36,8 @@ from graphmill_plugins.jit.programs.program_cache import Program, ProgramCache, 
 from graphmill_plugins.jit.programs.trace_cache import bound_traces
 from graphmill_plugins.jit.tracing.elements import FirstRows
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT, Limit
-from graphmill_plugins.jit.tracing.known_values import GUARD, is_known
 from graphmill_plugins.jit.tracing.pytrees import register_pytrees
+from graphmill_plugins.jit.tracing.static_values import GUARD, is_static
 from graphmill_plugins.jit.tracing.trace import Tracer
 
 __all__ = [
@@ -284,7 +284,7 @@ class _Build:
         more = limit.counts
         if is_limited:
             has_iterations = after[ITERATIONS_LEFT] > 0
-            more = [] if is_known(after[GUARD]) else [has_iterations]
+            more = [] if is_static(after[GUARD]) else [has_iterations]
             after[GUARD] = after[GUARD] & has_iterations
         elif more:  # two forms of a program have the same outputs
             after[GUARD] = jax_module().numpy.asarray(after[GUARD])
@@ -303,7 +303,7 @@ class _Build:
         outputs: list[Any] = [state[variable] for variable in layout.written]
         layout.results = []
         for value in results:
-            if isinstance(value, TracedVariable) or is_known(value):
+            if isinstance(value, TracedVariable) or is_static(value):
                 layout.results.append(value)
             elif isinstance(value, FirstRows):
                 layout.results.append(FirstRows(len(outputs), len(outputs) + 1))
@@ -315,7 +315,7 @@ class _Build:
                 layout.results.append(_numbered(value, outputs))
         layout.num_traced = len(outputs) - len(layout.written)
         guard = state[GUARD]
-        layout.is_guarded = not is_known(guard)
+        layout.is_guarded = not is_static(guard)
         if layout.is_guarded:
             outputs.append(guard)
         elif not guard:
@@ -332,8 +332,8 @@ def _numbered(value: Any, outputs: list[Any]) -> Flat:
     form, leaves = flatten(value)
     places: list[Any] = []
     for leaf in leaves:
-        places.append(leaf if is_known(leaf) else len(outputs))
-        outputs += () if is_known(leaf) else (leaf,)
+        places.append(leaf if is_static(leaf) else len(outputs))
+        outputs += () if is_static(leaf) else (leaf,)
     return Flat(form, places)
 
 

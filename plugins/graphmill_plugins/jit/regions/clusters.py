@@ -14,9 +14,9 @@ from graphmill_plugins.jit.analysis.refusal import refusal_on
 from graphmill_plugins.jit.ir.cluster_op import STRAIGHT_LINE
 from graphmill_plugins.jit.ir.function_bodies import bodies_on
 from graphmill_plugins.jit.programs.memory import can_compile_for
+from graphmill_plugins.jit.regions.constant_control_edges import move_constant_control_edges
 from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import Eligibility
-from graphmill_plugins.jit.regions.free_constants import free_constants
 from graphmill_plugins.jit.regions.grouping import MIN_SIZE, find_clusters, nodes_in_loops, weight
 from graphmill_plugins.jit.regions.inner_clusters import inner_bodies
 from graphmill_plugins.jit.straight.straight_loops import straight_loops
@@ -31,7 +31,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
     outside: dict[Node, str] = {}
     devices = _devices(graph, options)
     if all(map(can_compile_for, devices)):
-        free_constants(graph, nodes_in_loops(graph))
+        move_constant_control_edges(graph, nodes_in_loops(graph))
         min_size = options.config.graphmill.jit_min_cluster_size or MIN_SIZE
         refusal = refusal_on(devices, options)
         device = devices[0] if devices else None

@@ -11,7 +11,7 @@ from graphmill.spi.graphs import FunctionBody
 from graphmill_plugins.jit.ir.cluster_attr import CALLS, INNER_CALLS, ClusterAttr
 from graphmill_plugins.jit.ir.cluster_op import CLUSTER, STRAIGHT_LINE
 from graphmill_plugins.jit.ir.handles import RESOURCE
-from graphmill_plugins.jit.ir.sources import is_source
+from graphmill_plugins.jit.ir.invariant_nodes import is_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

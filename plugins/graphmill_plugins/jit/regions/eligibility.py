@@ -12,12 +12,12 @@ from graphmill_plugins.jit.analysis.waiting import WaitingNodes
 from graphmill_plugins.jit.idioms.list_length_analysis import GrowingLists
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import NOT_DISTINCT
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, VARIANT
+from graphmill_plugins.jit.ir.invariant_nodes import is_source
 from graphmill_plugins.jit.ir.lowering_choices import (
     LoweringChoice,
     LoweringChoices,
     followed_functions,
 )
-from graphmill_plugins.jit.ir.sources import is_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

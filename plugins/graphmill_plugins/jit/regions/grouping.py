@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from graphmill.spi import ControlFlow, topological_order
 from graphmill.spi.graphs import analyse_frames, is_control_trigger, is_merge
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import RepeatedRows
-from graphmill_plugins.jit.ir.sources import does_nothing, is_source, is_source_or_argument
+from graphmill_plugins.jit.ir.invariant_nodes import does_nothing, is_source, is_source_or_argument
 from graphmill_plugins.jit.regions.contraction import control_inputs
 from graphmill_plugins.jit.regions.pytree_edges import PytreeEdges
 from graphmill_plugins.jit.regions.shared_structures import shared_structures

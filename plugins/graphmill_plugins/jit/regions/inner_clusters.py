@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill_plugins.jit.ir.function_bodies import plain_bodies
+from graphmill_plugins.jit.ir.invariant_nodes import is_source
 from graphmill_plugins.jit.ir.lowering_choices import followed_functions
 from graphmill_plugins.jit.ir.scheduled_body import owner_in
-from graphmill_plugins.jit.ir.sources import is_source
+from graphmill_plugins.jit.regions.constant_control_edges import move_constant_control_edges
 from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import Eligibility
-from graphmill_plugins.jit.regions.free_constants import free_constants
 from graphmill_plugins.jit.regions.grouping import find_clusters, weight
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _form(
     eligibility: Eligibility,
     owner: FuncAttr | None,
 ) -> None:
-    free_constants(body, set())
+    move_constant_control_edges(body, set())
     clusters = find_clusters(body, eligibility, names_variable=is_source)
     for members in clusters:
         if sum(weight(node, eligibility.choices) for node in members) >= _MIN_SIZE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
-from graphmill_plugins.jit.ir.sources import is_source_or_argument
+from graphmill_plugins.jit.ir.invariant_nodes import is_source_or_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,7 +19,7 @@ from graphmill.spi.graphs import calls_of
 from graphmill.spi.kernels import not_a_scalar
 from graphmill_plugins.jit.ir.cluster_op import CLUSTER
 from graphmill_plugins.jit.ir.handles import was_switch
-from graphmill_plugins.jit.ir.sources import does_nothing
+from graphmill_plugins.jit.ir.invariant_nodes import does_nothing
 from graphmill_plugins.jit.straight.output_checks import FIRST_CALLS, OutputChecks
 
 if TYPE_CHECKING:

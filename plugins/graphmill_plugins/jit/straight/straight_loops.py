@@ -17,8 +17,8 @@ from graphmill.spi.graphs import is_argument_or_result, is_transfer
 from graphmill.spi.passes import effects_of
 from graphmill_plugins.jit.analysis.refusal import refuses_nothing
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
+from graphmill_plugins.jit.ir.invariant_nodes import does_nothing
 from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices, followed_functions
-from graphmill_plugins.jit.ir.sources import does_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.tracing.known_values import is_known
+from graphmill_plugins.jit.tracing.static_values import is_static
 from graphmill_plugins.jit.tracing.values import (
     Absent,
     fitted,
     form_of_both,
-    is_moving,
+    is_array_value,
     is_shape,
     run_traced,
 )
@@ -45,7 +45,7 @@ def trace_cond(
     Raises:
         NotTraceable: the branches give values of different shapes, or handles.
     """
-    if is_known(pred) or np.ndim(pred):
+    if is_static(pred) or np.ndim(pred):
         return branches[_known_choice(pred, len(branches))](list(args), dict(state))
     jax = jax_module()
     numpy = jax.numpy
@@ -113,8 +113,8 @@ def _traced(function: Function, args: Sequence[Any], state: State) -> _Outcome:
         results, after = function(list(args), dict(state))
         layout[:] = [len(results), list(after)]
         values = [*results, *after.values()]
-        fixed[:] = [None if is_moving(value) else value for value in values]
-        return [value if is_moving(value) else None for value in values]
+        fixed[:] = [None if is_array_value(value) else value for value in values]
+        return [value if is_array_value(value) else None for value in values]
 
     program, shapes = jax_module().make_jaxpr(compute, return_shape=True)(np.int32(0))
     count, keys = layout

@@ -15,7 +15,7 @@ from graphmill.spi.executors import is_validation_on
 from graphmill.spi.passes import effects_of
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable, WrongOutputsError
-from graphmill_plugins.jit.tracing.known_values import is_known
+from graphmill_plugins.jit.tracing.static_values import is_static
 from graphmill_plugins.jit.tracing.traced_kernels import called, gives_several
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _shapes_for(
 ) -> list[tuple[int, ...]] | None:
     """Return the shapes of a kernel's outputs for traced inputs of one value; None if it raises."""
     try:
-        values = [x if is_known(x) else fill(x.shape, x.dtype)[()] for x in inputs]
+        values = [x if is_static(x) else fill(x.shape, x.dtype)[()] for x in inputs]
         result = called(kernel, values)
     except NotTraceable:  # a kernel may refuse such values
         return None
@@ -126,4 +126,4 @@ def _wrong(node: Node, text: str) -> InternalError:
 
 
 def _is_array(value: Any) -> bool:
-    return is_known(value) or isinstance(value, jax_module().Array)
+    return is_static(value) or isinstance(value, jax_module().Array)

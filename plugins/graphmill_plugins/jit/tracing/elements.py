@@ -10,7 +10,7 @@ import numpy as np
 
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable, ShapesChange
-from graphmill_plugins.jit.tracing.known_values import GUARD, guard, is_known, is_outside
+from graphmill_plugins.jit.tracing.static_values import GUARD, guard, is_outside, is_static
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -32,7 +32,7 @@ class Constant(NamedTuple):
     @classmethod
     def of(cls, value: Any) -> Constant | None:
         """Return the form of a value, or None if it is not known, or large."""
-        if not is_known(value) or value.nbytes > _LARGEST_CONSTANT or value.dtype.hasobject:
+        if not is_static(value) or value.nbytes > _LARGEST_CONSTANT or value.dtype.hasobject:
             return None
         return cls(value.tobytes(), tuple(value.shape), value.dtype.str)
 
@@ -283,7 +283,7 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
     Raises:
         NotTraceable: what it says is no shape.
     """
-    if not is_known(value):
+    if not is_static(value):
         return None
     sizes = np.asarray(value)
     if sizes.ndim > 1 or (not sizes.ndim and sizes != -1) or np.any(sizes < -1):
@@ -305,9 +305,9 @@ def set_and_grown(
     There is room for one more; a loop makes room for as many as it makes iterations.
     """
     if elements.length is None:
-        if is_known(index) and not is_outside(index, elements.size):
+        if is_static(index) and not is_outside(index, elements.size):
             return elements.with_element(index, value)
-        if is_known(index) and int(index) == elements.size:
+        if is_static(index) and int(index) == elements.size:
             longer = elements.growing(1).with_element(index, value)
             return replace(longer, length=None, may_grow=elements.may_grow)
         elements = elements.growing(1)
@@ -322,8 +322,8 @@ def set_and_grown(
 
 def _is_all(indices: Any, size: int) -> bool:
     """Return whether indices are known to be those of all elements, in order."""
-    is_known = isinstance(indices, np.ndarray)
-    return is_known and indices.size == size and bool((indices == np.arange(size)).all())
+    is_static = isinstance(indices, np.ndarray)
+    return is_static and indices.size == size and bool((indices == np.arange(size)).all())
 
 
 @cache

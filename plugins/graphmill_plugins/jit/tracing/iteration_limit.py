@@ -8,7 +8,7 @@ import numpy as np
 
 from graphmill_plugins._jax import jax_module
 
-ITERATIONS_LEFT: Final = "iterations left"
+ITERATIONS_LEFT: Final = "iterations_left"
 """Key of the tracer's state: how many iterations all long loops may still make together."""
 
 

@@ -11,7 +11,7 @@ from graphmill.spi.graphs import is_argument
 from graphmill_plugins.jit.analysis.trip_count import origin
 from graphmill_plugins.jit.idioms.list_length import growth_of, is_array_write, length_after
 from graphmill_plugins.jit.tracing.elements import Elements
-from graphmill_plugins.jit.tracing.known_values import is_known
+from graphmill_plugins.jit.tracing.static_values import is_static
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def with_known_lengths(
         if not (isinstance(first, Elements) and isinstance(last, Elements)):
             return last
         length = first.size if first.length is None else first.length
-        if last.length is None or not (isinstance(length, int) or is_known(length)):
+        if last.length is None or not (isinstance(length, int) or is_static(length)):
             return last
         known = length_after(body, index, int(length), args, trips)
         return last if known is None else replace(last, length=np.int32(known))

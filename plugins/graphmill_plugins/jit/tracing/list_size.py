@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill_plugins.jit.tracing.elements import Elements, FirstRows
-from graphmill_plugins.jit.tracing.known_values import is_known
+from graphmill_plugins.jit.tracing.static_values import is_static
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,14 +29,14 @@ class Counts:
     def note(self, counted: Any, count: Any, state: State) -> None:
         """Remember for how many elements there is room where these are counted."""
         elements = counted if isinstance(counted, Elements) else state[counted]
-        if count is elements.length and not is_known(count):
+        if count is elements.length and not is_static(count):
             self._rooms[id(count)] = count, elements.size
 
     def numbers(self, node: Node, inputs: Sequence[Any]) -> FirstRows | None:
         """Return what a `Range` from 0 to a count gives; None if it is another one."""
         start, limit, delta = inputs
         found = self._rooms.get(id(limit))
-        is_all = is_known(start) and is_known(delta) and not start and delta == 1
+        is_all = is_static(start) and is_static(delta) and not start and delta == 1
         if found is None or not is_all:
             return None
         dtype = node.output_types[0].as_numpy_dtype

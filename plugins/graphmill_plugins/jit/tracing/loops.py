@@ -14,12 +14,12 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable, ShapesChange
 from graphmill_plugins.jit.tracing.elements import Elements, is_gradient_of_known
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT
-from graphmill_plugins.jit.tracing.known_values import GUARD, is_known
+from graphmill_plugins.jit.tracing.static_values import GUARD, is_static
 from graphmill_plugins.jit.tracing.values import (
     Absent,
     fitted,
     form_of_both,
-    is_moving,
+    is_array_value,
     is_shape,
     run_traced,
 )
@@ -65,7 +65,7 @@ def trace_while(
             bound.
     """
     found, after = cond(list(args), dict(state))
-    if is_known(found[0]) and not _holds(found[0]):
+    if is_static(found[0]) and not _holds(found[0]):
         return list(args), after
     if any(key not in state or after[key] is not state[key] for key in after):
         # A loop of XLA's drops what its condition writes: here iterations end with it.
@@ -117,7 +117,7 @@ def _holds(pred: Any) -> Any:
     """Return whether a condition holds, as a bool of rank 0; a tensor does if it has elements."""
     if np.ndim(pred):
         return np.bool_(np.size(pred) > 0)
-    return np.bool_(pred) if is_known(pred) else pred.astype(np.bool_)
+    return np.bool_(pred) if is_static(pred) else pred.astype(np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,9 @@ class _Loop:
         self._original = dict(state)
         self._carried: list[Hashable] = []  # of the state, while the loop settles
         self._moving = [
-            index for index, value in enumerate(args) if index not in invariant and is_moving(value)
+            index
+            for index, value in enumerate(args)
+            if index not in invariant and is_array_value(value)
         ]
         self._keys: list[Hashable] = []  # of the state that the loop changes
         self._trips: int | None = 0
@@ -188,7 +190,7 @@ class _Loop:
         Raises:
             NotTraceable: there is no such shape.
         """
-        self._carried = [key for key, value in self._state.items() if is_moving(value)]
+        self._carried = [key for key, value in self._state.items() if is_array_value(value)]
         for key in self._carried:
             self._state[key] = self._array(self._state[key])
         for _ in range(_MOST_ROUNDS):
@@ -220,7 +222,7 @@ class _Loop:
         jax = jax_module()
 
         before = self._original.get(GUARD, np.bool_(True))
-        is_guarded = GUARD in self._keys or not is_known(before)
+        is_guarded = GUARD in self._keys or not is_static(before)
 
         def test(carry: Any) -> Any:
             args, state = self._opened(carry, self._keys)
@@ -256,7 +258,7 @@ class _Loop:
             for index, value in enumerate(results):
                 if index not in self._moving and value is not args[index]:
                     self._check_fixed(index, value, args[index])
-            moving[:] = [key for key, value in after.items() if is_moving(value)]
+            moving[:] = [key for key, value in after.items() if is_array_value(value)]
             return [results[index] for index in self._moving], [after[key] for key in moving]
 
         first = [self._args[i] for i in self._moving], [self._state[k] for k in self._carried]
@@ -310,8 +312,8 @@ class _Loop:
         return values, states
 
     def _check_fixed(self, index: int, value: Any, before: Any) -> None:
-        if is_moving(value) or is_moving(before):
-            is_same = is_known(value) and is_known(before) and np.array_equal(value, before)
+        if is_array_value(value) or is_array_value(before):
+            is_same = is_static(value) and is_static(before) and np.array_equal(value, before)
             if is_same:
                 return
             raise NotTraceable(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
-from graphmill_plugins.jit.tracing.known_values import GUARD, is_known
+from graphmill_plugins.jit.tracing.static_values import GUARD, is_static
 from graphmill_plugins.jit.tracing.traced_kernels import unknown_static
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class NodeTrace:
     @staticmethod
     def is_static(value: Any) -> bool:
         """Return whether a value is known while tracing."""
-        return is_known(value)
+        return is_static(value)
 
     def require(self, holds: Any) -> None:
         """Have compiled code check a condition; where it fails, the interpreter runs the step."""
@@ -107,7 +107,7 @@ class NodeTrace:
         Raises:
             NeedsKnown: one is not; they can be inputs that must be known from the next attempt on.
         """
-        unknown = [position for position in positions if not is_known(self.inputs[position])]
+        unknown = [position for position in positions if not is_static(self.inputs[position])]
         if unknown and self.tracer.is_main(self.node.graph):
             raise NeedsKnown(text, self.node, unknown)
 

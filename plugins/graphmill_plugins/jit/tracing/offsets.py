@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphmill_plugins.jit.tracing.known_values import is_known
+from graphmill_plugins.jit.tracing.static_values import is_static
 
 
 class Offsets:
@@ -33,18 +33,18 @@ class Offsets:
         if np.ndim(result) or result.dtype.kind != "i":
             return
         for value, added in (values, values[::-1]):
-            if is_known(added):
+            if is_static(added):
                 base, offset = self.origin(value)
                 self._sums[id(result)] = result, base, offset + int(added)
 
     def parts(self, vector: Any) -> list[Any]:
         """Return the numbers of a vector, Python's where they are known."""
-        if is_known(vector):
+        if is_static(vector):
             found: list[Any] = vector.tolist()
             return found
         noted = self._parts.get(id(vector))
         elements = [vector[i] for i in range(vector.shape[0])] if noted is None else noted[1]
-        return [int(value) if is_known(value) else value for value in elements]
+        return [int(value) if is_static(value) else value for value in elements]
 
     def origin(self, value: Any) -> tuple[Any, int]:
         """Return the number that a known one was added to, and the known one."""

@@ -34,14 +34,14 @@ from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.declared_outputs import DeclaredOutputs
 from graphmill_plugins.jit.tracing.elements import FirstRows
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT
-from graphmill_plugins.jit.tracing.known_values import GUARD, is_known
 from graphmill_plugins.jit.tracing.list_length import with_known_lengths
 from graphmill_plugins.jit.tracing.list_size import Counts
 from graphmill_plugins.jit.tracing.loops import trace_while
 from graphmill_plugins.jit.tracing.node_trace import NodeTrace
 from graphmill_plugins.jit.tracing.offsets import Offsets
 from graphmill_plugins.jit.tracing.pytrees import is_pytree, leaves_of
-from graphmill_plugins.jit.tracing.rows import checked_rows, require_rows
+from graphmill_plugins.jit.tracing.row_checks import require_rows_in_range, value_with_rows
+from graphmill_plugins.jit.tracing.static_values import GUARD, is_static
 from graphmill_plugins.jit.tracing.traced_kernels import (
     TracedKernels,
     called,
@@ -52,7 +52,7 @@ from graphmill_plugins.jit.tracing.traced_kernels import (
 )
 from graphmill_plugins.jit.tracing.unique_lowering import DistinctRows
 from graphmill_plugins.jit.tracing.unroll import unrolled
-from graphmill_plugins.jit.tracing.values import Absent, is_moving
+from graphmill_plugins.jit.tracing.values import Absent, is_array_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -224,7 +224,7 @@ class Tracer:
         Raises:
             NotTraceable: the kernel cannot be traced with these inputs.
         """
-        if kept is None and all(map(is_known, inputs)):
+        if kept is None and all(map(is_static, inputs)):
             folded = self._fold(node, inputs)
             if folded is not None:
                 return folded
@@ -233,7 +233,7 @@ class Tracer:
         definition = kernel.definition
         if not (definition.is_traceable if kept is None else definition.keeps_variable):
             raise NotTraceable(f"the kernel {definition.source} cannot be traced")
-        if not all(map(is_moving, inputs)):
+        if not all(map(is_array_value, inputs)):
             raise NotTraceable("an input is neither an array nor a pytree")
         self._num_traced += 1
         unknown = unknown_static(node, definition, inputs)
@@ -316,8 +316,8 @@ class Tracer:
         rows = self.rows.wanted(node)
         if rows is None:
             raise NotTraceable("the rows that it updates may repeat")
-        held = checked_rows(inputs[0], state)
-        require_rows(held, rows, state)
+        held = value_with_rows(inputs[0], state)
+        require_rows_in_range(held, rows, state)
 
     # Functions
 
@@ -421,7 +421,7 @@ def _check_type(value: Any, expected: DType) -> None:
         NotTraceable: it is not.
     """
     if expected.base_dtype.name in HANDLE_TYPES:
-        if is_pytree(value) and not is_moving(value):
+        if is_pytree(value) and not is_array_value(value):
             kinds = sorted({type(one).__name__ for one in leaves_of(value) if not is_array(one)})
             held = ", ".join(kinds)
             raise NotTraceable(f"it gives a {type(value).__name__} that holds no array, but {held}")

@@ -15,7 +15,7 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import KernelFault, NotTraceable, WrongOutputsError
 from graphmill_plugins.jit.ir.handles import VARIANT
 from graphmill_plugins.jit.ir.lowering_choices import BACKEND, LoweringChoice
-from graphmill_plugins.jit.tracing.known_values import is_known
+from graphmill_plugins.jit.tracing.static_values import is_static
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,7 +208,7 @@ def unknown_static(node: Node, definition: KernelDef, inputs: list[Any]) -> list
     """Return the positions of the inputs that its kernel wants to know, and that are traced."""
     if not definition.static:
         return []
-    return [p for p in positions_of(node, definition.static) if not is_known(inputs[p])]
+    return [p for p in positions_of(node, definition.static) if not is_static(inputs[p])]
 
 
 def positions_of(node: Node, names: tuple[str, ...]) -> list[int]:

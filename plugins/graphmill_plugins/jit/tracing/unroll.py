@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill_plugins.jit.ir.errors import NotTraceable
-from graphmill_plugins.jit.tracing.known_values import is_known
+from graphmill_plugins.jit.tracing.static_values import is_static
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ def unrolled(
     values, after = list(args), dict(state)
     while True:
         found, after = cond(values, after)
-        if not is_known(found[0]):
+        if not is_static(found[0]):
             raise NotTraceable(f"{why}it is not known how many iterations a loop makes")
         if not _holds(found[0]):
             return values, after

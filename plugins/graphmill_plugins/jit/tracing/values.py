@@ -38,8 +38,8 @@ class Absent:
     """What a branch gives for a result that only the other one has; nobody reads it."""
 
 
-def is_moving(value: Any) -> bool:
-    """Return whether a value may be computed by a compiled program: arrays and what holds them."""
+def is_array_value(value: Any) -> bool:
+    """Return whether a program can compute a value: an array, or a structure of arrays."""
     if isinstance(value, (np.ndarray, np.generic)):
         return not value.dtype.hasobject
     if isinstance(value, (Elements, jax_module().Array)):

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from graphmill.spi.files import TFRecordWriter
-from graphmill_plugins.kernels._paths import scalar_path
+from graphmill_plugins.kernels._path_strings import scalar_path
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.dataset.iterators import element_fault
 from graphmill_plugins.kernels.dataset.pipeline.background_jobs import Waiter

@@ -11,7 +11,7 @@ from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import ResourceHandle, files
 from graphmill.spi.kernels import shape_of_value
-from graphmill_plugins.kernels._paths import texts
+from graphmill_plugins.kernels._path_strings import texts
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.dataset.iterators import check_structure
 from graphmill_plugins.kernels.dataset.pipeline.basic import ListOfElements, Range, Slices, Tensors

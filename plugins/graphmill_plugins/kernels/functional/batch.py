@@ -15,7 +15,7 @@ import numpy as np
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError, OpError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.functional._batcher import Batch, Batcher, Rows
+from graphmill_plugins.kernels.functional._batch_scheduler import Batch, Batcher, Rows
 from graphmill_plugins.kernels.state.value import node_key
 
 if TYPE_CHECKING:

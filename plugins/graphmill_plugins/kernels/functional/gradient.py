@@ -16,7 +16,7 @@ from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import kernel
 from graphmill.spi.passes import bind_node, effects_of
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.kernels.functional._body import evaluator
+from graphmill_plugins.kernels.functional._body_evaluator import evaluator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

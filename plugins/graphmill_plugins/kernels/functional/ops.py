@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._memory import moved, to_device
+from graphmill_plugins.kernels._device_copies import moved, to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

@@ -26,7 +26,7 @@ from graphmill.spi.checkpoints import (
     parse_shape_and_slice,
 )
 from graphmill.spi.kernels import freeze
-from graphmill_plugins.kernels._paths import path_scalar, sole_text, texts
+from graphmill_plugins.kernels._path_strings import path_scalar, sole_text, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import files, kernel
-from graphmill_plugins.kernels._paths import scalar_path, texts
+from graphmill_plugins.kernels._path_strings import scalar_path, texts
 
 if TYPE_CHECKING:
     from graphmill.spi import Value

@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import decode
-from graphmill_plugins.kernels._summary import summarize as summary_of
+from graphmill_plugins.kernels._tensor_text import summarize as summary_of
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value

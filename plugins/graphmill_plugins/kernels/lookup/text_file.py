@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import files, kernel
-from graphmill_plugins.kernels._paths import scalar_path
+from graphmill_plugins.kernels._path_strings import scalar_path
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.lookup.ops import initializable
 

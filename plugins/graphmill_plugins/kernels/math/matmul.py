@@ -8,8 +8,8 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._product import product as matrix_product
-from graphmill_plugins.kernels._product import stacked_product
+from graphmill_plugins.kernels._matmul import product as matrix_product
+from graphmill_plugins.kernels._matmul import stacked_product
 from graphmill_plugins.kernels._support import is_narrow, is_numpy, shape_text
 
 if TYPE_CHECKING:

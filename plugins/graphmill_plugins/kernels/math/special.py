@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._helpers import HELPERS
+from graphmill_plugins.kernels._helper_threads import HELPERS
 from graphmill_plugins.kernels._support import in_float32, shape_text
 from graphmill_plugins.kernels._tables import functions_in_float32
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
-    from graphmill_plugins.kernels.parsing._scan import Rows
+    from graphmill_plugins.kernels.parsing._batch_scan import Rows
 
 PARSED_TYPES = (dtypes.float32, dtypes.int64, dtypes.string)
 

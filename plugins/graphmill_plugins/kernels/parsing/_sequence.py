@@ -14,15 +14,15 @@ import numpy as np
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.protos import iterate_fields
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.parsing._batch_scan import Scan
 from graphmill_plugins.kernels.parsing._columns import (
     dense_values,
     ragged_values,
     sparse_values,
     splits,
 )
+from graphmill_plugins.kernels.parsing._entry_headers import Headers
 from graphmill_plugins.kernels.parsing._example import check_message
-from graphmill_plugins.kernels.parsing._headers import Headers
-from graphmill_plugins.kernels.parsing._scan import Scan
 from graphmill_plugins.kernels.parsing.example import where_texts
 from graphmill_plugins.kernels.parsing.sequence_columns import StepScan
 from graphmill_plugins.kernels.segment_reduce import within_runs

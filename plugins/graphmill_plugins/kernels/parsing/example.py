@@ -15,6 +15,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.parsing._batch_scan import Scan
 from graphmill_plugins.kernels.parsing._columns import (
     PARSED_TYPES,
     dense_column,
@@ -22,8 +23,7 @@ from graphmill_plugins.kernels.parsing._columns import (
     ragged_values,
     sparse_values,
 )
-from graphmill_plugins.kernels.parsing._headers import HeadersOfNode
-from graphmill_plugins.kernels.parsing._scan import Scan
+from graphmill_plugins.kernels.parsing._entry_headers import HeadersOfNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

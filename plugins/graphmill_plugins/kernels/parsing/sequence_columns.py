@@ -11,20 +11,26 @@ import numpy as np
 
 from graphmill.errors import DataLossError
 from graphmill.spi.protos import iterate_fields
+from graphmill_plugins.kernels.parsing._batch_scan import (
+    FIRST,
+    list_at,
+    one_by_one,
+    part_at,
+    together,
+)
 from graphmill_plugins.kernels.parsing._example import (
     check_message,
     parse_entry,
     parse_steps,
     values_of,
 )
-from graphmill_plugins.kernels.parsing._scan import FIRST, list_at, one_by_one, part_at, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.parsing._scan import Cell, Rows
+    from graphmill_plugins.kernels.parsing._batch_scan import Cell, Rows
 
 
 class Steps(NamedTuple):

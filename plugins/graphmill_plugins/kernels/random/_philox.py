@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes, errors
-from graphmill_plugins.kernels._helpers import HELPERS
+from graphmill_plugins.kernels._helper_threads import HELPERS
 from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.random._float32_math import log, sine_and_cosine
 

@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode, map_strings, string_array, string_scalar
-from graphmill_plugins.kernels._summary import format_tensor
+from graphmill_plugins.kernels._tensor_text import format_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

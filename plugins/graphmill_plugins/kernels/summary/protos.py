@@ -17,7 +17,7 @@ from graphmill.spi.protos import Summary, SummaryMetadata
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.parsing.tensor import tensor_message
-from graphmill_plugins.kernels.summary._contents import add_images, add_sounds, histogram
+from graphmill_plugins.kernels.summary._summary_values import add_images, add_sounds, histogram
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelContext, Value

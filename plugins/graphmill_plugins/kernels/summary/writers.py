@@ -16,11 +16,11 @@ from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi import ResourceHandle, kernel
 from graphmill.spi.files import as_path
 from graphmill.spi.protos import Event, GraphDef, Summary
-from graphmill_plugins.kernels._paths import sole_text
+from graphmill_plugins.kernels._path_strings import sole_text
 from graphmill_plugins.kernels.parsing.tensor import tensor_message
 from graphmill_plugins.kernels.state.value import node_key
-from graphmill_plugins.kernels.summary._contents import add_images, add_sounds, histogram
 from graphmill_plugins.kernels.summary._event_file import EventFile, SummaryWriter
+from graphmill_plugins.kernels.summary._summary_values import add_images, add_sounds, histogram
 from graphmill_plugins.kernels.summary.protos import add_tensor, parsed_summary, tag_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi.passes import bind_node
-from graphmill_plugins.kernels.functional._body import evaluator
+from graphmill_plugins.kernels.functional._body_evaluator import evaluator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,8 +14,8 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import check_size, is_narrow, shape_text, to_ints
+from graphmill_plugins.kernels.linalg.decompositions import self_adjoint_eig_v2, svd
 from graphmill_plugins.kernels.linalg.einsum import einsum
-from graphmill_plugins.kernels.linalg.factor import self_adjoint_eig_v2, svd
 from graphmill_plugins.kernels.xla._dimensions import DotDimensions
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from tests.plugins.jit.small_graphs import HotSession, graph_def
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.jit.tiers import machine
+from graphmill_plugins.jit.tiers import tier_machine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,7 +185,7 @@ def test_a_loop_that_turns_more_often_than_there_is_room_for_is_interpreted() ->
 
 
 def test_a_form_whose_checks_failed_gets_another_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "CALLS_SUSPENDED", 5)
+    monkeypatch.setattr(tier_machine, "CALLS_SUSPENDED", 5)
     with HotSession(graph(more=", num_elements=6"), "eager") as hot:
         for _ in range(32):
             with pytest.raises(InvalidArgumentError):

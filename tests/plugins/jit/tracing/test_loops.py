@@ -12,8 +12,8 @@ from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.stack import TRACED as STACK
 from graphmill_plugins.jit.tracing.elements import Elements
-from graphmill_plugins.jit.tracing.known_values import GUARD
 from graphmill_plugins.jit.tracing.loops import trace_while
+from graphmill_plugins.jit.tracing.static_values import GUARD
 
 pytest.importorskip("jax")
 

@@ -10,7 +10,7 @@ from tests.plugins.jit.small_graphs import HotSession, graph_def
 
 from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE
 from graphmill_plugins.jit.ir.errors import NotTraceable
-from graphmill_plugins.jit.tracing.known_values import GUARD
+from graphmill_plugins.jit.tracing.static_values import GUARD
 from graphmill_plugins.jit.tracing.unroll import MOST_UNROLLED, unrolled
 
 pytestmark = pytest.mark.jax

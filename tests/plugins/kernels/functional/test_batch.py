@@ -14,7 +14,7 @@ from graphmill.runtime.cancellation import CancellationManager
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
 from graphmill.testing.timeouts import no_leaked_threads
-from graphmill_plugins.kernels.functional._batcher import Batcher, Rows
+from graphmill_plugins.kernels.functional._batch_scheduler import Batcher, Rows
 
 FOREVER = 2_000 * 1_000_000
 ROWS = """

@@ -13,8 +13,8 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.proto.example_pb2 import Example
 from graphmill.proto.wire import length_delimited, write_varint
-from graphmill_plugins.kernels.parsing._headers import Headers
-from graphmill_plugins.kernels.parsing._scan import Scan
+from graphmill_plugins.kernels.parsing._batch_scan import Scan
+from graphmill_plugins.kernels.parsing._entry_headers import Headers
 from graphmill_plugins.kernels.parsing.sequence_columns import StepScan
 
 TYPES = {b"f": dtypes.float32, b"i": dtypes.int64, b"s": dtypes.string}

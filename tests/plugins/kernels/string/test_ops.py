@@ -9,7 +9,7 @@ import pytest
 
 from graphmill import errors
 from graphmill_plugins.kernels._strings import string_array
-from graphmill_plugins.kernels._summary import format_tensor, summarize
+from graphmill_plugins.kernels._tensor_text import format_tensor, summarize
 from graphmill_plugins.kernels.string._sip_hash import sip_hashes
 from graphmill_plugins.kernels.string.hash import fingerprint64
 

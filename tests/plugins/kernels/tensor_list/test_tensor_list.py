@@ -8,8 +8,8 @@ import pytest
 from graphmill import dtypes, errors
 from graphmill_plugins.kernels.array import variant as array_variant
 from graphmill_plugins.kernels.math import variant as math_variant
-from graphmill_plugins.kernels.tensor_list import join as tensor_list_join
 from graphmill_plugins.kernels.tensor_list import ops as tensor_list_ops
+from graphmill_plugins.kernels.tensor_list import stack_concat as tensor_list_join
 from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList
 
 FLOAT = np.dtype(np.float32)

@@ -21,7 +21,7 @@ from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeErr
 from graphmill.spi import CancellationManager, ExecutorArgs, StepRunner, kernel
 from graphmill.spi.kernels import StepContainer, dtype_of_value
 from graphmill.spi.process import fork_safe_lock
-from graphmill_plugins.kernels._memory import to_device, to_host
+from graphmill_plugins.kernels._device_copies import to_device, to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

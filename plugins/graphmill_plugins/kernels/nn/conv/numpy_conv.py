@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from graphmill_plugins.kernels._product import product_into
+from graphmill_plugins.kernels._matmul import product_into
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill_plugins.kernels._product import product
+from graphmill_plugins.kernels._matmul import product
 from graphmill_plugins.kernels.nn.conv.numpy_conv import conv2d, pad_image, patch_blocks, patches
 from graphmill_plugins.kernels.nn.window import Axis
 

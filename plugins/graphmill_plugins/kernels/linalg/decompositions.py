@@ -1,4 +1,4 @@
-"""Factorisations and matrix functions, for stacks of matrices.
+"""Matrix decompositions and matrix functions, for stacks of matrices.
 
 Semantics: tensorflow/core/kernels/linalg/. Eigenvectors and singular vectors are determined up to
 their phase, and may differ from TensorFlow's in it; eigenvalues of real matrices that need not be

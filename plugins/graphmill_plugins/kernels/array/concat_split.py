@@ -1,4 +1,4 @@
-"""Joining and parting: Concat, Pack, Split, Unpack and their kin."""
+"""Concat, Split, Pack and Unpack kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FakeQuant ops: round floats to what a few bits can hold, and the gradients.
+"""FakeQuant kernels: round floats to the values that a few bits can represent, and gradients.
 
 Semantics: tensorflow/core/kernels/fake_quant_ops_functor.h.
 """

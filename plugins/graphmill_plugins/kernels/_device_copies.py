@@ -1,4 +1,4 @@
-"""Copies of values between the memories of devices, where a kernel calls a function elsewhere."""
+"""Copy values between devices for kernels that call a function on another device."""
 
 from __future__ import annotations
 

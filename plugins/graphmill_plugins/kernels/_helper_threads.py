@@ -1,8 +1,8 @@
-"""Helper threads that share a kernel's work: they wait for it, none ever spins.
+"""A pool of threads that share the work of a kernel and never spin.
 
-A kernel cuts its work into pieces that do not depend on each other. The caller and the helpers that
-are idle take one after the other, so that a helper that the system lets wait delays nobody: the
-caller does its part too. How work is cut does not depend on who is idle, so results do not either.
+A kernel splits its work into independent pieces. The caller and the idle helpers take one piece
+after the other, so a helper that is not scheduled delays nobody. The split does not depend on which
+helpers are idle, so results do not either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Helpers for kernels that take paths and names: string tensors to text and back."""
+"""Convert string tensors to paths and names, and back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Queue kernels that put tensors in and take them out.
+"""Enqueue and dequeue kernels of queues.
 
-Semantics: tensorflow/core/kernels/queue_ops.cc, queue_base.cc. They are asynchronous: while they
-wait for room or for elements, no thread does.
+Semantics: tensorflow/core/kernels/queue_ops.cc, queue_base.cc. They are asynchronous: while one
+waits for room or for elements, it blocks no thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of values: CheckNumerics."""
+"""CheckNumerics kernels: raise if a value is infinite or NaN."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Products of matrices on NumPy, the large ones shared out over helper threads.
+"""Matrix products on NumPy; large ones are split over helper threads.
 
-OpenBLAS's own threads spin while they wait for each other. Where other threads want the processors
-too (a pool's, another process's) a product of a millisecond then takes fifty. So a large product is
-cut here, and each piece computed by one thread.
+OpenBLAS's own threads spin while they wait for each other. If other threads or processes compete
+for the processors, a product of a millisecond then takes fifty. So a large product is split here,
+and each piece is computed by one thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi.process import find_blas_threads
-from graphmill_plugins.kernels._helpers import HELPERS
+from graphmill_plugins.kernels._helper_threads import HELPERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Features of many `Example`s at once, those that were asked for, column by column.
+"""Read the requested features of many `Example`s at once, column by column.
 
-Where an entry's header is known (`_headers`), its values are a slice; they are decoded when those
-of all examples stand together. What is written in any other way than serialisers do is walked field
-by field (`_example`), and so is what is malformed.
+If the header of an entry has been seen (`_entry_headers`), its values are a slice of the bytes, and
+those of all examples are decoded together. Entries that are malformed, or written in another way
+than serialisers do, are parsed field by field (`_example`).
 
 Semantics: tensorflow/core/util/example_proto_fast_parsing.cc, which does not look at the values of
 features that nobody asked for either.
@@ -18,6 +18,7 @@ from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.protos import LENGTH, iterate_fields, read_varint
 from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels.parsing._entry_headers import KINDS
 from graphmill_plugins.kernels.parsing._example import (
     NUMBERS,
     Feature,
@@ -26,14 +27,13 @@ from graphmill_plugins.kernels.parsing._example import (
     parse_features,
     values_of,
 )
-from graphmill_plugins.kernels.parsing._headers import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.parsing._headers import Headers
+    from graphmill_plugins.kernels.parsing._entry_headers import Headers
 
     Cell = bytes | Feature | None
     """What an example has: packed numbers or strings with their lengths, anything else, nothing."""

@@ -1,4 +1,4 @@
-"""Ops whose results have as many elements as values decide, where nobody asks how many."""
+"""Lower `Unique`, `Range` and `DynamicStitch`, whose output shapes depend on values."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 def _why_not_counted(_: Node) -> str:
-    """Return why a `Unique` stays outside, where `RepeatedRows` has not found what reads it."""
+    """Return why a `Unique` is not compiled unless `RepeatedRows` accepts its consumers."""
     return "its result has as many elements as there are distinct values"
 
 
 @lowering("Unique", refuse=_why_not_counted)
 def unique(trace: NodeTrace, x: Any) -> Any:
-    """Find the rows that a gradient has updates for; see `tracing.distinct`."""
+    """Find the distinct rows that a gradient updates; see `tracing.unique_lowering`."""
     return trace.tracer.rows.find(trace.node, x)
 
 
 @lowering("Range")
-def numbers_of_elements(trace: NodeTrace, *_: Any) -> Any:
-    """Compute a range; one up to the length of a list leaves the program."""
+def element_range(trace: NodeTrace, *_: Any) -> Any:
+    """Compute a range; one up to the length of a list becomes an output of the program."""
     if not trace.has_static_inputs():
         numbers = trace.tracer.counts.numbers(trace.node, trace.inputs)
         if numbers is not None:
@@ -34,12 +34,12 @@ def numbers_of_elements(trace: NodeTrace, *_: Any) -> Any:
 
 
 def _why_not_stitched(node: Node) -> str | None:
-    """Return why a stitch has a size that values decide, or None."""
+    """Return why the size of a stitch depends on values; None if it does not."""
     indices = [edge.src for edge in node.in_edges[: len(node.in_edges) // 2]]
     return None if are_of_shapes(indices) else "the step's values say where its rows go"
 
 
 @lowering("DynamicStitch", "ParallelDynamicStitch", refuse=_why_not_stitched)
 def stitch(trace: NodeTrace, *_: Any) -> Any:
-    """Stitch by the kernel, where the indices follow from shapes."""
+    """Trace the kernel, because the indices follow from shapes."""
     return trace.kernel()

@@ -1,4 +1,4 @@
-"""What summaries are made of: histograms, pictures, sounds.
+"""Make the values of summaries: histograms, images and audio clips.
 
 Semantics: tensorflow/core/lib/histogram/histogram.cc, tensorflow/core/summary/summary_converter.cc,
 tensorflow/core/lib/wav/wav_io.cc.

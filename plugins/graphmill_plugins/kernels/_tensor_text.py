@@ -1,4 +1,4 @@
-"""Print tensors as TensorFlow does, for Assert, Print and StringFormat.
+"""Format tensors as TensorFlow does, for Assert, Print and StringFormat.
 
 Semantics: tensorflow/core/framework/tensor.cc, SummarizeValue with and without `print_v2`.
 """

@@ -1,4 +1,4 @@
-"""Compute what a function's body computes, node by node, in the caller's thread."""
+"""Evaluate a function body node by node in the caller's thread."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import graphmill
 from graphmill import default_host
-from graphmill_plugins.jit.regions.free_constants import free_constants
+from graphmill_plugins.jit.regions.constant_control_edges import move_constant_control_edges
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph as RuntimeGraph
@@ -30,15 +30,15 @@ def graph_with(read_by_merge: bool = False) -> RuntimeGraph:
 
 def test_readers_wait_instead() -> None:
     graph = graph_with()
-    free_constants(graph, set())
+    move_constant_control_edges(graph, set())
     assert not [e for e in graph.node("constant").control_in_edges if e.src is not graph.source]
     assert "first" in [edge.src.name for edge in graph.node("reader").control_in_edges]
 
 
 def test_constants_of_control_flow_and_loops_stay() -> None:
     graph = graph_with(read_by_merge=True)
-    free_constants(graph, set())
+    move_constant_control_edges(graph, set())
     assert "first" in [edge.src.name for edge in graph.node("constant").control_in_edges]
     graph = graph_with()
-    free_constants(graph, {graph.node("constant")})
+    move_constant_control_edges(graph, {graph.node("constant")})
     assert "first" in [edge.src.name for edge in graph.node("constant").control_in_edges]

@@ -1,4 +1,4 @@
-"""Making the graph of a function out of nodes of another graph."""
+"""Build the graph of a function from nodes of another graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphmill.spi.graphs import (
 )
 from graphmill_plugins.jit.functionalize.liveness import pred_of
 from graphmill_plugins.jit.functionalize.region import NotProvenError
-from graphmill_plugins.jit.ir.sources import does_nothing, is_variable
+from graphmill_plugins.jit.ir.invariant_nodes import does_nothing, is_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,7 +64,7 @@ class Captures:
         return tuple(node.output_types[output].base_dtype for node, output in self.tensors)
 
 
-class BodyMaker:
+class BodyBuilder:
     """Makes one function.
 
     Args:
@@ -142,7 +142,7 @@ class BodyMaker:
         """Add a node of the function's own."""
         op_def = self._ops.get(op)
         return self.graph.add_node(
-            self._free_name(name), op_def, inputs, attrs=op_def.with_defaults(attrs)
+            self._unique_name(name), op_def, inputs, attrs=op_def.with_defaults(attrs)
         )
 
     def scalar(self, tensor: Tensor, name: str) -> Tensor:
@@ -203,13 +203,13 @@ class BodyMaker:
         if self.graph.has_node(name):
             if _is_ref_variable(origin):  # named after its node
                 raise NotProvenError(f"variable {name} is both inside and outside")
-            name = self._free_name(name)
+            name = self._unique_name(name)
         node = self.graph.add_unconnected(name, origin.op_def, origin.attrs, origin.device)
         node.assigned_device = origin.assigned_device
         self.inside[origin, 0] = (node, 0)
         return node, 0
 
-    def _free_name(self, name: str) -> str:
+    def _unique_name(self, name: str) -> str:
         while self.graph.has_node(name):
             name += "_"
         return name

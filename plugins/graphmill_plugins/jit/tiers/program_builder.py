@@ -1,4 +1,4 @@
-"""`ProgramMaker`: asks the compiler for the program of a signature, and notes each attempt."""
+"""`ProgramBuilder`: asks the compiler for the program of a signature, and notes each attempt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Refusal(NamedTuple):
     culprit: Hashable = None
 
 
-class ProgramMaker:
+class ProgramBuilder:
     """Compiles the signatures of one cluster.
 
     Threads: any may call; two that compile at once share only `inputs.known`, which grows.

@@ -1,4 +1,4 @@
-"""DynamicPartition and DynamicStitch: rows sorted into several tensors, and put together again.
+"""DynamicPartition and DynamicStitch: split rows into several tensors, and merge them again.
 
 Semantics: tensorflow/core/kernels/dynamic_partition_op.cc, dynamic_stitch_op.cc.
 """

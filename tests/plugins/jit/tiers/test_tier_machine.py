@@ -14,9 +14,8 @@ from graphmill.errors import InternalError
 from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE, ClusterRecord, SignatureRecord
 from graphmill.runtime.state_machine import STORY_LENGTH
 from graphmill.runtime.validation import VALIDATE_VARIABLE
-from graphmill_plugins.jit.tiers import machine as machine_module
 from graphmill_plugins.jit.tiers import signature_records
-from graphmill_plugins.jit.tiers.machine import FULL, TierMachine, TierRules
+from graphmill_plugins.jit.tiers import tier_machine as machine_module
 from graphmill_plugins.jit.tiers.signature_state import Signature
 from graphmill_plugins.jit.tiers.signature_table import CALLS_FOR_A_PLACE, MOST_COMPILED
 from graphmill_plugins.jit.tiers.states import (
@@ -29,6 +28,7 @@ from graphmill_plugins.jit.tiers.states import (
     Event,
     State,
 )
+from graphmill_plugins.jit.tiers.tier_machine import FULL, TierMachine, TierRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

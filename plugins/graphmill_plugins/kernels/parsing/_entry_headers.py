@@ -1,4 +1,4 @@
-"""What a parser remembers of entries from batch to batch: their headers.
+"""Remember the headers of `Example` entries from batch to batch.
 
 Serialisers write an entry of a map in one way: its lengths, the key, the kind, and then one run of
 values. All before that run is its header. Entries with equal headers are of one key, one kind and

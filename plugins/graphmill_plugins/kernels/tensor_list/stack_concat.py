@@ -1,4 +1,4 @@
-"""Tensor list kernels that make one tensor of many elements, or many elements of one tensor.
+"""TensorList kernels that stack, concatenate, gather, scatter and split.
 
 Semantics: tensorflow/core/kernels/list_kernels.h.
 """

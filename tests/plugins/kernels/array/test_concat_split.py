@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphmill import errors
 from graphmill_plugins.kernels.array import block as array_block
-from graphmill_plugins.kernels.array import join as array_join
+from graphmill_plugins.kernels.array import concat_split as array_join
 from graphmill_plugins.kernels.array import pad as array_pad
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)

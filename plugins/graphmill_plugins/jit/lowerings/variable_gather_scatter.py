@@ -1,7 +1,7 @@
-"""Reads and updates of rows of variables: embeddings, and their gradients.
+"""Lower gathers and scatters on variables: embeddings and their gradients.
 
-Rows that are not there are left to the interpreter, which raises. Where a program made the indices
-distinct (`tracing.distinct`), those that stand for repeated ones name no row and are dropped.
+Indices out of range are left to the interpreter, which raises. If the program removed duplicate
+indices (`tracing.unique_lowering`), their replacements are out of range and are dropped.
 
 Semantics: tensorflow/core/kernels/resource_variable_ops.cc, scatter_op.cc.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill.spi import Lowering, LoweringTable
 from graphmill_plugins.jit.ir.errors import NotTraceable
-from graphmill_plugins.jit.tracing.rows import checked_rows, require_rows
+from graphmill_plugins.jit.tracing.row_checks import require_rows_in_range, value_with_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,8 +26,8 @@ def _gather(trace: NodeTrace, handle: Any, indices: Any, batch_dims: int) -> Any
     if batch_dims:
         raise NotTraceable("it has batch dimensions")
     wanted = trace.tracer.rows.wanted(trace.node)
-    held = checked_rows(handle, trace.state)
-    require_rows(held, indices if wanted is None else wanted, trace.state)
+    held = value_with_rows(handle, trace.state)
+    require_rows_in_range(held, indices if wanted is None else wanted, trace.state)
     return trace.xp.take(held, indices, axis=0, mode="clip")
 
 
@@ -36,8 +36,8 @@ def _scatter(method: str) -> Callable[..., Any]:
 
     def lower(trace: NodeTrace, handle: Any, indices: Any, updates: Any) -> Any:
         wanted = trace.tracer.rows.wanted(trace.node)
-        held = checked_rows(handle, trace.state)
-        require_rows(held, indices if wanted is None else wanted, trace.state)
+        held = value_with_rows(handle, trace.state)
+        require_rows_in_range(held, indices if wanted is None else wanted, trace.state)
         if np.shape(updates) not in ((), (*np.shape(indices), *held.shape[1:])):
             raise NotTraceable(f"updates of shape {np.shape(updates)} do not fit the rows")
         spot = trace.xp.asarray(held).at[indices]

@@ -1,4 +1,4 @@
-"""Rows of traced variables: reading the value, and the condition that all rows are there."""
+"""Check that a traced variable has rows, and that row indices are in range."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
-from graphmill_plugins.jit.tracing.known_values import GUARD
+from graphmill_plugins.jit.tracing.static_values import GUARD
 
 if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.values import State
 
 
-def checked_rows(handle: Any, state: State) -> Any:
-    """Return the value of a variable that has rows.
+def value_with_rows(handle: Any, state: State) -> Any:
+    """Return the value of a variable that is no scalar.
 
     Raises:
         NotTraceable: it is no variable, or a scalar.
@@ -29,8 +29,8 @@ def checked_rows(handle: Any, state: State) -> Any:
     return held
 
 
-def require_rows(held: Any, indices: Any, state: State) -> None:
-    """Have compiled code check that a value has all the rows that indices name."""
+def require_rows_in_range(held: Any, indices: Any, state: State) -> None:
+    """Add to the guard that a value has a row for each index."""
     jnp = jax_module().numpy
     holds = jnp.all((indices >= 0) & (indices < held.shape[0]))
     state[GUARD] = state[GUARD] & holds

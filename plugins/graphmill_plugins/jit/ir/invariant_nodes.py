@@ -1,4 +1,4 @@
-"""Nodes that give the same in every step: each cluster that reads one has a copy of its own."""
+"""Find nodes whose outputs are the same in every step; each cluster that reads one copies it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def is_variable(node: Node) -> bool:
 
 
 def is_source_or_argument(node: Node) -> bool:
-    """Return whether a node gives handles of variables only, as arguments of a step's graph do."""
+    """Return whether a node is a source or an argument."""
     return is_source(node) or is_argument(node)
 
 
 def does_nothing(node: Node) -> bool:
-    """Return whether a node is there for its control edges only."""
+    """Return whether a node has no outputs and no effects, only control edges."""
     op_def = node.op_def
     is_empty = not (op_def.input_args or op_def.output_args or op_def.is_stateful)
     return is_empty and not effects_of(op_def)

@@ -1,12 +1,12 @@
-"""Which proven regions are worth being functional nodes: by default those that can be traced."""
+"""Select the regions that become functional nodes: by default those that can be traced."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from graphmill.spi.graphs import is_control_trigger
+from graphmill_plugins.jit.ir.invariant_nodes import is_source
 from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
-from graphmill_plugins.jit.ir.sources import is_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Names for nodes that passes add, and for the functions that these call."""
+"""Make unique names for nodes that passes add, and for the functions they call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Graph
 
 
-def free_name(graph: Graph, name: str, functions: Iterable[str]) -> str:
+def unique_name(graph: Graph, name: str, functions: Iterable[str]) -> str:
     """Return a name for a node that calls functions `<name>/<function>`, all of them new.
 
     No other graph with the same library has a node of that name: a session keeps the kernels of

@@ -1,7 +1,7 @@
-"""Constants that wait for nodes, as gradients' do, wait no longer; who reads them does instead.
+"""Move control inputs of constants to the nodes that read the constants.
 
-TensorFlow orders a gradient's constants behind the forward pass so that they run in its loop or
-branch. In a graph that is left without either they would only keep a step from being one cluster.
+TensorFlow adds control edges from the forward pass to the constants of a gradient, so that they run
+in its loop or branch. Outside of both, such an edge only keeps a step from being one cluster.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from graphmill.spi import Graph, Node
 
 
-def free_constants(graph: Graph, in_loop: AbstractSet[Node]) -> None:
-    """Hand the control inputs of constants on to the nodes that read them.
+def move_constant_control_edges(graph: Graph, in_loop: AbstractSet[Node]) -> None:
+    """Move the control inputs of constants to the nodes that read them.
 
-    What is dead stays so: a dead control input kills a constant's readers directly. Nodes of
-    control flow, which may live with a dead input, keep their constants as they are, and so do
-    nodes in loops.
+    Deadness is preserved: a dead control input makes the readers dead directly. Constants that
+    control-flow nodes read, which may be alive with a dead input, and those in loops are skipped.
     """
     for node in graph.nodes:
         if not is_constant(node) or not node.control_in_edges or node in in_loop:
