@@ -1,4 +1,4 @@
-"""Compilation of graphs that run often: clusters, control flow as functions, tiers.
+"""Compile graphs that run often: clusters, functional control flow and tiers.
 
 The passes see a graph that has run a few times and is built again behind the steps that go on.
 Before it is divided by device, what several devices compute in one memory is gathered on one, sums
@@ -49,7 +49,7 @@ def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
 
 @hookimpl
 def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
-    """Register the lowerings that need more of the compiler than plugins are given."""
+    """Register the lowerings that use internals of the compiler."""
     from graphmill_plugins.jit.lowerings import MODULES
 
     for module, ops in MODULES.items():

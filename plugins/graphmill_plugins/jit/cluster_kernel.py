@@ -1,4 +1,4 @@
-"""`ClusterKernel`: a cluster as a kernel, run in the best tier that there is for its inputs.
+"""`ClusterKernel`: the kernel of a cluster, which runs it in the best available tier.
 
 It calls straight-line code and compiled programs, times them, and has signatures compiled. What
 follows from that is decided by its `TierMachine` (`tiers`).
@@ -38,7 +38,7 @@ _DETERMINISTIC: Final = "the session is deterministic: nothing is compiled"
 
 @kernel("_Cluster", stateful=True)
 class ClusterKernel:
-    """Run a cluster in the best tier that there is for its inputs.
+    """Run a cluster in the best tier available for its inputs.
 
     Threads: a call whose signature is compiled takes no lock; see `TierMachine` for the others.
     """
@@ -116,14 +116,14 @@ class ClusterKernel:
         return list(results)
 
     def after_fork_in_child(self) -> None:
-        """Interpret everything if JAX cannot be used here, else request lost compilations again."""
+        """Interpret everything if JAX is unusable in the child; else restart lost compilations."""
         if JAX.is_inherited:
             self._machine.compiler_lost(INHERITED)
         else:
             self._machine.compilations_lost()
 
     def _handles(self, ctx: OpKernelContext) -> list[Any]:
-        """Return the variables that its nodes name or keep; looked up again if any was removed."""
+        """Return the variables of its nodes; looked up again if any was removed."""
         generation = ctx.resources.generation
         held = self._held
         if held is None or held[0] != generation:
@@ -155,7 +155,7 @@ class ClusterKernel:
         return list(results)
 
     def _warn_of_fault(self, signature: Signature) -> None:
-        """Warn if code failed while it was traced for inputs that the interpreter computes."""
+        """Warn if code failed while traced for inputs that the interpreter can compute."""
         refusal = self._suspects.pop(signature, None)
         if refusal is not None:
             self._fault_warnings.warn(refusal.culprit, _warning(refusal.reason))
@@ -167,7 +167,7 @@ class ClusterKernel:
             self._machine.checks_failed(signature)
 
     def _enter(self, key: Hashable, values: list[Any]) -> Signature:
-        """Take up a new signature; return the one that serves `values`."""
+        """Register a new signature; return the one that serves `values`."""
         refusal = ""
         if not self._is_compiled:
             refusal = _DETERMINISTIC
@@ -179,7 +179,7 @@ class ClusterKernel:
         return self._follow(action, signature, values)
 
     def _follow(self, action: Action, signature: Signature, values: list[Any]) -> Signature:
-        """Do what the machine asks for; return the signature that serves `values`."""
+        """Carry out the machine's action; return the signature that serves `values`."""
         if action is Action.COMPILE:
             return self._compile(signature, values)
         if action is Action.SUBMIT:
@@ -193,7 +193,7 @@ class ClusterKernel:
             self._compile(signature, values)
 
     def _compile(self, signature: Signature, values: list[Any]) -> Signature:
-        """Compile a signature, or note why it cannot be; return the one that serves `values`.
+        """Compile a signature or record why not; return the one that serves `values`.
 
         The program's inputs may be fewer than the signature's, where values had to be known.
         Signatures that tell inputs apart by less than that are never asked for again.
@@ -218,7 +218,7 @@ class ClusterKernel:
         )
 
     def _note_fault(self, signature: Signature, error: BaseException) -> bool:
-        """Note that the compiler raised; return whether the interpreter goes on nevertheless.
+        """Record that the compiler raised; return whether the interpreter continues.
 
         It does not where the user interrupts, or graphmill checks itself.
         """

@@ -1,1 +1,1 @@
-"""What is found out about graphs and loops before anything is traced."""
+"""Analyse graphs and loops before they are traced."""

@@ -1,4 +1,4 @@
-"""`Refusal`: why the session's policy refuses a node that a function would run."""
+"""`Refusal`: why the session's policy forbids a node that a function would run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def refuses_nothing(node: Node) -> None:
 
 
 def refusal_on(devices: Sequence[Device], options: PassOptions) -> Refusal:
-    """Return what the policy says of nodes on one of some devices."""
+    """Return the policy's refusal for nodes on any of some devices."""
     policy, kernels = options.effects, options.host.kernels
     if not policy.forbidden:
         return refuses_nothing

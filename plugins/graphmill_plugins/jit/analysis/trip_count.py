@@ -1,4 +1,4 @@
-"""What the functions of a `While` tell of it before it is traced."""
+"""Infer the trip count and loop invariants of a `While` before it is traced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRIPS: Final[dict[Arithmetic, Callable[[int, int, int], int]]] = {
 
 
 def pass_through(body: FunctionBody) -> frozenset[int]:
-    """Return which arguments a body returns as they are, each in its own place."""
+    """Return the arguments that a body returns unchanged at the same position."""
     found = set()
     for node in body.graph.nodes:
         if is_result(node):
@@ -36,7 +36,7 @@ def pass_through(body: FunctionBody) -> frozenset[int]:
 
 
 class TripCount(NamedTuple):
-    """How often a loop iterates.
+    """The trip count of a loop.
 
     Attributes:
         most: how often at most.
@@ -50,7 +50,7 @@ class TripCount(NamedTuple):
 def trip_count_of(
     cond: FunctionBody, body: FunctionBody, args: Sequence[Any], bodies: BodyProvider
 ) -> TripCount | None:
-    """Return how often a loop iterates, if a counter and a limit that are known tell.
+    """Return the trip count of a loop if a static counter and limit determine it.
 
     Args:
         cond: its condition: a comparison of a counter, alone or in a conjunction.
@@ -77,7 +77,7 @@ def trip_count_of(
 
 
 def _conjuncts(node: Node, bodies: BodyProvider) -> list[Node]:
-    """Return nodes that all hold where a node does, other than itself."""
+    """Return the nodes that must be true if a node is true, except itself."""
     if node.op_def.traits.arithmetic is Arithmetic.LOGICAL_AND:
         return [origin(node, 0), origin(node, 1)]
     if _is_predicated(node) and _is_false_without(node, bodies):
@@ -86,13 +86,13 @@ def _conjuncts(node: Node, bodies: BodyProvider) -> list[Node]:
 
 
 def _is_predicated(node: Node) -> bool:
-    """Return whether a node chooses between two functions by a predicate."""
+    """Return whether a node selects one of two functions by a predicate."""
     attrs = {call.attr for call in node.op_def.calls}
     return node.op_def.traits.is_conditional and len(attrs) == 2
 
 
 def _is_false_without(node: Node, bodies: BodyProvider) -> bool:
-    """Return whether a conditional gives false if its predicate does not hold.
+    """Return whether a conditional returns false if its predicate is false.
 
     So Python's `and` is traced: as a conditional that otherwise gives its predicate.
     """
@@ -123,7 +123,7 @@ def _trips(
 
 
 def step(body: FunctionBody, index: int) -> int | None:
-    """Return what a body adds to an argument in each iteration, if that is known."""
+    """Return what a body adds to an argument in each iteration, if it is a constant."""
     returned = result(body, index)
     added = None if returned is None else origin(returned, 0)
     if added is None or added.op_def.traits.arithmetic is not Arithmetic.ADD:
@@ -144,18 +144,18 @@ def _known(node: Node, args: Sequence[Any], invariant: frozenset[int]) -> int | 
 
 
 def number(value: Any) -> int | None:
-    """Return a value as an integer, if it is one that is known."""
+    """Return a value as an integer if it is a static integer."""
     is_known = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "iu"
     return int(value) if is_known and value.size == 1 else None
 
 
 def is_argument_at(node: Node, index: int) -> bool:
-    """Return whether a node is a certain argument of the body that it is in."""
+    """Return whether a node is the argument at a position of its body."""
     return is_argument(node) and bool(node.attrs["index"] == index)
 
 
 def result(body: FunctionBody, index: int) -> Node | None:
-    """Return the node that returns a certain result of a body."""
+    """Return the node of the result at a position of a body."""
     return next((node for node in _results(body) if node.attrs["index"] == index), None)
 
 
@@ -164,12 +164,12 @@ def _results(body: FunctionBody) -> list[Node]:
 
 
 def origin(node: Node, place: int) -> Node:
-    """Return the node that computes an input, nodes that only forward or validate it left out."""
+    """Return the node that computes an input, past nodes that only forward or validate it."""
     return computed_at(node.in_edges[place])[0]
 
 
 def computed_at(edge: Edge) -> tuple[Node, int]:
-    """Return the node and output that compute what an edge carries; see `origin`."""
+    """Return the node and output that compute the value of an edge; see `origin`."""
     while True:
         source, output = edge.src, edge.src_output
         traits = source.op_def.traits

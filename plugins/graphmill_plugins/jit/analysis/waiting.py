@@ -1,4 +1,4 @@
-"""`WaitingNodes`: which nodes may wait for another node of the step without an edge from it.
+"""`WaitingNodes`: find nodes that may block until another node of the step runs.
 
 A dequeue waits for an enqueue, a take for a put. If both were in one cluster, or a cluster had to
 wait for the first before it could run the second, the step would never end. Whether a kernel waits
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class WaitingNodes:
-    """Answers for the nodes of one device; remembers what it found of functions.
+    """Finds the nodes of one device that may block; caches the results for functions.
 
     Args:
         choices: which kernels compute the nodes.
@@ -31,11 +31,11 @@ class WaitingNodes:
         self._functions: dict[str, bool] = {}
 
     def among(self, graph: Graph) -> set[Node]:
-        """Return the nodes of a graph that may wait."""
+        """Return the nodes of a graph that may block."""
         return {node for node in graph.nodes if self.may_wait(node)}
 
     def may_wait(self, node: Node) -> bool:
-        """Return whether a node may wait for another one."""
+        """Return whether a node may block until another node runs."""
         functions = followed_functions(node)
         if functions:
             return any(self._function_waits(function.name, node) for function in functions)

@@ -1,4 +1,4 @@
-"""Functionalisation: v1 loops and conditionals become functional nodes where that is proven.
+"""Replace v1 loops and conditionals by functional nodes where this is proven correct.
 
     records = functionalize(graph)
 
@@ -104,7 +104,7 @@ def functionalize(
 
 
 def functionalize_hot(graph: Graph, options: PassOptions) -> None:
-    """Functionalise what is proven and gains by it, on one device's graph (a pass)."""
+    """Functionalise the regions of one device's graph that benefit from it (a graph pass)."""
     from graphmill_plugins.jit.ir.function_bodies import bodies_on
     from graphmill_plugins.jit.straight.straight_loops import straight_regions
 
@@ -163,7 +163,7 @@ class _Functionalizer:
         return self.records
 
     def _drop_idle_switches(self) -> None:
-        """Let what only waits for a `Switch` wait for what that reads."""
+        """Replace control edges from a `Switch` by control edges from its inputs."""
         for node in [node for node in self.graph.nodes if is_switch(node)]:
             sources = list(forward_inputs(node))
             followers = [edge.dst for edge in node.out_edges]

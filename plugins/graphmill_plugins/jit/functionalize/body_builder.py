@@ -34,7 +34,7 @@ _COLOCATION: Final = "_class"
 
 
 class Captures:
-    """What the functions of one node read from outside of them: their common arguments.
+    """The outer tensors that the functions of one node read: their common arguments.
 
     Args:
         first: the tensors that are arguments in any case, in order.
@@ -46,7 +46,7 @@ class Captures:
         self._fixed = len(self.tensors)
 
     def index(self, tensor: Tensor) -> int:
-        """Return the number of the argument that a tensor is, a new one if it is none yet."""
+        """Return the index of the argument for a tensor; add one if there is none."""
         found = self._index.get(tensor)
         if found is None:
             found = self._index[tensor] = len(self.tensors)
@@ -55,7 +55,7 @@ class Captures:
 
     @property
     def captured(self) -> range:
-        """The numbers of the arguments beyond the first ones."""
+        """The indices of the captured arguments, which follow the first ones."""
         return range(self._fixed, len(self.tensors))
 
     @property
@@ -65,7 +65,7 @@ class Captures:
 
 
 class BodyBuilder:
-    """Makes one function.
+    """Builds one function.
 
     Args:
         source: the graph whose nodes it takes.
@@ -94,7 +94,7 @@ class BodyBuilder:
         self._rets: list[Tensor] = []
 
     def copy(self, nodes: Iterable[Node]) -> None:
-        """Copy nodes with the edges between them; what they read from outside is captured.
+        """Copy nodes with the edges between them; outer tensors that they read are captured.
 
         Raises:
             NotProvenError: one needs a reference that only the outside has.
@@ -113,7 +113,7 @@ class BodyBuilder:
             self.graph.add_control_edges(before, self.copies[node])
 
     def tensor(self, tensor: Tensor) -> Tensor:
-        """Return what stands for a tensor of the source graph."""
+        """Return the copy of a tensor of the source graph."""
         if tensor[0] in self.copies:
             return self.copies[tensor[0]], tensor[1]
         found = self.inside.get(tensor)
@@ -128,7 +128,7 @@ class BodyBuilder:
         return found
 
     def arg(self, index: int, outer: Tensor) -> Tensor:
-        """Return argument `index`, which a tensor of the source graph is given for."""
+        """Return argument `index`, which stands for a tensor of the source graph."""
         node = self._args.get(index)
         if node is None:
             dtype = outer[0].output_types[outer[1]].base_dtype
@@ -139,14 +139,14 @@ class BodyBuilder:
         return node, 0
 
     def add(self, op: str, name: str, inputs: Iterable[Tensor], attrs: dict[str, Any]) -> Node:
-        """Add a node of the function's own."""
+        """Add a node to the function."""
         op_def = self._ops.get(op)
         return self.graph.add_node(
             self._unique_name(name), op_def, inputs, attrs=op_def.with_defaults(attrs)
         )
 
     def scalar(self, tensor: Tensor, name: str) -> Tensor:
-        """Return a tensor of the function's graph, checked under a name to be a scalar.
+        """Return a tensor of the function with a check that it is a scalar.
 
         Conditions of functions may be tensors, which hold unless they are empty; those of control
         flow v1 may not.
@@ -155,7 +155,7 @@ class BodyBuilder:
         return self.add("EnsureShape", name, [tensor], checks), 0
 
     def ret(self, tensor: Tensor) -> None:
-        """Let a tensor of the function's graph be its next result."""
+        """Make a tensor of the function its next result."""
         self._rets.append(tensor)
 
     def finish(self, name: str, effects: Iterable[Node]) -> FunctionBody:
@@ -190,7 +190,7 @@ class BodyBuilder:
         return found
 
     def _clone(self, tensor: Tensor) -> Tensor | None:
-        """Return a copy of a constant or variable here, or None where the value is to be passed."""
+        """Return a copy of a constant or variable; None if the value is passed as an argument."""
         origin = origin_of(tensor)
         if not is_cloned(origin):
             if tensor[0].output_types[tensor[1]].is_ref:
@@ -215,7 +215,7 @@ class BodyBuilder:
         return name
 
     def _drop_silent(self) -> None:
-        """Drop waiting for nodes that only hand on, and then such nodes as nobody needs.
+        """Remove control edges to forwarding nodes, then forwarding nodes without consumers.
 
         A function begins when all that it is given is there, so there is nothing to wait for.
         """
@@ -235,7 +235,7 @@ class BodyBuilder:
 
 
 def origin_of(tensor: Tensor) -> Node:
-    """Return the node that a value comes from, through all that only hands it on."""
+    """Return the node that computes a value, past nodes that only forward it."""
     node, output = tensor
     while node.in_edges:
         if is_switch(node):
@@ -252,7 +252,7 @@ def origin_of(tensor: Tensor) -> Node:
 
 
 def entered(node: Node) -> Tensor:
-    """Return what a `Switch` or `Enter` brings in: its own output if it reads a variable.
+    """Return the input of a `Switch` or `Enter`; its own output if it reads a variable.
 
     What a reference refers to is read there, and not when the value is used.
     """
@@ -262,20 +262,20 @@ def entered(node: Node) -> Tensor:
 
 
 def is_silent(node: Node) -> bool:
-    """Return whether a node only hands on: whoever waits for it waits for its inputs only."""
+    """Return whether a node only forwards its inputs, so that waiters can wait for those."""
     traits = node.op_def.traits
     return traits.forwards or traits.source is Source.CONSTANT or does_nothing(node)
 
 
 def has_effects(body: FunctionBody) -> bool:
-    """Return whether a function holds stateful nodes besides its ends."""
+    """Return whether a function has stateful nodes other than arguments and results."""
     return any(
         node.op_def.is_stateful and not is_argument_or_result(node) for node in body.graph.nodes
     )
 
 
 def effects_among(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes that run for what they do, and not for a result."""
+    """Return the nodes that run for their side effects."""
     return [node for node in nodes if node.op_def.is_stateful or not node.out_edges]
 
 
@@ -284,7 +284,7 @@ def _is_ref_variable(node: Node) -> bool:
 
 
 def is_cloned(node: Node) -> bool:
-    """Return whether functions have copies of their own of a node."""
+    """Return whether each function gets its own copy of a node."""
     if _is_ref_variable(node):
         return True
     if node.op_def.traits.source is not Source.CONSTANT:
@@ -297,7 +297,7 @@ def is_cloned(node: Node) -> bool:
 
 
 def common_device(nodes: Iterable[Node]) -> tuple[str, str]:
-    """Return the device that nodes asked for and the one they have, of most of them."""
+    """Return the requested and the assigned device of most of the nodes."""
     counts: dict[tuple[str, str], int] = {}
     for node in nodes:
         key = (node.device, node.assigned_device)

@@ -1,4 +1,4 @@
-"""Proving the shape of a conditional made of `Switch` and `Merge`.
+"""Find the conditionals that `Switch` and `Merge` nodes form, and prove their shape.
 
 A conditional is all that depends on one predicate at one place: the `Switch`es that read it, the
 nodes that are alive on one side of it, the `Merge`s of both sides. Nothing of a side may leave it
@@ -40,7 +40,7 @@ def is_boundary(node: Node) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Conditional:
-    """A conditional.
+    """A conditional formed by `Switch` and `Merge` nodes.
 
     Attributes:
         around: the branch that it is in.
@@ -64,16 +64,16 @@ class Conditional:
 
     @property
     def nodes(self) -> list[Node]:
-        """All its nodes."""
+        """All nodes of the conditional."""
         return [*self.switches, *self.sides[0], *self.sides[1], *self.merges]
 
     def region(self) -> Region:
-        """Return what others are told of it."""
+        """Return the conditional as a `Region`."""
         return Region("cond", self.name, tuple(self.nodes))
 
 
 def find_conditionals(liveness: Liveness, root: Branch) -> list[Conditional]:
-    """Return the conditionals of a frame, those within others first; the loop's own left out."""
+    """Return the conditionals of a frame, inner ones first, without the loop's own."""
     found: list[Conditional] = []
     pending = [root]
     while pending:
@@ -96,7 +96,7 @@ def _merges(node: Node, sides: tuple[Branch, Branch], liveness: Liveness) -> boo
 
 
 def refresh(item: Conditional, liveness: Liveness) -> None:
-    """Take in what the rewriting of inner conditionals changed."""
+    """Update the conditional after inner conditionals were rewritten."""
     sides = item.around.sides(item.pred)
     item.sides = (liveness.members(sides[0]), liveness.members(sides[1]))
 
@@ -158,7 +158,7 @@ def _check_uses(
 
 
 def ranks(item: Conditional, graph: Graph, waits: Collection[Node]) -> dict[Node, int]:
-    """Return how often a path through something else leads out of a conditional and in again.
+    """Return for each node how often paths from the conditional leave it and come back.
 
     Nodes of one rank can be one node without closing a cycle.
 
@@ -184,7 +184,7 @@ def ranks(item: Conditional, graph: Graph, waits: Collection[Node]) -> dict[Node
 
 
 def _leads_back(inside: set[Node], merges: set[Node]) -> bool:
-    """Return whether a path leaves a conditional and comes in again."""
+    """Return whether a path leaves a conditional and enters it again."""
     seen: set[Node] = set()
     stack: list[Node] = []
     for node in inside:

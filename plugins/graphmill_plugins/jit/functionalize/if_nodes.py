@@ -1,4 +1,4 @@
-"""Putting `If` nodes in the place of a conditional whose shape is proven."""
+"""Replace proven conditionals by `If` nodes."""
 
 from __future__ import annotations
 
@@ -87,25 +87,25 @@ class IfMaker:
         self._graph.withdraw(self._item.nodes)
 
     def outside(self, side: int, tensor: Tensor) -> Tensor:
-        """Return what a branch captures where a node of it reads a tensor of another."""
+        """Return the tensor that a branch captures where it reads an outer tensor."""
         del side
         return entered(tensor[0]) if tensor[0] in self._switches else tensor
 
     def side_input(self, merge: Node, side: int) -> Edge:
-        """Return the edge by which a side gives its result to a `Merge`."""
+        """Return the edge through which a branch gives its result to a `Merge`."""
         return next(edge for edge in merge.in_edges if self._side(edge) == side)
 
     def is_later(self, part: _Part, node: Node) -> bool:
-        """Return whether a node belongs to another part of the conditional, a later one."""
+        """Return whether a node belongs to a later part of the conditional."""
         other = self._part_of.get(node)
         return other is not None and other is not part
 
     def members(self, part: _Part, side: int) -> list[Node]:
-        """Return the nodes of a part that run on one side."""
+        """Return the nodes of a part that run in one branch."""
         return [node for node in self._item.sides[side] if self._part_of[node] is part]
 
     def merges(self, part: _Part) -> list[Node]:
-        """Return the `Merge`s of a part."""
+        """Return the `Merge` nodes of a part."""
         return [node for node in self._item.merges if self._part_of[node] is part]
 
     def _side(self, edge: Edge) -> int:
@@ -114,7 +114,7 @@ class IfMaker:
         return 1 if edge.src in set(self._item.sides[1]) else 0
 
     def _put(self, part: _Part) -> None:
-        """Add the node of a part, all parts before it being there."""
+        """Add the node of a part; earlier parts must have been added."""
         graph = self._graph
         is_stateful = any(has_effects(body) for body in part.bodies)
         op_def = self._ops.get("If" if is_stateful else "StatelessIf")
@@ -176,7 +176,7 @@ class IfMaker:
         return list(found)
 
     def _waits(self, src: Node) -> Iterator[Node]:
-        """Give the nodes that are done when `src` is; those of a `Switch` are what it reads."""
+        """Return the nodes to wait for instead of `src`; for a `Switch`, its inputs."""
         if src is self._graph.source:
             return
         if src not in self._switches:
@@ -186,7 +186,7 @@ class IfMaker:
             yield from self._waits(edge.src)
 
     def _pass_waits(self, switch: Node) -> None:
-        """Let what waits for a `Switch`, outside, wait for what it reads."""
+        """Replace outer control edges from a `Switch` by control edges from its inputs."""
         for edge in [edge for edge in switch.out_edges if edge.is_control]:
             if edge.dst in self._part_of or edge.dst in self._switches:
                 continue
@@ -207,7 +207,7 @@ def _waits_for_more(tensor: Tensor) -> bool:
 
 
 class _Part:
-    """What of a conditional becomes one node.
+    """The part of a conditional that becomes one node.
 
     Attributes:
         nodes: its nodes, `Switch`es left out.
@@ -265,7 +265,7 @@ class _Part:
             self.outputs.append((merge, 1))
 
     def _crossing(self, members: Iterable[Node]) -> list[Tensor]:
-        """Return what later parts of the conditional read of some nodes."""
+        """Return the outputs of some nodes that later parts of the conditional read."""
         found: dict[Tensor, None] = {}
         for node in members:
             for edge in node.out_edges:
@@ -276,7 +276,7 @@ class _Part:
         return list(found)
 
     def _give_crossing(self, tensor: Tensor, makers: list[BodyBuilder], side: int) -> None:
-        """Give what only one branch has; the other gives something that nobody reads."""
+        """Return outputs that only one branch computes; the other returns an unread placeholder."""
         dtype = tensor[0].output_types[tensor[1]].base_dtype
         fake = makers[1 - side].add(
             "FakeParam", f"{tensor[0].name}/absent", (), {"dtype": dtype, "shape": None}

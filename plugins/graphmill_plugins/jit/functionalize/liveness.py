@@ -1,4 +1,4 @@
-"""When is a node alive: in which branch of which conditionals, in which part of which loop.
+"""Analyse liveness: the branch of a conditional or the part of a loop each node runs in.
 
 A `Branch` is a place of the graph whose values live and die together: a frame, or one side of a
 conditional within another place. A node is in the innermost branch of those of its inputs; where
@@ -35,12 +35,12 @@ Tensor: TypeAlias = "tuple[Node, int]"
 
 
 def has_active_op(node: Node) -> bool:
-    """Return whether the op of a node does more than compute its outputs."""
+    """Return whether the op of a node has effects besides computing its outputs."""
     return node.op_def.is_stateful or bool(effects_of(node.op_def))
 
 
 class Branch:
-    """A place whose values live and die together.
+    """A set of nodes whose values are alive or dead together.
 
     Attributes:
         parent: the branch around; None for a frame.
@@ -63,14 +63,14 @@ class Branch:
         self.children: dict[Tensor, tuple[Branch, Branch]] = {}
 
     def sides(self, pred: Tensor) -> tuple[Branch, Branch]:
-        """Return the two sides of the conditional on `pred` within this branch."""
+        """Return the two sides of the conditional on `pred` inside this branch."""
         found = self.children.get(pred)
         if found is None:
             found = self.children[pred] = (Branch(self, pred, 0), Branch(self, pred, 1))
         return found
 
     def side_of(self, pred: Tensor, side: int) -> Branch | None:
-        """Return where one output of a `Switch` on `pred` is; None if it never lives."""
+        """Return the branch of one output of a `Switch` on `pred`; None if it is never alive."""
         branch: Branch | None = self
         while branch is not None and branch.parent is not None:
             if branch.pred == pred:
@@ -79,7 +79,7 @@ class Branch:
         return self.sides(pred)[side]
 
     def is_within(self, other: Branch) -> bool:
-        """Return whether it is `other` or lies in it."""
+        """Return whether the branch equals `other` or is nested in it."""
         branch: Branch | None = self
         while branch is not None and branch.depth > other.depth:
             branch = branch.parent
@@ -127,11 +127,11 @@ class Liveness:
         self.place_control_triggers()
 
     def of(self, node: Node) -> Branch | None:
-        """Return the branch of a node; None if it is not known."""
+        """Return the branch of a node; None if unknown."""
         return self._of.get(node)
 
     def of_output(self, tensor: Tensor) -> Branch | None:
-        """Return the branch of an output; None if it is not known."""
+        """Return the branch of an output; None if unknown."""
         node, output = tensor
         branch = self.of(node)
         if branch is None:
@@ -145,23 +145,23 @@ class Liveness:
         return self.around(self.frames[node]) if is_exit(node) else branch
 
     def around(self, path: FramePath) -> Branch | None:
-        """Return the branch that a loop is in: that of all its `Enter`s together."""
+        """Return the branch that contains a loop: that of all its `Enter` nodes together."""
         if path not in self._around:
             self._around[path] = join(self.of(node) for node in self.enters[path])
         return self._around[path]
 
     def members(self, branch: Branch) -> list[Node]:
-        """Return the nodes of a branch, those in branches within it left out."""
+        """Return the nodes of a branch without those of nested branches."""
         return list(self._members.get(branch, ()))
 
     def replace(self, gone: Iterable[Node], made: Node, branch: Branch, path: FramePath) -> None:
-        """Note that a node of a branch took the place of others."""
+        """Record that a node of a branch replaced others."""
         self.forget(gone)
         self._place(made, branch)
         self.frames[made] = path
 
     def forget(self, gone: Iterable[Node]) -> None:
-        """Note that nodes are gone."""
+        """Record that nodes were removed."""
         for node in gone:
             del self.frames[node]
             self._triggers.pop(node, None)
@@ -170,7 +170,7 @@ class Liveness:
                 self._members[branch].pop(node, None)
 
     def _order(self, nodes: Iterable[Node]) -> list[Node]:
-        """Return the nodes, each after its inputs, and an `Exit` after all `Enter`s of its loop.
+        """Return the nodes in topological order, each `Exit` after all `Enter`s of its loop.
 
         What cannot be ordered so is left out: a loop that waits for a result of its own.
         """
@@ -221,7 +221,7 @@ class Liveness:
         return found
 
     def place_control_triggers(self) -> None:
-        """Let a `ControlTrigger` be where its inputs are, if those who wait for it are there too.
+        """Place a `ControlTrigger` in the branch of its inputs if its consumers are there too.
 
         It runs even if its inputs are dead. Nobody notices where all who wait are dead then;
         elsewhere its branch is not known.
@@ -246,7 +246,7 @@ class Liveness:
 
 
 def join(branches: Iterable[Branch | None], root: Branch | None = None) -> Branch | None:
-    """Return the innermost of branches that lie within each other; None if they do not.
+    """Return the innermost of nested branches; None if they are not nested.
 
     Args:
         branches: some branches; None for one that is not known.
@@ -277,7 +277,7 @@ def _closed(sources: Sequence[Branch | None]) -> Branch | None:
 
 
 def pred_of(switch: Node) -> Tensor:
-    """Return the predicate of a `Switch`, its identities looked through."""
+    """Return the predicate of a `Switch`, past identities."""
     edge = switch.in_edges[1]
     while edge.src.op_def.traits.forwards:
         before = edge.src.in_edges[edge.src_output]
@@ -288,7 +288,7 @@ def pred_of(switch: Node) -> Tensor:
 
 
 def forward_inputs(node: Node) -> Iterator[Edge]:
-    """Give the edges into a node, those of `_SOURCE` and the back edges of loops left out."""
+    """Return the input edges of a node without those from `_SOURCE` and back edges of loops."""
     source = node.graph.source
     for edge in (*node.in_edges, *node.control_in_edges):
         if edge.src is not source and not is_back_edge(edge):

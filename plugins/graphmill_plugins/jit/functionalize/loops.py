@@ -1,4 +1,4 @@
-"""Proving the shape of a loop made of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit`.
+"""Prove the shape of loops of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit`.
 
 The nodes of its frame are in three parts: those that are alive in every iteration, the last
 included, compute the condition; those alive if it holds are the body; those alive if it does not
@@ -47,7 +47,7 @@ class LoopVariable(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop whose shape is proven.
+    """A loop whose shape has been proven.
 
     Attributes:
         name: its frame.
@@ -72,7 +72,7 @@ class Loop(NamedTuple):
 
     @property
     def nodes(self) -> list[Node]:
-        """All its nodes."""
+        """All nodes of the loop."""
         variables = [n for v in self.variables for n in (v.enter, v.merge, v.following)]
         return [
             *variables,
@@ -85,7 +85,7 @@ class Loop(NamedTuple):
         ]
 
     def region(self) -> Region:
-        """Return what others are told of it."""
+        """Return the loop as a `Region`."""
         return Region("while", self.name, tuple(self.nodes))
 
 
@@ -226,7 +226,7 @@ class _Prover:
             raise NotProvenError(f"{node.name} is a reference")
 
     def _check_starts(self, loop: Loop) -> None:
-        """Check that all that enters is alive together; unless it is, effects might run."""
+        """Check that all inputs of the loop are alive together, so that no effect is added."""
         of = self.liveness.of
         if any(of(variable.enter) is not loop.around for variable in loop.variables):
             raise NotProvenError("some of its variables may be dead when others are not")
@@ -258,7 +258,7 @@ def _is_plain(node: Node) -> bool:
 
 
 def value_of(loop: Loop, tensor: Tensor) -> Tensor:
-    """Return the value that is behind a tensor of the frame: of a `Switch` that which it splits."""
+    """Return the value behind a tensor of the frame; for a `Switch`, its data input."""
     switches = set(loop.switches)
     while tensor[0] in switches:
         edge = tensor[0].in_edges[0]
@@ -267,7 +267,7 @@ def value_of(loop: Loop, tensor: Tensor) -> Tensor:
 
 
 def controls_of(nodes: Iterable[Node]) -> list[Node]:
-    """Return what nodes wait for, once each."""
+    """Return the control inputs of nodes without duplicates."""
     found = {
         edge.src: None
         for node in nodes

@@ -1,4 +1,4 @@
-"""`Region`: a loop or conditional that may become one functional node, and what became of it."""
+"""`Region`: a loop or conditional that may become one functional node, and its record."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FUNCTIONALISED: Final = "functionalised"
 
 
 class NotProvenError(Exception):
-    """A region's shape is not proven; the text says why."""
+    """The shape of a region could not be proven; the text says why."""
 
 
 class Region(NamedTuple):
-    """A loop or conditional whose shape is proven.
+    """A loop or conditional whose shape has been proven.
 
     Attributes:
         kind: which of both.
@@ -30,7 +30,7 @@ class Region(NamedTuple):
 
 
 class RegionRecord(NamedTuple):
-    """What became of a region.
+    """The outcome for one region, for reports.
 
     Attributes:
         kind, name: as of the region.

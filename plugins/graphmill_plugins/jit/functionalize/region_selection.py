@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def traceable_regions(
     host: Host, choices: LoweringChoices | None = None
 ) -> Callable[[Region], str | None]:
-    """Return a `wanted` of `functionalize` that asks for one device and nodes that can be traced.
+    """Return a predicate for `functionalize`: regions on one device that can be traced.
 
     Args:
         host: whose kernels.
@@ -36,7 +36,7 @@ def traceable_regions(
 
 
 def why_untraceable(node: Node, choices: LoweringChoices) -> str | None:
-    """Return why a compiler cannot trace a node, or None."""
+    """Return why the compiler cannot trace a node, or None."""
     traits = node.op_def.traits
     if traits.is_control_flow or is_control_trigger(node):
         reason = choices.why_role_is_not_all(node)

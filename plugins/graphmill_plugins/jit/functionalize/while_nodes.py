@@ -1,4 +1,4 @@
-"""Putting a `While` node in the place of a loop whose shape is proven."""
+"""Replace proven loops by `While` nodes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class WhileMaker:
         return maker
 
     def _outside(self, tensor: Tensor) -> Tensor:
-        """Return for a tensor of the frame a variable's, or what a constant `Enter` brings in."""
+        """Return the outer tensor for a tensor of the frame: a variable's or an invariant's."""
         found = value_of(self._loop, tensor)
         return entered(found[0]) if found[0] in self._enters else found
 
@@ -89,7 +89,7 @@ class WhileMaker:
         maker.ret(maker.scalar(maker.tensor((edge.src, edge.src_output)), condition.name))
 
     def _needed_test(self) -> list[Node]:
-        """Return the nodes that the condition needs, and those with effects."""
+        """Return the nodes that the condition needs, including those with effects."""
         roots = [node for node in self._loop.test if node.op_def.is_stateful or not node.out_edges]
         roots += [
             edge.src
@@ -99,7 +99,7 @@ class WhileMaker:
         return self._closure(roots, with_control=True)
 
     def _read_of_test(self) -> list[Node]:
-        """Return the nodes of the condition that the body reads: it computes them once more."""
+        """Return the nodes of the condition that the body reads and so recomputes."""
         readers = [*self._loop.body, *(variable.following for variable in self._loop.variables)]
         read = [
             value_of(self._loop, (edge.src, edge.src_output))[0]

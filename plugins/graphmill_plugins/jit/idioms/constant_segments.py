@@ -1,4 +1,4 @@
-"""Count segments that are constant: `SparseSegmentMean` becomes `…WithNumSegments`.
+"""Count constant segments: `SparseSegmentMean` becomes `…WithNumSegments`.
 
 A model that looks up a fixed number of rows for each example has such segments. With their number
 known a compiler can have the sum. Of its gradient `SparseSegmentMeanGradV2`, which adds up the rows
@@ -36,7 +36,7 @@ _SUMMED_AS_THEY_ARE: Final = frozenset({"float32", "float64"})
 
 
 def know_segments(graph: Graph, options: PassOptions) -> None:
-    """Replace sums of sparse rows, and their gradients, whose segments are constant."""
+    """Replace sparse segment reductions, and their gradients, whose segment ids are constant."""
     for node in list(graph.nodes):
         if node.op in _WITH_COUNT:
             _count_segments(graph, node, options)
@@ -45,7 +45,7 @@ def know_segments(graph: Graph, options: PassOptions) -> None:
 
 
 def _constant_ids(node: Node) -> Any:
-    """Return the ids of a node's segments if they are constant and ascend; else None."""
+    """Return the segment ids of a node if they are constant and ascending; else None."""
     source = node.in_edges[2].src
     if not is_constant(source):
         return None
@@ -105,7 +105,7 @@ def _leave_repetitions(graph: Graph, node: Node, options: PassOptions) -> None:
 
 
 def _reader_that_sums(node: Node) -> Node | None:
-    """Return the `Unique` of an optimizer that adds up what comes of a gradient, or None."""
+    """Return the `Unique` of an optimizer that deduplicates a gradient, or None."""
     rows, numbers = _reader(node, 0), _reader(node, 1)
     if rows is None or numbers is None or node.attrs["T"].name not in _SUMMED_AS_THEY_ARE:
         return None
@@ -117,7 +117,7 @@ def _reader_that_sums(node: Node) -> Node | None:
 
 
 def _reader(node: Node, output: int) -> Edge | None:
-    """Return the only edge that an output has, or None."""
+    """Return the only consumer edge of an output, or None."""
     edges = [edge for edge in node.out_edges if not edge.is_control and edge.src_output == output]
     return edges[0] if len(edges) == 1 else None
 

@@ -1,4 +1,4 @@
-"""How long a list or tensor array is after the loop that it grows in."""
+"""Infer the length of a list or tensor array after the loop in which it grows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHANGES: Final = {"TensorListPushBack": 0, "TensorListSetItem": 0, "TensorArray
 def length_after(
     body: FunctionBody, index: int, length: int, args: Sequence[Any], trips: TripCount
 ) -> int | None:
-    """Return how many elements a list or array has after a loop, if that is known.
+    """Return the number of elements of a list or array after a loop, if it is static.
 
     Args:
         body: of the loop.
@@ -47,7 +47,7 @@ def length_after(
 
 
 def growth_of(body: FunctionBody, index: int) -> Node | None:
-    """Return what makes a list or the array of a flow longer in each iteration of a body."""
+    """Return the node that appends to a list or array in each iteration of a body."""
     returned = trip_count.result(body, index)
     change = None if returned is None else origin(returned, 0)
     chained = None if change is None else _CHANGES.get(change.op)
@@ -57,5 +57,5 @@ def growth_of(body: FunctionBody, index: int) -> Node | None:
 
 
 def is_array_write(growth: Node) -> bool:
-    """Return whether what grows is a tensor array, and not a list."""
+    """Return whether the growing value is a tensor array, and not a list."""
     return growth.op == "TensorArrayWriteV3"

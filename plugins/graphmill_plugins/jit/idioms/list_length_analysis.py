@@ -1,4 +1,4 @@
-"""Lists and tensor arrays that grow in loops: whether a program knows how long they become.
+"""Find lists and tensor arrays that grow in loops, and whether their length is static.
 
 How many iterations a loop that may end early makes is known once it has run: what is stacked of a
 list that grew in it leaves the program, and the nodes that read the rows are in another cluster.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Stacking(NamedTuple):
-    """Where an op gets what it stacks from, and what makes that longer."""
+    """The list that an op stacks, and the op that appends to it."""
 
     position: int
     ops: frozenset[str]
@@ -54,7 +54,7 @@ class GrowingLists:
         self._bodies = bodies
 
     def gives_some_rows(self, node: Node) -> bool:
-        """Return whether a node stacks what has a length that only the program finds out."""
+        """Return whether a node stacks a list whose length is known only when the program runs."""
         grows = _STACKS.get(node.op)
         if (
             grows is None
@@ -72,7 +72,7 @@ class GrowingLists:
             return False  # nor can the loop be in a cluster
 
     def _grows_unseen(self, loop: Node, index: int, ops: Collection[str]) -> bool:
-        """Return whether a result of a loop may grow in it, and nobody knows how much."""
+        """Return whether a loop result may grow by an unknown number of elements."""
         library = loop.graph.library
 
         def called(attr: FuncAttr) -> FunctionBody:
@@ -88,7 +88,7 @@ class GrowingLists:
 
 
 def _is_all_of_growing(gather: Node) -> bool:
-    """Return whether all elements are gathered of a tensor array that may grow."""
+    """Return whether all elements are gathered from a tensor array that may grow."""
     array, indices = origin(gather, 0), origin(gather, 1)
     if array.op != "TensorArrayV3" or not array.attrs["dynamic_size"]:
         return False
@@ -96,7 +96,7 @@ def _is_all_of_growing(gather: Node) -> bool:
 
 
 def _nodes(body: FunctionBody, called: Callable[[FuncAttr], FunctionBody]) -> Iterator[Node]:
-    """Yield the nodes of a body and of what it calls."""
+    """Yield the nodes of a body and of the functions it calls."""
     pending = [body]
     seen: set[str] = set()
     while pending:
@@ -112,7 +112,7 @@ def _grows(node: Node) -> bool:
 
 
 def _first_values(loop: Node) -> list[Any]:
-    """Return the first values of a loop that are known when it is traced; None for others."""
+    """Return the initial values of a loop that are static; None for others."""
     return [_known(origin(loop, place)) for place in range(len(loop.in_edges))]
 
 
@@ -123,7 +123,7 @@ def _known(source: Node) -> Any:
 
 
 def are_of_shapes(sources: list[Node]) -> bool:
-    """Return whether what some nodes give follows from shapes and constants alone."""
+    """Return whether the outputs of nodes follow from shapes and constants only."""
     pending = list(sources)
     seen = set(pending)
     while pending:

@@ -1,4 +1,4 @@
-"""Count instead of adding up one-hot vectors: `Sum(OneHot(indices))` becomes `_MultiHot`.
+"""Replace sums of one-hot vectors by counts: `Sum(OneHot(indices))` becomes `_MultiHot`.
 
 So models turn lists of words or categories into vectors ("bags"). Taken literally, each element is
 first a vector of the vocabulary's length; counted, nothing larger than the result is written.
@@ -22,7 +22,7 @@ _EXACT: Final = frozenset({"float32", "float64", "int32", "int64"})
 
 
 def count_one_hots(graph: Graph, options: PassOptions) -> None:
-    """Replace sums of one-hot vectors that nobody else reads."""
+    """Replace sums of one-hot vectors that have no other consumer."""
     for total in [node for node in graph.nodes if node.op == "Sum"]:
         attrs = _attrs_of(total)
         if attrs is None:
@@ -44,7 +44,7 @@ def count_one_hots(graph: Graph, options: PassOptions) -> None:
 
 
 def _attrs_of(total: Node) -> dict[str, Any] | None:
-    """Return the attrs of the `_MultiHot` that a `Sum` is; None if it is none."""
+    """Return the attrs of the `_MultiHot` that replaces a `Sum`; None if none can."""
     one_hot = total.in_edges[0].src
     if one_hot.op != "OneHot" or one_hot.attrs["axis"] != -1 or len(one_hot.out_edges) != 1:
         return None

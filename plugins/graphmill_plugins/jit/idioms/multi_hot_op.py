@@ -1,4 +1,4 @@
-"""The op that counts indices: what a sum of one-hot vectors becomes."""
+"""`_MultiHot`, the op that counts indices instead of summing one-hot vectors."""
 
 from __future__ import annotations
 

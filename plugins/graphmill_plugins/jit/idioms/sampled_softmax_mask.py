@@ -1,4 +1,4 @@
-"""Mark candidates that are true classes: `SparseToDense(ComputeAccidentalHits)` becomes one node.
+"""Fuse `SparseToDense(ComputeAccidentalHits)` into one node that makes the mask.
 
 So sampled losses take the candidates out that were drawn by accident. How many they are depends on
 values, which no compiler can have; the matrix in which they are marked does not.
@@ -31,7 +31,7 @@ _SAMPLERS: Final = frozenset(
 
 
 def mark_accidental_hits(graph: Graph, options: PassOptions) -> None:
-    """Replace hits that nobody reads but a `SparseToDense`, of candidates without repetitions."""
+    """Fuse hits that only a `SparseToDense` reads, if the candidates are unique."""
     for dense in [node for node in graph.nodes if node.op == "SparseToDense"]:
         between = _between(dense)
         if between is None:
@@ -53,7 +53,7 @@ def mark_accidental_hits(graph: Graph, options: PassOptions) -> None:
 
 
 def _between(dense: Node) -> list[Node] | None:
-    """Return what is between a `SparseToDense` and hits, these last; None if it is not of them."""
+    """Return the nodes between a `SparseToDense` and its hits, or None for other patterns."""
     pairs, _, values, default = dense.in_edges
     hits, joined = values.src, pairs.src
     if hits.op != _HITS or values.src_output != 2 or not _are_unique(hits.in_edges[1]):
@@ -81,7 +81,7 @@ def _is_end(node: Node, edge: Edge) -> bool:
 
 
 def _as_column(edge: Edge) -> list[Node] | None:
-    """Return the nodes that make a column of a vector of integers, last one first."""
+    """Return the nodes that reshape a vector of integers to a column, last one first."""
     found: list[Node] = []
     while (node := edge.src).op in ("Reshape", "Cast"):
         if node.op == "Reshape" and _constant(node.in_edges[1]) != [-1, 1]:
@@ -92,12 +92,12 @@ def _as_column(edge: Edge) -> list[Node] | None:
 
 
 def _are_unique(candidates: Edge) -> bool:
-    """Return whether candidates come of a sampler that draws none twice."""
+    """Return whether candidates come from a sampler that draws without replacement."""
     node, _ = without_forwarding(candidates.src, candidates.src_output)
     return node.op in _SAMPLERS and bool(node.attrs["unique"])
 
 
 def _constant(edge: Edge) -> Any:
-    """Return a constant's value as Python has it, None for what is none."""
+    """Return the value of a constant as a Python object; None for other nodes."""
     node = edge.src
     return np.asarray(node.attrs["value"].numpy()).tolist() if is_constant(node) else None

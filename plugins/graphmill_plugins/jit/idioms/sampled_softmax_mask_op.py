@@ -1,4 +1,4 @@
-"""The op that marks candidates that are true classes, in a matrix of all."""
+"""`_AccidentalHits`, the op that marks sampled candidates that are true classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The op that spreads gradients of segments over their rows: what is left of a sparse gradient."""
+"""The op that spreads gradients of segments over the rows of a sparse gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`RepeatedRows`: what adds up the rows of a gradient that come more than once.
+"""`RepeatedRows`: find the ops that deduplicate the rows of sparse gradients.
 
 An optimizer that updates rows of a variable names each row once: `Unique` finds the distinct
 numbers of rows, `UnsortedSegmentSum` adds up the updates of each, and what is computed of the sums
@@ -36,13 +36,13 @@ NOT_DISTINCT: Final = "the rows that it updates may repeat"
 
 
 def is_elementwise(node: Node) -> bool:
-    """Return whether a node computes each row of the same row of its inputs."""
+    """Return whether each output row of a node depends only on the same input row."""
     traits = node.op_def.traits
     return traits.elementwise or traits.forwards
 
 
 class RepeatedRows:
-    """Answers for one graph.
+    """Answers for one graph which deduplicating ops can be compiled.
 
     Args:
         graph: is looked at.
@@ -73,17 +73,17 @@ class RepeatedRows:
         return node in self._inside
 
     def concerns(self, node: Node) -> bool:
-        """Return whether `why_not` has a say about a node."""
+        """Return whether `why_not` may refuse a node."""
         return node.op == UNIQUE or self._choices.needs_distinct_rows(node)
 
     def why_not(self, node: Node) -> str | None:
-        """Return why a `Unique`, or a sparse update, cannot be in a cluster, or None."""
+        """Return why a `Unique` or a sparse update cannot be in a cluster, or None."""
         if node.op == UNIQUE:
             return None if node in self.members else REASON
         return None if node in self.unique_of else NOT_DISTINCT
 
     def apart(self, clusters: Sequence[Collection[Node]]) -> dict[Node, str]:
-        """Return the nodes that cannot be in these clusters, since not all that take part are."""
+        """Return the nodes to remove from clusters because their pattern is not complete."""
         found: dict[Node, str] = {}
         for unique, members in self.members.items():
             homes = [cluster for cluster in clusters if unique in cluster]
@@ -120,7 +120,7 @@ class RepeatedRows:
             self.begun_by[sums[0]] = tuple(early)
 
     def _kinds_of(self, unique: Node) -> dict[Tensor, str] | None:
-        """Return what the tensors are that come of a `Unique`; None if one goes elsewhere."""
+        """Return the roles of the tensors derived from a `Unique`; None if one has another use."""
         kinds: dict[Tensor, str] = {(unique, 0): _NUMBERS, (unique, 1): _PLACES}
         pending = list(kinds)
         while pending:
@@ -140,7 +140,7 @@ class RepeatedRows:
         return kinds
 
     def _handed_on(self, edge: Edge, kind: str) -> str | None:
-        """Return what a reader makes of a tensor: "" if it keeps it, None if it may not have it."""
+        """Return the role of a consumer's output: "" if it ends there, None if it is refused."""
         node, position = edge.dst, edge.dst_input
         if kind is not _PLACES and node.op_def.traits.forwards:
             return kind
@@ -161,7 +161,7 @@ class RepeatedRows:
         return None
 
     def _position(self, node: Node, what: str) -> int | None:
-        """Return which input of a node that works on rows has their indices, or their values."""
+        """Return the input of a row op that holds the row indices or the rows."""
         if node.attrs.get("batch_dims") or not self._choices.takes_distinct_rows(node):
             return None
         uses = [use for use in node.op_def.traits.resources or () if use.rows]
@@ -170,7 +170,7 @@ class RepeatedRows:
         return names.index(name) if name else None
 
     def _fits(self, node: Node, kinds: dict[Tensor, str]) -> bool:
-        """Return whether all inputs of a reader are of one `Unique`, where they have to be."""
+        """Return whether all inputs of a consumer derive from the same `Unique` where they must."""
 
         def kind(position: int) -> str | None:
             edge = node.in_edges[position]

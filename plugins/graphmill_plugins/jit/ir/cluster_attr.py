@@ -1,4 +1,4 @@
-"""The attr of a cluster: the region of a graph that it stands for, and how that is compiled.
+"""The attr of a cluster: its region of the graph, and how to compile it.
 
 Apart from the ops, which every host registers: only where clusters form is the attr needed.
 """
@@ -28,7 +28,7 @@ FunctionKey: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterAttr(FuncAttr):
-    """Hold the region that a cluster stands for; its `name` is no function of the library.
+    """The region of a cluster; its `name` is not a function of the library.
 
     Attributes:
         body: its nodes, with an `_Arg` for each input and a `_Retval` for each output.

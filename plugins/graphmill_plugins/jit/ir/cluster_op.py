@@ -1,4 +1,4 @@
-"""The op of a cluster: a node that stands for a region of a graph."""
+"""`_Cluster`, the op of a node that replaces a region of a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why something cannot be compiled."""
+"""Errors that say why something cannot be compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["KernelFault", "NeedsKnown", "NotTraceable", "ShapesChange", "WrongOu
 
 
 class NeedsKnown(NotTraceable):
-    """A node needs the values of some inputs to be known while it is traced.
+    """A node needs static values for some inputs.
 
     Attributes:
         needed: the node and the positions of these inputs.
@@ -28,15 +28,15 @@ class NeedsKnown(NotTraceable):
 
 
 class ShapesChange(NotTraceable):
-    """The values of a loop change their shapes from iteration to iteration."""
+    """The loop variables of a loop change their shapes between iterations."""
 
 
 class WrongOutputsError(InternalError):
-    """A lowering gave other outputs than the kernel that it stands for: found in validation."""
+    """A lowering returned other outputs than the kernel it replaces (validation only)."""
 
 
 class KernelFault(NotTraceable):
-    """A kernel, lowering or check raised what is no error of a step, while it was traced.
+    """A kernel, lowering or check raised an unexpected error while it was traced.
 
     It is a fault of that code if the interpreter computes the same inputs.
 

@@ -1,4 +1,4 @@
-"""Handles: values that are no arrays, and what a conditional was in control flow v1."""
+"""Handles: values that are not arrays; and the origin of conditionals in control flow v1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HANDLE_TYPES: Final = frozenset({RESOURCE, VARIANT})
 
 
 def was_switch(node: Node) -> bool:
-    """Return whether a conditional was one of control flow v1, whose predicates are scalars.
+    """Return whether a conditional comes from control flow v1, whose predicates are scalars.
 
     Functionalisation names the branches of such a conditional after its node.
     """

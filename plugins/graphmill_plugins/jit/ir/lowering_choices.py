@@ -32,13 +32,13 @@ _VARIABLES, _DRAWS = frozenset({"state"}), frozenset({"state", "rng"})
 
 
 def device_of(graph: Graph, devices: Iterable[Device]) -> Device | None:
-    """Return the device that the nodes of one partition are on; None if none is assigned."""
+    """Return the device of a partition's nodes; None if none is assigned."""
     names = {node.assigned_device for node in graph.nodes if node.assigned_device}
     return next((device for device in devices if device.name in names), None)
 
 
 def followed_functions(node: Node) -> list[FuncAttr]:
-    """Return the functions that run when a node does, in ways that a compiler follows."""
+    """Return the functions that a node calls and that the compiler can trace."""
     return [called.function for called in calls_of(node) if called.kind in _FOLLOWED]
 
 

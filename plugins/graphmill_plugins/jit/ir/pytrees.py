@@ -1,4 +1,4 @@
-"""Pytrees taken apart and put together again, without JAX where their classes are declared.
+"""Flatten and unflatten pytrees, without JAX for classes that plugins declare.
 
 A value that goes into a program is taken apart in each call, and before JAX is imported: its form
 is a part of the signature. So declared classes and Python's containers are taken apart here. Only
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TreeForm(NamedTuple):
-    """What a pytree is, besides the arrays in it; two are equal if one program serves both.
+    """The structure of a pytree; equal structures share a program.
 
     Attributes:
         kind: its class.
@@ -34,7 +34,7 @@ class TreeForm(NamedTuple):
 
 
 class Flat(NamedTuple):
-    """A pytree taken apart.
+    """A flattened pytree.
 
     Attributes:
         form: what it is.
@@ -46,12 +46,12 @@ class Flat(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """What tells it from others that need another program."""
+        """The part of a signature that identifies its structure, shapes and types."""
         return self.form, *((leaf.shape, leaf.dtype) for leaf in self.leaves)
 
 
 def flatten(value: Any) -> Flat:
-    """Take a pytree apart.
+    """Flatten a pytree.
 
     Raises:
         NotTraceable: there is something in it that is no array.
@@ -61,12 +61,12 @@ def flatten(value: Any) -> Flat:
 
 
 def unflatten(form: TreeForm | None, leaves: Sequence[Any]) -> Any:
-    """Return the pytree of a form that has some leaves."""
+    """Return the pytree with a structure and leaves."""
     return _built(form, iter(leaves))
 
 
 def _form(value: Any, leaves: list[Any]) -> TreeForm | None:
-    """Return the form of a value; add its arrays to `leaves`."""
+    """Return the structure of a value; append its arrays to `leaves`."""
     if is_array(value):
         leaves.append(value)
         return None
@@ -85,7 +85,7 @@ def _form(value: Any, leaves: list[Any]) -> TreeForm | None:
 
 
 def _form_by_jax(value: Any, leaves: list[Any]) -> TreeForm:
-    """Return the form of an object of a class that JAX may know."""
+    """Return the structure of an object of a class that JAX may know."""
     kind = type(value)
     if not JAX.is_used or JAX.is_inherited:
         raise _no_array(kind)
@@ -139,7 +139,7 @@ def _built(form: TreeForm | None, leaves: Iterator[Any]) -> Any:
 
 
 def is_array(value: Any) -> bool:
-    """Return whether a value is an array of numbers, NumPy's or JAX's, or stands for one."""
+    """Return whether a value is a numeric array of NumPy or JAX, or a tracer of one."""
     if isinstance(value, (np.ndarray, np.generic)):
         return not value.dtype.hasobject
     return JAX.is_used and not JAX.is_inherited and isinstance(value, jax_module().Array)

@@ -1,4 +1,4 @@
-"""For what inputs a cluster is compiled: their shapes, which variables, and known values."""
+"""Signatures of a cluster's inputs: shapes, variables and static values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Looked: TypeAlias = "tuple[list[Any], list[int], list[Variable]]"
 
 
 class Inputs:
-    """What the inputs of a cluster are, by position.
+    """The kinds of a cluster's inputs, by position.
 
     Besides its arguments a cluster has the variables that its own nodes name, or keep what they
     keep in; they come after the arguments.
@@ -60,7 +60,7 @@ class Inputs:
         self._last: _Looked | None = None  # the same handles come in nearly every call
 
     def key(self, values: Sequence[Any]) -> Hashable:
-        """Return what tells the signature of some inputs from others; None if it has none.
+        """Return the key of the inputs' signature; None if they have none.
 
         There is none where a variable has no value, or a handle is of something else, or a variant
         is no pytree.
@@ -84,7 +84,7 @@ class Inputs:
         slots: Sequence[int],
         shapes: Iterable[tuple[int, ...]],
     ) -> Hashable:
-        """Return the key of inputs of which some values are known.
+        """Return the key of inputs of which some values are static.
 
         Which ones are is a part of it: what was compiled when fewer were known tells less apart.
 
@@ -101,7 +101,7 @@ class Inputs:
         return (*((known,) if known else ()), *arrays, *pytrees, *slots, *shapes)
 
     def why_no_key(self, values: Sequence[Any]) -> str:
-        """Return why some inputs have no signature."""
+        """Return why inputs have no signature."""
         try:
             for index in self.pytrees:
                 flatten(values[index])
@@ -110,17 +110,17 @@ class Inputs:
         return "a variable has no value yet, or a handle is not of a variable"
 
     def leaves(self, values: Sequence[Any]) -> list[Any]:
-        """Return the arrays of all pytrees, in the order in which a program takes them."""
+        """Return the arrays of all pytrees in the order of the program's arguments."""
         return [leaf for index in self.pytrees for leaf in flatten(values[index]).leaves]
 
     @staticmethod
     def known_of(key: Hashable) -> frozenset[int]:
-        """Return the positions whose values a key holds."""
+        """Return the positions whose values a key contains."""
         first = key[0] if isinstance(key, tuple) and key else None
         return first if isinstance(first, frozenset) else frozenset()
 
     def variables(self, values: Sequence[Any]) -> tuple[list[int], list[Variable]] | None:
-        """Return for each handle the number of its variable, and the variables; None as in `key`.
+        """Return each handle's variable index, and the variables; None as in `key`.
 
         Two handles may be of one variable, which then has one value for both.
         """
@@ -135,7 +135,7 @@ class Inputs:
 
     @staticmethod
     def _look_at(handles: list[Any]) -> _Looked | None:
-        """Return handles with what `variables` gives for them; None if one is of no variable."""
+        """Return handles with the results of `variables`; None if a handle is not a variable."""
         distinct: dict[int, tuple[int, Variable]] = {}
         slots = []
         for value in handles:
@@ -147,7 +147,7 @@ class Inputs:
         return handles, slots, [variable for _, variable in distinct.values()]
 
     def traced_variables(self, values: Sequence[Any], slots: Sequence[int]) -> list[TracedVariable]:
-        """Return for each handle what stands for it while it is traced."""
+        """Return for each handle the object that represents it during tracing."""
         from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 
         return [

@@ -1,4 +1,4 @@
-"""`TracedVariable`: what stands for a variable while a cluster is traced."""
+"""`TracedVariable`: represents a variable during tracing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TracedVariable:
-    """A variable while it is traced: a handle, and the key of its value in the state.
+    """A variable during tracing: a handle, and the key of its value in the state.
 
     Attributes:
         slot: its number among the variables of the cluster.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def unique_name(graph: Graph, name: str, functions: Iterable[str]) -> str:
-    """Return a name for a node that calls functions `<name>/<function>`, all of them new.
+    """Return an unused name for a node that calls functions `<name>/<function>`.
 
     No other graph with the same library has a node of that name: a session keeps the kernels of
     nodes by their names.

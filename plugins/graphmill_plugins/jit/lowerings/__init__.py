@@ -1,4 +1,4 @@
-"""The lowerings that need more of the compiler than `graphmill.spi.TraceContext` has.
+"""Lowerings that need more of the compiler than `graphmill.spi.TraceContext` offers.
 
 What any plugin can declare (checks, value domains, ops worth a program of their own) stands in
 `graphmill_plugins.lowerings`. Here are the ops on what only the compiler knows: tensor arrays,

@@ -1,4 +1,4 @@
-"""Nodes that compute nothing, assertions, and results that nobody reads."""
+"""Lower ops without computation, assertions, and placeholders of unread results."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @lowering("NoOp", "ControlTrigger")
 def nothing(_: NodeTrace) -> None:
-    """Compute nothing: control edges are kept by the order of nodes."""
+    """Compute nothing; the order of nodes keeps control edges."""
 
 
 @lowering("FakeParam")
 def fake_param(_: NodeTrace) -> Absent:
-    """Return what stands for a value that nobody reads."""
+    """Return a placeholder for a value that is never read."""
     return Absent()
 
 
 @lowering("Assert")
 def check_condition(trace: NodeTrace, condition: Any, *_: Any) -> None:
-    """Check the condition; where it fails, the interpreter reports the data."""
+    """Check the condition; if it fails, the interpreter reports the data."""
     if np.ndim(condition):
         raise NotTraceable("its condition is no scalar")
     trace.require(condition)

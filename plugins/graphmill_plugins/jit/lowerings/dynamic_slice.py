@@ -1,4 +1,4 @@
-"""Slices whose place is computed: `x[t]` and `x[t:t + 3]` in a loop over `t`.
+"""Lower slices with a traced start: `x[t]` and `x[t:t + 3]` in a loop over `t`.
 
 The kernels of slices want all of `begin` and `end`, since these determine the shape of the result.
 But a point takes one element wherever it is, and `x[t:t + 3]` three: such slices become XLA's
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Window:
-    """A part of a tensor: it begins at traced places, and its size is known.
+    """A slice with traced start and static size.
 
     Attributes:
         shape: of the part.
@@ -64,7 +64,7 @@ class _Window:
 
 
 def _axes(node: Node, count: int, rank: int) -> list[int | None]:
-    """Return the dimension that each number of `begin` is for; None for an ellipsis, a new axis."""
+    """Return the dimension of each entry of `begin`; None for an ellipsis or a new axis."""
     ellipsis, new = node.attrs["ellipsis_mask"], node.attrs["new_axis_mask"]
     found: list[int | None] = []
     axis = 0
@@ -84,7 +84,7 @@ def _axes(node: Node, count: int, rank: int) -> list[int | None]:
 def _strided(
     offsets: Offsets, node: Node, shape: tuple[int, ...], begin: Any, end: Any, strides: Any
 ) -> tuple[_Window, tuple[Any, Any, Any]] | None:
-    """Return the window that a strided slice lies in, and begin, end and strides in it.
+    """Return the window that contains a strided slice, and begin, end and strides in it.
 
     None where the size of the result would depend on what is traced.
     """
@@ -182,7 +182,7 @@ def _slice(offsets: Offsets, compute: Compute, node: Node, inputs: list[Any], st
 
 
 def _lowering_of(window: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the lowering of a slice op: its kernel, or a window where its place is traced."""
+    """Return the lowering of a slice op: its kernel, or a window if the start is traced."""
 
     def lower(trace: NodeTrace, *_: Any) -> Any:
         if trace.has_static_inputs():

@@ -1,4 +1,4 @@
-"""Stacks while they are traced: what loops push for their gradients is in the state, by handle.
+"""Lower stacks: what loops push for their gradients is in the state, by handle.
 
 Semantics: tensorflow/core/kernels/stack.cc. A loop needs to know how often it runs at most, so that
 there is room (`loops.trace_while`); whether that was enough, `static_values.GUARD` tells.
@@ -27,7 +27,7 @@ _numbers = count()
 
 @dataclass(frozen=True, slots=True)
 class StackHandle:
-    """A stack; its key in the state."""
+    """A stack; the key of its elements in the state."""
 
     number: int
 

@@ -1,4 +1,4 @@
-"""Lowerings of ops on tensor arrays, lists and stacks, made of functions of the state."""
+"""Make lowerings of ops on tensor arrays, lists and stacks from functions of the state."""
 
 from __future__ import annotations
 

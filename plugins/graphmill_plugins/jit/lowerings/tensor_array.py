@@ -1,4 +1,4 @@
-"""Tensor arrays while they are traced: their elements are in the state, by handle.
+"""Lower tensor arrays: their elements are in the state, by handle.
 
 A flow only orders what is done to an array, and tracing keeps to that order: it stays a number.
 
@@ -38,7 +38,7 @@ _START: Final = np.float32(0)
 
 @dataclass(frozen=True, slots=True)
 class TensorArrayHandle:
-    """A tensor array; its key in the state.
+    """A tensor array; the key of its elements in the state.
 
     Attributes:
         number: tells it from others.
@@ -56,7 +56,7 @@ class TensorArrayHandle:
 
     @property
     def adds(self) -> bool:
-        """Whether what is written is added."""
+        """Whether written values are added."""
         return self.forward is not None
 
 
@@ -169,7 +169,7 @@ def _close(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
 
 
 def _with_room(elements: Elements, size: int) -> Elements:
-    """Return an array that was made empty, to grow, with the size that it gets all at once."""
+    """Return an array that was created empty and growing, with its final size."""
     if elements.size == 0 and elements.data is None and elements.length is None:
         return replace(elements, size=size)
     return elements

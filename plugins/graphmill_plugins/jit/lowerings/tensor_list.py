@@ -1,4 +1,4 @@
-"""Tensor lists while they are traced: a list is a value, `Elements` of one shape.
+"""Lower tensor lists: a list is a value, `Elements` of one shape.
 
 Semantics: tensorflow/core/kernels/list_kernels.cc. An element that was never set reads as zeros.
 """
@@ -32,7 +32,7 @@ def _dtype(attrs: Mapping[str, Any]) -> np.dtype[Any]:
 
 
 def _shaped(elements: Elements, shape: Any) -> Elements:
-    """Return a list of zeros if it has no elements yet and a shape is known for them."""
+    """Return a list of zeros if it has no elements yet and their shape is known."""
     if elements.data is not None or not isinstance(shape, (np.ndarray, np.generic)):
         return elements
     sizes: list[int] = np.ravel(shape).tolist()
@@ -165,7 +165,7 @@ def _add_n(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
 
 
 def _on_lists_or_tensors(compute: TracedOp) -> Callable[..., Any]:
-    """Return the lowering of an op on tensors that may be given lists instead."""
+    """Return the lowering of a tensor op that also accepts lists."""
 
     def lower(trace: NodeTrace, *_: Any) -> Any:
         if isinstance(trace.inputs[0], Elements):

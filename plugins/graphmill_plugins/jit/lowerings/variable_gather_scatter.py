@@ -32,7 +32,7 @@ def _gather(trace: NodeTrace, handle: Any, indices: Any, batch_dims: int) -> Any
 
 
 def _scatter(method: str) -> Callable[..., Any]:
-    """Return the lowering of an op that changes rows by a method of `array.at[rows]`."""
+    """Return the lowering of an op that updates rows by a method of `array.at[rows]`."""
 
     def lower(trace: NodeTrace, handle: Any, indices: Any, updates: Any) -> Any:
         wanted = trace.tracer.rows.wanted(trace.node)

@@ -1,1 +1,1 @@
-"""Programs: what was traced, compiled by XLA, kept in a folder, and called."""
+"""Programs: traced clusters compiled by XLA, cached on disk, and called."""

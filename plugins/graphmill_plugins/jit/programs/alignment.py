@@ -1,4 +1,4 @@
-"""`aligned`: large arrays as JAX takes them without a copy."""
+"""Align large arrays so that JAX can use them without a copy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COPIED_LATER: Final = 100 << 10
 
 
 def aligned(value: Any) -> Any:
-    """Return an array that JAX takes as it is, if it is a large one: a copy where need be.
+    """Return a large array aligned for JAX, copied only if necessary.
 
     JAX itself would copy it in the background, and then compute in another thread, too, with
     memory of that thread: large blocks of it are given back to the system after each step.

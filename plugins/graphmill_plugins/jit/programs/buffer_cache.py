@@ -1,4 +1,4 @@
-"""What a compiler keeps of the values of variables: the array of JAX whose memory a value shows.
+"""Remember the JAX array whose memory a variable's value aliases.
 
 A value that JAX computed is a view of its memory, and an array of JAX for the next call. Which one
 is noted with the variable, weakly: when the value is replaced, by whomever, nothing of it stays.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def keep(variable: Variable, view: Any, array: Any) -> None:
-    """Note that `view`, which becomes the value of a variable, shows the memory of `array`."""
+    """Record that `view`, which becomes the value of a variable, aliases `array`."""
     if type(view.base) is memoryview:  # which holds the array
         variable.kept = ref(view), ref(array)
     else:  # a type that NumPy's buffers do not know: the view holds the memory alone
@@ -23,13 +23,13 @@ def keep(variable: Variable, view: Any, array: Any) -> None:
 
 
 def kept_of(variable: Variable, value: Any) -> Any:
-    """Return the array whose memory a value shows, or None."""
+    """Return the JAX array that a value aliases, or None."""
     kept = variable.kept
     return kept[1]() if kept is not None and kept[0]() is value else None
 
 
 class _Holder:
-    """Holds an array as long as its view is there."""
+    """Keeps an array alive as long as its view."""
 
     __slots__ = ("_array",)
 

@@ -1,4 +1,4 @@
-"""`CompiledCluster`: a cluster as one call of XLA, with the values of variables in and out."""
+"""`CompiledCluster`: a cluster as one XLA call, with variable values as inputs and outputs."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _ACQUIRE: Final = methodcaller("acquire")
 
 
 class CheckFailedError(Exception):
-    """The inputs are such that the interpreter raises: let it."""
+    """A check failed, so the interpreter must run the step and raise its error."""
 
 
 class ProgramFailedError(CheckFailedError):
-    """The program cannot be run, whatever the values are; nothing was done."""
+    """The program cannot run for any values; nothing was changed."""
 
 
 @dataclass(slots=True)
 class Layout:
-    """What the outputs of a program are; filled while it is traced.
+    """The meaning of a program's outputs; filled during tracing.
 
     The new values of variables come first, so that JAX finds for each the memory of the old one.
 
@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def guard(self) -> int:
-        """Which output tells if all checks held, if one does."""
+        """The index of the output that tells whether all checks held; None if there is none."""
         return len(self.written) + self.num_traced
 
 
@@ -160,7 +160,7 @@ class CompiledCluster:
         held: Sequence[Variable],
         step: ExecutorArgs,
     ) -> Sequence[Any]:
-        """Run the program, and replace the values of `held` by new arrays."""
+        """Run the program, and set the values of `held` to new arrays."""
         outputs = self._run(self._given(values, variables, are_locked=False), step)
         arrays = outputs[: len(held)]
         for variable, value, array in zip(held, self._shown(arrays), arrays, strict=True):
@@ -174,7 +174,7 @@ class CompiledCluster:
         held: Sequence[Variable],
         step: ExecutorArgs,
     ) -> Sequence[Any]:
-        """Do the same where the program writes into the memory of some of the old values."""
+        """Run the program with some of the old values donated."""
         given = self._given(values, variables, are_locked=True)
         self._check_first(given)
         donated = self._donated
@@ -207,7 +207,7 @@ class CompiledCluster:
     def _given(
         self, values: Sequence[Any], variables: Sequence[Variable], *, are_locked: bool = False
     ) -> list[Any]:
-        """Return the arguments of the program that are no constants."""
+        """Return the non-constant arguments of the program."""
         memory = self._memory
         given = [memory.given(values[index]) for index in self._arrays]
         given += [memory.array_of(variable, is_locked=are_locked) for variable in variables]
@@ -240,7 +240,7 @@ class CompiledCluster:
         return self._guard is None or bool(np.asarray(outputs[self._guard]))
 
     def _shown(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return arrays of JAX as values of the device."""
+        """Return JAX arrays as values of the device."""
         try:
             return [self._memory.shown(array) for array in arrays]
         except _RUN_ERRORS as error:
@@ -277,5 +277,5 @@ class CompiledCluster:
 
 
 def first_line(error: Exception) -> str:
-    """Return an error's kind and the first line of its text."""
+    """Return the type of an error and the first line of its text."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

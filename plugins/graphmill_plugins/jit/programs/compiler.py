@@ -1,4 +1,4 @@
-"""`compile_cluster`: from a cluster and a signature to one call of XLA."""
+"""`compile_cluster`: compile a cluster for a signature into one XLA call."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _compiled(
     leaves: list[Any],
     cache: ProgramCache | None,
 ) -> tuple[Program, tuple[Any, ...], int]:
-    """Return the program, the constants that it takes, and how many operations moved to them."""
+    """Return the program, its constants, and the number of operations hoisted into them."""
     jax = jax_module()
     shape = jax.ShapeDtypeStruct
     iterations = shape((), np.int32)
@@ -164,7 +164,7 @@ def _compiled(
 
 
 def _donate(layout: Layout, closed: Any, state: Sequence[Any], cache: ProgramCache | None) -> None:
-    """Decide which of the written variables a program writes into the memory of their values."""
+    """Choose the written variables whose old values are donated."""
     large = tuple(
         place
         for place, variable in enumerate(layout.written)
@@ -182,7 +182,7 @@ def _donate(layout: Layout, closed: Any, state: Sequence[Any], cache: ProgramCac
 
 
 def _lend(layout: Layout, closed: Any) -> None:
-    """Decide which results are given away: large ones that nobody else has."""
+    """Choose the large results that only the caller holds, so that they can be donated later."""
     if layout.is_limited:  # its stages may hand on what they were given
         return
     jaxpr = closed.jaxpr
@@ -201,13 +201,13 @@ def _lend(layout: Layout, closed: Any) -> None:
 
 
 def _takes(prepare: Callable[..., Any], constants: Sequence[Any], shapes: Sequence[Any]) -> bool:
-    """Return whether a second form of a program takes what was prepared for the first."""
+    """Return whether a second variant of a program takes the constants of the first."""
     found = jax_module().eval_shape(prepare, *constants)
     return [(one.shape, one.dtype) for one in found] == [(one.shape, one.dtype) for one in shapes]
 
 
 def _traced(function: Callable[..., Any], flat: Sequence[Any]) -> Any:
-    """Return a function as JAX traced it; its last argument is the most iterations of a loop."""
+    """Return a function traced by JAX; its last argument is the iteration budget."""
     try:
         return jax_module().make_jaxpr(function)(*flat)
     except NotTraceable:
@@ -219,7 +219,7 @@ def _traced(function: Callable[..., Any], flat: Sequence[Any]) -> Any:
 
 
 class _Build:
-    """Traces a cluster, and notes what its outputs are."""
+    """Traces a cluster and records its outputs."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class _Build:
         self.large: list[Node] = _large_constants(bodies)
 
     def trace(self, *flat: Any, is_limited: bool = False) -> list[Any]:
-        """Return the traced results, new values of variables and the outcome of the checks.
+        """Return the traced results, the new variable values and the guard.
 
         Args:
             flat: large constants, arrays, values of variables, arrays of pytrees, and the most
@@ -324,7 +324,7 @@ class _Build:
 
 
 def _numbered(value: Any, outputs: list[Any]) -> Flat:
-    """Return a pytree of the numbers of its arrays among the outputs, to which they are added.
+    """Append the arrays of a pytree to the outputs; return the pytree of their indices.
 
     Raises:
         NotTraceable: it is something that does not leave programs.
@@ -346,7 +346,7 @@ def _large_constants(bodies: ScheduledBodies) -> list[Node]:
 
 
 def sources_of(scheduled: ScheduledBody, needs: NeedsKnown, inputs: Inputs) -> frozenset[int]:
-    """Return the arguments that something that must be known is made of: small integers.
+    """Return the small-integer arguments from which a required static value is computed.
 
     What is made of a shape needs no value: shapes are known.
     """

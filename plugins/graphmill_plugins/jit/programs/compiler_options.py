@@ -1,4 +1,4 @@
-"""Choose XLA's options for one program by what it computes.
+"""Choose XLA compiler options for a program by the operations in it.
 
 XLA:CPU can compute products, convolutions and sums by YNNPACK or by code of its own (Eigen for
 products and convolutions). Left alone it takes YNNPACK for all; that computes convolutions on one
@@ -41,7 +41,7 @@ def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dic
 
 
 def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
-    """Yield the name of each operation, those of inner programs too."""
+    """Yield the name of each operation, including inner programs."""
     for eqn in jaxpr.eqns:
         yield eqn.primitive.name
         for value in eqn.params.values():
@@ -53,7 +53,7 @@ def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
 
 @lru_cache(maxsize=16)
 def _is_known(option: str, value: str) -> bool:
-    """Return whether the installed XLA takes an option, which come and go between versions."""
+    """Return whether the installed XLA version has an option."""
     try:
         jax.jit(lambda x: x + 1).lower(0.0).compile(compiler_options={option: value})
     except jax.errors.JaxRuntimeError:

@@ -1,4 +1,4 @@
-"""Donation: programs that write the new values of variables into the memory of the old ones.
+"""Donation: let programs write new variable values into the memory of the old ones.
 
 XLA does that with an argument that is donated to it, unless NumPy shows its memory, too: then it
 makes a copy first. So the value is taken out of the variable for as long as the program runs,
@@ -30,7 +30,7 @@ LEAST_BYTES: Final = 64 << 10
 
 
 class Loan:
-    """The values of some variables while a program may write into their memory.
+    """The donated values of variables during a call.
 
     Threads: the caller holds the locks of all variables that the program takes, these and others,
     all in the one order of locks: who waits here for a value must not hold what is waited for.
@@ -62,7 +62,7 @@ class Loan:
                 given[place] = memory.unshared(given[place])
 
     def _take_out(self, variable: Variable, place: int) -> bool:
-        """Take a value out of its variable if nobody else holds it; return whether it is out."""
+        """Take a value out of its variable if nothing else references it; return whether it did."""
         if not self._memory.is_shown_here_only(variable, self._given[place]):
             return False
         set_value(variable, None)
@@ -86,7 +86,7 @@ class Loan:
             self._memory.replace(variable, value, array)
 
     def end(self) -> None:
-        """Let others read the variables; those that were not replaced have their old values.
+        """Release the variables; those that were not replaced get their old values back.
 
         Raises:
             DataLossError: JAX failed after it had begun to write. That it can is not known.

@@ -1,4 +1,4 @@
-"""Find out whether all checks of a program hold before it runs.
+"""Evaluate the checks of a program before it runs.
 
 A program that writes into the memory of its variables cannot take anything back. So where its
 checks need little (an index that was fed, a label), they are a program of their own that runs
@@ -31,7 +31,7 @@ _COSTLY: Final = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class EarlyCheck:
-    """A compiled check.
+    """A compiled program that evaluates the guard alone.
 
     Attributes:
         call: the program.
@@ -49,7 +49,7 @@ class EarlyCheck:
 def early_check(
     closed: core.ClosedJaxpr, output: int, cache: ProgramCache | None
 ) -> EarlyCheck | None:
-    """Compile what one output of a program needs; return None if that is much.
+    """Compile the computation of one output; return None if it is large.
 
     Args:
         closed: the program.
@@ -75,7 +75,7 @@ def early_check(
 
 
 def _needed(jaxpr: core.Jaxpr, wanted: Any) -> list[Any]:
-    """Return the equations that a variable needs, in their order."""
+    """Return the equations that a variable depends on, in order."""
     needed, found = {wanted}, []
     for eqn in reversed(jaxpr.eqns):
         if needed.intersection(eqn.outvars):

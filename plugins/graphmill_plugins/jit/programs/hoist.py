@@ -1,4 +1,4 @@
-"""Move out of a program what depends on its constants alone.
+"""Hoist computations that depend only on constants out of a program.
 
 Constants come to a compiled program as arguments, so XLA cannot fold them. What is computed from
 them only (transposed or transformed weights, the scale of a batch normalisation) would be computed
@@ -23,7 +23,7 @@ _SMALL: Final = 1 << 16  # … or have so many bytes.
 
 @dataclass(frozen=True, slots=True)
 class Hoisted:
-    """Hold the two halves of a program.
+    """The two halves of a program: the hoisted one and the rest.
 
     Attributes:
         prepare: from all constants, in the order of `constants`, to the values that `program`
@@ -42,7 +42,7 @@ class Hoisted:
 
 
 def hoist(closed: core.ClosedJaxpr, constants: Sequence[int]) -> Hoisted:
-    """Split a traced program (`jax.make_jaxpr(f)(…)`, flat arguments) by what is constant.
+    """Split a traced program (`jax.make_jaxpr(f)(…)`, flat arguments) into constant part and rest.
 
     Args:
         closed: the program.
@@ -75,7 +75,7 @@ def _in_order(jaxpr: core.Jaxpr, places: Sequence[int], eqns: Sequence[Any]) -> 
 
 
 def _is_movable(eqn: Any, known: set[Any]) -> bool:
-    """Return whether an equation needs nothing but `known`, and does not make much of little."""
+    """Return whether an equation depends only on `known` and does not enlarge its inputs much."""
     if eqn.effects or not eqn.invars:
         return False
     inputs = [v for v in eqn.invars if isinstance(v, core.Var)]
@@ -86,7 +86,7 @@ def _is_movable(eqn: Any, known: set[Any]) -> bool:
 
 
 def bytes_of(variable: Any) -> int:
-    """Return how large a variable of a program is."""
+    """Return the size of a program's variable in bytes."""
     aval = variable.aval
     return int(np.prod(aval.shape, dtype=np.int64)) * int(aval.dtype.itemsize)
 
@@ -98,7 +98,7 @@ def part_of(
     outputs: Sequence[Any],
     consts: Sequence[Any],
 ) -> Callable[..., list[Any]]:
-    """Return a function, to be run or traced, of some equations of a program.
+    """Return a function of some equations of a program, to be run or traced.
 
     Args:
         whole: the program.
@@ -119,7 +119,7 @@ def closed_part(
     outputs: Sequence[Any],
     consts: Sequence[Any],
 ) -> core.ClosedJaxpr:
-    """Return the same as a program of JAX's."""
+    """Return such a part as a closed jaxpr."""
     names = whole.debug_info._replace(
         arg_names=("",) * len(inputs), result_paths=("",) * len(outputs)
     )

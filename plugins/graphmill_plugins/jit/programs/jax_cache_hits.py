@@ -1,4 +1,4 @@
-"""Compile a program, and tell whether JAX took it from its own persistent cache.
+"""Compile a program, and detect hits in JAX's own persistent cache.
 
 XLA's serialization of a CPU program that was itself deserialized is not complete: a program that
 JAX loaded from its folder (`jax_compilation_cache_dir`) can be written once more without an error,
@@ -21,7 +21,7 @@ _HIT: Final = "/jax/compilation_cache/cache_hits"
 
 
 class _Hits(threading.local):
-    """How many programs JAX loaded for this thread: it records them in the thread that compiles."""
+    """Counts this thread's cache hits; JAX records them in the thread that compiles."""
 
     count = 0
 
@@ -30,7 +30,7 @@ _hits = _Hits()
 
 
 def compile_and_tell(lowered: Any, options: Mapping[str, Any]) -> tuple[Any, bool]:
-    """Compile a program; return it, and whether it was loaded by JAX instead of compiled.
+    """Compile a program; return it, and whether it came from JAX's cache.
 
     Raises:
         jax.errors.JaxRuntimeError: XLA cannot compile it.
@@ -44,7 +44,7 @@ def compile_and_tell(lowered: Any, options: Mapping[str, Any]) -> tuple[Any, boo
 
 @cache
 def _listen() -> None:
-    """Count hits from now on; JAX has no way to ask a program where it came from."""
+    """Start counting hits; JAX does not say where a single program came from."""
     jax.monitoring.register_event_listener(_count)
 
 

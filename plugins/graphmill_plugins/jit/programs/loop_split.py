@@ -1,4 +1,4 @@
-"""Cut a traced program at its long loops: what is before, between and after them, and the loops."""
+"""Split a traced program at its long loops into stages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoopPositions:
-    """Where the numbers of a loop's program are.
+    """The positions of a loop program's inputs and outputs.
 
     Attributes:
         limit: position among its inputs of how many iterations it makes at most.
@@ -36,7 +36,7 @@ class LoopPositions:
 
 @dataclass(slots=True)
 class Stage:
-    """A part of a program.
+    """One part of a split program.
 
     Attributes:
         function: to be compiled.
@@ -58,7 +58,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Cut:
-    """A program in stages.
+    """A program split into stages.
 
     Attributes:
         stages: in their order.
@@ -75,7 +75,7 @@ class Cut:
 
 
 def cut(closed: core.ClosedJaxpr, num_loops: int) -> Cut:
-    """Cut a program (`jax.make_jaxpr`, flat) into stages.
+    """Split a program (`jax.make_jaxpr`, flat) into stages.
 
     Args:
         closed: its last argument is the most iterations that a loop makes in one call, its last
@@ -114,7 +114,7 @@ def cut(closed: core.ClosedJaxpr, num_loops: int) -> Cut:
 
 
 class _Slots:
-    """Gives each variable of a program a number."""
+    """Assigns a slot to each variable of a program."""
 
     def __init__(self, closed: core.ClosedJaxpr) -> None:
         self._numbers: dict[Any, int] = {}
@@ -144,7 +144,7 @@ def _add_straight(
     results: Sequence[Any],
     slots: _Slots,
 ) -> None:
-    """Add what has no long loops, as far as something later reads of it."""
+    """Add the equations without long loops that a later stage needs."""
     read = {v for eqn in later for v in eqn.invars if isinstance(v, core.Var)}
     read.update(v for v in results if isinstance(v, core.Var))
     outputs = [v for eqn in eqns for v in eqn.outvars if v in read]
@@ -173,7 +173,7 @@ def _loop(eqn: Any, limit: Any, counts: set[Any], slots: _Slots) -> Stage:
 
 
 def _note_last_reads(made: Cut) -> None:
-    """Note what may be freed after each stage, and which memory a loop may use again."""
+    """Record which slots are freed after each stage, and which a loop may reuse."""
     live = set(made.results)
     fixed = {slot for slot, value in enumerate(made.first) if value is not None}
     for stage in reversed(made.stages):
@@ -193,7 +193,7 @@ def _note_last_reads(made: Cut) -> None:
 
 
 def compile_stages(made: Cut, options: dict[str, Any], cache: ProgramCache | None) -> StagedProgram:
-    """Compile what a program was cut into."""
+    """Compile the stages of a program."""
     jax = jax_module()
     for stage in made.stages:
         shapes = [made.shapes[slot] for slot in stage.inputs]

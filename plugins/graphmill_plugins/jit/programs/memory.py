@@ -1,4 +1,4 @@
-"""How values get from a device's memory into a compiled program, and back.
+"""Move values between a device's memory and compiled programs.
 
 On devices whose memory is the host's, values are NumPy arrays, and a program shares their memory
 where it can (`HostMemory`). On JAX's devices they are JAX's arrays already (`DeviceMemory`), and
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HostMemory:
-    """The memory of the host, where JAX's CPU device computes.
+    """Host memory, where JAX's CPU device computes.
 
     Attributes:
         jax_device: where programs run.
@@ -35,11 +35,11 @@ class HostMemory:
         self._enable_x64 = jax_module().enable_x64
 
     def given(self, value: Any) -> Any:
-        """Return an input as the program takes it."""
+        """Return an input in the form that the program takes."""
         return aligned(value)
 
     def array_of(self, variable: Variable, *, is_locked: bool) -> Any:
-        """Return the value of a variable as JAX has it: put there once, and then shared.
+        """Return the value of a variable as a JAX array, which is created once and then shared.
 
         The variable shows JAX's memory from then on, so that there are not two copies; if another
         thread is just changing it, there are until the next call.
@@ -65,22 +65,22 @@ class HostMemory:
         return array
 
     def is_shown_here_only(self, variable: Variable, array: Any) -> bool:
-        """Return whether a variable, which is taken, has the value that shows an array alone."""
+        """Return whether a taken variable is the only holder of an array."""
         return kept_of(variable, value_of(variable)) is array and is_sole_holder(variable)
 
     def unshared(self, array: Any) -> Any:
-        """Return what a program may be given to write to, where others hold the array.
+        """Return an array that can be donated although others hold this one.
 
         JAX makes a copy where NumPy shows its memory, so it is the array.
         """
         return array
 
     def shown(self, array: Any) -> Any:
-        """Return an array of JAX as a value; raises what JAX does if it could not be computed."""
+        """Return a JAX array as a value; raise JAX's error if it could not be computed."""
         return np.asarray(array)
 
     def lent(self, array: Any) -> Any:
-        """Return the same, to be written into: it is only there."""
+        """Return a JAX array as a value whose memory can be donated later."""
         return np.asarray(
             LentMemory(array, array.unsafe_buffer_pointer(), array.shape, np.dtype(array.dtype))
         )
@@ -90,7 +90,7 @@ class HostMemory:
         return value
 
     def replace(self, variable: Variable, value: Any, array: Any) -> None:
-        """Set the value of a variable, taken or not, to what `shown` gave of an array."""
+        """Set the value of a variable, taken or not, to the value of an array."""
         set_value(variable, value)
         keep(variable, value, array)
 
@@ -99,20 +99,20 @@ class DeviceMemory(HostMemory):
     """The memory of a JAX device of the session."""
 
     def given(self, value: Any) -> Any:
-        """Return an input as it is."""
+        """Return an input unchanged."""
         return value
 
     def array_of(self, variable: Variable, *, is_locked: bool) -> Any:
-        """Return the value of a variable, which is an array of JAX."""
+        """Return the value of a variable, which is a JAX array."""
         del is_locked
         return variable.value
 
     def is_shown_here_only(self, variable: Variable, array: Any) -> bool:
-        """Return whether a variable, which is taken, has that array for its value."""
+        """Return whether a taken variable is the only holder of an array."""
         return value_of(variable) is array
 
     def unshared(self, array: Any) -> Any:
-        """Return a copy: JAX would write over what others hold."""
+        """Return a copy, because JAX would overwrite an array that others hold."""
         return array.copy()
 
     def shown(self, array: Any) -> Any:
@@ -135,7 +135,7 @@ class DeviceMemory(HostMemory):
 
 
 def memory_of(device: Device | None) -> HostMemory:
-    """Return the memory in which programs of a device compute."""
+    """Return the memory that a device's programs compute in."""
     if isinstance(device, JaxDevice):
         return DeviceMemory(device.jax_device)
     return HostMemory(cpu_devices()[0])

@@ -33,11 +33,11 @@ _LONGEST_NS: Final = 500_000_000  # of what can only be run again as a whole
 
 
 class IterationBudgetError(Exception):
-    """A loop that cannot be cancelled has used up the largest iteration budget."""
+    """A loop that cannot be cancelled exceeded the largest iteration budget."""
 
 
 class StagedProgram:
-    """A program whose long loops are programs of their own.
+    """A program whose long loops run as programs of their own.
 
     Args:
         stages: in their order.
@@ -83,7 +83,7 @@ class StagedProgram:
         return [held[slot] for slot in self._results]
 
     def _iterated(self, number: int, stage: Stage, given: list[Any], step: ExecutorArgs) -> Any:
-        """Let a loop iterate until it ends."""
+        """Run a loop to its end."""
         loop = stage.loop
         assert loop is not None
         while True:
@@ -107,7 +107,7 @@ def _worth(limit: int, nanoseconds: int) -> int:
 
 
 class LimitedProgram:
-    """A program all of whose long loops share an iteration budget.
+    """A program whose long loops share one iteration budget.
 
     Its last result tells whether any of it is left.
 
@@ -138,7 +138,7 @@ class LimitedProgram:
     def go_on(
         self, step: ExecutorArgs, constants: Sequence[Any], values: Sequence[Any]
     ) -> Sequence[Any]:
-        """Compute the results where the budget did not suffice.
+        """Compute the results after the budget was used up.
 
         Raises:
             IterationBudgetError: it would have to be run for too long.

@@ -1,4 +1,4 @@
-"""`ProgramCache`: compiled programs in a folder, so that the next process need not compile them.
+"""`ProgramCache`: a persistent cache of compiled programs.
 
 The key of a program is the program itself as it is given to XLA, with all that decides what XLA
 makes of it: versions, CPU, options. Tracing is not saved, which takes a tenth of the time of
@@ -56,12 +56,12 @@ _NOT_LOADED: Final = (
 
 
 class CacheFileError(Exception):
-    """A file of the cache cannot be used; the text says why. It is written anew."""
+    """A cache file is unusable, for the reason given; it is written again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What `compile_program` returns.
+    """The result of `compile_program`.
 
     Attributes:
         call: the program.
@@ -96,7 +96,7 @@ class ProgramCache:
         self._kernels = kernels
 
     def for_kernels(self, suppliers: Iterable[str]) -> ProgramCache:
-        """Return the same cache for programs that were traced from kernels of some suppliers.
+        """Return this cache restricted to programs traced from kernels of some suppliers.
 
         Args:
             suppliers: distributions with their versions. A program of one version of a plugin is
@@ -106,7 +106,7 @@ class ProgramCache:
         return ProgramCache(str(self._folder), self._max_bytes, self._device, kernels)
 
     def compile(self, lowered: Any, options: Mapping[str, Any]) -> Program:
-        """Return a program from the folder, or compile it and put it there.
+        """Load a program from the folder, or compile and store it.
 
         What is wrong with the folder or a file is told in the note; it is no error.
 
@@ -137,7 +137,7 @@ class ProgramCache:
         return Program(call, note=note + self._store(path, key, call))
 
     def _refused(self) -> str:
-        """Return why the folder is not to be used; empty if it is."""
+        """Return why the folder must not be used; empty if it may."""
         folder = self._folder
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ class ProgramCache:
         return call
 
     def _store(self, path: Path, key: str, call: Any) -> str:
-        """Write a program; return what came of it, in words."""
+        """Write a program; return a description of the outcome."""
         try:
             content, _, _ = serialize_executable.serialize(call)
         except _NOT_LOADED as error:
@@ -191,7 +191,7 @@ class ProgramCache:
             raise
 
     def _evict(self) -> None:
-        """Remove what was not used for longest until the rest fits, and what was never finished."""
+        """Remove the least recently used files until the rest fits, and unfinished files."""
         found = sorted(self._files())
         total = sum(size for _, size, _ in found)
         for used, size, path in found:
@@ -202,7 +202,7 @@ class ProgramCache:
                 total -= size
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Yield for each file when it was used last, its size, and its path."""
+        """Yield the last use, size and path of each file."""
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
@@ -214,7 +214,7 @@ class ProgramCache:
 def compile_program(
     lowered: Any, options: Mapping[str, Any], cache: ProgramCache | None
 ) -> Program:
-    """Compile a program, or take it from a cache.
+    """Compile a program, or load it from a cache.
 
     Raises:
         jax.errors.JaxRuntimeError: XLA cannot compile it.
@@ -240,7 +240,7 @@ def _key(text: str, options: Mapping[str, Any], environment: str, kernels: str) 
 
 @cache
 def _environment(device: Any) -> str:
-    """Return all that decides what XLA makes of a program, besides the program and its options."""
+    """Return everything besides program and options that affects compilation."""
     return json.dumps({
         "graphmill": __version__,
         "jax": jax.__version__,
@@ -254,14 +254,14 @@ def _environment(device: Any) -> str:
 
 
 def _num_cpus() -> int:
-    """Return how many processors there are for us, by which XLA divides its work."""
+    """Return the number of available processors, by which XLA splits work."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _cpu_features() -> list[str]:
-    """Return model and features of the processor, for which XLA makes machine code."""
+    """Return model and features of the processor that XLA generates code for."""
     names = ("model name", "flags", "Features", "CPU part")
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -276,7 +276,7 @@ def _wrapped(content: bytes, key: str) -> bytes:
 
 
 def _unwrapped(file: bytes, key: str) -> bytes:
-    """Return what a file holds.
+    """Return the contents of a cache file.
 
     Raises:
         CacheFileError: it is no whole file of ours with that key.
@@ -314,7 +314,7 @@ def _read(path: Path) -> bytes:
 
 
 def _why_not_private(status: os.stat_result, forbidden: int, what: str, remedy: str) -> str:
-    """Return why something is not the user's own; empty if it is.
+    """Return why a file is not private to the user; empty if it is.
 
     Where there are no owners and modes, as on Windows, the folder's own access rights must do.
     """

@@ -1,4 +1,4 @@
-"""Bound what JAX keeps of the traces of its own functions.
+"""Limit the size of JAX's cache of traces.
 
 Most functions of `jax.numpy` are jitted. JAX 0.10 keeps what it traced of each for every shape that
 it ever saw, for ever (`trace_to_jaxpr` in `jax._src.interpreters.partial_eval`, a cache without a
@@ -20,7 +20,7 @@ _PJIT: Final = "jax._src.pjit"
 
 
 def bound_traces(most: int = _MOST_TRACES) -> None:
-    """Forget the traces of functions if there are more than `most`.
+    """Clear the trace cache if it has more than `most` entries.
 
     What is compiled stays. A version of JAX that has no such cache is left alone.
     """
@@ -31,7 +31,7 @@ def bound_traces(most: int = _MOST_TRACES) -> None:
 
 
 def _forget_empty_notes() -> None:
-    """Drop the notes that say that a function was traced without any mutable value.
+    """Drop the records of functions traced without mutable values.
 
     JAX makes them again when it traces the function again; what they say does not change.
     """
@@ -44,7 +44,7 @@ def _forget_empty_notes() -> None:
 
 @cache
 def _traces() -> Any:
-    """Return JAX's cache, or None if this version has none that can be looked at and emptied."""
+    """Return JAX's trace cache; None if this version has none that can be inspected."""
     try:
         found = getattr(importlib.import_module(_MODULE), "trace_to_jaxpr", None)
     except ImportError:

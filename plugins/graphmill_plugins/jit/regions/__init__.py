@@ -1,1 +1,1 @@
-"""Which nodes become one: regions of a graph, found and put in the place of their nodes."""
+"""Find clusters and replace the nodes of each by one node."""

@@ -1,4 +1,4 @@
-"""Form clusters: regions of a graph that become one node each, to be compiled.
+"""Form clusters: regions of a graph that are compiled and replaced by one node each.
 
 Which nodes they are tells `grouping`; what is put in their place, `contraction`.
 

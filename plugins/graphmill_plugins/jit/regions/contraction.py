@@ -1,4 +1,4 @@
-"""`Contraction`: one node in the place of a cluster's nodes."""
+"""`Contraction`: replace the nodes of a cluster by one node."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _numbers = itertools.count()
 
 
 def control_inputs(node: Node) -> list[Edge]:
-    """Return the control edges that a node waits for, but that from the source."""
+    """Return the control edges into a node without the source's."""
     source = node.graph.source
     return [edge for edge in node.control_in_edges if edge.src is not source]
 
 
 class Contraction:
-    """Puts one `_Cluster` node in the place of a cluster's nodes.
+    """Replaces the nodes of a cluster by one `_Cluster` node.
 
     Args:
         graph: whose nodes.
@@ -70,14 +70,14 @@ class Contraction:
         self.outputs: dict[tuple[Node, int], int] = {}
 
     def why_not(self) -> str:
-        """Return why it cannot be done; empty if it can."""
+        """Return why the cluster cannot be contracted; empty if it can."""
         for edge in self._leaving():
             if self._leaves_as_reference(edge):
                 return f"{edge.dst.name} takes the variable itself, which a cluster cannot give"
         return ""
 
     def contract(self) -> str:
-        """Move the nodes into a body and connect the node that stands for them.
+        """Move the nodes into a body and connect the cluster's node.
 
         Returns:
             Why that cannot be; empty where it is done.
@@ -122,7 +122,7 @@ class Contraction:
         ]
 
     def _leaves_as_reference(self, edge: Edge) -> bool:
-        """Return whether somebody else takes the variable itself, which a cluster cannot give.
+        """Return whether another node takes a variable by reference, which a cluster cannot give.
 
         Handles are values as any other for generated code that is never compiled. The variants that
         leave a cluster are pytrees (see `shared_structures`), which are values.
@@ -221,7 +221,7 @@ class Contraction:
 
 
 def _unread(sources: Iterable[Node]) -> list[Node]:
-    """Return the sources that nobody reads any more; the graph's sink does not count."""
+    """Return the sources without consumers other than the graph's sink."""
     return [
         node
         for node in sources

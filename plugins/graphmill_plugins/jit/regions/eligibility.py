@@ -1,4 +1,4 @@
-"""Which nodes may be in a cluster, and why the others may not."""
+"""Decide which nodes may be in a cluster, and why the others may not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VARIANTS: Final = frozenset({VARIANT})
 
 
 class Eligibility:
-    """Answers for the nodes of one graph; remembers what it found of functions.
+    """Answers for the nodes of one graph; caches the results for functions.
 
     Args:
         host: whose kernels and ops.
@@ -112,7 +112,7 @@ class Eligibility:
 
 
 def _handles_taken(node: Node, choice: LoweringChoice | str) -> frozenset[str]:
-    """Return of which types a node may take and give what is no array."""
+    """Return the non-array types that a node may take and return."""
     if is_source(node) or node.op_def.traits.forwards:
         return HANDLE_TYPES
     if isinstance(choice, str):
@@ -123,7 +123,7 @@ def _handles_taken(node: Node, choice: LoweringChoice | str) -> frozenset[str]:
 
 
 def _types(node: Node) -> list[DType]:
-    """Return the types of what a node takes and gives, but for the texts that an assert reports."""
+    """Return the input and output types of a node without the data of an assert."""
     if not node.op_def.traits.asserts:
         return [*node.input_types, *node.output_types]
     read = [node.input_types[e.dst_input] for e in node.in_edges if not _is_constant(e.src)]

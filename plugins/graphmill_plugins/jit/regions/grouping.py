@@ -1,4 +1,4 @@
-"""Which nodes of a graph form clusters.
+"""Group the eligible nodes of a graph into clusters.
 
 A region is convex, so that the graph stays without cycles. In topological order each node gets a
 depth: at least that of its inputs, odd for a node that can be in a cluster, even for one that
@@ -40,7 +40,7 @@ def find_clusters(
     outside: dict[Node, str] | None = None,
     names_variable: Callable[[Node], bool] = is_source_or_argument,
 ) -> list[list[Node]]:
-    """Return the clusters of a graph, each in topological order; constants are in none.
+    """Return the clusters of a graph, each in topological order and without constants.
 
     Args:
         graph: is looked at.
@@ -78,7 +78,7 @@ def _grouped(
     repeated: RepeatedRows,
     apart: Container[Node],
 ) -> list[list[Node]]:
-    """Return the clusters; who reads what is `apart` is in none with it."""
+    """Return the clusters; consumers of nodes in `apart` are in other clusters."""
     place: dict[Node, tuple[int, _Blockers]] = {}
     chosen: list[Node] = []
     none: _Blockers = frozenset()
@@ -113,13 +113,13 @@ def _grouped(
 
 
 def _decides(node: Node) -> bool:
-    """Return whether a node that runs says for each of its outputs whether it is dead."""
+    """Return whether a node decides which of its outputs are dead."""
     traits = node.op_def.traits
     return traits.gives_dead or traits.control_flow in _SWITCHES
 
 
 def _handed_on(node: Node, blockers: _Blockers, *, waits: bool) -> _Blockers:
-    """Return what the readers of a node that is in no cluster wait for, and may be dead by.
+    """Return the blocking and deadness ancestors that a node outside passes to its consumers.
 
     A `Merge` and a `ControlTrigger` live though some of their inputs are dead.
     """
@@ -141,7 +141,7 @@ def _why_not(node: Node, in_loop: set[Node], eligibility: Eligibility) -> str | 
 
 
 def _connected(chosen: list[Node], place: dict[Node, Any]) -> list[list[Node]]:
-    """Return the components of nodes of one place that are connected by data edges."""
+    """Return the connected components of data edges among nodes at one level."""
     leader: dict[Node, Node] = {node: node for node in chosen}
 
     def find(node: Node) -> Node:
@@ -162,7 +162,7 @@ def _connected(chosen: list[Node], place: dict[Node, Any]) -> list[list[Node]]:
 
 
 def weight(node: Node, choices: LoweringChoices) -> int:
-    """Return for how many nodes one counts: some are worth a program alone."""
+    """Return the weight of a node in a cluster's size; standalone ops count more."""
     if node.op_def.calls:
         return _OF_CALLS
     if choices.is_standalone(node):
@@ -175,7 +175,7 @@ def _inputs(node: Node) -> list[Edge]:
 
 
 def nodes_in_loops(graph: Graph) -> set[Node]:
-    """Return the nodes in loops of control flow v1."""
+    """Return the nodes inside v1 loops."""
     if not any(node.op_def.traits.is_control_flow for node in graph.nodes):
         return set()
     frames, _ = analyse_frames(graph)

@@ -36,7 +36,7 @@ def inner_bodies(
     device: Device | None = None,
     bodies: BodyProvider | None = None,
 ) -> dict[FunctionKey, FunctionBody]:
-    """Return the bodies of the functions that a loop calls, and that these call, with clusters.
+    """Return the bodies of functions that a loop calls, directly or not, with clusters formed.
 
     Args:
         graph: that the loop is in; it is told of the clusters.

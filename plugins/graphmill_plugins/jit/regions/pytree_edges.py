@@ -1,4 +1,4 @@
-"""Edges along which pytrees go, which a program can take and give, unlike lists and handles.
+"""Find the edges that carry pytrees, which programs can take and return.
 
 A kernel declares that its variants are pytrees (`pytrees=` of `@kernel`). What lies between two
 such kernels only hands them on: functions, conditionals, loops, identities. So an edge is one of
@@ -25,7 +25,7 @@ _LOOP: Final = (CallKind.LOOP_CONDITION, CallKind.LOOP_BODY)
 
 
 class PytreeEdges:
-    """Answers for the edges of one graph, and remembers what kernels declare.
+    """Answers for the edges of one graph; caches what kernels declare.
 
     Args:
         choices: which kernels the nodes have, and which bodies the functions that they call.
@@ -36,7 +36,7 @@ class PytreeEdges:
         self._declared: dict[Node, bool] = {}
 
     def carries(self, edge: Edge) -> bool:
-        """Return whether what goes along an edge is a pytree."""
+        """Return whether the value on an edge is a pytree."""
         if edge.src.output_types[edge.src_output].base_dtype.name != VARIANT:
             return False
         none: _Seen = frozenset()
@@ -50,7 +50,7 @@ class PytreeEdges:
         return found
 
     def _is_given(self, node: Node, output: int, seen: _Seen) -> bool:
-        """Return whether an output is a pytree, as far as it comes from within its graph."""
+        """Return whether an output is a pytree, as far as its graph shows."""
         if self._declares(node):
             return True
         if node.op_def.traits.forwards and node.in_edges:
@@ -69,7 +69,7 @@ class PytreeEdges:
         return False
 
     def _is_taken(self, edge: Edge, seen: _Seen) -> bool:
-        """Return whether what goes along an edge is taken as a pytree, by whoever it gets to."""
+        """Return whether all consumers of an edge's value take it as a pytree."""
         node = edge.dst
         if self._declares(node):
             return True

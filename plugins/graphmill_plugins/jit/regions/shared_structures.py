@@ -1,4 +1,4 @@
-"""Tensor arrays, lists and stacks that a cluster would have to share with others.
+"""Find tensor arrays, lists and stacks that are also used outside of a cluster.
 
 A program keeps them as arrays, so all that is done to one has to be in one cluster: what is outside
 (a loop that no compiler takes, say) wants the thing itself. Where it is not so, the nodes that work
@@ -26,7 +26,7 @@ def shared_structures(
     names_variable: Callable[[Node], bool] = is_source_or_argument,
     is_free: Callable[[Edge], bool] = lambda _: False,
 ) -> dict[Node, str]:
-    """Return the members of clusters that work on what others share, with the reason.
+    """Return the cluster members that work on shared structures, with the reason.
 
     Args:
         graph: whose nodes.
@@ -55,6 +55,6 @@ def shared_structures(
 
 
 def _hands_on(edge: Edge) -> bool:
-    """Return whether what goes along an edge may be a tensor array, list or stack."""
+    """Return whether an edge may carry a tensor array, list or stack."""
     dtype = edge.src.output_types[edge.src_output].base_dtype
     return dtype.name in HANDLE_TYPES

@@ -1,1 +1,1 @@
-"""Passes that change a hot graph before and after its clusters are found."""
+"""Passes that change a graph before and after its clusters are found."""

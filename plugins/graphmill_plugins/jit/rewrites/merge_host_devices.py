@@ -1,4 +1,4 @@
-"""Give what several devices compute in one memory to one of them, so that one program does it.
+"""Merge the nodes of devices that share host memory into one device's, for one program.
 
 Several CPU devices of a process are names for the same cores and the same memory. Where the nodes
 of a graph that runs often are divided between them, each crossing ends a cluster and costs a send
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def gather_on_host(graph: Graph, options: PassOptions) -> None:
-    """Place the nodes that only compute, of all devices that are the host's memory, on its own."""
+    """Move stateless nodes of all devices in host memory to the host device."""
     host = options.devices.host
     others = {
         device.name
@@ -36,12 +36,12 @@ def gather_on_host(graph: Graph, options: PassOptions) -> None:
 
 
 def _is_plain(device: Device) -> bool:
-    """Return whether kernels of a device compute in the host's memory, and nobody watches them."""
+    """Return whether a device's kernels compute in host memory, unobserved."""
     return device.is_host_memory and not device.observes_kernels
 
 
 def _only_computes(node: Node, eligibility: Eligibility) -> bool:
-    """Return whether a node gives the same on any device: it holds nothing and names nothing."""
+    """Return whether a node gives the same result on any device: it has no state or name."""
     types = (*node.input_types, *node.output_types)
     if any(dtype.is_ref or dtype.name in HANDLE_TYPES for dtype in types):
         return False

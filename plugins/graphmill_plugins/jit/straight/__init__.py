@@ -1,1 +1,1 @@
-"""Straight-line code: clusters and loops as generated Python over the interpreter's kernels."""
+"""Straight-line code: Python generated for clusters and loops, which calls kernels."""

@@ -1,4 +1,4 @@
-"""`OutputChecks`: generated code that looks at what kernels give, as executors do.
+"""`OutputChecks`: generate code that checks kernel outputs as executors do.
 
 A node with one output is checked by an expression behind its call, `v1.dtype is d0 or e1(v1)`:
 nothing is called where the type is right. The others are checked by a function around the call.
@@ -31,7 +31,7 @@ _EXPRESSION: Final = re.compile(r"; \w+\.dtype is d\d+ or (e\d+)\(\w+\)")
 
 
 class OutputChecks:
-    """Writes the checks of one cluster.
+    """Generates the output checks of one cluster.
 
     Args:
         names: the global names of its code, to which are added those that checks need.
@@ -45,7 +45,7 @@ class OutputChecks:
         self._first: set[str] = set()  # the checks that are left out after the first calls
 
     def checked(self, targets: str, function: str, call: str, node: Node, kernel: OpKernel) -> str:
-        """Return the code that assigns to `targets` what `call` of `function` gives, checked."""
+        """Return code that assigns the checked result of `call` of `function` to `targets`."""
         dtypes = checked_dtypes(node)
         if not dtypes or not any(dtypes) or (len(dtypes) > 1 and kernel.definition.forwards):
             return targets + call
@@ -66,7 +66,7 @@ class OutputChecks:
         kernel: OpKernel,
         dtypes: tuple[np.dtype[Any] | None, ...],
     ) -> str:
-        """Return the code of a call that gives several outputs, checked."""
+        """Return code for a checked call with several outputs."""
         if kernel.definition.async_:
             check = self._named(lambda result: _all_checked(kernel, dtypes, result))
             return f"{check}(({call}))"
@@ -78,19 +78,19 @@ class OutputChecks:
 
     @property
     def has_first(self) -> bool:
-        """Whether some checks are left out after the first calls."""
+        """Whether some checks run only in the first calls."""
         return bool(self._first or self._wrapped)
 
     def end_first(self) -> None:
-        """Have the code call kernels themselves that are checked in the first calls only."""
+        """Drop the checks of the first calls from the code."""
         self._names.update(self._wrapped)
 
     def without_first(self, source: str) -> str:
-        """Return code without the checks of the first calls; its lines stay where they are."""
+        """Return code without the checks of the first calls; line numbers do not change."""
         return _EXPRESSION.sub(lambda found: "" if found[1] in self._first else found[0], source)
 
     def wrong_output(self, error: Exception, node: Node, kernel: OpKernel) -> InternalError | None:
-        """Return what is wrong with an output that is no array, if a check raised `error`.
+        """Return what is wrong with a non-array output if a check raised `error`.
 
         Args:
             error: what the code raised.
@@ -128,7 +128,7 @@ class OutputChecks:
 
 
 def _looks_at_values(kernel: OpKernel) -> bool:
-    """Return whether the types of a kernel's outputs may depend on the values of its inputs."""
+    """Return whether a kernel's output types may depend on input values."""
     definition = kernel.definition
     return definition.backend is not None or not definition.is_traceable
 

@@ -1,4 +1,4 @@
-"""`StraightLineKernel`: a loop of nodes that no compiler takes, as generated code.
+"""`StraightLineKernel`: run a loop that cannot be compiled as generated code.
 
 Its kernels may wait, for an element of a queue, say. The step goes on meanwhile: no thread is held.
 """
@@ -46,7 +46,7 @@ class StraightLineKernel:
         record.signatures.append(signature)
 
     def __call__(self, ctx: OpKernelContext, inputs: list[Any], done: Done) -> None:
-        """Compute the outputs, and give them to `done`; at once, if no kernel must wait.
+        """Compute the outputs and pass them to `done`, at once if no kernel blocks.
 
         Raises:
             OpError: a node failed; names it.
@@ -67,7 +67,7 @@ class StraightLineKernel:
 
 
 class _Run:
-    """A run of code that may wait.
+    """A run of code that may block.
 
     Threads: everything happens in the thread that drives the step. A kernel may be done in another
     one, which only posts.
@@ -86,7 +86,7 @@ class _Run:
         self._outcome: tuple[Any, BaseException | None] | None = None
 
     def go_on(self, value: Any, error: BaseException | None) -> None:
-        """Run with what the last asynchronous kernel gave, up to one that must wait, or the end."""
+        """Run with the last asynchronous kernel's result up to one that blocks, or the end."""
         generator = self._generator
         while True:
             try:
@@ -111,7 +111,7 @@ class _Run:
     def _start(
         self, compute: Callable[..., Any], inputs: tuple[Any, ...]
     ) -> tuple[Any, BaseException | None] | None:
-        """Call a kernel; return its outcome if it is done before it returns."""
+        """Call a kernel; return its outcome if it finished at once."""
         runner = self._args.runner
         token = object()
         is_done = False

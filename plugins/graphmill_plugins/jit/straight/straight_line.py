@@ -1,4 +1,4 @@
-"""Straight-line code: a cluster as generated Python over the interpreter's kernels.
+"""Straight-line code: generate Python for a cluster, which calls the interpreter's kernels.
 
 One line a node, one local variable a tensor, dropped after its last use; functions are Python
 functions, loops are `while`. What the executor does for each node (counting, queues, entries) is
@@ -37,7 +37,7 @@ _FILE: Final = "<graphmill cluster>"
 
 
 class StraightLine:
-    """Generated code of a cluster.
+    """The generated code of a cluster.
 
     Args:
         bodies: the cluster and its functions.
@@ -98,7 +98,7 @@ class StraightLine:
         return made
 
     def _first_calls(self, *inputs: Any) -> Any:
-        """Run the code that checks all outputs; after some calls the other one takes its place."""
+        """Run the code with all output checks; after some calls the final code replaces it."""
         self._checked_calls += 1
         try:
             return self._checked(*inputs)
@@ -108,7 +108,7 @@ class StraightLine:
                 self.call = self._compiled(self.source)
 
     def fail(self, error: OpError) -> None:
-        """Have each call from now on raise an error: the cluster contradicts a declaration."""
+        """Make each later call raise an error, because the cluster contradicts a declaration."""
 
         def failing(*_: Any) -> Any:
             raise type(error)(error.message, node=error.node, op=error.op)
@@ -116,7 +116,7 @@ class StraightLine:
         self.call = failing
 
     def error_of(self, error: Exception) -> OpError:
-        """Return what a call raised as the error of the node that it came from."""
+        """Return what a call raised as an error of the node that caused it."""
         line = _deepest_line(error.__traceback__)
         node = self._nodes.get(line) if line is not None else None
         kernel = self.kernels.get(node) if node is not None else None
@@ -131,7 +131,7 @@ class StraightLine:
         return status
 
     def _iteration_of(self, error: Exception) -> str:
-        """Return frame and iteration of what was control flow v1, as the executor names them."""
+        """Return frame and iteration of a former v1 loop, as the executor names them."""
         frames, counts = self._frames, []
         trace = error.__traceback__
         while trace is not None:
@@ -141,7 +141,7 @@ class StraightLine:
         return "/".join(f"{frames[name]}:{count}" for name, count in counts if frames[name])
 
     def _add_function(self, name: str, scheduled: ScheduledBody) -> None:
-        """Write a function; those that it calls are written before it."""
+        """Generate a function after the functions that it calls."""
         writer = _Writer(scheduled)
         for node in scheduled.nodes:
             self._node(node, writer)
@@ -157,7 +157,7 @@ class StraightLine:
 
     @staticmethod
     def _result(node: Node, output: int, writer: _Writer) -> str:
-        """Return the name of a result; of a reference that leaves it is the value."""
+        """Return the name of a result; a reference becomes its value."""
         name = writer.name(node, output)
         if not node.output_types[output].is_ref:
             return name
@@ -222,12 +222,12 @@ class StraightLine:
         writer.add(f"{_unpacked(targets, node)}{self._call(function, given)}", node)
 
     def _call(self, function: str, given: str) -> str:
-        """Return the call of a function, which may be a generator."""
+        """Return code that calls a function, which may be a generator."""
         text = f"{function}(args{given})"
         return f"(yield from {text})" if function in self._waiting else text
 
     def _call_one_of(self, functions: Sequence[str], choice: str, given: str) -> str:
-        """Return the call of what `choice`, a format of `functions`, gives."""
+        """Return code that calls the function chosen by `choice`, a format of `functions`."""
         if self._waiting.isdisjoint(functions):
             return f"({choice.format(*functions)})(args{given})"
         alike = [name if name in self._waiting else f"_at_once({name})" for name in functions]
@@ -236,14 +236,14 @@ class StraightLine:
     def write_once(
         self, node: Node, calls: Calls, inputs: list[str], targets: str, writer: _Writer
     ) -> None:
-        """Write a call."""
+        """Generate a call."""
         given = inputs[calls[0].call.first_input :]
         self._write_call(self._function(calls[0].function), given, targets, writer, node)
 
     def write_loop(
         self, node: Node, calls: Calls, inputs: list[str], targets: str, writer: _Writer
     ) -> None:
-        """Write a loop."""
+        """Generate a loop."""
         of_kind = {called.kind: called.function for called in calls}
         test = self._function(of_kind[CallKind.LOOP_CONDITION])
         body = self._function(of_kind[CallKind.LOOP_BODY])
@@ -259,7 +259,7 @@ class StraightLine:
     def write_branches(
         self, node: Node, calls: Calls, inputs: list[str], targets: str, writer: _Writer
     ) -> None:
-        """Write a choice among functions: two by a predicate, those of a list by an index."""
+        """Generate a branch: by a predicate for two functions, by an index for a list."""
         branches = [self._function(called.function) for called in calls]
         if len({called.call.attr for called in calls}) == 1:
             self._write_case(node, branches, inputs, targets, writer)
@@ -313,7 +313,7 @@ class _Writer:
         }
 
     def add(self, text: str, node: Node) -> None:
-        """Write a line."""
+        """Add a line."""
         self.lines.append((text, node))
 
     def argument(self, index: int) -> str:
@@ -321,7 +321,7 @@ class _Writer:
         return f"a{index}"
 
     def constant(self, node: Node, name: str) -> str:
-        """Name a constant, which is global; return the name."""
+        """Define a global constant; return its name."""
         self._constants[node] = name
         return name
 
@@ -335,19 +335,19 @@ class _Writer:
         return f"v{number}" if node.num_outputs == 1 else f"v{number}_{output}"
 
     def fresh(self) -> str:
-        """Return a name that nothing has."""
+        """Return an unused name."""
         self._num_fresh += 1
         return f"w{self._num_fresh}"
 
     def targets(self, node: Node) -> str:
-        """Return the left side of the assignment of what a node gives."""
+        """Return the left side of the assignment of a node's outputs."""
         count = node.num_outputs
         if not count:
             return ""
         return ", ".join(self.name(node, output) for output in range(count)) + " = "
 
     def drop(self, node: Node) -> None:
-        """Delete what nobody reads after a node."""
+        """Delete the tensors that a node is the last to read."""
         gone = [
             self.name(src, output)
             for src, output in self._last_readers.get(node, ())
@@ -378,13 +378,13 @@ def _last_readers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:
 
 
 def _printable(node: Node) -> str:
-    """Return what a node is, as it may stand in a comment."""
+    """Return a description of a node for a comment."""
     name = f"{node.name}: {node.op}"
     return name if name.isprintable() else ascii(name)
 
 
 def _unpacked(targets: str, node: Node) -> str:
-    """Return targets of a call that gives a tuple, also where it has one element."""
+    """Return assignment targets for a tuple, also of one element."""
     return targets.replace(" = ", ", = ") if node.num_outputs == 1 else targets
 
 
@@ -400,27 +400,27 @@ def _read(ref: Any) -> Any:
 
 
 def _holds(pred: Any) -> bool:
-    """Return whether a condition holds; a tensor does if it has elements."""
+    """Return the truth of a condition; a tensor is true if it has elements."""
     if type(pred) is np.bool_:  # nearly always
         return bool(pred)
     return bool(pred) if not np.ndim(pred) else bool(np.size(pred))
 
 
 def _holds_scalar(pred: Any) -> bool:
-    """Return whether the predicate of what was a `Switch` holds, which takes scalars only."""
+    """Return the truth of a `Switch` predicate, which must be a scalar."""
     if np.ndim(pred):
         raise not_a_scalar(pred)
     return bool(pred)
 
 
 def _branch(branches: tuple[Any, ...], index: Any) -> Any:
-    """Return the branch of a number; out of range stands for the last one."""
+    """Return the branch at an index; the last one if it is out of range."""
     number = int(index)
     return branches[number if 0 <= number < len(branches) else -1]
 
 
 def _go_on(args: Any) -> None:
-    """Raise if the step was cancelled meanwhile."""
+    """Raise if the step was cancelled."""
     if args.is_cancelled:
         reason = args.cancel_reason()
         raise CancelledError(
@@ -429,13 +429,13 @@ def _go_on(args: Any) -> None:
 
 
 def _frame_of(node: Node, body: FuncAttr) -> str:
-    """Return the frame that a loop was in control flow v1; empty if it never was."""
+    """Return the v1 frame that a loop was made from; empty if there is none."""
     was_frame = body.name == f"{node.name}/body"  # as functionalisation names it
     return node.name.rpartition("/")[0] if was_frame else ""
 
 
 def _at_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a generator function that waits for nothing, for where another one might."""
+    """Wrap a function as a generator that never waits."""
 
     def run(*args: Any) -> Any:
         return function(*args)
@@ -445,7 +445,7 @@ def _at_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _deepest_line(trace: TracebackType | None) -> int | None:
-    """Return the line of generated code that a traceback passes through last."""
+    """Return the innermost line of generated code in a traceback."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == _FILE:

@@ -1,4 +1,4 @@
-"""Which loops become generated code although no compiler takes them, and putting it in their place.
+"""Choose loops that cannot be compiled for straight-line code, and replace them.
 
 The executor spends a microsecond and more on each node of a loop in each iteration; generated code
 a tenth of that. Its iterations follow each other, as those of a loop with `parallel_iterations=1`
@@ -47,14 +47,14 @@ class StraightLoops:
         self._functions: dict[str, tuple[str, int]] = {}
 
     def why_not(self, nodes: Iterable[Node]) -> str:
-        """Return why what a loop is made of cannot be straight-line code; empty if it can."""
+        """Return why the functions of a loop cannot be straight-line code; empty if they can."""
         reason, waits = self._look_at(nodes)
         if not reason and waits > 1:
             return "more than one of its nodes may wait for other nodes"
         return reason
 
     def why_not_region(self, region: Region) -> str:
-        """Return why a loop of control flow v1 cannot be straight-line code; empty if it can."""
+        """Return why a v1 loop cannot be straight-line code; empty if it can."""
         inner = []
         for node in region.nodes:
             if not node.op_def.traits.is_control_flow:
@@ -64,7 +64,7 @@ class StraightLoops:
         return self.why_not(inner)
 
     def _look_at(self, nodes: Iterable[Node]) -> tuple[str, int]:
-        """Return why not, and how many nodes may wait."""
+        """Return the reason against, and how many nodes may block."""
         waits = 0
         for node in nodes:
             reason, more = self._look_at_node(node)
@@ -128,7 +128,7 @@ class StraightLoops:
 def straight_regions(
     host: Host, traceable: Callable[[Region], str | None], choices: LoweringChoices | None = None
 ) -> Callable[[Region], str | None]:
-    """Return a `wanted` of `functionalize`: what can be traced, and loops as straight-line code."""
+    """Return a predicate for `functionalize`: traceable regions, and straight-line loops."""
     loops = StraightLoops(host, choices=choices)
 
     def wanted(region: Region) -> str | None:
@@ -150,7 +150,7 @@ def straight_loops(
     refusal: Refusal = refuses_nothing,
     choices: LoweringChoices | None = None,
 ) -> list[Node]:
-    """Return the functional loops that are to become straight-line code.
+    """Return the functional loops that become straight-line code.
 
     Args:
         graph: whose nodes.

@@ -1,4 +1,4 @@
-"""`CallTimes`: how long the calls of a cluster take in one tier, to compare it with another."""
+"""`CallTimes`: call durations of a cluster in one tier, to compare tiers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MANY: Final = 8  # calls of which one may be left out: of few it could be all o
 
 
 class CallTimes:
-    """How long calls took, in nanoseconds.
+    """Durations of calls in nanoseconds.
 
     Threads: a statistic without a lock; two threads that add at the same moment may lose one.
 
@@ -24,7 +24,7 @@ class CallTimes:
         self._longest = self._total = 0
 
     def add(self, nanoseconds: int) -> None:
-        """Note a call."""
+        """Record a call."""
         self.count += 1
         self._total += nanoseconds
         if nanoseconds < self._shortest:
@@ -33,7 +33,7 @@ class CallTimes:
             self._longest = nanoseconds
 
     def typical(self, *, varies: bool) -> int:
-        """Return what a call takes: much more than any took if there was none.
+        """Return a typical duration; a very large one if there were no calls.
 
         Args:
             varies: whether that depends on the values. Then it is the mean; of many without the

@@ -1,4 +1,4 @@
-"""`ProgramBuilder`: asks the compiler for the program of a signature, and notes each attempt."""
+"""`ProgramBuilder`: compile a signature's program, and record each attempt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more inputs kno
 
 
 class Refusal(NamedTuple):
-    """Why there is no program.
+    """The reason why there is no program.
 
     Attributes:
         event: what this is to the signature.
@@ -64,7 +64,7 @@ class ProgramBuilder:
         self._cache_bytes = cache_bytes
 
     def make(self, record: SignatureRecord, values: Sequence[Any]) -> CompiledCluster | Refusal:
-        """Compile a signature; what it needs to know of its inputs is found out by trying.
+        """Compile a signature; find by trial which inputs must be static.
 
         Args:
             record: of the signature; each attempt is noted there.
@@ -105,7 +105,7 @@ class ProgramBuilder:
         record.signature = signature_text(self._inputs, values)  # more may be known
 
     def _learn(self, needs: NeedsKnown) -> bool:
-        """Take the inputs whose values are needed as known; return whether any is new."""
+        """Make required inputs static; return whether any is new."""
         more = compiler_module().sources_of(self._bodies.main, needs, self._inputs)
         is_new = not more <= self._inputs.known
         self._inputs.known |= more
@@ -113,7 +113,7 @@ class ProgramBuilder:
 
 
 def compiler_module() -> Any:
-    """Return the compiler, which imports JAX, when the first cluster is compiled."""
+    """Import the compiler, and with it JAX, when the first cluster is compiled."""
     with deferred_forks():
         from graphmill_plugins.jit.programs import compiler
 

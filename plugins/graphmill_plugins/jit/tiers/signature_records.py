@@ -1,4 +1,4 @@
-"""What `explain` shows of the signatures of a cluster; written here, never read to decide."""
+"""The records of signatures that `explain` shows; no decision reads them."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class SignatureRecords:
         self._gone: list[SignatureRecord] = []
 
     def new(self, text: str) -> SignatureRecord:
-        """Return the record of a signature that is to be compiled."""
+        """Return the record of a signature that will be compiled."""
         return self._keep(SignatureRecord(text))
 
     def shared(self, reason: str) -> SignatureRecord:
-        """Return the record of all signatures that are not compiled for one reason."""
+        """Return the record shared by all signatures that are not compiled for one reason."""
         found = self._shared.get(reason)
         if found is None:
             text = "others" if self._kept else "all"
@@ -49,7 +49,7 @@ class SignatureRecords:
         return found
 
     def retire(self, record: SignatureRecord) -> None:
-        """Let go of the record of an evicted signature once there are too many."""
+        """Drop the record of an evicted signature if there are too many."""
         self._gone.append(record)
 
     def _keep(self, record: SignatureRecord) -> SignatureRecord:
@@ -63,7 +63,7 @@ class SignatureRecords:
 
 
 def show_state(record: SignatureRecord, state: State, cause: str, *, is_wanted: bool) -> None:
-    """Write down the state of a signature, and why it is not compiled if it is not."""
+    """Record the state of a signature, and the reason if it is not compiled."""
     record.state = state.text
     record.is_wanted = is_wanted
     if state in SERVED_COMPILED:
@@ -75,7 +75,7 @@ def show_state(record: SignatureRecord, state: State, cause: str, *, is_wanted: 
 
 
 def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:
-    """Return the signature of some inputs for people: `float32[2,3], int32[2]=[4 5], 12 variables`.
+    """Return a signature as text: `float32[2,3], int32[2]=[4 5], 12 variables`.
 
     Args:
         inputs: what the inputs of the cluster are.

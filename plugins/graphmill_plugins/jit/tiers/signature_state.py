@@ -1,4 +1,4 @@
-"""`Signature`: the state of one signature of a cluster, its program, and what was measured."""
+"""`Signature`: the state of one signature of a cluster, its program and its timings."""
 
 from __future__ import annotations
 
@@ -94,18 +94,18 @@ class Signature(StateMachine[State, Event, Action]):
         self.take_record(record)
 
     def take_record(self, record: SignatureRecord) -> None:
-        """Be observed by another record from now on."""
+        """Attach another record."""
         self.record: SignatureRecord = record
         self.counts: CallCounts = record.counts
         self.subject = record.signature
 
     @property
     def num_calls(self) -> int:
-        """How many calls have come of one that has a record of its own."""
+        """The number of calls, if it has a record of its own."""
         return self.counts.num_compiled + self.counts.num_straight
 
     def apply(self, event: Event, cause: str = "") -> Action:
-        """Change the state, and all that follows from it; return what is to be done besides.
+        """Change the state and all that depends on it; return the action to take.
 
         Raises:
             InternalError: the event cannot happen in this state, and graphmill checks itself.
@@ -122,7 +122,7 @@ class Signature(StateMachine[State, Event, Action]):
         return action
 
     def validate(self) -> None:
-        """Check what is always true of one signature.
+        """Check the invariants of one signature.
 
         Raises:
             AssertionError: something is not; says what.

@@ -1,4 +1,4 @@
-"""`SignatureTable`: the signatures of a cluster, and who has one of the places for programs.
+"""`SignatureTable`: the signatures of a cluster, and which of them have a program slot.
 
 Programs take memory and time to compile, so only so many signatures have one. A signature that
 comes when all places are taken is interpreted; if it is called much more often than one of those
@@ -33,11 +33,11 @@ class SignatureTable:
         self.get = self._signatures.get
 
     def is_full(self) -> bool:
-        """Return whether all places are taken."""
+        """Return whether all slots are taken."""
         return self._num_places() >= MOST_COMPILED
 
     def add(self, signature: Signature) -> None:
-        """Keep a new signature; of those without a place the seldom called ones make room."""
+        """Add a new signature; rarely called ones without a slot are evicted to make room."""
         kept = self._signatures
         if len(kept) >= MOST_KEPT:
             refused = [one for one in kept.values() if one.state is State.NO_PLACE]
@@ -48,15 +48,15 @@ class SignatureTable:
             kept[signature.key] = signature
 
     def remove(self, key: Hashable) -> None:
-        """Forget a signature."""
+        """Remove a signature."""
         del self._signatures[key]
 
     def put(self, signature: Signature) -> None:
-        """Keep a signature that has got a place, however many others there are."""
+        """Add a signature that has a slot, regardless of the table's size."""
         self._signatures[signature.key] = signature
 
     def remove_if(self, is_outdated: Callable[[Hashable], bool]) -> list[Signature]:
-        """Forget the signatures whose keys are outdated, and return them."""
+        """Remove the signatures whose keys are outdated; return them."""
         removed = [one for key, one in self._signatures.items() if is_outdated(key)]
         for one in removed:
             del self._signatures[one.key]
@@ -71,7 +71,7 @@ class SignatureTable:
         return [one for one in self._signatures.values() if one.kept_program is not None]
 
     def rival_of(self, signature: Signature) -> Signature | None:
-        """Return whose place a signature without one gets by now; None for nobody's.
+        """Return the signature whose slot another one should get; None if none.
 
         It is the one with a program that has been called least since both were first counted, if
         that is half as often at most.
@@ -82,7 +82,7 @@ class SignatureTable:
         return None if last is None or signature.refused_calls < 2 * calls[last] else last
 
     def validate(self) -> None:
-        """Check what is always true of the table and of each signature in it.
+        """Check the invariants of the table and of each signature in it.
 
         Raises:
             AssertionError: something is not; says what.

@@ -1,4 +1,4 @@
-"""The states of a signature of a cluster, the events that change them, and the table of both.
+"""The states of a cluster's signature, the events, and the transition table.
 
 Every signature starts as `NEW` and ends as `COMPILED` or in a state from which nothing leads away:
 straight-line code serves it then. What each state means for a call is said by the sets below.
@@ -12,7 +12,7 @@ from graphmill.spi.compilers import Label
 
 
 class State(Label):
-    """Where a signature stands on its way to a compiled program."""
+    """The progress of a signature towards a compiled program."""
 
     NEW = "new"
     """It has come for the first time; nothing is decided."""
@@ -55,7 +55,7 @@ class State(Label):
 
 
 class Event(Label):
-    """What happens to a signature."""
+    """An event in the life of a signature."""
 
     WANTED = "wanted"
     WANTED_AT_ONCE = "wanted at once"
@@ -82,7 +82,7 @@ class Event(Label):
 
 
 class Action(Label):
-    """What is to be done when a state has been entered."""
+    """The action to take when a state has been entered."""
 
     KEEP = "nothing changes for calls"
     SUBMIT = "hand the signature to the background compiler"
@@ -168,7 +168,7 @@ MEASURED: Final = frozenset(
 
 
 class Meaning(NamedTuple):
-    """What a state means for calls: whether it is in each of the sets above."""
+    """The properties of a state: whether it is in each of the sets above."""
 
     is_served_compiled: bool
     counts_calls: bool

@@ -1,4 +1,4 @@
-"""`TierMachine`: decides which tier serves each signature of one cluster.
+"""`TierMachine`: decide which tier serves each signature of one cluster.
 
 It knows no clock and no compiler, and calls no kernel: the cluster's kernel tells it what happened,
 and does what it answers. The states and the table of transitions are in `states`.
@@ -39,15 +39,15 @@ _REPLACED: Final = "another signature, with other known values or variable shape
 
 
 class Background(Protocol):
-    """What is known of the background compiler."""
+    """The interface of the background compiler."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being compiled, for any cluster."""
+        """Whether no cluster is being compiled."""
 
 
 class TierRules(NamedTuple):
-    """What differs between clusters.
+    """The parameters in which clusters differ.
 
     Attributes:
         calls: after how many calls a signature is compiled; 0 for before its first call.
@@ -63,7 +63,7 @@ class TierRules(NamedTuple):
 
     @property
     def trial_calls(self) -> int:
-        """How many calls of the program a trial takes."""
+        """The number of program calls in a trial."""
         return VARIED_TRIAL_CALLS if self.varies else TRIAL_CALLS
 
 
@@ -101,7 +101,7 @@ class TierMachine:
         self.find = self._table.get
 
     def story(self) -> str:
-        """Return the last transitions of the cluster's signatures with their causes, a line each.
+        """Return the last transitions of the cluster's signatures with their causes, one per line.
 
         Example:
             float32[3]: queued -> compiling (compilation started)
@@ -109,7 +109,7 @@ class TierMachine:
         return str(self._story)
 
     def validate(self) -> None:
-        """Check what is always true; tests call it after each event.
+        """Check the invariants; tests call it after each event.
 
         Raises:
             AssertionError: something is not; says what.
@@ -117,12 +117,12 @@ class TierMachine:
         self._table.validate()
 
     def programs(self) -> list[Any]:
-        """Return the programs that are kept, whether or not they serve now."""
+        """Return all programs, whether or not they serve now."""
         with self._lock:
             return [one.kept_program for one in self._table.holders()]
 
     def enter(self, key: Hashable, refusal: str, values: Sequence[Any]) -> tuple[Signature, Action]:
-        """Take up a new signature; return it, and what is to be done.
+        """Register a new signature; return it and the action to take.
 
         Args:
             key: of its inputs.
@@ -145,7 +145,7 @@ class TierMachine:
             return signature, action
 
     def count_call(self, signature: Signature, values: Sequence[Any]) -> Action:
-        """Count a call of a signature whose `counts_calls` is set; return what is to be done."""
+        """Count a call of a signature whose `counts_calls` is set; return the action to take."""
         state = signature.state
         if state is State.COUNTING:
             return self._count_down(signature)
@@ -154,7 +154,7 @@ class TierMachine:
         return self._resume(signature)
 
     def start_compiling(self, signature: Signature) -> bool:
-        """Note that the background compiler turns to a signature; return whether it still may."""
+        """Record that the background compiler starts on a signature; return whether it may."""
         with self._lock:
             if signature.state is not State.QUEUED:
                 return False  # the program of another one serves it
@@ -162,14 +162,14 @@ class TierMachine:
             return True
 
     def queue_full(self, signature: Signature) -> None:
-        """Note that the background compiler did not take a signature."""
+        """Record that the background compiler rejected a signature."""
         with self._lock:
             if signature.state is State.QUEUED:
                 cause = "too many compilations were waiting when it was called often enough"
                 self._apply(signature, Event.QUEUE_FULL, cause)
 
     def not_compiled(self, signature: Signature, event: Event, cause: str) -> None:
-        """Note that the compiler refused a signature, or failed."""
+        """Record that the compiler refused a signature or failed."""
         with self._lock:
             if signature.state is State.COMPILING:
                 self._apply(signature, event, cause)
@@ -181,7 +181,7 @@ class TierMachine:
         key: Hashable,
         is_outdated: Callable[[Hashable], bool],
     ) -> Signature:
-        """Let a program serve the inputs that it is for; return their signature.
+        """Make a program serve its inputs; return their signature.
 
         Args:
             signature: the one that it was compiled for.
@@ -203,7 +203,7 @@ class TierMachine:
             return self._serve_others(key, program, signature.record)
 
     def call_timed(self, signature: Signature, nanoseconds: int) -> None:
-        """Note how long a call of the program took; choose the faster tier after enough of them.
+        """Record the duration of a program call; after enough calls choose the faster tier.
 
         A thread that compiles slows the program down more than generated code, which seldom gives
         up the GIL; and what is compiled already pays for values that go to and from clusters that
@@ -217,7 +217,7 @@ class TierMachine:
                 self._judge(signature)
 
     def checks_failed(self, signature: Signature) -> None:
-        """Note that checks failed; where they do so in most calls, the program is suspended."""
+        """Record failed checks; suspend the program if most calls fail."""
         counts = signature.counts
         counts.num_checks_failed += 1
         failed, held = counts.num_checks_failed, counts.num_compiled
@@ -236,14 +236,14 @@ class TierMachine:
             self._apply(signature, Event.CHECKS_FAIL, cause)
 
     def program_failed(self, signature: Signature, program: Any, cause: str) -> None:
-        """Note that a program cannot be run, whatever the values are."""
+        """Record that a program cannot run for any values."""
         signature.counts.num_checks_failed += 1
         with self._lock:
             if signature.kept_program is program:
                 self._release(signature, Event.PROGRAM_RAISED, cause)
 
     def compilations_lost(self) -> None:
-        """Note that the background compiler is gone: it was a thread of the parent process."""
+        """Record that the background compiler was lost in a fork."""
         with self._lock:
             for signature in self._table.in_states((State.QUEUED, State.COMPILING)):
                 signature.calls_left = 1
@@ -251,7 +251,7 @@ class TierMachine:
                 self._apply(signature, Event.COMPILATION_LOST, cause)
 
     def compiler_lost(self, cause: str) -> None:
-        """Note that neither the compiler nor its programs can be used in this process."""
+        """Record that this process can use neither the compiler nor its programs."""
         with self._lock:
             for signature in self._table.in_states((*_WITHOUT_PROGRAM, *HAS_PROGRAM)):
                 signature.others_calls = {}
@@ -286,7 +286,7 @@ class TierMachine:
             return self._apply(signature, Event.CALLED_OFTEN, "it waits for the compiler")
 
     def _claim(self, signature: Signature, values: Sequence[Any]) -> Action:
-        """Count a call of a signature without a place; give it one once it has come so often."""
+        """Count a call of a signature without a slot; give it a slot after enough calls."""
         signature.refused_calls += 1
         if 1 < signature.refused_calls < CALLS_FOR_A_PLACE:
             return Action.KEEP
@@ -311,7 +311,7 @@ class TierMachine:
         return self._apply(signature, Event.PLACE_WON, "it waits for the compiler")
 
     def _resume(self, signature: Signature) -> Action:
-        """Count a call during a pause; at its end the program serves, once nothing is compiled."""
+        """Count a call while suspended; the program serves again at the end, once no compile runs."""
         if signature.calls_left:
             signature.calls_left -= 1
         elif self._background.is_idle:
@@ -330,7 +330,7 @@ class TierMachine:
             self._apply(signature, Event.WON, _ASYNCHRONOUS)
 
     def _serve_others(self, key: Hashable, program: Any, record: SignatureRecord) -> Signature:
-        """Let a program serve other inputs than it was asked for; return their signature."""
+        """Make a program serve other inputs than requested; return their signature."""
         found = self.find(key)
         if found is not None and found.state not in _WITHOUT_PROGRAM:
             return found  # it has a program already, or is better off without
@@ -350,7 +350,7 @@ class TierMachine:
         return signature
 
     def _judge(self, signature: Signature) -> None:
-        """Choose the faster tier of a signature that has had its trial."""
+        """Choose the faster tier of a signature after its trial."""
         varies = self._rules.varies
         straight = signature.straight_times.typical(varies=varies)
         compiled = signature.compiled_times.typical(varies=varies)
@@ -368,7 +368,7 @@ class TierMachine:
             self._lose(signature, cause)
 
     def _lose(self, signature: Signature, cause: str) -> None:
-        """Go back to straight-line code as the faster form: for a while, and then for good.
+        """Return to straight-line code as the faster tier: first for a while, then for good.
 
         A trial is a few calls, in which something else may have had the processors.
         """
@@ -381,6 +381,6 @@ class TierMachine:
         self._apply(signature, Event.LOST, f"{cause}; it is tried again after {calls} calls")
 
     def _release(self, signature: Signature, event: Event, cause: str) -> None:
-        """Send an event by which a signature loses its program."""
+        """Send an event that takes the program from a signature."""
         signature.calls_left = 0
         self._apply(signature, event, cause)

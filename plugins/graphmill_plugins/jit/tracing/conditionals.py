@@ -1,4 +1,4 @@
-"""Choices of functions while they are traced: `lax.switch`.
+"""Trace conditionals as `lax.switch`.
 
 What the functions are given, and give, `values` tells. Called in JAX's 64-bit mode.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def trace_cond(
     pred: Any, branches: Sequence[Function], args: Sequence[Any], state: State
 ) -> tuple[list[Any], State]:
-    """Trace a choice of functions.
+    """Trace a conditional.
 
     Args:
         pred: a bool, which chooses the second of two branches if it holds, or the number of a
@@ -78,7 +78,7 @@ def _known_choice(pred: Any, count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a function gives: arrays by shape and type, handles as they are.
+    """The outcome of a traced function: arrays by shape and type, handles unchanged.
 
     Attributes:
         results, state: what it gives.
@@ -90,7 +90,7 @@ class _Outcome:
     program: Any
 
     def again(self) -> tuple[list[Any], State]:
-        """Return the values, computed where this is called; the function is not traced again."""
+        """Return the values, emitted at the caller's place without tracing the function again."""
         jax = jax_module()
         values = [*self.results, *self.state.values()]
         shapes = [value if is_shape(value) else None for value in values]
@@ -123,21 +123,21 @@ def _traced(function: Function, args: Sequence[Any], state: State) -> _Outcome:
 
 
 class _Joined:
-    """How the results of several branches become one."""
+    """The common form of the results of several branches."""
 
     def __init__(self, outcomes: Sequence[_Outcome], keys: Sequence[Hashable]) -> None:
         rows = [[*one.results, *(one.state[key] for key in keys)] for one in outcomes]
         self.specs = [self._spec(column) for column in zip(*rows, strict=True)]
 
     def dynamic(self, values: Sequence[Any]) -> list[Any]:
-        """Return what of the values of a branch is computed, all branches alike."""
+        """Return the traced values of a branch, in the same order for all branches."""
         return [
             None if not is_shape(spec) else fitted(value, spec)
             for value, spec in zip(values, self.specs, strict=True)
         ]
 
     def whole(self, computed: Sequence[Any]) -> list[Any]:
-        """Return the values with those that are no arrays."""
+        """Return the values together with those that are not arrays."""
         return [
             value if is_shape(spec) else spec
             for value, spec in zip(computed, self.specs, strict=True)

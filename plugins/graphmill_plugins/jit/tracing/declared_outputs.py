@@ -1,4 +1,4 @@
-"""Hold lowerings to the outputs of their kernels: part of `GRAPHMILL_VALIDATE=1`.
+"""Check lowerings against the declared outputs of their kernels (`GRAPHMILL_VALIDATE=1`).
 
 A lowering, or a kernel for the compiler's backend, stands for the kernel that interprets the node:
 what it gives must have the same number, element types and shapes. The values are known only when
@@ -41,7 +41,7 @@ class DeclaredOutputs:
         self._is_on = is_validation_on()
 
     def check(self, node: Node, source: str, inputs: Sequence[Any], result: Any) -> None:
-        """Check what a traced form of a node gave.
+        """Check the traced outputs of a node.
 
         Args:
             node: the node.
@@ -62,7 +62,7 @@ class DeclaredOutputs:
                 _check_output(node, name, index, value, wanted[index] if wanted else None)
 
     def _shapes(self, node: Node, inputs: Sequence[Any]) -> list[tuple[int, ...]] | None:
-        """Return the shapes of what the kernel gives; None if it cannot be asked, or they vary."""
+        """Return the kernel's output shapes; None if they are unknown or vary."""
         kernel = self._kernel(node)
         if kernel is None or not all(map(_is_array, inputs)):
             return None
@@ -72,7 +72,7 @@ class DeclaredOutputs:
         return found[0] if found and all(shapes == found[0] for shapes in found) else None
 
     def _kernel(self, node: Node) -> OpKernel | None:
-        """Return the kernel that interprets a node, if it only computes."""
+        """Return the interpreter's kernel of a node if it has no effects."""
         try:
             kernel = self._kernels.get(node, "numpy")
         except NotTraceable:
@@ -85,7 +85,7 @@ class DeclaredOutputs:
 def _shapes_for(
     node: Node, kernel: OpKernel, inputs: Sequence[Any], fill: Callable[..., Any]
 ) -> list[tuple[int, ...]] | None:
-    """Return the shapes of a kernel's outputs for traced inputs of one value; None if it raises."""
+    """Return a kernel's output shapes for inputs filled with one value; None if it raises."""
     try:
         values = [x if is_static(x) else fill(x.shape, x.dtype)[()] for x in inputs]
         result = called(kernel, values)
@@ -96,7 +96,7 @@ def _shapes_for(
 
 
 def _counted(node: Node, name: str, result: Any) -> Sequence[Any]:
-    """Return what a traced form gave as a sequence of outputs."""
+    """Return traced outputs as a sequence."""
     count = node.num_outputs
     is_several = gives_several(node, result)
     if count == 1 and not is_several:

@@ -1,4 +1,4 @@
-"""`Elements`: the elements of a tensor array, list or stack as one array, while it is traced."""
+"""`Elements`: the elements of a list, tensor array or stack as one array during tracing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST_CONSTANT = 256  # bytes
 
 
 class Constant(NamedTuple):
-    """An array that is known while tracing, in a form that can be compared."""
+    """A static array in a comparable form."""
 
     octets: bytes
     shape: tuple[int, ...]
@@ -31,7 +31,7 @@ class Constant(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Constant | None:
-        """Return the form of a value, or None if it is not known, or large."""
+        """Return the comparable form of a value; None if it is traced or large."""
         if not is_static(value) or value.nbytes > _LARGEST_CONSTANT or value.dtype.hasobject:
             return None
         return cls(value.tobytes(), tuple(value.shape), value.dtype.str)
@@ -71,7 +71,7 @@ class Elements:
         return [leaf for leaf in (self.data, self.length) if leaf is not None]
 
     def like(self, other: Elements) -> Elements:
-        """Return the same elements, as zeros of the other's shape if there are none yet.
+        """Return the same elements, or zeros of the other's shape if there are none.
 
         They are no more known to be one constant than the other's. There is room for as many as in
         the other, for which the loops within may have made more.
@@ -101,7 +101,7 @@ class Elements:
         return replace(self, size=count * max(self.size, 1))
 
     def growing(self, more: int) -> Elements:
-        """Return elements of a fixed number as ones of which there may be `more` later."""
+        """Return elements of fixed length as elements that may grow."""
         data = self.data
         if data is not None:
             numpy = jax_module().numpy
@@ -117,7 +117,7 @@ class Elements:
         return self.data if count == self.data.shape[0] else self.data[:count]
 
     def mapped(self, function: Callable[[Any], Any]) -> Elements:
-        """Return the elements with all their values changed at once, if there are any yet."""
+        """Return the elements with all values changed at once, if there are any."""
         if self.data is None:
             return self
         return replace(self, data=function(self.data), constant=None)
@@ -146,7 +146,7 @@ class Elements:
         return lax.dynamic_index_in_dim(self.data, index, 0, keepdims=False)
 
     def picked(self, indices: Any) -> Any:
-        """Return some elements, stacked."""
+        """Return several elements, stacked."""
         if self.data is None:
             raise NotTraceable("elements are read before any is written")
         if _is_all(indices, self.size):
@@ -154,7 +154,7 @@ class Elements:
         return jax_module().numpy.take(self.data, indices, axis=0, mode="clip")
 
     def with_rows(self, indices: Any, rows: Any, *, add: bool = False) -> Elements:
-        """Return the elements with some set to the rows of an array, or with these added."""
+        """Return the elements with some set to, or increased by, the rows of an array."""
         numpy = jax_module().numpy
         self.check(rows.dtype, rows.shape[1:])
         if rows.shape[:1] != np.shape(indices):
@@ -183,7 +183,7 @@ class Elements:
         return replace(longer, length=self.length + np.int32(1), constant=constant)
 
     def popped(self) -> tuple[Any, Elements]:
-        """Return the last element, and the others."""
+        """Return the last element and the others."""
         last = self.length - np.int32(1)
         value = self.element(last) if self.constant is None else self.constant.numpy()
         return value, replace(self, length=last)
@@ -199,7 +199,7 @@ class Elements:
         return replace(self, data=row)
 
     def check(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        """Check that something can be an element; of what cannot be the interpreter tells.
+        """Check that a value can be an element; the interpreter reports it if not.
 
         Raises:
             NotTraceable: it is of another type, or not of the declared shape.
@@ -210,7 +210,7 @@ class Elements:
             raise NotTraceable(f"an element of shape {shape} is none of {self.declared}")
 
     def check_declared(self, shape: tuple[int, ...] | None) -> None:
-        """Check that a shape that elements are to have, -1 for any size, can be theirs.
+        """Check that a declared element shape, -1 for any size, fits.
 
         Raises:
             NotTraceable: it does not.
@@ -222,7 +222,7 @@ class Elements:
 
     @staticmethod
     def check_shape(elements: Elements, shape: tuple[int, ...]) -> None:
-        """Check that an element is of the shape that the others have.
+        """Check that an element has the shape of the others.
 
         Raises:
             NotTraceable: it is not.
@@ -235,7 +235,7 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class FirstRows:
-    """The first rows of an array: as many as the program finds out, so they can only leave it.
+    """The first rows of an array, as many as the program computes; they can only be outputs.
 
     Attributes:
         data: the array.
@@ -249,7 +249,7 @@ class FirstRows:
     def of(
         cls, elements: Elements, state: dict[Hashable, Any], *shapes: tuple[int, ...] | None
     ) -> FirstRows:
-        """Return all elements, stacked; nobody knows the shape of none unless a shape is whole.
+        """Return all elements, stacked; if there are none, their shape must be static.
 
         Raises:
             NotTraceable: there is none whose shape is known.
@@ -269,7 +269,7 @@ class FirstRows:
 
 
 def _fit(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
-    """Return whether two shapes, of which not all may be known, can be the same."""
+    """Return whether two partly known shapes are compatible."""
     if one is None or other is None:
         return True
     return len(one) == len(other) and all(
@@ -278,7 +278,7 @@ def _fit(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
 
 
 def known_shape(value: Any) -> tuple[int, ...] | None:
-    """Return the shape that a tensor says, -1 for any size; None if it says nothing, or later.
+    """Return the static shape in a tensor, -1 for any size; None if there is none.
 
     Raises:
         NotTraceable: what it says is no shape.
@@ -292,7 +292,7 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
 
 
 def is_gradient_of_known(key: Hashable, state: Mapping[Hashable, Any]) -> bool:
-    """Return whether a key of the state is that of gradients of something that has its state."""
+    """Return whether a state key is that of the gradients of something in the state."""
     forward = getattr(key, "forward", None)
     return forward is not None and (forward in state or is_gradient_of_known(forward, state))
 
@@ -300,7 +300,7 @@ def is_gradient_of_known(key: Hashable, state: Mapping[Hashable, Any]) -> bool:
 def set_and_grown(
     state: dict[Hashable, Any], elements: Elements, index: Any, value: Any
 ) -> Elements:
-    """Return elements with one set that may be the first behind their end, and is theirs then.
+    """Return elements with one set, which may be the first one past the end.
 
     There is room for one more; a loop makes room for as many as it makes iterations.
     """
@@ -321,7 +321,7 @@ def set_and_grown(
 
 
 def _is_all(indices: Any, size: int) -> bool:
-    """Return whether indices are known to be those of all elements, in order."""
+    """Return whether static indices are those of all elements, in order."""
     is_static = isinstance(indices, np.ndarray)
     return is_static and indices.size == size and bool((indices == np.arange(size)).all())
 

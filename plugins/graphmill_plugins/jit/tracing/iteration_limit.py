@@ -1,4 +1,4 @@
-"""Iteration budgets: XLA programs cannot be cancelled, so loops of unknown length end early."""
+"""Iteration budgets: let loops end early, because XLA programs cannot be cancelled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ITERATIONS_LEFT: Final = "iterations_left"
 
 
 class Limit:
-    """Ends loops after some iterations, so that the host can look whether the step goes on.
+    """Ends loops after some iterations so that the host can check for cancellation.
 
     Args:
         iterations: how many a loop makes at most, traced.
@@ -27,7 +27,7 @@ class Limit:
         self.counts: list[Any] = []
 
     def loop(self, test: Any, iteration: Any, first: Any) -> Any:
-        """Trace a loop of JAX's that ends early, and note how many iterations it made."""
+        """Trace a JAX loop that may end early, and record its number of iterations."""
 
         def go_on(carry: Any) -> Any:
             return (carry[1] < self._iterations) & test(carry[0])

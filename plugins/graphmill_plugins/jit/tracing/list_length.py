@@ -1,4 +1,4 @@
-"""Lists and tensor arrays that grew in a loop get the lengths that are known of them."""
+"""Give lists and tensor arrays that grew in a loop their static lengths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def with_known_lengths(
     after: State,
     trips: TripCount,
 ) -> tuple[list[Any], State]:
-    """Return what a loop gives, its lists and arrays with the lengths that they have for sure.
+    """Return a loop's results with static lengths of lists and arrays, where inferred.
 
     Args:
         body: of the loop.
@@ -59,7 +59,7 @@ def with_known_lengths(
 
 
 def _array(body: FunctionBody, index: int, args: Sequence[Any]) -> Any:
-    """Return the tensor array that a body writes into before it returns a flow, if it does."""
+    """Return the tensor array that a body writes before it returns a flow, if it does."""
     change = growth_of(body, index)
     if change is None or not is_array_write(change):
         return None

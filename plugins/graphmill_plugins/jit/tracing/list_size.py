@@ -1,4 +1,4 @@
-"""The numbers of elements that arrays and lists have after they grew, while they are traced.
+"""The sizes of lists and tensor arrays that grew, during tracing.
 
 Who stacks a tensor array of control flow v1 gathers its elements by `Range(0, its size)`: these are
 the first of as many numbers as there is room for.
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """Remembers what counts are of; values are told apart by identity and kept alive."""
+    """Remembers what each size belongs to; values are compared by identity and kept alive."""
 
     def __init__(self) -> None:
         self._rooms: dict[int, tuple[Any, int]] = {}
 
     def note(self, counted: Any, count: Any, state: State) -> None:
-        """Remember for how many elements there is room where these are counted."""
+        """Record the capacity of the list whose elements a value counts."""
         elements = counted if isinstance(counted, Elements) else state[counted]
         if count is elements.length and not is_static(count):
             self._rooms[id(count)] = count, elements.size
 
     def numbers(self, node: Node, inputs: Sequence[Any]) -> FirstRows | None:
-        """Return what a `Range` from 0 to a count gives; None if it is another one."""
+        """Return the result of a `Range` from 0 to such a size; None for other ranges."""
         start, limit, delta = inputs
         found = self._rooms.get(id(limit))
         is_all = is_static(start) and is_static(delta) and not start and delta == 1

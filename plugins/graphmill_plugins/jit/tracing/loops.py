@@ -1,4 +1,4 @@
-"""Loops of functions while they are traced: `lax.while_loop`.
+"""Trace loops as `lax.while_loop`.
 
 What the functions are given, and give, `values` tells. Called in JAX's 64-bit mode.
 """
@@ -100,7 +100,7 @@ def _within_iterations(cond: Function, body: Function) -> tuple[Function, Functi
 
 
 def _condition_last(cond: Function, body: Function) -> tuple[Function, Function]:
-    """Return condition and body of the loop that carries as its first value whether it goes on."""
+    """Return condition and body of a loop that carries the condition as its first value."""
 
     def test(values: list[Any], state: State) -> tuple[list[Any], State]:
         return values[:1], state
@@ -114,7 +114,7 @@ def _condition_last(cond: Function, body: Function) -> tuple[Function, Function]
 
 
 def _holds(pred: Any) -> Any:
-    """Return whether a condition holds, as a bool of rank 0; a tensor does if it has elements."""
+    """Return the truth of a condition as a scalar bool; a tensor is true if it has elements."""
     if np.ndim(pred):
         return np.bool_(np.size(pred) > 0)
     return np.bool_(pred) if is_static(pred) else pred.astype(np.bool_)
@@ -137,7 +137,7 @@ class _Iteration:
     program: Any
 
     def again(self, carry: Any) -> tuple[list[Any], State]:
-        """Return the next values for some values, without tracing the body again."""
+        """Return the next values for given values, without tracing the body again."""
         tree_util = jax_module().tree_util
         leaves = run_traced(self.program, *tree_util.tree_leaves(carry))
         tree = tree_util.tree_structure((self.results, list(self.state.values())))
@@ -146,7 +146,7 @@ class _Iteration:
 
 
 class _Loop:
-    """A loop whose values settle into shapes that stay from iteration to iteration."""
+    """A loop whose values settle into shapes that are the same in each iteration."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class _Loop:
             args[index] = self._array(args[index])
 
     def reserve(self, trips: int | None) -> None:
-        """Make room in all stacks and lists that nothing was pushed to yet, if that is known."""
+        """Allocate room in all empty stacks and lists, if their final size is known."""
         self._trips = trips
         room = _SOME_ITERATIONS if trips is None else trips
         for key, value in self._state.items():
@@ -185,7 +185,7 @@ class _Loop:
                 self._args[index] = value.reserved(room)
 
     def settle(self) -> None:
-        """Find out what of the state changes, and give everything the shape that it will have.
+        """Find the state that changes, and give everything its final shape.
 
         Raises:
             NotTraceable: there is no such shape.
@@ -202,7 +202,7 @@ class _Loop:
         raise ShapesChange("the shapes of a loop's values do not settle")
 
     def _check_room(self) -> None:
-        """Check that what grows as often as nobody knows has not too much room for it.
+        """Check that the room for lists with an unknown number of appends is not too large.
 
         Raises:
             NotTraceable: it has.
@@ -267,7 +267,7 @@ class _Loop:
         return _Iteration(values, dict(zip(moving, states, strict=True)), changed, program)
 
     def _widen(self, outcome: _Iteration) -> bool:
-        """Give first values the shapes of the next ones; return whether there was any to give."""
+        """Give initial values the shapes of the next ones; return whether any changed."""
         is_wider = False
         for index, shape in zip(self._moving, outcome.results, strict=True):
             wider = self._first(self._args[index], shape, f"loop variable {index} has")
@@ -323,7 +323,7 @@ class _Loop:
 
     @staticmethod
     def _array(value: Any) -> Any:
-        """Return a value that a loop may carry: known numbers become arrays of their type."""
+        """Return a value as a loop can carry it: static numbers become arrays."""
         if isinstance(value, Elements):
             return value
         numpy = jax_module().numpy

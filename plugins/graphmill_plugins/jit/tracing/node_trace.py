@@ -1,4 +1,4 @@
-"""`NodeTrace`: what a lowering is given of the node that it traces."""
+"""`NodeTrace`: the trace context that a lowering gets for its node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NodeTrace:
-    """The `graphmill.spi.TraceContext` of one node; what begins below is the compiler's own.
+    """The `graphmill.spi.TraceContext` of one node, with methods for internal lowerings.
 
     Attributes:
         xp: `jax.numpy`.
@@ -55,11 +55,11 @@ class NodeTrace:
 
     @staticmethod
     def is_static(value: Any) -> bool:
-        """Return whether a value is known while tracing."""
+        """Return whether a value is static."""
         return is_static(value)
 
     def require(self, holds: Any) -> None:
-        """Have compiled code check a condition; where it fails, the interpreter runs the step."""
+        """Add a condition to the guard; if it fails, the interpreter runs the step."""
         self.state[GUARD] = self.state[GUARD] & self.xp.all(holds)
 
     def read(self, variable: Any) -> Any:
@@ -71,7 +71,7 @@ class NodeTrace:
         return self.state[_checked(variable)]
 
     def write(self, variable: Any, value: Any) -> None:
-        """Give a variable a new value.
+        """Set the value of a variable.
 
         Raises:
             NotTraceable: it is no variable, or the value is of another type.
@@ -88,21 +88,21 @@ class NodeTrace:
     # The compiler's own
 
     def kernel(self) -> Any:
-        """Return what the node's kernel gives for its inputs: an output, or a tuple of several."""
+        """Return the kernel's outputs for the node's inputs: one, or a tuple of several."""
         found = self.tracer.compute(self.node, self.inputs, self.state)
         return found[0] if len(found) == 1 else found
 
     def kernel_function(self) -> Callable[..., Any]:
-        """Return the call of the node's kernel."""
+        """Return the node's kernel as a function."""
         return self.tracer.kernel_of(self.node).compute
 
     def has_static_inputs(self) -> bool:
-        """Return whether all inputs are known that the node's kernel wants to know."""
+        """Return whether all inputs that the kernel requires to be static are static."""
         definition = self.tracer.kernel_of(self.node).definition
         return not unknown_static(self.node, definition, self.inputs)
 
     def check_static(self, positions: Sequence[int], text: str) -> None:
-        """Refuse inputs that are not known, where the cluster's arguments may tell them.
+        """Reject traced inputs that could be static if the cluster's arguments were.
 
         Raises:
             NeedsKnown: one is not; they can be inputs that must be known from the next attempt on.

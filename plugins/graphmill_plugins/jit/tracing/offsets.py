@@ -1,4 +1,4 @@
-"""`Offsets`: how far traced integers lie apart, where that is known.
+"""`Offsets`: static differences between traced integers.
 
 The size of `x[t:t + 3]` is known although `t` is traced: vectors are followed element by element
 to the scalars that they were packed of, and these to what a known integer was added to.
@@ -14,7 +14,7 @@ from graphmill_plugins.jit.tracing.static_values import is_static
 
 
 class Offsets:
-    """What is known of the traced integers that the begin and end of slices are made of.
+    """The static differences between the integers in the begin and end of slices.
 
     Values are told apart by identity and kept alive, so that ids stay theirs.
     """
@@ -24,12 +24,12 @@ class Offsets:
         self._sums: dict[int, tuple[Any, Any, int]] = {}
 
     def note_packed(self, values: list[Any], vector: Any) -> None:
-        """Remember of which scalars a vector was packed."""
+        """Record the scalars that a vector was packed from."""
         if not np.ndim(values[0]):
             self._parts[id(vector)] = vector, values
 
     def note_sum(self, values: list[Any], result: Any) -> None:
-        """Remember to what a known integer was added."""
+        """Record the integer that a static integer was added to."""
         if np.ndim(result) or result.dtype.kind != "i":
             return
         for value, added in (values, values[::-1]):
@@ -38,7 +38,7 @@ class Offsets:
                 self._sums[id(result)] = result, base, offset + int(added)
 
     def parts(self, vector: Any) -> list[Any]:
-        """Return the numbers of a vector, Python's where they are known."""
+        """Return the elements of a vector, as Python integers where they are static."""
         if is_static(vector):
             found: list[Any] = vector.tolist()
             return found
@@ -47,11 +47,11 @@ class Offsets:
         return [int(value) if is_static(value) else value for value in elements]
 
     def origin(self, value: Any) -> tuple[Any, int]:
-        """Return the number that a known one was added to, and the known one."""
+        """Return the traced integer and the static offset that make up an integer."""
         found = self._sums.get(id(value))
         return (value, 0) if found is None else (found[1], found[2])
 
     def distance(self, start: Any, stop: Any) -> int | None:
-        """Return how far it is from one number to the other, if that is known."""
+        """Return the difference between two integers, if it is static."""
         (first, before), (second, after) = self.origin(start), self.origin(stop)
         return after - before if first is second else None

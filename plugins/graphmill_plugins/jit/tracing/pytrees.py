@@ -1,4 +1,4 @@
-"""Pytrees while they are traced: classes that plugins declare are registered with JAX."""
+"""Register the pytree classes that plugins declare with JAX, for tracing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _registered: Final[set[type]] = set()
 
 
 def register_pytrees() -> None:
-    """Register with JAX all classes that are declared and that it does not know yet.
+    """Register with JAX all declared classes that it does not know yet.
 
     Threads: any may call.
     """
@@ -41,11 +41,11 @@ def _register(declared: PytreeDef) -> None:
 
 
 def is_pytree(value: Any) -> bool:
-    """Return whether a value is made of others, as JAX sees it."""
+    """Return whether JAX treats a value as a container."""
     return value is not None and not jax_module().tree_util.all_leaves([value])
 
 
 def leaves_of(value: Any) -> list[Any]:
-    """Return the leaves of a pytree; a value that is none is its own only leaf."""
+    """Return the leaves of a pytree; any other value is its only leaf."""
     found: list[Any] = jax_module().tree_util.tree_leaves(value)
     return found

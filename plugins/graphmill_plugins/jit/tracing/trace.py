@@ -164,11 +164,11 @@ class Tracer:
 
     @property
     def suppliers(self) -> frozenset[str]:
-        """The distributions, with versions, whose kernels and lowerings were traced."""
+        """The distributions, with versions, of the kernels and lowerings that were traced."""
         return frozenset(self._kernels.suppliers)
 
     def kernel_of(self, node: Node) -> OpKernel:
-        """Return the kernel of a node that is called with traced values.
+        """Return the kernel of a node for traced values.
 
         Raises:
             NotTraceable: it has none.
@@ -176,7 +176,7 @@ class Tracer:
         return self._kernels.get(node)
 
     def is_main(self, graph: Graph) -> bool:
-        """Return whether a graph is that of the cluster, and not of a function."""
+        """Return whether a graph is the cluster's, and not a function's."""
         return graph is self._bodies.main.body.graph
 
     def _lowered(
@@ -202,7 +202,7 @@ class Tracer:
     def _check(
         self, node: Node, choice: LoweringChoice, values: list[Any], state: State, of: str
     ) -> None:
-        """Note whether the checks of a node hold of its inputs, or of its results."""
+        """Add the checks of a node's inputs or results to the guard."""
         for check in choice.checks:
             if check.of == of:
                 holds = self._kernels.holds(check, node, values)
@@ -258,7 +258,7 @@ class Tracer:
         return found
 
     def _fold(self, node: Node, inputs: list[Any]) -> tuple[Any, ...] | None:
-        """Compute a node whose inputs are known; None if only a compiler should."""
+        """Compute a node with static inputs; None if it has to be traced."""
         try:
             kernel = self._kernels.get(node, "numpy")
         except NotTraceable:
@@ -312,7 +312,7 @@ class Tracer:
         return tuple(handles.get(id(value), value) for value in outputs)
 
     def _require_distinct_rows(self, node: Node, inputs: list[Any], state: State) -> None:
-        """Check that no row comes twice among those that a node updates, and that all are there."""
+        """Check that the row indices of an update are unique and in range."""
         rows = self.rows.wanted(node)
         if rows is None:
             raise NotTraceable("the rows that it updates may repeat")
@@ -326,7 +326,7 @@ class Tracer:
         return tuple(self.run(self._bodies.function(attr), inputs, state)[0])
 
     def _call_node(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
-        """Trace a node that does no more than call functions, as its op declares."""
+        """Trace a node that only calls functions, as its op declares."""
         calls = calls_of(node)
         first = calls[0].call.first_input
         kinds = {called.kind for called in calls}
@@ -394,7 +394,7 @@ class Tracer:
     def _trace_branches(
         self, node: Node, calls: list[CalledFunction], inputs: list[Any], state: State
     ) -> tuple[Any, ...]:
-        """Trace a choice among functions: by a predicate among two attrs, by an index in a list."""
+        """Trace a branch: by a predicate between two functions, by an index among several."""
         is_predicate = len({called.call.attr for called in calls}) > 1
         if is_predicate and np.ndim(inputs[0]) and was_switch(node):
             raise NotTraceable("its predicate is no scalar")
@@ -415,7 +415,7 @@ class Tracer:
 
 
 def _check_type(value: Any, expected: DType) -> None:
-    """Check that an output is an array of its type; for a variant, that what it holds are arrays.
+    """Check that an output is an array of its type, or a variant of arrays.
 
     Raises:
         NotTraceable: it is not.

@@ -1,4 +1,4 @@
-"""The kernels and lowerings of a cluster's nodes while it is traced: made for it, and called."""
+"""Create and call the kernels and lowerings of a cluster's nodes during tracing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RAISES_BY_VALUE = (
 
 
 class TracedKernels:
-    """What computes the nodes of one trace, bound once for each node.
+    """The kernels and lowerings of one trace, created once for each node.
 
     Args:
         choices: which kernel or lowering computes a node.
@@ -103,7 +103,7 @@ class TracedKernels:
         return self._bind(node, KernelChoice(definition, owner, BACKEND, ()), None)
 
     def holds(self, check: Check, node: Node, values: list[Any]) -> Any:
-        """Return whether a check holds of a node's inputs or results, traced or known."""
+        """Return whether a check holds for a node's inputs or results."""
         xp = jax_module().numpy
         choice = self._choices.kernel_choice(node)
         owner = None if choice is None else choice.owner
@@ -124,7 +124,7 @@ class TracedKernels:
 
 
 def called(kernel: OpKernel, inputs: list[Any]) -> Any:
-    """Call a kernel; what it raises while it is traced is a reason, not an error of the step."""
+    """Call a kernel; an exception during tracing is a reason not to compile, not an error."""
     return attempted(kernel.compute, inputs, kernel.definition.source, kernel.owner)
 
 
@@ -154,7 +154,7 @@ def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner
 
 
 def _failure(error: Exception, source: str, owner: object) -> NotTraceable:
-    """Return what a kernel's exception means: a refusal, or a fault if the inputs are valid.
+    """Return the meaning of a kernel's exception: a refusal, or a fault if the inputs are valid.
 
     Shapes that do not fit each other raise the same in the interpreter, which then decides.
     """
@@ -181,7 +181,7 @@ def _first_line(error: Exception) -> str:
 
 
 def outputs_of(node: Node, result: Any, source: str) -> tuple[Any, ...]:
-    """Return what a kernel or lowering gave as a tuple of its node's outputs.
+    """Return the result of a kernel or lowering as a tuple of its node's outputs.
 
     Raises:
         NotTraceable: it gave another number of outputs.
@@ -199,19 +199,19 @@ def outputs_of(node: Node, result: Any, source: str) -> tuple[Any, ...]:
 
 
 def gives_several(node: Node, result: Any) -> bool:
-    """Return whether a result is several outputs; a tuple may be the only one, a variant."""
+    """Return whether a result is a tuple of outputs, and not a variant that is a tuple."""
     is_variant = node.num_outputs == 1 and node.output_types[0].base_dtype.name == VARIANT
     return isinstance(result, (tuple, list)) and not is_variant
 
 
 def unknown_static(node: Node, definition: KernelDef, inputs: list[Any]) -> list[int]:
-    """Return the positions of the inputs that its kernel wants to know, and that are traced."""
+    """Return the positions of traced inputs that the kernel requires to be static."""
     if not definition.static:
         return []
     return [p for p in positions_of(node, definition.static) if not is_static(inputs[p])]
 
 
 def positions_of(node: Node, names: tuple[str, ...]) -> list[int]:
-    """Return the positions of the inputs with some names (as in the `OpDef`)."""
+    """Return the positions of the inputs with given names in the `OpDef`."""
     ranges = node.op_def.input_ranges(node.attrs)
     return [p for name in names if name in ranges for p in range(*ranges[name])]

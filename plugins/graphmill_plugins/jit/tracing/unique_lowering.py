@@ -1,4 +1,4 @@
-"""`Unique` in a program: a number for each value, of which those that repeat another are none.
+"""Trace `Unique` with a fixed-size output; duplicates get an out-of-range index.
 
 A table of marks finds the first of equal values: each value marks a place that its bits tell, the
 earliest wins, and whoever finds an equal value there is done. The others, whose places were taken
@@ -25,7 +25,7 @@ _GOLDEN: Final = np.uint32(0x9E3779B9)
 
 
 class DistinctRows:
-    """The rows that the `Unique` nodes of a graph find, while it is traced."""
+    """The distinct rows that the `Unique` nodes of a graph compute during tracing."""
 
     def __init__(self, graph: Graph, choices: LoweringChoices) -> None:
         self._repeated = RepeatedRows(graph, choices)
@@ -46,12 +46,12 @@ class DistinctRows:
         return distinct(node, values)
 
     def wanted(self, node: Node) -> Any:
-        """Return the numbers of rows that a node's `indices` are the distinct ones of, or None."""
+        """Return the number of rows that `indices` refer to if they are distinct ones, or None."""
         unique = self._repeated.unique_of.get(node)
         return None if unique is None else self._looked_up[unique]
 
     def check(self, node: Node, inputs: list[Any]) -> None:
-        """Refuse what is computed of distinct rows with something that has a row for each.
+        """Refuse to combine distinct rows with values that have a row for each index.
 
         Raises:
             NotTraceable: that is so; here each element of the gradient has a row, and many none.
@@ -66,12 +66,12 @@ class DistinctRows:
 
 
 def no_row(dtype: np.dtype[Any]) -> Any:
-    """Return the number that names no row of any variable."""
+    """Return the index that stands for duplicates: out of range for any variable."""
     return np.iinfo(dtype).max
 
 
 def distinct(node: Node, values: Any) -> tuple[Any, Any]:
-    """Return the outputs of a `Unique` of which `RepeatedRows` tells.
+    """Return the outputs of a `Unique` that `RepeatedRows` accepts.
 
     Args:
         node: its types count.
@@ -93,7 +93,7 @@ def distinct(node: Node, values: Any) -> tuple[Any, Any]:
 
 
 def _first_places(values: Any, places: Any) -> Any:
-    """Return for each value the place of the first one that is equal."""
+    """Return for each value the index of its first occurrence."""
     lax, jnp = jax_module().lax, jax_module().numpy
     count = values.size
     size = 1 << (_SPARE * max(count, 1) - 1).bit_length()
@@ -114,7 +114,7 @@ def _first_places(values: Any, places: Any) -> Any:
 
 
 def _marks(values: Any, turn: Any) -> Any:
-    """Return 32 bits of each value, others in each turn (the mixing function of MurmurHash3)."""
+    """Return a 32-bit hash of each value, different in each round (MurmurHash3's mixing)."""
     bits = values.astype(np.uint64)
     mixed = (bits ^ (bits >> np.uint64(32))).astype(np.uint32) + turn * _GOLDEN
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):

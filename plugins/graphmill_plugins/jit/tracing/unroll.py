@@ -1,4 +1,4 @@
-"""Unroll loops whose values change their shapes from iteration to iteration.
+"""Unroll loops whose values change their shapes between iterations.
 
 A loop of XLA's carries values of the same shapes. What decodes a sequence often appends to it in
 each iteration; if the trip count is known, the program can hold one iteration after the other.
@@ -30,7 +30,7 @@ def unrolled(
     num_traced: Callable[[], int],
     why: str = "",
 ) -> tuple[list[Any], State]:
-    """Trace a loop as one iteration after the other.
+    """Trace a loop as a sequence of iterations.
 
     Args:
         cond, body, args, state: as for `loops.trace_while`.

@@ -1,4 +1,4 @@
-"""What is computed with while it is traced: values and state, and how they fit each other.
+"""The values and the state of a trace, and how they are made to match.
 
 The functions of a `While` or `If` are given as Python functions of traced values:
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """What a branch gives for a result that only the other one has; nobody reads it."""
+    """Placeholder for a result that only the other branch has; never read."""
 
 
 def is_array_value(value: Any) -> bool:
@@ -48,7 +48,7 @@ def is_array_value(value: Any) -> bool:
 
 
 def is_shape(value: Any) -> bool:
-    """Return whether a value is, or holds, the shape and type of an array."""
+    """Return whether a value is, or contains, an array's shape and type."""
     if isinstance(value, Elements):
         return True
     if is_pytree(value):
@@ -62,7 +62,7 @@ def _has_dtype(value: Any) -> bool:
 
 
 def form_of_both(first: Any, second: Any, what: str) -> Any:
-    """Return that one of two values that the other fits.
+    """Return the one of two values that determines the shape of both.
 
     Raises:
         NotTraceable: they do not fit.
@@ -103,7 +103,7 @@ def _check_same_form(first: Any, second: Any, what: str) -> None:
 
 
 def fitted(value: Any, spec: Any) -> Any:
-    """Return a value as an array of a shape and type, or zeros where there is none."""
+    """Return a value as an array of a shape and type; zeros if it is absent."""
     numpy = jax_module().numpy
     if isinstance(value, Absent):
         return jax_module().tree_util.tree_map(lambda s: numpy.zeros(s.shape, s.dtype), spec)
@@ -115,7 +115,7 @@ def fitted(value: Any, spec: Any) -> Any:
 
 
 def run_traced(program: Any, *args: Any) -> list[Any]:
-    """Run a traced program within another."""
+    """Run a traced program inside another trace."""
     core = importlib.import_module("jax.extend.core")
     outputs: list[Any] = core.jaxpr_as_fun(program)(*args)
     return outputs
