@@ -1,4 +1,4 @@
-"""Tell kernels which values stay the same from call to call while a program is traced.
+"""Tell kernels which values are constant across calls of the program being traced.
 
 A lowering may prepare such a value (transform the weights of a convolution, say), at a price that
 is worth paying once and not for every call. Whoever traces marks the values; the preparation is
@@ -24,7 +24,7 @@ _thread = threading.local()
 
 
 class Marks:
-    """Hold the tracers that stand for constants; they are kept alive, so that ids stay theirs.
+    """The tracers that stand for constants, kept alive so that their ids stay unique.
 
     Attributes:
         platform: JAX's name of the platform that the program is for.
@@ -45,7 +45,7 @@ class Marks:
 
 @contextmanager
 def marking(platform: str = "cpu") -> Iterator[Marks]:
-    """Make marks that hold for this thread until the block ends; blocks may be nested."""
+    """Create marks that apply to this thread until the block ends; blocks may be nested."""
     outer = getattr(_thread, "marks", None)
     _thread.marks = marks = Marks(platform)
     try:
@@ -55,6 +55,6 @@ def marking(platform: str = "cpu") -> Iterator[Marks]:
 
 
 def is_prepared_once(value: Value, platform: str = "cpu") -> bool:
-    """Return whether what is computed from `value` alone is computed once, for that platform."""
+    """Return whether computations on `value` alone run once, for a platform."""
     marks: Marks | None = getattr(_thread, "marks", None)
     return marks is not None and marks.platform == platform and value in marks

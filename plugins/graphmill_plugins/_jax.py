@@ -1,4 +1,4 @@
-"""Import JAX when the first device or program needs it; the base class of JAX's devices.
+"""Import JAX when the first device or program needs it; base class of JAX devices.
 
 TensorFlow graphs are full of 64-bit numbers, so everything is done in JAX's 64-bit mode. It is
 enabled for the running thread around each call only: a program's own use of JAX is left alone.
@@ -44,7 +44,7 @@ class _JaxInProcess:
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Note whether the parent had started JAX, and let the child end nevertheless.
+        """Record whether the parent had started JAX, and let the child exit cleanly.
 
         JAX's clients wait for their threads when the interpreter destroys them at its end.
         """
@@ -59,7 +59,7 @@ JAX: Final = _JaxInProcess()
 
 
 def jax_module() -> Any:
-    """Return the module `jax`, importing it at the first call.
+    """Return the module `jax`; import it at the first call.
 
     Raises:
         FailedPreconditionError: the parent of this forked process had started it.
@@ -74,7 +74,7 @@ def jax_module() -> Any:
 
 
 def raise_inherited(*_: object, **__: object) -> NoReturn:
-    """Raise the error of calls to JAX in the child of a fork, with any arguments.
+    """Raise the error for calls to JAX in a forked child, with any arguments.
 
     Raises:
         FailedPreconditionError: always.
@@ -86,7 +86,7 @@ def raise_inherited(*_: object, **__: object) -> NoReturn:
 
 
 def cpu_devices() -> list[Any]:
-    """Return JAX's CPU devices; they compute in the caller's thread if JAX has not run before.
+    """Return JAX's CPU devices; they compute in the caller's thread if JAX starts here.
 
     By default JAX dispatches each call to a thread of its own and its caller waits for that, which
     costs more than most steps. JAX reads the option when it first runs and never again: a program
@@ -113,7 +113,7 @@ def platform_devices(platform: str) -> list[Any]:
 
 
 class JaxDevice(Device):
-    """A device of JAX. Its values are JAX arrays; NumPy arrays that kernels return are taken too.
+    """A JAX device. Its values are JAX arrays; NumPy arrays from kernels are accepted too.
 
     JAX computes in the background: kernels return before their values are there, and `to_host` and
     `sync` wait for them.
@@ -146,7 +146,7 @@ class JaxDevice(Device):
         return self._numpy
 
     def to_device(self, value: Value) -> Value:
-        """Return a host value as an array of this device, in memory of its own.
+        """Return a host value as a new array on this device.
 
         JAX would share memory that happens to be aligned, or still be reading it afterwards.
         """
@@ -154,7 +154,7 @@ class JaxDevice(Device):
             return self._put(np.array(value), self.jax_device)
 
     def to_host(self, value: Value) -> Value:
-        """Return a value as NumPy array, or scalar for rank 0; waits until it is computed."""
+        """Return a value as a NumPy array, or scalar for rank 0, when it is computed."""
         array = np.asarray(value)
         return array if array.ndim else array[()]
 
@@ -172,11 +172,11 @@ class JaxDevice(Device):
         return call
 
     def after_fork_in_child(self) -> None:
-        """Refuse to compute from now on; what JAX has computed before can still be read."""
+        """Refuse further computations; results that exist can still be read."""
         if JAX.is_inherited:
             self._put = self._enable_x64 = raise_inherited
 
     def sync(self) -> None:
-        """Wait until all that was started is done."""
+        """Wait until all work on the device is done."""
         self._put(np.float32(0), self.jax_device).block_until_ready()
         jax_module().effects_barrier()

@@ -1,4 +1,4 @@
-"""JAX's modules, imported when one of their names is first used.
+"""Import JAX modules when one of their names is first used.
 
 Kernels for JAX are looked at long before any runs: whether a node can be compiled is asked of them.
 The import takes half a second, which must not be a first step's.
@@ -13,7 +13,7 @@ __all__ = ["jax", "jnp", "jsl", "jsp", "lax"]
 
 
 class LazyModule:
-    """Stands for a module; names that were used once are its own attributes."""
+    """Stands for a module; names that were used become attributes."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -17,7 +17,7 @@ _MEMORY_LIMIT = 256 << 20  # what TensorFlow says of its CPU devices; nothing en
 
 
 class CpuDevice(Device):
-    """The host's processor; values are NumPy arrays, so copies to and from it are the value."""
+    """The host's processor; values are NumPy arrays, so transfers return them unchanged."""
 
     backends = ("numpy",)
     is_host_memory = True
@@ -42,7 +42,7 @@ class CpuDevice(Device):
 
 
 class CpuDeviceFactory(DeviceFactory):
-    """Makes one CPU device, or as many as `device_count["CPU"]` says."""
+    """Makes one CPU device, or `device_count["CPU"]` of them."""
 
     def create_devices(self, config: Any, name_prefix: str) -> list[CpuDevice]:
         """Return the CPU devices of a session."""

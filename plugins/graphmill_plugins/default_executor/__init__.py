@@ -1,4 +1,4 @@
-"""DEFAULT and INLINE: a pure state machine (`propagator`) and a thin shell (`executor_state`)."""
+"""The DEFAULT and INLINE executors: a pure state machine, and a shell that calls kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def graphmill_register_executors(executors: Registrar[ExecutorFactory]) -> None:
-    """Register the executor under both of its names, and the one without threads."""
+    """Register the executors DEFAULT and INLINE."""
     home = "graphmill_plugins.default_executor.executor"
     for name in ("", "DEFAULT"):
         executors.add(name, f"{home}:DefaultExecutorFactory")

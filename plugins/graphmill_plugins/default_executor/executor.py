@@ -1,4 +1,4 @@
-"""`DefaultExecutor`: the immutable half of the DEFAULT executor; `ExecutorState` is a run."""
+"""`DefaultExecutor`: the immutable part of the DEFAULT executor; `ExecutorState` is one run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DefaultExecutor(Executor):
-    """Runs a graph in data-flow order: a node as soon as all that it waits for has arrived.
+    """Runs a graph in data-flow order: each node as soon as its inputs have arrived.
 
     Threads: immutable after construction, so any number of runs may overlap.
 
@@ -63,7 +63,7 @@ class DefaultExecutor(Executor):
         self._single_kernel = single_kernel(self.view) if is_plain else None
 
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
-        """Start a run, and go on until it is done or must wait."""
+        """Start a run, and continue until it is done or blocks."""
         one = self._single_kernel
         if one is None or args.stats_collector is not None or args.sync_on_finish:
             ExecutorState(self, args, done).start()
@@ -75,7 +75,7 @@ class DefaultExecutor(Executor):
         done(error)
 
     def close(self) -> None:
-        """Give the kernels back."""
+        """Release the kernels."""
         delete = self.params.delete_kernel
         if delete is not None:
             for item in self.view.items:
@@ -99,7 +99,7 @@ class DefaultExecutorFactory(ExecutorFactory):
 
 
 class InlineExecutorFactory(ExecutorFactory):
-    """Makes executors that do all that DEFAULT does, and start no thread; registered as `"INLINE"`.
+    """Makes executors like DEFAULT that start no threads; registered as `"INLINE"`.
 
     Every kernel runs in the caller's thread. What other threads of the program do to wake a waiting
     kernel (an enqueue of another session, say) still counts. Compilation needs a thread, too.

@@ -1,4 +1,4 @@
-"""`ExecutorState`: the shell of one run. It calls kernels; what runs next the propagator says.
+"""`ExecutorState`: one run; it calls the kernels that the propagator makes ready.
 
 Semantics: `tensorflow/core/common_runtime/executor.cc` (rows E5, E6, E8). Nodes are processed in
 the thread that drives the step; a kernel that waits or takes long runs elsewhere and posts its
@@ -76,15 +76,15 @@ class ExecutorState:
         return self._executor.params.device.name
 
     def story(self) -> str:
-        """Say what each node that has not run waits for."""
+        """Describe what each pending node waits for."""
         return self._propagator.story()
 
     def iteration_names(self) -> dict[str, str]:
-        """Return for the frame and iteration of rendezvous keys what messages call them."""
+        """Return the names that messages use for frames and iterations, by rendezvous key."""
         return self._propagator.iteration_names()
 
     def start(self) -> None:
-        """Run the graph until it is done, or all that is left waits for something outside."""
+        """Run the graph until it is done or blocked."""
         self._error = self._start_args() or self._run_ready()
         self._finish_if_done()
 
@@ -156,7 +156,7 @@ class ExecutorState:
         return None
 
     def _call(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
-        """Call a node's kernel where it takes more than the plain inputs."""
+        """Call a node's kernel that needs more than its inputs."""
         if item.ref_inputs:
             read_refs(item.node, item.ref_inputs, taken)
         if item.is_retval:
@@ -184,7 +184,7 @@ class ExecutorState:
         record_node(collector, self._executor.params.device.name, item.node, started, result)
 
     def _call_expensive(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
-        """Call a kernel here, or in the pool if it takes long and there is other work meanwhile."""
+        """Call an expensive kernel, in the pool if other nodes are ready meanwhile."""
         pool = self.args.runner.pool if self._executor.uses_pool else None
         if pool is None or item.cost_ns < WORTH_A_THREAD_NS or not self._ready:
             started = perf_counter_ns()
@@ -212,12 +212,12 @@ class ExecutorState:
     def _computed(
         self, item: NodeItem, iteration: Any, outputs: Any, error: BaseException | None
     ) -> None:
-        """Take the outcome of a kernel that ran in the pool, and go on."""
+        """Accept the outcome of a kernel that ran in the pool, and continue."""
         self.args.runner.num_computing -= 1
         self._posted(item, iteration, outputs, error)
 
     def _call_async(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
-        """Call an asynchronous kernel; if it is done before it returns, give its outputs."""
+        """Call an asynchronous kernel; return its outputs if it finishes at once."""
         runner = self.args.runner
         token = object()
         is_done = False
@@ -252,7 +252,7 @@ class ExecutorState:
         return outputs
 
     def _note_waiting(self, item: NodeItem) -> None:
-        """Note that the run waits for a kernel, whose outcome will be posted."""
+        """Record that a kernel is in flight, whose outcome will be posted."""
         self._outstanding += 1
         args = self.args
         args.num_awaited += 1
@@ -262,7 +262,7 @@ class ExecutorState:
     def _posted(
         self, item: NodeItem, iteration: Any, outputs: Any, error: BaseException | None
     ) -> None:
-        """Take the outcome of a kernel that ran elsewhere, and go on."""
+        """Accept the outcome of a kernel that ran elsewhere, and continue."""
         args = self.args
         args.num_awaited -= 1
         if item.is_transfer:
@@ -280,7 +280,7 @@ class ExecutorState:
         self._resume()
 
     def _resume(self) -> None:
-        """Go on after something that the run waited for; counts as one thing less to wait for."""
+        """Continue after an outcome, which is no longer in flight."""
         self._outstanding -= 1
         if self._error is None:
             args = self.args
@@ -292,7 +292,7 @@ class ExecutorState:
         self._finish_if_done()
 
     def _fail(self, error: OpError) -> None:
-        """Keep the first error; what comes after it is derived from it."""
+        """Keep the first error; later ones are marked as derived."""
         if self._error is None:
             self._error = error
         else:
@@ -314,7 +314,7 @@ class ExecutorState:
         self._done(error)
 
     def _sync(self) -> OpError | None:
-        """Wait for the device; return what went wrong there after the kernels had returned."""
+        """Wait for the device; return the error of work that was still running there."""
         try:
             sync_device(self._executor.params.device)
         except OpError as error:
@@ -322,7 +322,7 @@ class ExecutorState:
         return None
 
     def _stuck(self) -> OpError:
-        """Return the error of a run in which nothing is ready and nodes still wait."""
+        """Return the error of a deadlocked run: nothing is ready, but nodes are pending."""
         return InternalError(
             "the step is stuck: nothing is ready, and these nodes wait for inputs that will not "
             f"come:\n{self.story()}",
@@ -330,14 +330,14 @@ class ExecutorState:
         )
 
     def _error_at(self, item: NodeItem, iteration: Any, error: BaseException) -> OpError:
-        """Return what was raised as a status error with its place, or what it is derived from."""
+        """Return an exception as a status error with its node, or the error it derives from."""
         return error_at(self.args, self.device_name, item, iteration.name, error)
 
 
 def error_at(
     args: ExecutorArgs, device: str, item: NodeItem, iteration: str, error: BaseException
 ) -> OpError:
-    """Return what was raised at a node as a status error with its place, or what it derives from.
+    """Return an exception at a node as a status error, or the error it derives from.
 
     Args:
         args: of the run.

@@ -1,4 +1,4 @@
-"""`GraphView`: a graph as flat arrays of `NodeItem`s, the form in which it is executed (row E3).
+"""`GraphView`: a graph as flat arrays of `NodeItem`s, as it is executed (row E3).
 
 Semantics: `tensorflow/core/common_runtime/graph_view.h`, `immutable_executor_state.cc`. Everything
 that can be known before a run is put here once, so that a run touches no names, attrs or types.
@@ -42,7 +42,7 @@ _KINDS: Final = {
 
 
 class NodeItem:
-    """One node, ready to run.
+    """One node, prepared for execution.
 
     Attributes:
         id: index in `GraphView.items`.
@@ -152,12 +152,12 @@ class NodeItem:
         self.control_edges: tuple[NodeItem, ...] = ()
 
     def place_inputs(self, start: int) -> None:
-        """Say where its inputs begin in the flat array of its frame's input entries."""
+        """Set the position of the node's inputs in the flat array of its frame."""
         self.input_start, self.input_stop = start, start + self.num_inputs
         self.inputs = slice(self.input_start, self.input_stop)
 
     def set_kernel(self, kernel: OpKernel) -> None:
-        """Give the node its kernel."""
+        """Set the node's kernel."""
         self.kernel = kernel
         self.compute = kernel.compute
         self.takes_context = kernel.definition.stateful
@@ -171,7 +171,7 @@ class NodeItem:
 
 
 class FrameView:
-    """A frame before any run: the layout that all its iterations share.
+    """The static layout of a frame, shared by all its iterations.
 
     Attributes:
         name: the frame's own name; empty for the root frame.
@@ -246,7 +246,7 @@ class GraphView:
         ]
 
     def _place_constants(self) -> None:
-        """Put the values of constants where they are read, so that they need not be run.
+        """Put constant values into the inputs that read them, so that they need not run.
 
         Half of the nodes of a typical graph are constants. One that a control edge delays, or that
         a `Merge` waits for, stays a node.
@@ -279,7 +279,7 @@ class GraphView:
 
 
 def _is_control_flow(node: Node) -> bool:
-    """Return whether a node makes outputs dead, or cares whether an input is."""
+    """Return whether a node can make outputs dead, or handles dead inputs."""
     if is_receive(node):
         return NEVER_DEAD_ATTR not in node.attrs
     return node.op_def.traits.may_be_dead or is_control_trigger(node)

@@ -1,4 +1,4 @@
-"""The propagators: which nodes become ready when a node is done (row E7). They know no threads.
+"""Propagators: determine which nodes become ready when a node is done (row E7).
 
 `SimplePropagator` serves graphs without control flow: a node is ready when as many edges have
 arrived as it has. `Propagator` adds frames, iterations and dead tokens. The shell calls both alike:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SimplePropagator:
-    """The state of one run of a graph without control flow; it is its own only iteration.
+    """The state of one run of a graph without control flow, which is its only iteration.
 
     Attributes:
         inputs: the flat array of input entries, None where nothing has arrived.
@@ -40,7 +40,7 @@ class SimplePropagator:
 
     @property
     def name(self) -> str:
-        """The frame and iteration for messages: none."""
+        """The frame and iteration for messages: empty."""
         return ""
 
     @property
@@ -54,12 +54,12 @@ class SimplePropagator:
         return not any(self.pending)
 
     def start(self, ready: Ready) -> Any:
-        """Add the nodes that wait for nothing to `ready`; return the iteration of arguments."""
+        """Add the nodes without inputs to `ready`; return the iteration of arguments."""
         ready.extend((item, self, False) for item in self.view.roots)
         return self
 
     def output_done(self, item: NodeItem, iteration: Any, output: Any, ready: Ready) -> None:
-        """Hand on the sole output of a node that is done; add what becomes ready to `ready`."""
+        """Propagate the only output of a finished node; add nodes that become ready to `ready`."""
         del iteration
         inputs, pending = self.inputs, self.pending
         for entry, consumer in item.first_edges:
@@ -73,7 +73,7 @@ class SimplePropagator:
     def node_done(
         self, item: NodeItem, iteration: Any, is_dead: bool, outputs: Any, ready: Ready
     ) -> None:
-        """Hand on any number of outputs of a node that is done; nothing is ever dead here."""
+        """Propagate any number of outputs of a finished node; nothing is ever dead here."""
         del iteration, is_dead
         inputs, pending = self.inputs, self.pending
         for edges, output in zip(item.output_edges, outputs, strict=True):
@@ -94,11 +94,11 @@ class SimplePropagator:
         _validate_entries(self.view.root_frame, self.pending, self.inputs)
 
     def story(self) -> str:
-        """Say what each node that has not become ready waits for."""
+        """Describe what each pending node waits for."""
         return _waiting(self.view.root_frame, self.pending, self.inputs)
 
     def iteration_names(self) -> dict[str, str]:
-        """Return for the frame and iteration of rendezvous keys what messages call them: none."""
+        """Return the names that messages use for frames and iterations: none."""
         return {}
 
     def _control_done(self, item: NodeItem, ready: Ready) -> None:
@@ -131,7 +131,7 @@ class Propagator:
         return self.root is None
 
     def start(self, ready: Ready) -> IterationState:
-        """Add the nodes that wait for nothing to `ready`; return the iteration of arguments."""
+        """Add the nodes without inputs to `ready`; return the iteration of arguments."""
         view = self.view
         iteration = self._first
         iteration.outstanding_ops = len(view.roots) + len(view.args)
@@ -143,7 +143,7 @@ class Propagator:
     def output_done(
         self, item: NodeItem, iteration: IterationState, output: Any, ready: Ready
     ) -> None:
-        """Hand on the sole, live output of a node that is done."""
+        """Propagate the only output of a finished node, which is alive."""
         if not item.is_simple:
             self.node_done(item, iteration, False, (output,), ready)
             return
@@ -169,7 +169,7 @@ class Propagator:
     def node_done(
         self, item: NodeItem, iteration: IterationState, is_dead: bool, outputs: Any, ready: Ready
     ) -> None:
-        """Hand on the outputs of a node that is done; add what becomes ready to `ready`.
+        """Propagate the outputs of a finished node; add nodes that become ready to `ready`.
 
         Args:
             item: the node.
@@ -203,7 +203,7 @@ class Propagator:
             _validate_frame(frame)
 
     def story(self) -> str:
-        """Say what each node of each unfinished iteration waits for."""
+        """Describe what each pending node of each unfinished iteration waits for."""
         frames = [*([self.root] if self.root is not None else []), *self.frames.values()]
         return "\n".join(
             f"{iteration.name or 'outside of loops'}:\n"
@@ -213,7 +213,7 @@ class Propagator:
         )
 
     def iteration_names(self) -> dict[str, str]:
-        """Return for the frame and iteration of rendezvous keys what messages call them."""
+        """Return the names that messages use for frames and iterations, by rendezvous key."""
         return {
             iteration.frame_iteration: iteration.name
             for frame in self.frames.values()
@@ -246,7 +246,7 @@ class Propagator:
         return frame
 
     def _iteration_idle(self, iteration: IterationState, ready: Ready) -> None:
-        """Delete an iteration that is done, those after it, then its frame, and so on outwards."""
+        """Delete a finished iteration, later ones, its frame, and so on outwards."""
         current: IterationState | None = iteration
         while current is not None:
             frame = current.frame
@@ -255,7 +255,7 @@ class Propagator:
             current = self._delete_frame(frame, ready)
 
     def _delete_frame(self, frame: FrameState, ready: Ready) -> IterationState | None:
-        """Delete a frame that is done; return the iteration around it, which may be done now."""
+        """Delete a finished frame; return the iteration around it, which may be finished now."""
         parent = frame.parent
         if parent is None:
             self.root = None
@@ -303,7 +303,7 @@ def _start_iteration(frame: FrameState, ready: Ready) -> IterationState:
 
 
 def _delete_done_iterations(frame: FrameState, number: int, ready: Ready) -> bool:
-    """Delete the iterations from `number` on that are done; return whether the frame is done."""
+    """Delete finished iterations from `number` on; return whether the frame is finished."""
     iterations = frame.iterations
     while number in iterations and _is_iteration_done(frame, iterations[number]):
         del iterations[number]
@@ -325,7 +325,7 @@ def _is_iteration_done(frame: FrameState, iteration: IterationState) -> bool:
 def _activate(
     item: NodeItem, is_dead: bool, target: IterationState, outputs: Any, ready: Ready
 ) -> None:
-    """Let the outputs of a node arrive at its consumers in the iteration `target`."""
+    """Propagate the outputs of a node to its consumers in the iteration `target`."""
     pending, dead, inputs = target.pending, target.dead, target.inputs
     started = 0
     for edges, output in zip(item.output_edges, outputs, strict=True):
@@ -373,7 +373,7 @@ def _dead_input_of_merge(
 
 
 def _control_edge_done(consumer: NodeItem, is_dead: bool, target: IterationState) -> bool:
-    """Let a control edge arrive; return whether that makes the consumer ready."""
+    """Propagate a control edge; return whether the consumer becomes ready."""
     index = consumer.id_in_frame
     if consumer.is_merge:
         left = target.pending[index] = target.pending[index] - 2

@@ -1,4 +1,4 @@
-"""An executor for tests: it takes the nodes that are ready in a random order that a seed repeats.
+"""An executor for tests that runs ready nodes in a random order given by a seed.
 
 The order in which a step runs its nodes depends on threads and on what kernels take; each order
 that respects the edges is legal. This executor draws one, in one thread, so that a test sees many
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RandomQueue(list[Any]):
-    """Ready nodes, taken in an order that a seed draws.
+    """A ready queue that returns nodes in a seeded random order.
 
     Every second seed takes any of them; the others draw a rank for each node and take the first in
     rank, so that some nodes come very late, as behind a slow kernel.
@@ -33,7 +33,7 @@ class RandomQueue(list[Any]):
         self._ranks: dict[int, float] | None = {} if seed % 2 else None
 
     def pop(self, index: SupportsIndex = -1) -> Any:
-        """Take one of all; `index` does not count."""
+        """Remove a random node; `index` is ignored."""
         del index
         chosen = self._first() if self._ranks is not None else self._any()
         self[chosen], self[-1] = self[-1], self[chosen]
@@ -54,7 +54,7 @@ class RandomQueue(list[Any]):
 
 
 class SeededExecutorFactory(ExecutorFactory):
-    """Makes executors that run nodes in random orders, one after the other (rows E5, E7).
+    """Makes executors that run nodes serially in random orders (rows E5, E7).
 
     They start no thread, and check the invariants of the run after each node. Not registered by
     itself: `host.executors.add("SEEDED", SeededExecutorFactory(7), owner="my tests")`.

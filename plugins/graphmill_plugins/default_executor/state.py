@@ -50,12 +50,12 @@ class IterationState:
 
     @property
     def name(self) -> str:
-        """The frame's full name and the number, as `outer:3/inner:0`; empty outside of loops."""
+        """The frame's full name and the iteration, as `outer:3/inner:0`; empty outside of loops."""
         return f"{self.frame.name}:{self.number}" if self.frame.parent is not None else ""
 
     @property
     def frame_iteration(self) -> str:
-        """The frame's id and the number, as rendezvous keys have them."""
+        """The frame's id and the iteration, as in rendezvous keys."""
         return f"{self.frame.id}:{self.number}"
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ class FrameState:
 
     @property
     def id(self) -> int:
-        """What rendezvous keys call the frame; computed when it is first asked for."""
+        """The frame's id in rendezvous keys, computed on first use."""
         if self._id < 0:
             parent: IterationState = self.parent  # type: ignore[assignment]
             self._id = child_frame_id(parent.frame.id, parent.number, self.view.name)

@@ -1,4 +1,4 @@
-"""Propagators that check their invariants after each event: what `GRAPHMILL_VALIDATE=1` runs."""
+"""Propagators that check their invariants after each event (`GRAPHMILL_VALIDATE=1`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Validating:
-    """Calls `validate` after each method that changes the state; goes before a propagator."""
+    """Mixin that calls `validate` after each method that changes the state."""
 
     __slots__ = ()
 

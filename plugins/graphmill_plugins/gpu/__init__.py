@@ -1,4 +1,4 @@
-"""GPUs, as far as JAX finds them."""
+"""The GPU devices that JAX finds."""
 
 from __future__ import annotations
 

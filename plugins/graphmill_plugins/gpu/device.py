@@ -34,7 +34,7 @@ class GpuDevice(JaxDevice):
 
 
 class GpuDeviceFactory(DeviceFactory):
-    """Makes a device of each GPU that JAX finds and the session's configuration allows."""
+    """Makes a device for each GPU that JAX finds and the session's config allows."""
 
     def create_devices(self, config: Any, name_prefix: str) -> list[GpuDevice]:
         """Return the GPUs of a session.
@@ -58,7 +58,7 @@ class GpuDeviceFactory(DeviceFactory):
 
 
 def may_have_gpu() -> bool:
-    """Return whether it is worth asking JAX for GPUs; asks the system only, not JAX."""
+    """Return whether the system may have a GPU, without importing JAX."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
         return False
     asked = os.environ.get("JAX_PLATFORMS", "")
@@ -74,7 +74,7 @@ def _has_jax_plugin() -> bool:
 
 
 def _visible(text: str, count: int) -> list[int]:
-    """Return the numbers of GPUs that a `visible_device_list` such as "2,0" gives."""
+    """Return the GPU indices in a `visible_device_list` such as "2,0"."""
     numbers = [part.strip() for part in text.split(",")]
     chosen = [int(number) for number in numbers if number.isascii() and number.isdigit()]
     if len(chosen) != len(numbers) or len(set(chosen)) != len(chosen):
@@ -92,7 +92,7 @@ def _visible(text: str, count: int) -> list[int]:
 
 
 def _memory_settings(options: Any) -> AbstractContextManager[None]:
-    """Set what JAX reads when it starts its GPU platform; put the environment back afterwards."""
+    """Set the environment that JAX reads when it starts its GPU platform, and restore it."""
     wanted: dict[str, str] = {}
     if options is not None and options.allow_growth:
         wanted["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"

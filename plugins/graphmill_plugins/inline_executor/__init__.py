@@ -1,4 +1,4 @@
-"""SINGLE_THREADED_EXECUTOR: a fixed order of nodes, one thread, no control flow, least overhead."""
+"""SINGLE_THREADED_EXECUTOR: runs nodes in a fixed order in one thread, without control flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`SingleThreadedExecutor`: runs the nodes one after the other in an order fixed when it is made.
+"""`SingleThreadedExecutor`: run nodes one after the other in a precomputed order.
 
 Semantics: `tensorflow/core/common_runtime/single_threaded_executor.cc`.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Instruction:
-    """One node of the fixed order.
+    """One node in the fixed order.
 
     Attributes:
         node: the graph's node.
@@ -87,7 +87,7 @@ class Instruction:
         self.is_simple = False
 
     def set_kernel(self, kernel: OpKernel) -> None:
-        """Give the node its kernel."""
+        """Set the node's kernel."""
         self.kernel = kernel
         self.compute = kernel.compute
         self.is_simple = not (
@@ -168,7 +168,7 @@ class SingleThreadedExecutor(Executor):
             sync_device(self.params.device)
 
     def close(self) -> None:
-        """Give the kernels back."""
+        """Release the kernels."""
         delete = self.params.delete_kernel
         if delete is not None:
             for instruction in self.body:
@@ -249,7 +249,7 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
 
 
 def _needs_frames(node: Node) -> bool:
-    """Return whether a node makes others dead, or leads into frames or out of them."""
+    """Return whether a node makes outputs dead, or enters or leaves a frame."""
     return node.op_def.traits.is_control_flow and not is_loop_cond(node)
 
 
@@ -261,7 +261,7 @@ def _note_last_uses(body: list[Instruction]) -> None:
 
 
 def _refuse_dead(outputs: Sequence[Any]) -> None:
-    """Raise if an output has no value: nothing here could take note of it.
+    """Raise if an output is dead, which this executor does not support.
 
     Raises:
         UnimplementedError: one has none.

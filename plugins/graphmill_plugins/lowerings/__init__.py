@@ -1,4 +1,4 @@
-"""What compilers are to know of TensorFlow's ops beyond the built-in kernels.
+"""Checks and lowerings that compilers need for TensorFlow's ops, besides the kernels.
 
 Kernels are traced as functions of an array namespace. Here is declared, by the family of ops, what
 compiled code must check (it cannot raise, and some of its functions go wrong for unusual values),
@@ -19,6 +19,6 @@ if TYPE_CHECKING:
 
 @hookimpl
 def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
-    """Register each module for its ops; it is imported when one of them is first compiled."""
+    """Register each module for its ops; it is imported when one of them is compiled."""
     for module, ops in OPS.items():
         lowerings.add_module(f"{__name__}.{module}", ops.split())

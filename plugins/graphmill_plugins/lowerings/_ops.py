@@ -1,4 +1,4 @@
-"""The ops that each module of this package has lowerings for; a test compares both."""
+"""The ops that each module of this package has lowerings for; a test compares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of arithmetic: integers that kernels refuse, and powers that XLA computes otherwise."""
+"""Checks for integer division and powers, where XLA differs from the kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of counting values and of searching for them in sorted rows."""
+"""Checks for histograms, bin counts and searches in sorted rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def range_is_finite(xp: ArrayNamespace, values: Value, limits: Value, *_: Value)
 
 
 def rows_are_sorted(xp: ArrayNamespace, rows: Value, values: Value) -> Value:
-    """Check that rows are sorted, and no value is NaN: searches in others end anywhere."""
+    """Check that rows are sorted and without NaN, because search needs both."""
     return xp.all(rows[:, 1:] >= rows[:, :-1]) & xp.all(values == values)
 
 

@@ -1,4 +1,4 @@
-"""Checks of images: of the pictures that boxes are cut from, and of values far off."""
+"""Checks for crops of images and for values too large for XLA's arithmetic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAR: Final = 1e6
 def crops_exist(
     xp: ArrayNamespace, image: Value, boxes: Value, box_ind: Value, crop_size: Value
 ) -> Value:
-    """Check that each box is cut from a picture that exists."""
+    """Check that each box refers to an image in the batch."""
     del boxes, crop_size
     return in_range(xp, box_ind, 0, image.shape[0])
 
@@ -25,7 +25,7 @@ def crops_exist(
 def boxes_are_finite(
     xp: ArrayNamespace, images: Value, boxes: Value, box_ind: Value, size: Value
 ) -> Value:
-    """Check that coordinates of boxes are neither infinite nor nan."""
+    """Check that box coordinates are finite."""
     del images, box_ind, size
     return xp.all(xp.isfinite(boxes))
 
@@ -33,7 +33,7 @@ def boxes_are_finite(
 def gradient_boxes_are_finite(
     xp: ArrayNamespace, grads: Value, image: Value, boxes: Value, box_ind: Value
 ) -> Value:
-    """Check that coordinates of boxes are neither infinite nor nan."""
+    """Check that box coordinates are finite."""
     del grads, image, box_ind
     return xp.all(xp.isfinite(boxes))
 
@@ -41,7 +41,7 @@ def gradient_boxes_are_finite(
 def crops_are_near(
     xp: ArrayNamespace, images: Value, boxes: Value, box_ind: Value, size: Value
 ) -> Value:
-    """Check that coordinates of boxes are numbers that are not far off."""
+    """Check that box coordinates are finite and of moderate size."""
     del images, box_ind, size
     return xp.all(xp.abs(boxes) <= FAR)
 
@@ -49,7 +49,7 @@ def crops_are_near(
 def image_gradients_exist(
     xp: ArrayNamespace, grads: Value, boxes: Value, box_ind: Value, image_size: Value
 ) -> Value:
-    """Check that each box was cut from a picture that exists."""
+    """Check that each box refers to an image in the batch."""
     del grads, boxes
     return in_range(xp, box_ind, 0, image_size[0])
 
@@ -57,7 +57,7 @@ def image_gradients_exist(
 def box_gradients_exist(
     xp: ArrayNamespace, grads: Value, image: Value, boxes: Value, box_ind: Value
 ) -> Value:
-    """Check that each box was cut from a picture that exists."""
+    """Check that each box refers to an image in the batch."""
     del grads, boxes
     return in_range(xp, box_ind, 0, image.shape[0])
 
@@ -65,13 +65,13 @@ def box_gradients_exist(
 def box_gradients_are_near(
     xp: ArrayNamespace, grads: Value, image: Value, boxes: Value, box_ind: Value
 ) -> Value:
-    """Check that coordinates of boxes are numbers that are not far off."""
+    """Check that box coordinates are finite and of moderate size."""
     del grads, image, box_ind
     return xp.all(xp.abs(boxes) <= FAR)
 
 
 def hues_are_near(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
-    """Check that colors are numbers, and neither they nor the change of hue is far off."""
+    """Check that colors and the change of hue are finite and of moderate size."""
     return xp.all(xp.abs(images) <= FAR) & xp.all(xp.abs(delta) <= FAR)
 
 

@@ -1,4 +1,4 @@
-"""Checks of indices into tensors: kernels refuse those out of range, compiled code cannot."""
+"""Checks that indices are in range: kernels raise if not, compiled code cannot."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ def in_range(xp: ArrayNamespace, values: Value, low: Any, high: Any) -> Value:
 
 
 def is_static(value: Value) -> bool:
-    """Return whether a value is known while tracing."""
+    """Return whether a value is static."""
     return isinstance(value, np.ndarray | np.generic)
 
 
 def rows_exist(xp: ArrayNamespace, params: Value, indices: Value) -> Value:
-    """Check that each index is one of a row."""
+    """Check that each index is that of a row."""
     return in_range(xp, indices, 0, params.shape[0])
 
 
 def slices_exist(xp: ArrayNamespace, params: Value, indices: Value, axis: Value) -> Value:
-    """Check that each index is one of the axis, if that is known."""
+    """Check that each index is within the axis, if the axis is static."""
     if not is_static(axis):
         return np.True_
     return in_range(xp, indices, 0, params.shape[int(axis)])
 
 
 def points_exist(xp: ArrayNamespace, params: Value, indices: Value, *_: Value) -> Value:
-    """Check that each vector of indices is a place in the first axes of `params`."""
+    """Check that each index vector is within the first axes of `params`."""
     sizes = np.asarray(params.shape[: indices.shape[-1]], np.int64)
     return in_range(xp, indices, 0, sizes)
 
 
 def points_fit(xp: ArrayNamespace, indices: Value, updates: Value, shape: Value) -> Value:
-    """Check that each vector of indices is a place in a tensor of `shape`, if that is known."""
+    """Check that each index vector is within `shape`, if that is static."""
     del updates
     if not is_static(shape):
         return np.True_
@@ -62,12 +62,12 @@ def places_are_not_negative(
 
 
 def is_permutation(xp: ArrayNamespace, values: Value) -> Value:
-    """Check that each index comes once."""
+    """Check that each index occurs once."""
     return xp.all(xp.sort(values) == xp.arange(values.shape[0]))
 
 
 def flat_indices_exist(xp: ArrayNamespace, indices: Value, dims: Value) -> Value:
-    """Check that flat indices are in a tensor with these dimensions, none of which is empty."""
+    """Check that flat indices are within a tensor of these dimensions, none of them empty."""
     return in_range(xp, indices, 0, xp.prod(dims)) & xp.all(dims > 0)
 
 
@@ -77,7 +77,7 @@ def lengths_fit(xp: ArrayNamespace, values: Value, lengths: Value, *, seq_dim: i
 
 
 def classes_exist(xp: ArrayNamespace, logits: Value, labels: Value) -> Value:
-    """Check that each label is one of a class."""
+    """Check that each label is that of a class."""
     return in_range(xp, labels, 0, logits.shape[-1])
 
 

@@ -1,4 +1,4 @@
-"""Checks of matrices: singular ones show in results that are not finite."""
+"""Checks for matrices; singular ones give results that are not finite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def band_is_inside(xp: ArrayNamespace, matrices: Value, below: Value, above: Value) -> Value:
-    """Check that a band is no wider than its matrices."""
+    """Check that a band is not wider than its matrices."""
     rows, columns = matrices.shape[-2:]
     return xp.all(below <= rows) & xp.all(above <= columns)
 
@@ -22,7 +22,7 @@ def band_is_inside(xp: ArrayNamespace, matrices: Value, below: Value, above: Val
 def regularizer_is_not_negative(
     xp: ArrayNamespace, matrix: Value, rhs: Value, l2_regularizer: Value
 ) -> Value:
-    """Check the sign of a regularizer."""
+    """Check that a regularizer is not negative."""
     del matrix, rhs
     return xp.all(l2_regularizer >= 0)
 
@@ -30,13 +30,13 @@ def regularizer_is_not_negative(
 def sparse_places_exist(
     xp: ArrayNamespace, a_indices: Value, a_values: Value, a_shape: Value, b: Value
 ) -> Value:
-    """Check that each element of a sparse matrix is inside of it."""
+    """Check that the indices of a sparse matrix are within its shape."""
     del a_values, b
     return in_range(xp, a_indices, 0, a_shape)
 
 
 def matrices_are_real(xp: ArrayNamespace, matrices: Value) -> Value:
-    """Refuse complex matrices: XLA takes the largest pivots, LAPACK those of the largest parts."""
+    """Refuse complex matrices, for which XLA and LAPACK choose different pivots."""
     del xp
     if matrices.dtype.kind == "c":
         raise NotTraceable("the pivots of complex matrices are chosen in another way")
@@ -44,7 +44,7 @@ def matrices_are_real(xp: ArrayNamespace, matrices: Value) -> Value:
 
 
 def results_are_finite(xp: ArrayNamespace, *results: Value) -> Value:
-    """Check that no result has NaN or infinity."""
+    """Check that no result is NaN or infinite."""
     held = np.True_
     for value in results:
         held = held & xp.all(xp.isfinite(value))
@@ -59,7 +59,7 @@ def factors_are_regular(xp: ArrayNamespace, factors: Value, permutation: Value) 
 
 
 def _and_batched(*ops: str) -> tuple[str, ...]:
-    """Return ops with those of TensorFlow's first version, which are named apart for batches."""
+    """Return ops together with TensorFlow's first versions, which have names for batches."""
     return (*ops, *(f"Batch{op}" for op in ops))
 
 

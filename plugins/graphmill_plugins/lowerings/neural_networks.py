@@ -1,4 +1,4 @@
-"""Checks of recurrent cells, data formats and the positions of maxima."""
+"""Checks for recurrent cells, data formats and the positions of maxima."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def steps_exist(xp: ArrayNamespace, seq_len_max: Value, x: Value, *_: Value) -> 
 
 
 def axes_exist(xp: ArrayNamespace, axes: Value, *, src_format: str) -> Value:
-    """Check that axes are those of a data format, counted from either end."""
+    """Check that axes are within a data format, counted from either end."""
     return in_range(xp, axes, -len(src_format), len(src_format))
 
 
 def maxima_exist(
     xp: ArrayNamespace, x: Value, grad: Value, argmax: Value, *, include_batch_in_index: bool
 ) -> Value:
-    """Check that each maximum is in its image."""
+    """Check that each maximum's position is within its image."""
     del grad
     image = x.size // max(len(x), 1)
     first: Any = 0

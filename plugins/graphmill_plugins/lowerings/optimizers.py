@@ -1,4 +1,4 @@
-"""Checks of the scalars of optimizers whose signs count, more strictly than kernels check them."""
+"""Checks for the signs of optimizer scalars, stricter than the kernels' own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def adagrad_signs(
     xp: ArrayNamespace, var: Value, accum: Value, lr: Value, l1: Value, l2: Value, *_: Value
 ) -> Value:
-    """Check the scalars of the proximal form of Adagrad."""
+    """Check the scalars of proximal Adagrad."""
     del var, accum
     return xp.all(lr > 0) & xp.all(l1 >= 0) & xp.all(l2 >= 0)
 
@@ -31,7 +31,7 @@ def ftrl_v2_signs(xp: ArrayNamespace, *inputs: Value) -> Value:
 
 
 def _by_resource(*ops: str) -> tuple[str, ...]:
-    """Return ops on references to variables with those on handles."""
+    """Return ops on reference variables together with those on resource variables."""
     return (*ops, *(f"Resource{op}" for op in ops))
 
 

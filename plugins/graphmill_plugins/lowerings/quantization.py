@@ -1,4 +1,4 @@
-"""Checks of the ranges of quantized values."""
+"""Checks for the ranges of quantized values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FAR: Final = 1e30
 def range_is_ordered(
     xp: ArrayNamespace, values: Value, low: Value, high: Value, *_: Value, range_given: bool
 ) -> Value:
-    """Check that a given range does not end before it begins."""
+    """Check that the end of a given range is not below its start."""
     del values
     return xp.all(low <= high) if range_given else np.True_
 
@@ -26,12 +26,12 @@ def range_is_ordered(
 def quantized_range_is_near(
     xp: ArrayNamespace, values: Value, low: Value, high: Value, *_: Value, range_given: bool
 ) -> Value:
-    """Check that the range, which is that of the values if none is given, is not far off."""
+    """Check that the range, by default that of the values, is of moderate size."""
     return _are_near(xp, low, high) if range_given else _are_near(xp, values)
 
 
 def range_is_near(xp: ArrayNamespace, values: Value, low: Value, high: Value) -> Value:
-    """Check that the ends of a range are not far off."""
+    """Check that the ends of a range are of moderate size."""
     del values
     return _are_near(xp, low, high)
 
@@ -39,7 +39,7 @@ def range_is_near(xp: ArrayNamespace, values: Value, low: Value, high: Value) ->
 def gradient_range_is_near(
     xp: ArrayNamespace, gradients: Value, values: Value, low: Value, high: Value
 ) -> Value:
-    """Check that the ends of a range are not far off, nor any value."""
+    """Check that the ends of a range and all values are of moderate size."""
     del gradients
     return _are_near(xp, values, low, high)
 

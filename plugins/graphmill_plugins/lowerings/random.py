@@ -1,4 +1,4 @@
-"""Checks of random numbers."""
+"""Checks for the ranges of random integers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def range_is_not_empty(xp: ArrayNamespace, *inputs: Value) -> Value:
-    """Check that there is an integer between the limits, which are the last two inputs."""
+    """Check that there is an integer between the limits, the last two inputs."""
     low, high = inputs[-2:]
     return xp.all(low < high)
 

@@ -1,4 +1,4 @@
-"""Checks of segment ids, and of the rows that segments are made of."""
+"""Checks for segment ids and row indices of segment reductions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def ids_are_sorted(xp: ArrayNamespace, data: Value, segment_ids: Value, *_: Value) -> Value:
-    """Check that sorted ids never fall, and none is negative."""
+    """Check that sorted ids never decrease and are not negative."""
     del data
     if not segment_ids.size:
         return np.True_
@@ -24,7 +24,7 @@ def ids_are_sorted(xp: ArrayNamespace, data: Value, segment_ids: Value, *_: Valu
 def sparse_segments_exist(
     xp: ArrayNamespace, data: Value, indices: Value, segment_ids: Value, num_segments: Value
 ) -> Value:
-    """Check that the rows exist, and that sorted ids are below the number of segments."""
+    """Check that row indices are in range, and sorted ids below the number of segments."""
     rows_exist = in_range(xp, indices, 0, data.shape[0])
     return rows_exist & ids_are_sorted(xp, data, segment_ids) & xp.all(segment_ids < num_segments)
 
@@ -32,12 +32,12 @@ def sparse_segments_exist(
 def sparse_gradient_exists(
     xp: ArrayNamespace, grad: Value, indices: Value, segment_ids: Value, output_dim0: Value
 ) -> Value:
-    """Check that rows are within the output, and segments within the gradient."""
+    """Check that row indices are within the output, and segment ids within the gradient."""
     return in_range(xp, segment_ids, 0, grad.shape[0]) & in_range(xp, indices, 0, output_dim0)
 
 
 def segments_exist(xp: ArrayNamespace, grad: Value, ids: Value) -> Value:
-    """Check that each id is one of a row of the gradient."""
+    """Check that each segment id is a row of the gradient."""
     return in_range(xp, ids, 0, grad.shape[0])
 
 

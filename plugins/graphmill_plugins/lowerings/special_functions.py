@@ -1,4 +1,4 @@
-"""Domains in which XLA's special functions are exact, and end soon.
+"""Domains in which XLA's special functions are accurate and terminate quickly.
 
 XLA's special functions are made for usual arguments: some sum series that take more and more turns,
 others give NaN at the ends where NumPy's and TensorFlow's have a limit. Such values are seldom; the
@@ -24,7 +24,7 @@ _GAMMA_LIMIT: Final = {np.dtype(np.float32): 1e4, np.dtype(np.float64): 64.0}
 
 
 def within(*bounds: tuple[float, float]) -> Callable[..., Value]:
-    """Return the predicate that each input lies within its bounds; NaN does not."""
+    """Return a predicate that each input lies within its bounds; it is false for NaN."""
 
     def inputs_are_usual(xp: ArrayNamespace, *inputs: Value) -> Value:
         held = np.True_
@@ -36,7 +36,7 @@ def within(*bounds: tuple[float, float]) -> Callable[..., Value]:
 
 
 def gamma_is_usual(xp: ArrayNamespace, a: Value, x: Value) -> Value:
-    """Check the arguments of incomplete gamma functions."""
+    """Check that the arguments of incomplete gamma functions are in the domain."""
     high = _GAMMA_LIMIT[np.dtype(a.dtype)]
     return within((1e-6, high), (0.0, high))(xp, a, x)
 

@@ -1,4 +1,4 @@
-"""Ops of which one node is worth a program of its own, as nothing else to compile is beside it.
+"""Ops that may form a single-node cluster.
 
 The call of a program costs some microseconds more than that of a kernel, so a cluster has two nodes
 at least. An op that takes NumPy many passes over its arrays, or a step of Python for each row, wins
@@ -22,7 +22,7 @@ def _standalone(*lines: str) -> Lowering:
 
 
 def is_narrow_float(node: Node) -> bool:
-    """Return whether a node computes 16-bit floats, which NumPy does element by element."""
+    """Return whether a node computes 16-bit floats, which are slow in NumPy."""
     return node.op_def.traits.elementwise and node.output_types[0].base_dtype in (
         dtypes.float16,
         dtypes.bfloat16,

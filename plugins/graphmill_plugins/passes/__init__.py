@@ -1,4 +1,4 @@
-"""Graph passes that make a graph smaller before it runs (row P4), and order reads before writes.
+"""Graph passes: inlining, folding, pruning, common subexpressions, order of reads (row P4).
 
 They run in this order, each once; `options.py` says what switches each of the first four off.
 """

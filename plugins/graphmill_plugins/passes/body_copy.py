@@ -1,4 +1,4 @@
-"""`BodyCopy`: the nodes of a function's body, copied into the graph that calls the function."""
+"""`BodyCopy`: copy a function's body into the graph that calls it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def free_name_in(graph: Graph, scope: str, name: str) -> str:
-    """Return a name in a scope that no node of a graph has yet."""
+    """Return an unused node name in a scope of a graph."""
     full = f"{scope}/{name}"
     while graph.has_node(full):
         full += "_"
@@ -65,7 +65,7 @@ class BodyCopy:
         self.results = self._results()
 
     def effects(self, options: PassOptions) -> list[Node]:
-        """Return the copies that must have run when the call is done."""
+        """Return the copies that must have run before the call is done."""
         found = [self.nodes[node] for node in self.body.control_rets]
         found.extend(
             copy

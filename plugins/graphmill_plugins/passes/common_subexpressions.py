@@ -1,4 +1,4 @@
-"""Compute equal nodes once.
+"""Merge nodes that compute the same values.
 
 Semantics: `tensorflow/core/graph/optimizer_cse.cc`: two nodes are equal if op, attrs, inputs,
 control inputs and device are. Large constants are not compared. Nodes are not merged if their op or
@@ -24,7 +24,7 @@ _MAX_CONSTANT: Final = 16  # elements
 
 
 def merge(graph: Graph, options: PassOptions) -> None:
-    """Let what reads a node read the first one that is equal to it."""
+    """Redirect the consumers of duplicate nodes to the first of them."""
     if not is_enabled("common_subexpressions", options.config):
         return
     first: dict[Hashable, Node] = {}

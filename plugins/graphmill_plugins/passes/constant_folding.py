@@ -1,4 +1,4 @@
-"""Compute once what depends on constants only.
+"""Compute nodes whose inputs are constants before the graph runs.
 
 Semantics: `tensorflow/core/common_runtime/constant_folding.cc`. A node whose kernel raises is left
 as it is: the step reports the error, if it comes to run the node.
@@ -46,7 +46,7 @@ def fold(graph: Graph, options: PassOptions) -> None:
 
 
 class _Folder:
-    """Folds nodes one by one; `values` holds the arrays of constants that have been read."""
+    """Folds nodes one by one; `values` holds the arrays of constants."""
 
     def __init__(self, graph: Graph, options: PassOptions, limit: int) -> None:
         self.graph = graph
@@ -91,7 +91,7 @@ class _Folder:
         self.folded.add(node)
 
     def _kernel(self, node: Node) -> KernelChoice | None:
-        """Return the kernel that may compute a node here, or None if only its own one may."""
+        """Return the host kernel that may fold a node; None if it must not be folded."""
         kernels = self.options.host.kernels
         choice = kernels.try_find(node.op_def, node.attrs, _HOST_TYPE, _HOST_BACKENDS)
         if choice is None:

@@ -1,4 +1,4 @@
-"""Put the bodies of called functions in the place of the calls.
+"""Replace function calls by the bodies of the functions.
 
 Semantics: `tensorflow/core/common_runtime/inline_function_utils.cc`. A call in a graph with control
 flow of version 1 stays a call: where it is dead, all of its body must be.
@@ -33,7 +33,7 @@ _MAX_DEPTH: Final = 50
 
 
 def inline_functions(graph: Graph, options: PassOptions) -> None:
-    """Inline calls, and the calls in their bodies; a recursive function stays called."""
+    """Inline calls, also nested ones; calls of recursive functions remain."""
     if not is_enabled("function_inlining", options.config) or _has_control_flow(graph):
         return
     if _inline_all(graph, options) and len(options.devices) > 1:
@@ -41,7 +41,7 @@ def inline_functions(graph: Graph, options: PassOptions) -> None:
 
 
 def _inline_all(graph: Graph, options: PassOptions) -> bool:
-    """Inline all calls that can be; return whether there was one."""
+    """Inline all calls that can be inlined; return whether there were any."""
     # For each call the functions that it came out of, so that recursion is seen.
     pending: list[tuple[Node, tuple[str, ...]]] = [
         (n, ()) for n in graph.nodes if _is_call(n, options)
@@ -65,7 +65,7 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
 
 
 def _body(name: str, attrs: Any, call: Node, options: PassOptions) -> FunctionBody:
-    """Return the body that a call is replaced by, as the passes of the phases before leave it."""
+    """Return the body for a call, as the passes of earlier phases leave it."""
     body = function_with_effects(name, attrs, call.graph.library, options)
     devices = list(options.devices)
     device = next((d for d in devices if d.name == call.assigned_device), devices[0])
@@ -77,7 +77,7 @@ def _body(name: str, attrs: Any, call: Node, options: PassOptions) -> FunctionBo
 
 
 def _place_inlined(graph: Graph, options: PassOptions) -> None:
-    """Place the nodes of bodies; all others are placed and stay where they are."""
+    """Place the nodes of inlined bodies; all others keep their devices."""
     config = options.config
     place(
         graph,
@@ -91,7 +91,7 @@ def _place_inlined(graph: Graph, options: PassOptions) -> None:
 
 
 def _is_call(node: Node, options: PassOptions) -> bool:
-    """Return whether all that a node does is to call one function with its inputs."""
+    """Return whether a node only calls one function with its inputs."""
     called = calls_of(node)
     is_plain = len(called) == 1 and called[0].kind is CallKind.ONCE
     if not is_plain or called[0].call.first_input or effects_of(node.op_def):
@@ -128,7 +128,7 @@ class _Inliner:
         self.before: Node | None = None
 
     def inline(self) -> list[Node]:
-        """Replace the call by the nodes of the body; return these."""
+        """Replace the call by the nodes of the body; return these nodes."""
         call = self.call
         self.before = self._gather("before", [edge.src for edge in call.control_in_edges])
         if self.before is not None:
@@ -142,7 +142,7 @@ class _Inliner:
         return list(copy.nodes.values())
 
     def _request(self, node: Node) -> str:
-        """Return where a node of the body asks to be: with its call, if it does not say.
+        """Return the requested device of a body's node; that of the call if it has none.
 
         What has no kernel there, or works on a resource that may be elsewhere, is left to
         placement; so it is where the function is called and not inlined.
@@ -170,7 +170,7 @@ class _Inliner:
         self.graph.withdraw([self.call])
 
     def _gather(self, what: str, sources: list[Node]) -> Node | None:
-        """Return a node that runs after all of `sources`; None if there are none."""
+        """Return a node that runs after all `sources`; None if there are none."""
         sources = [src for src in sources if src is not self.graph.source]
         if not sources:
             return None

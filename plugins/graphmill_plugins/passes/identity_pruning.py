@@ -1,4 +1,4 @@
-"""Let what reads an `Identity` read what that reads, and drop what nobody needs.
+"""Bypass `Identity` nodes, and remove nodes without consumers or effects.
 
 Semantics: `tensorflow/core/grappler/optimizers/dependency_optimizer.cc`, for nodes without control
 edges only.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def prune(graph: Graph, options: PassOptions) -> None:
-    """Bypass forwarding nodes, then drop nodes that no result and no effect needs."""
+    """Bypass forwarding nodes, then remove nodes that no result and no effect depends on."""
     if not is_enabled("identity_pruning", options.config):
         return
     # A loop whose results nobody reads may be what the step is run for: it has no last node.

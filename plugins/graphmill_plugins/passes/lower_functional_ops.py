@@ -1,4 +1,4 @@
-"""Lower `If`, `Case` and `While` to control flow of version 1 where a graph runs on several tasks.
+"""Lower `If`, `Case` and `While` to v1 control flow in graphs that run on several tasks.
 
 A function runs on one task. Nodes of a branch or of a loop's body may lie on any, so that their
 nodes become nodes of the graph, which is split by tasks: they travel as dead tensors and frames do.
@@ -37,7 +37,7 @@ _LOOP: Final = {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
 
 
 def lower_functional_ops(graph: Graph, options: PassOptions) -> None:
-    """Lower what asks for it, and what comes out of it, if the devices are of several tasks."""
+    """Lower the functional ops that need it, at any depth, if there are several tasks."""
     if len({device.name.partition("/device:")[0] for device in options.devices}) < 2:
         return
     # With each node the functions that it came out of: a recursive function stays called.
@@ -58,7 +58,7 @@ def lower_functional_ops(graph: Graph, options: PassOptions) -> None:
 
 
 def _lowering_of(node: Node, options: PassOptions) -> Callable[[_Call], list[BodyCopy]] | None:
-    """Return what lowers a node; None if it stays as it is."""
+    """Return the lowering of a node; None if it is not lowered."""
     called = calls_of(node)
     kinds = {one.kind for one in called}
     if node.attrs.get(_ATTR):
@@ -70,7 +70,7 @@ def _lowering_of(node: Node, options: PassOptions) -> Callable[[_Call], list[Bod
 
 
 def _is_plain_loop(node: Node) -> bool:
-    """Return whether a loop's values are its inputs, and one of them can change."""
+    """Return whether a loop returns its inputs, at least one of them changed."""
     first = {one.call.first_input for one in calls_of(node)}
     is_counted = any(one.call.counted for one in calls_of(node))
     changes = any(dtype.base_dtype is not dtypes.resource for dtype in node.input_types)
@@ -80,7 +80,7 @@ def _is_plain_loop(node: Node) -> bool:
 def _asks_for_tasks(
     function: FuncAttr, node: Node, options: PassOptions, chain: tuple[str, ...]
 ) -> bool:
-    """Return whether a function's nodes name tasks, or are lowered, at any depth."""
+    """Return whether a function has nodes that name tasks or are lowered, at any depth."""
     if function.name in chain or len(chain) >= _MAX_DEPTH:
         return False
     try:
@@ -100,7 +100,7 @@ def _asks_for_tasks(
 
 
 class _Call:
-    """A node that calls functions, and what takes its place in the graph."""
+    """A node that calls functions, and its replacement in the graph."""
 
     def __init__(self, graph: Graph, node: Node, options: PassOptions) -> None:
         self.graph = graph
@@ -118,7 +118,7 @@ class _Call:
         control: Iterable[Node] = (),
         **attrs: Any,
     ) -> Node:
-        """Add a node where the call asks to be."""
+        """Add a node on the call's requested device."""
         op_def = self.options.host.ops.get(op)
         return self.graph.add_node(
             free_name_in(self.graph, self.node.name, name),
@@ -136,7 +136,7 @@ class _Call:
     def copy(
         self, body: FunctionBody, scope: str, args: Sequence[Value], before: Node | None
     ) -> BodyCopy:
-        """Copy a body; nodes that do not say where they want to be want to be with the call."""
+        """Copy a body; nodes without a requested device get that of the call."""
 
         def request(node: Node) -> str:
             is_elsewhere = any(t.base_dtype is dtypes.resource for t in node.input_types)
@@ -146,7 +146,7 @@ class _Call:
         return BodyCopy(self.graph, name, body, args, before, request)
 
     def replace(self, results: Sequence[Value], executed: Node) -> None:
-        """Let all that read the node read `results`, and all that waited for it for `executed`."""
+        """Redirect the consumers of the node to `results`, and its waiters to `executed`."""
         followers = [edge.dst for edge in self.node.out_edges if edge.is_control]
         for output, (src, src_output) in enumerate(results):
             self.graph.redirect(self.node, output, src, src_output)
@@ -161,13 +161,13 @@ class _Call:
 
 
 def dtype_of(value: Value) -> Any:
-    """Return the element type of a value, of what it refers to for a reference."""
+    """Return the element type of a value, without its reference."""
     node, output = value
     return node.output_types[output].base_dtype
 
 
 def _inline(call: _Call) -> list[BodyCopy]:
-    """Put the nodes of a function in the place of its call."""
+    """Replace a call by the nodes of its function."""
     before = call.add("NoOp", "before", control=call.control) if call.control else None
     args = call.inputs
     if before is not None:
@@ -183,7 +183,7 @@ def _inline(call: _Call) -> list[BodyCopy]:
 
 
 def _lower_branches(call: _Call) -> list[BodyCopy]:
-    """Switch the inputs to one of the branches, and merge their results."""
+    """Route the inputs to one branch by `Switch`, and merge the results."""
     chosen, *args = call.inputs
     chosen = call.forward("chosen", chosen, call.control), 0
     is_case = len(calls_of(call.node)) != 2 or "branches" in call.node.attrs
@@ -217,7 +217,7 @@ def _lower_branches(call: _Call) -> list[BodyCopy]:
 
 
 def _lower_loop(call: _Call) -> list[BodyCopy]:
-    """Make a frame of the loop: each value that changes goes round through it."""
+    """Build the loop's frame, with a back edge for each value that changes."""
     condition, body = call.bodies
     if calls_of(call.node)[0].kind is CallKind.LOOP_BODY:
         condition, body = body, condition
@@ -247,7 +247,7 @@ def _lower_loop(call: _Call) -> list[BodyCopy]:
 
 
 def _enter(call: _Call) -> list[Node]:
-    """Return what each value of a loop is in an iteration: a `Merge` whose second input is open.
+    """Return the loop values in an iteration, as `Merge` nodes whose second input is open.
 
     A resource is the same in all iterations: for it that is its `Enter`.
     """

@@ -1,4 +1,4 @@
-"""What the session's config says of each pass.
+"""Read from the session's config which passes are enabled.
 
 `OptimizerOptions.opt_level` L0 and `RewriterConfig.disable_meta_optimizer` switch all of them off,
 a pass's own toggle of `RewriterConfig` just that one. (`GRAPHMILL_DISABLE_PASSES=a,b` switches off

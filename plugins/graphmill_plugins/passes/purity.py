@@ -1,4 +1,4 @@
-"""Which nodes a pass may compute earlier, once instead of twice, or not at all."""
+"""Decide which nodes a pass may compute earlier, merge or remove."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def has_pure_op(node: Node) -> bool:
-    """Return whether the op of a node computes its outputs from inputs and attrs, and no more.
+    """Return whether the outputs of an op depend only on inputs and attrs, without effects.
 
     What its kernel does is not asked for; see `is_pure`.
     """
@@ -32,10 +32,10 @@ def has_pure_op(node: Node) -> bool:
 
 
 def is_pure(node: Node, options: PassOptions) -> bool:
-    """Return whether a node's outputs depend on its inputs and attrs alone, and it does no more."""
+    """Return whether a node's outputs depend only on inputs and attrs, without effects."""
     return has_pure_op(node) and not effects_of_node(node, options)
 
 
 def is_forwarding(node: Node) -> bool:
-    """Return whether the op of a node gives its only input, and no more."""
+    """Return whether an op returns its only input unchanged, without effects."""
     return node.op_def.traits.forwards and len(node.in_edges) == 1

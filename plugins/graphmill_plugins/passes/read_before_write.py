@@ -1,4 +1,4 @@
-"""Let what reads a variable and waits for nothing read it before the step writes it.
+"""Order reads of a variable that wait for nothing else before the step's writes.
 
 A graph may leave open which comes first: a learning rate is computed from the step counter, and the
 counter is raised, with no edge between them. In TensorFlow such a read runs as the step begins
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def order_reads(graph: Graph, options: PassOptions) -> None:
-    """Add a control edge from each free read of a variable to each write that does not wait for it.
+    """Add a control edge from each free read of a variable to each write independent of it.
 
     A read that has no inputs but the variable waits for nothing, so no edge can close a cycle.
     """
@@ -53,7 +53,7 @@ def _reads_and_writes(variable: Node) -> list[tuple[Node, Node]]:
 
 
 def _writes(edge: Edge) -> bool:
-    """Return whether the end of an edge writes the variable that it is given there."""
+    """Return whether the consumer of an edge writes the variable on that edge."""
     node = edge.dst
     if not node.op_def.traits.writes:
         return False
@@ -65,7 +65,7 @@ def _writes(edge: Edge) -> bool:
 
 
 def _only_reads(node: Node) -> bool:
-    """Return whether a node reads a variable's value, and needs nothing else for it."""
+    """Return whether a node only reads a variable and has no other inputs."""
     if len(node.in_edges) != 1 or node.control_in_edges:
         return False
     traits = node.op_def.traits
@@ -77,7 +77,7 @@ def _only_reads(node: Node) -> bool:
 
 
 def _reads_behind(graph: Graph, bits: dict[Node, int]) -> dict[Node, int]:
-    """Return for each node which of the reads it waits for, each being a bit."""
+    """Return for each node the set of reads that it depends on, as a bit mask."""
     seen = dict.fromkeys(graph.nodes, 0)
     for node in topological_order(graph):
         mask = seen[node] | bits.get(node, 0)

@@ -1,4 +1,4 @@
-"""The host's processor through JAX, offered only to sessions that ask for it."""
+"""The XLA_CPU device: JAX on the host's processor, for sessions that ask for it."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 @hookimpl
 def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
-    """Register the device type; placement does not go there by itself (TensorFlow's priority)."""
+    """Register the device type, which placement never prefers (TensorFlow's priority)."""
     devices.add("XLA_CPU", "graphmill_plugins.xla_cpu.device:XlaCpuDeviceFactory", priority=50)

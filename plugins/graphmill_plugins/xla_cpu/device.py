@@ -1,4 +1,4 @@
-"""`XlaCpuDevice`: JAX on the host's processor, with memory that counts as a device's own."""
+"""`XlaCpuDevice`: JAX on the host's processor, treated as a device with its own memory."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MEMORY_LIMIT = 16 << 30  # what TensorFlow says of its XLA_CPU devices; nothing
 
 
 class XlaCpuDevice(JaxDevice):
-    """One of JAX's CPU devices; JAX makes several where XLA_FLAGS says so."""
+    """One of JAX's CPU devices; XLA_FLAGS may ask for several."""
 
 
 class XlaCpuDeviceFactory(DeviceFactory):
-    """Makes as many devices as `device_count["XLA_CPU"]` says; none if it does not say."""
+    """Makes `device_count["XLA_CPU"]` devices; none by default."""
 
     def create_devices(self, config: Any, name_prefix: str) -> list[XlaCpuDevice]:
         """Return the devices of a session.

@@ -311,7 +311,7 @@ class TierMachine:
         return self._apply(signature, Event.PLACE_WON, "it waits for the compiler")
 
     def _resume(self, signature: Signature) -> Action:
-        """Count a call while suspended; the program serves again at the end, once no compile runs."""
+        """Count a call while suspended; the program serves again at the end, if no compile runs."""
         if signature.calls_left:
             signature.calls_left -= 1
         elif self._background.is_idle:
