@@ -10,7 +10,7 @@ import click
 import pytest
 
 from graphmill import errors
-from graphmill.cli import failures
+from graphmill.cli import error_reporting
 from graphmill.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ def test_every_error_class_is_in_the_reference() -> None:
 
 def test_every_exit_code_is_in_the_reference() -> None:
     text = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
-    codes = [value for value in vars(failures).values() if type(value) is int]
+    codes = [value for value in vars(error_reporting).values() if type(value) is int]
     assert len(codes) >= 7
     assert [code for code in codes if f"| {code} |" not in text] == []
 

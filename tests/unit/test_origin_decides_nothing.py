@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[2]
 MESSAGES = {
     "core/graphmill/registry.py:Provenance.error_plugin": "which plugin an error names",
     "core/graphmill/registry.py:Registry._conflict": "which plugin is proposed to be disabled",
-    "core/graphmill/cli/advice.py:advice_on_plugins": "graphmill doctor looks at others' plugins",
+    "core/graphmill/cli/diagnostics/installation.py:advice_on_plugins": (
+        "graphmill doctor looks at others' plugins"
+    ),
 }
 """Where it is read, and for what."""
 

@@ -1,4 +1,4 @@
-"""The door of the command line: find the command, run it, tell errors, set the exit code."""
+"""Entry point of the command line: find the command, run it, report errors, set the exit code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from graphmill.cli import failures
+from graphmill.cli import error_reporting
 from graphmill.cli.options import Settings
 from graphmill.errors import FailedPreconditionError, OpError, suggest
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _BUILT_IN = ("run", "show", "explain", "ops", "devices", "plugins", "doctor", "new-plugin")
-"""Each is a module of this package with a click command of the same name."""
+"""Each is a module of `graphmill.cli.commands` with a click command of the same name."""
 
 
 class Commands(click.Group):
@@ -36,7 +36,7 @@ class Commands(click.Group):
         """Return the command of a name, or None when nobody has one."""
         if cmd_name in _BUILT_IN:
             name = cmd_name.replace("-", "_")
-            module = importlib.import_module(f"graphmill.cli.{name}")
+            module = importlib.import_module(f"graphmill.cli.commands.{name}")
             command: click.Command = getattr(module, name)
             return command
         commands = ctx.ensure_object(Settings).the_host().commands
@@ -100,12 +100,12 @@ def run_command_line(arguments: Sequence[str], settings: Settings | None = None)
             return error.exit_code
         except click.exceptions.Abort:
             click.echo("interrupted", err=True)
-            return failures.INTERRUPTED
+            return error_reporting.INTERRUPTED
         except OpError as error:
-            wants_traceback = failures.wants_traceback(asked=settings.traceback)
-            failures.report(error, as_json=settings.as_json, with_traceback=wants_traceback)
-            return failures.exit_code(error)
-    return result if isinstance(result, int) else failures.OK
+            wants_traceback = error_reporting.wants_traceback(asked=settings.traceback)
+            error_reporting.report(error, as_json=settings.as_json, with_traceback=wants_traceback)
+            return error_reporting.exit_code(error)
+    return result if isinstance(result, int) else error_reporting.OK
 
 
 def main() -> NoReturn:

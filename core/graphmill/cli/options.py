@@ -1,4 +1,4 @@
-"""Options that every command has, and the settings that they fill."""
+"""Options that all commands share, and the settings that hold their values."""
 
 from __future__ import annotations
 

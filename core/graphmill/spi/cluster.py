@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphmill.cli.options import Settings as Settings
     from graphmill.cli.options import common_options as common_options
-    from graphmill.cli.output import Table as Table
-    from graphmill.cli.output import emit as emit
+    from graphmill.cli.output.formatting import Table as Table
+    from graphmill.cli.output.formatting import emit as emit
     from graphmill.distributed.cluster_change import ClusterChange as ClusterChange
     from graphmill.distributed.cluster_change import change_between as change_between
     from graphmill.distributed.cluster_resolver import ClusterResolver as ClusterResolver
@@ -59,7 +59,7 @@ else:
         __name__,
         {
             "graphmill.cli.options": "Settings common_options",
-            "graphmill.cli.output": "Table emit",
+            "graphmill.cli.output.formatting": "Table emit",
             "graphmill.distributed.cluster_change": "ClusterChange change_between",
             "graphmill.distributed.cluster_resolver": (
                 "ClusterResolver ClusterSpec SimpleClusterResolver TFConfigClusterResolver"

@@ -13,7 +13,7 @@ import pytest
 
 import graphmill
 from graphmill import errors
-from graphmill.cli import failures
+from graphmill.cli import error_reporting
 from graphmill.plugin.host import Host
 
 if TYPE_CHECKING:
@@ -64,21 +64,21 @@ def test_a_plugin_command_that_is_none_is_told_with_its_owner(
     graphmill_cli: Callable[..., Any],
 ) -> None:
     outcome = graphmill_cli("weigh", host=host_with("weigh", SimpleNamespace()))
-    assert outcome.code == failures.INVALID
+    assert outcome.code == error_reporting.INVALID
     assert "no click command" in outcome.err
     assert "where: plugin 'Plugin'" in outcome.err
 
 
 def test_unknown_command_gets_near_matches(graphmill_cli: Callable[..., Any]) -> None:
     outcome = graphmill_cli("shwo", host=Host(load_entry_points=False))
-    assert outcome.code == failures.USAGE
+    assert outcome.code == error_reporting.USAGE
     assert "did you mean 'show'" in outcome.err
 
 
 @pytest.mark.parametrize("arguments", [("--bad",), ("ops", "--bad"), ("show",), ("run",)])
 def test_wrong_usage(graphmill_cli: Callable[..., Any], arguments: tuple[str, ...]) -> None:
     outcome = graphmill_cli(*arguments, host=Host(load_entry_points=False))
-    assert outcome.code == failures.USAGE
+    assert outcome.code == error_reporting.USAGE
     assert outcome.out == ""
     assert "Usage: graphmill" in outcome.err
 
@@ -92,7 +92,7 @@ def test_error_says_what_where_and_what_to_try(graphmill_cli: Callable[..., Any]
     error = errors.InvalidArgumentError("bad thing", node="n", op="Add", device="CPU:0", plugin="p")
     error.add_note("try: a good thing")
     outcome = graphmill_cli("fail", host=host_with("fail", failing(error)))
-    assert outcome.code == failures.INVALID
+    assert outcome.code == error_reporting.INVALID
     assert outcome.err == (
         "error: InvalidArgumentError: bad thing\n"
         "  where: node n, op Add, device CPU:0, plugin p\n"
@@ -106,23 +106,25 @@ def test_error_as_json(graphmill_cli: Callable[..., Any]) -> None:
     error = json.loads(outcome.err)["error"]
     assert error["type"] == "NotFoundError"
     assert error["code"] == errors.NOT_FOUND
-    assert error["exit_code"] == outcome.code == failures.INVALID
+    assert error["exit_code"] == outcome.code == error_reporting.INVALID
 
 
 def test_unimplemented_has_an_exit_code_of_its_own(graphmill_cli: Callable[..., Any]) -> None:
     command = failing(errors.UnimplementedError("not here"))
-    assert graphmill_cli("fail", host=host_with("fail", command)).code == failures.UNSUPPORTED
+    assert (
+        graphmill_cli("fail", host=host_with("fail", command)).code == error_reporting.UNSUPPORTED
+    )
 
 
 def test_errors_of_the_run_have_an_exit_code_of_their_own() -> None:
     error = errors.InvalidArgumentError("bad")
-    failures.mark_as_execution(error)
-    assert failures.exit_code(error) == failures.EXECUTION
+    error_reporting.mark_as_execution(error)
+    assert error_reporting.exit_code(error) == error_reporting.EXECUTION
 
 
 def test_interrupt(graphmill_cli: Callable[..., Any]) -> None:
     outcome = graphmill_cli("fail", host=host_with("fail", failing(KeyboardInterrupt())))
-    assert outcome.code == failures.INTERRUPTED
+    assert outcome.code == error_reporting.INTERRUPTED
 
 
 def test_traceback_only_when_asked(

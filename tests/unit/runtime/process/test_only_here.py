@@ -49,8 +49,8 @@ ELSEWHERE = {
     ("core/graphmill/testing/oracle/tensorflow_oracle.py", "environ.setdefault"),
     # The command line's own process: it prints warnings in its own form, `doctor` in a table.
     ("core/graphmill/cli/main.py", "catch_warnings"),
-    ("core/graphmill/cli/doctor.py", "catch_warnings"),
-    ("core/graphmill/cli/doctor.py", "simplefilter"),
+    ("core/graphmill/cli/commands/doctor.py", "catch_warnings"),
+    ("core/graphmill/cli/commands/doctor.py", "simplefilter"),
     # And it ends on SIGTERM and SIGINT as a server does.
     ("plugins/graphmill_plugins/distributed/server/stop_signals.py", "signal.signal"),
 }

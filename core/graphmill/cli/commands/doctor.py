@@ -1,0 +1,184 @@
+"""`graphmill doctor`: report what is installed, what is wrong with it, and how to fix it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from graphmill import errors
+from graphmill.cli.diagnostics.compile_cache import VARIABLES as CACHE_VARIABLES
+from graphmill.cli.diagnostics.compile_cache import advice_on_cache, cache_sizes
+from graphmill.cli.diagnostics.installation import (
+    advice_on_plugins,
+    advice_on_requirements,
+    version_of,
+)
+from graphmill.cli.options import Settings, common_options, pass_settings
+from graphmill.cli.output.formatting import Table, emit
+
+if TYPE_CHECKING:
+    from graphmill.plugin.host import Host
+
+_LIBRARIES: Final = (
+    *("graphmill", "numpy", "protobuf", "pluggy", "ml_dtypes", "jax", "jaxlib", "click", "rich"),
+    *("fsspec", "google-crc32c", "array-api-compat", "pillow", "torch"),
+)
+_FEW: Final = 3
+_VARIABLES: Final = (
+    *("GRAPHMILL_DISABLE_PLUGINS", "GRAPHMILL_LOAD_PLUGINS", "GRAPHMILL_TRACEBACK"),
+    *("GRAPHMILL_PROCESS_EFFECTS", "GRAPHMILL_VALIDATE", "JAX_PLATFORMS", "XLA_FLAGS"),
+    *CACHE_VARIABLES,
+)
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What was found.
+
+    Attributes:
+        python: version and platform.
+        spi: version of the plugin interface.
+        versions: of what graphmill uses; None for what is not installed.
+        environment: variables that are set.
+        plugins: the records of all plugins.
+        jax: JAX's platform and devices, or why it cannot be used.
+        caches: folders of compiled programs with their sizes in bytes; None where there is none.
+        process: each effect on the process, and whether it is on.
+        advice: what to do, a line each.
+    """
+
+    python: str
+    spi: str
+    versions: dict[str, str | None]
+    environment: dict[str, str]
+    plugins: list[dict[str, Any]]
+    jax: dict[str, Any]
+    caches: dict[str, int | None]
+    process: dict[str, str]
+    advice: list[str] = field(default_factory=list)
+
+
+@click.command()
+@common_options
+@pass_settings
+def doctor(settings: Settings) -> int:
+    """Look at versions, plugins, JAX and caches; say what is wrong, with a line of advice each.
+
+    The exit code is 1 if there is advice that matters: a plugin that is not used, a library that is
+    missing.
+    """
+    import warnings
+
+    from graphmill.registry import PluginWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)  # told below, with the rest
+        try:
+            host, problem = settings.the_host(), ""
+        except errors.OpError as error:  # a built-in plugin is broken
+            host, problem = None, error.message
+    found = diagnose(host)
+    if problem:
+        found.advice.insert(0, f"graphmill cannot be used: {problem}; install it anew")
+    emit(asdict(found), [*_tables(found), *_advice_lines(found)], as_json=settings.as_json)
+    return 1 if found.advice else 0
+
+
+def diagnose(host: Host | None) -> Diagnosis:
+    """Return what there is to say of this installation; `host` is None if it has none."""
+    from graphmill.plugin.spi_version import VERSION
+    from graphmill.runtime.process import effects
+
+    found = Diagnosis(
+        python=f"{platform.python_version()} on {platform.platform()}",
+        spi=".".join(map(str, VERSION)),
+        versions={name: version_of(name) for name in _LIBRARIES},
+        environment={name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        plugins=[record.as_dict() for record in host.plugins] if host else [],
+        jax=_jax(),
+        caches=cache_sizes(),
+        process={name: effects.state_of(effect) for name, effect in effects.EFFECTS.items()},
+    )
+    found.advice = advice_on_requirements(["graphmill", *_distributions(host)])
+    if host is not None:
+        found.advice[:0] = advice_on_plugins(host)
+    if "error" in found.jax:
+        found.advice.append(f"JAX cannot be used ({found.jax['error']}): reinstall jax and jaxlib")
+    found.advice.extend(advice_on_cache())
+    return found
+
+
+def _distributions(host: Host | None) -> list[str]:
+    """Return the distributions whose plugins are used."""
+    records = host.plugins if host else ()
+    used = (record for record in records if record.status == "loaded" and record.distribution)
+    return [record.distribution for record in used]
+
+
+def _jax() -> dict[str, Any]:
+    """Return what JAX says of itself, asked in a process of its own: it may take hold of a GPU."""
+    import json
+    import subprocess
+
+    code = (
+        "import json, jax\n"
+        "print(json.dumps({'platform': jax.default_backend(), "
+        "'devices': [str(d) for d in jax.devices()]}))"
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": "it did not start within a minute"}
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _tables(found: Diagnosis) -> list[Table | str]:
+    versions = Table(("library", "version"), title="")
+    versions.rows = [(name, known or "not installed") for name, known in found.versions.items()]
+    plugins = Table(("plugin", "distribution", "status", "supplies"))
+    for record in found.plugins:
+        origin = f"{record['distribution']} {record['version']}".strip() or record["source"]
+        supplies = ", ".join(_said(kind, names) for kind, names in record["registered"].items())
+        plugins.rows.append((record["name"], origin, record["status"], supplies or "-"))
+    jax = found.jax
+    said = jax.get("error") or f"{jax['platform']}: {', '.join(jax['devices'])}"
+    caches = ", ".join(
+        f"{name}: {'none' if size is None else f'{size} bytes'}"
+        for name, size in found.caches.items()
+    )
+    lines = [f"Python {found.python}; graphmill.spi {found.spi}", f"JAX: {said}", caches]
+    lines += [f"{name}={value}" for name, value in found.environment.items()]
+    return [versions, plugins, _process_table(found.process), *lines]
+
+
+def _process_table(states: dict[str, str]) -> Table:
+    """Return what graphmill changes in a process, and which of it is on."""
+    from graphmill.runtime.process.effects import EFFECTS
+
+    table = Table(("process effect", "state", "what it changes", "when"))
+    table.rows = [
+        (name, state, EFFECTS[name].changes, EFFECTS[name].when) for name, state in states.items()
+    ]
+    return table
+
+
+def _said(kind: str, names: list[str]) -> str:
+    """Return names where there are few, else their number."""
+    if len(names) > _FEW or "" in names:
+        return f"{len(names)} {kind}"
+    one = "pass" if kind == "passes" else kind.removesuffix("s")
+    return f"{one if len(names) == 1 else kind} {' '.join(names)}"
+
+
+def _advice_lines(found: Diagnosis) -> list[str]:
+    return [f"-> {line}" for line in found.advice] or ["nothing is wrong"]

@@ -1,0 +1,152 @@
+"""`graphmill explain`: report where each node of a model runs, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from graphmill.cli.options import (
+    Settings,
+    common_options,
+    pass_settings,
+    signature_option,
+    tags_option,
+)
+from graphmill.cli.output.formatting import Table, emit
+from graphmill.cli.output.progress import stage
+from graphmill.errors import NotFoundError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.cli.output.formatting import Block
+    from graphmill.explain.step import NodeRecord
+
+_STEPS: Final = 20  # three for the interpreter, one for straight-line code, enough to compare tiers
+
+
+@click.command()
+@click.argument("model")
+@click.argument("inputs", nargs=-1, metavar="[NAME=@FILE | NAME=VALUE]...")
+@click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, as x:0.")
+@click.option(
+    "--node", "nodes", multiple=True, help="Tell all of this node, what was rejected too."
+)
+@click.option("--device", help="Prefer devices of this type, as `graphmill run` does.")
+@click.option("--executor", help="The executor_type of the session, as INLINE.")
+@click.option("--jit", is_flag=True, help="Run some steps; tell clusters, tiers and compilations.")
+@click.option("--steps", type=click.IntRange(min=0), help="How many steps --jit runs (20).")
+@click.option("--source", is_flag=True, help="With --jit: the straight-line code of each cluster.")
+@tags_option
+@signature_option
+@common_options
+@pass_settings
+def explain(
+    settings: Settings,
+    *,
+    model: str,
+    inputs: tuple[str, ...],
+    fetches: tuple[str, ...],
+    nodes: tuple[str, ...],
+    device: str | None,
+    executor: str | None,
+    jit: bool,
+    steps: int | None,
+    source: bool,
+    tags: str | None,
+    signature: str | None,
+) -> None:
+    """Say for each node of MODEL which device, kernel and tier it gets, and why.
+
+    Nothing is run, unless --jit asks for it. Inputs are those of `graphmill run`; --jit feeds zeros
+    where none is given.
+
+    For example: graphmill explain MODEL --node dense/MatMul --device NPU
+    """
+    from graphmill.cli.commands.explain_jit import jit_blocks, jit_data, record_after
+    from graphmill.cli.input import input_args
+    from graphmill.cli.model.loaded_model import load_model
+    from graphmill.cli.model.placement import session_placement
+
+    if not jit and (inputs or steps is not None or source):
+        raise click.UsageError(
+            "Inputs, --steps and --source need --jit: without it nothing is run."
+        )
+    given = input_args.unique(input_args.parse_short(inputs))
+    with stage(f"preparing {model}"):
+        host, config = session_placement(settings.the_host(), device, executor)
+        loaded = load_model(
+            model, host, tags=tags, signature=signature, fetches=fetches, config=config
+        )
+    with loaded.session:
+        if jit:
+            with stage("running"):
+                record = record_after(loaded, given, _STEPS if steps is None else steps)
+        else:
+            feeds = [port.tensor for port in loaded.inputs.values()]
+            record = loaded.session.explain(list(loaded.outputs.values()), feeds)
+    shown = _shown(record.nodes, nodes)
+    blocks: list[Block] = []
+    if nodes:
+        blocks.extend("\n".join(_whole(node)) for node in shown)
+    elif not jit:
+        blocks.extend((_table(shown), *_summary(shown)))
+    data: dict[str, Any] = {"model": model, "nodes": [node.as_dict() for node in shown]}
+    if jit:
+        data["jit"] = jit_data(record, with_source=source)
+        blocks.extend(jit_blocks(record, with_source=source))
+    emit(data, blocks, as_json=settings.as_json)
+
+
+def _shown(records: Sequence[NodeRecord], wanted: Sequence[str]) -> Sequence[NodeRecord]:
+    """Return the records of the nodes that are asked for; of all, if none is.
+
+    Raises:
+        NotFoundError: a step of the model runs no such node.
+    """
+    if not wanted:
+        return records
+    names = [record.node for record in records]
+    for name in wanted:
+        if name not in names:
+            error = NotFoundError(f"a step runs no node {name!r}{suggest(name, names)}")
+            error.add_note("nodes that were folded, merged or are not needed are not run")
+            raise error
+    return [record for record in records if record.node in wanted]
+
+
+def _table(records: Sequence[NodeRecord]) -> Table:
+    table = Table(("node", "op", "device", "why there", "kernel", "backend", "tier"))
+    for record in records:
+        device = record.device.rpartition("/device:")[2]
+        kernel = record.kernel.removeprefix("graphmill_plugins.kernels.")
+        table.rows.append(
+            (record.node, record.op, device, record.placement, kernel, record.backend, record.tier)
+        )
+    return table
+
+
+def _summary(records: Sequence[NodeRecord]) -> list[str]:
+    devices = Counter(record.device.rpartition("/device:")[2] for record in records)
+    tiers = Counter(record.tier for record in records)
+    reasons = Counter(record.tier_reason for record in records)
+    return [
+        *(f"{n} nodes: {reason}" for reason, n in reasons.items()),
+        f"{len(records)} nodes; " + ", ".join(f"{n} on {name}" for name, n in devices.items()),
+        ", ".join(f"{n} {name}" for name, n in tiers.items()),
+    ]
+
+
+def _whole(record: NodeRecord) -> list[str]:
+    lines = [
+        f"{record.node} ({record.op})",
+        f"  device   {record.device}: {record.placement}",
+        f"  kernel   {record.kernel or 'none'}: {record.kernel_reason}",
+        f"  plugin   {record.plugin or '-'}",
+        f"  backend  {record.backend or '-'}",
+        f"  tier     {record.tier}: {record.tier_reason}",
+        f"  cluster  {record.cluster or '-'}",
+    ]
+    return [*lines, *(f"  passed over: {source}: {why}" for source, why in record.rejected)]

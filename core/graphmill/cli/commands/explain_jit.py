@@ -1,0 +1,206 @@
+"""`graphmill explain MODEL --jit`: run some steps and report what the compiler did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.cli.output.formatting import Table
+from graphmill.errors import InvalidArgumentError, OpError
+from graphmill.explain.compilation import SignatureRecord
+from graphmill.explain.plain import as_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from graphmill.cli.input.input_args import Source
+    from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.cli.model.summary import Port
+    from graphmill.cli.output.formatting import Block
+    from graphmill.explain.compilation import ClusterRecord, Compilation
+    from graphmill.explain.step import StepRecord
+    from graphmill.runtime.state_machine import Story
+
+
+def record_after(loaded: LoadedModel, given: Mapping[str, Source], steps: int) -> StepRecord:
+    """Run a model some steps, compiling behind each, and return its record.
+
+    Args:
+        loaded: the model.
+        given: inputs by name; those that are not given are fed zeros, with 1 where a size is free.
+        steps: how many; with 0 the graph is built for compilation, and nothing is run.
+
+    Raises:
+        NotFoundError: the model has no such input, or a file does not exist.
+        InvalidArgumentError: a value does not fit, or zeros cannot be made for an input.
+        OpError: a step failed; marked as an error of execution.
+    """
+    ports = _fed(loaded, given)
+    if steps:
+        values = {name: _value(port, given.get(name)) for name, port in ports.items()}
+        _run(loaded, values, steps, are_made_up=len(given) < len(values))
+    return loaded.session.explain(
+        list(loaded.outputs.values()),
+        [port.tensor for port in ports.values()],
+        build=True,
+    )
+
+
+def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
+    """Return what `--jit` tells as JSON holds it."""
+    compilations = record.compilations.items()
+    clusters = [
+        {"device": device, "tier": cluster.tier, **as_plain(cluster)}
+        for device, found in compilations
+        for cluster in found.clusters
+    ]
+    for data in clusters if not with_source else ():
+        del data["source"]
+    return {
+        "mode": record.mode,
+        "reason": record.reason,
+        "num_steps": record.num_steps,
+        "num_interpreted": record.num_interpreted,
+        "story": as_plain(record.story),
+        "clusters": clusters,
+        "outside": [
+            {"device": device, **as_plain(note)}
+            for device, found in compilations
+            for note in found.outside
+        ],
+        "regions": [
+            {"device": device, **as_plain(note)}
+            for device, found in compilations
+            for note in found.regions
+        ],
+    }
+
+
+def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
+    """Return what `--jit` tells as text."""
+    blocks: list[Block] = [
+        f"mode {record.mode}; {record.num_steps} steps, {record.num_interpreted} of them node by "
+        "node" + (f"; {record.reason}" if record.reason else "")
+    ]
+    blocks.extend(_story("what happened to the graph", record.story))
+    found = list(record.compilations.values())
+    clusters = [cluster for compilation in found for cluster in compilation.clusters]
+    if clusters:
+        blocks.append(_clusters(clusters))
+        blocks.extend(_reasons(clusters))
+        blocks.extend(_stories(clusters))
+    blocks.extend(_regions(found))
+    blocks.extend(_outside(found))
+    if with_source:
+        blocks.extend(f"{cluster.name}\n{cluster.source}".rstrip() for cluster in clusters)
+    return blocks
+
+
+def _fed(loaded: LoadedModel, given: Mapping[str, Source]) -> dict[str, Port]:
+    """Return what is fed: all inputs but those that have a default and are not given."""
+    defaults = {
+        f"{node.name}:0"
+        for node in loaded.graph_def.node
+        if node.op == "PlaceholderWithDefault" and not loaded.is_closed
+    }
+    names = [
+        name for name, port in loaded.inputs.items() if name in given or port.tensor not in defaults
+    ]
+    return loaded.ports(dict.fromkeys([*names, *given]))
+
+
+def _value(port: Port, source: Source | None) -> np.ndarray[Any, Any]:
+    spec = port.spec()
+    if source is not None:
+        from graphmill.cli.input.input_values import load
+
+        return load(source, spec)
+    if spec.dtype is None or spec.shape is None or spec.is_text:
+        error = InvalidArgumentError(f"no zeros can be made for {spec}")
+        error.add_note(f"try: {port.name}=@FILE, or {port.name}=VALUE")
+        raise error
+    shape = [max(size, 1) if size < 0 else size for size in spec.shape]
+    return np.zeros(shape, spec.dtype.as_numpy_dtype)
+
+
+def _run(
+    loaded: LoadedModel, values: dict[str, np.ndarray[Any, Any]], steps: int, *, are_made_up: bool
+) -> None:
+    background = loaded.host.background
+    try:
+        for _ in range(steps):
+            loaded.run(values)
+            background.wait_idle()
+    except OpError as error:
+        if are_made_up:
+            error.add_note(
+                "inputs that were not given are zeros; NAME=VALUE or NAME=@FILE gives one"
+            )
+        raise
+
+
+def _clusters(clusters: Sequence[ClusterRecord]) -> Table:
+    columns = ("cluster", "nodes", "signature", "tier", "compile s", "straight µs", "compiled µs",
+               "calls straight", "compiled", "checks failed")  # fmt: skip
+    table = Table(columns)
+    for cluster in clusters:
+        table.rows.extend(
+            (
+                cluster.name, len(cluster.nodes), row.signature, row.tier, f"{row.seconds:.3f}",
+                _microseconds(row.straight_ns), _microseconds(row.compiled_ns),
+                row.num_straight, row.num_compiled, row.num_checks_failed,
+            )
+            for row in cluster.signatures or [SignatureRecord("not called")]
+        )  # fmt: skip
+    return table
+
+
+def _microseconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1000:.1f}" if nanoseconds else "-"
+
+
+def _reasons(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
+    for cluster in clusters:
+        for signature in cluster.signatures:
+            told = _reason(signature)
+            if told:
+                yield f"{cluster.name}, {signature.signature}: {told}"
+
+
+def _stories(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
+    for cluster in clusters:
+        yield from _story(f"{cluster.name}, what happened to its signatures", cluster.story)
+
+
+def _story(title: str, story: Story) -> Iterator[str]:
+    lines = story.lines()
+    if lines:
+        yield "\n  ".join([f"{title}:", *lines])
+
+
+def _reason(signature: SignatureRecord) -> str:
+    """Return what is to be told of a signature besides its numbers."""
+    told = [signature.reason] if signature.reason else []
+    told.extend(f"cache: {compiled.cache}" for compiled in signature.compiles if compiled.cache)
+    return "; ".join(told)
+
+
+def _regions(compilations: Sequence[Compilation]) -> Iterator[Table]:
+    regions = [region for compilation in compilations for region in compilation.regions]
+    if regions:
+        table = Table(("loop or conditional", "nodes", "outcome"))
+        for region in regions:
+            outcome = f"as {', '.join(region.became)}" if region.is_functional else region.reason
+            table.rows.append((f"{region.kind} {region.name}", len(region.nodes), outcome))
+        yield table
+
+
+def _outside(compilations: Sequence[Compilation]) -> Iterator[Table]:
+    notes = [note for compilation in compilations for note in compilation.outside]
+    if notes:
+        counts = Counter((note.op, note.reason) for note in notes)
+        table = Table(("in no cluster", "nodes", "why"))
+        table.rows.extend((op, count, reason) for (op, reason), count in counts.items())
+        yield table

@@ -1,0 +1,32 @@
+"""`graphmill new-plugin`: create the project of a new plugin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from graphmill.cli.diagnostics.installation import version_of
+from graphmill.cli.options import Settings, common_options, pass_settings
+from graphmill.cli.output.formatting import emit
+from graphmill.templates.render import KINDS, write_plugin
+
+
+@click.command("new-plugin")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@click.option("--folder", default=".", show_default=True, help="Where to make the distribution.")
+@common_options
+@pass_settings
+def new_plugin(settings: Settings, *, kind: str, name: str, folder: str) -> None:
+    """Make a distribution graphmill-NAME with a plugin of a KIND, its tests and its README.
+
+    For example: graphmill new-plugin device npu
+    """
+    files = [str(file) for file in write_plugin(kind, name, Path(folder))]
+    project = str(Path(folder) / f"graphmill-{name}")
+    lines = ["\n".join(files), f"next:\n  pip install -e '{project}[test]'\n  pytest {project}"]
+    there = version_of(f"graphmill-{name}")
+    if there is not None:
+        lines.append(f"note: graphmill-{name} {there} is installed; this one would take its place")
+    emit({"project": project, "files": files, "replaces": there}, lines, as_json=settings.as_json)

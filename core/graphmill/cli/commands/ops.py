@@ -1,0 +1,200 @@
+"""`graphmill ops`: list the known ops, or describe one: inputs, outputs, attrs, kernels."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmill.cli.diagnostics.op_coverage import survey
+from graphmill.cli.options import Settings, common_options, pass_settings
+from graphmill.cli.output.formatting import Block, Table, emit, plain
+from graphmill.cli.output.progress import stage
+from graphmill.errors import NotFoundError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.ops.op_def import ArgDef, OpDef
+    from graphmill.plugin.host import Host
+    from graphmill.runtime.kernel import KernelDef
+    from graphmill.runtime.kernel_registry import Registration
+
+_GLOB = "*?["
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--family", help="Only the ops of this family, such as math, nn or array.")
+@click.option(
+    "--kernels/--no-kernels",
+    "has_kernel",
+    default=None,
+    help="Only the ops that have a kernel here, or only those that have none.",
+)
+@click.option(
+    "--coverage",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path),
+    help="Tell how many ops of a survey of graphs have a kernel here, and how many of its graphs "
+    "are covered.",
+)
+@common_options
+@pass_settings
+def ops(
+    settings: Settings,
+    name: str | None,
+    family: str | None,
+    has_kernel: bool | None,
+    coverage: Path | None,
+) -> None:
+    """List the ops, or tell everything about the op NAME.
+
+    NAME may be a pattern, such as 'Conv*'.
+    """
+    host = settings.the_host()
+    if coverage is not None:
+        with stage("importing all kernels"):
+            present = set(host.kernels.ops())
+        found = survey(coverage, present)
+        emit(found.data(), found.blocks(), as_json=settings.as_json)
+    elif name is not None and not any(character in name for character in _GLOB):
+        _tell(settings, host, name)
+    else:
+        _list(settings, host, name or "*", family, has_kernel)
+
+
+def _list(
+    settings: Settings, host: Host, pattern: str, family: str | None, has_kernel: bool | None
+) -> None:
+    if family is not None and family not in host.ops.families():
+        raise NotFoundError(
+            f"there is no family of ops {family!r}{suggest(family, host.ops.families())}; "
+            f"the families are {', '.join(sorted(host.ops.families()))}"
+        )
+    names = host.ops.names() if family is None else host.ops.ops_in(family)
+    chosen = sorted(name for name in names if fnmatch.fnmatchcase(name, pattern))
+    if has_kernel is not None:
+        with stage("importing all kernels"):
+            present = set(host.kernels.ops())
+        chosen = [name for name in chosen if (name in present) is has_kernel]
+    families = {name: host.ops.family(name) for name in chosen}
+    table = Table(("op", "family"), list(families.items()))
+    data = {"ops": [{"name": name, "family": family} for name, family in families.items()]}
+    blocks: list[Block] = [table] if table.rows else ["no such op"]
+    emit(data, blocks, as_json=settings.as_json)
+
+
+def _tell(settings: Settings, host: Host, name: str) -> None:
+    definition = host.ops.get(name)
+    with stage(f"importing the kernels of {name}"):
+        registrations = host.kernels.registrations(definition)
+    data = {**_definition_data(definition), "kernels": [_kernel_data(r) for r in registrations]}
+    emit(data, _blocks(definition, registrations), as_json=settings.as_json)
+
+
+def _blocks(definition: OpDef, registrations: list[Registration]) -> list[Block]:
+    head = f"{definition.name} ({definition.family})"
+    traits = [
+        text
+        for is_so, text in (
+            (definition.is_stateful, "stateful"),
+            (definition.is_commutative, "commutative"),
+            (definition.is_aggregate, "aggregate"),
+            (definition.deprecated_version > 0, f"deprecated: {definition.deprecated_reason}"),
+        )
+        if is_so
+    ]
+    blocks: list[Block] = [", ".join([head, *traits])]
+    if definition.summary:
+        blocks.append(definition.summary)
+    arguments = Table(("", "name", "type"))
+    arguments.rows += [("input", arg.name, _arg_type(arg)) for arg in definition.input_args]
+    arguments.rows += [("output", arg.name, _arg_type(arg)) for arg in definition.output_args]
+    if arguments.rows:
+        blocks.append(arguments)
+    attrs = Table(("attr", "type", "default", "allowed"))
+    for attr in definition.attrs:
+        default = str(plain(_readable(attr.default))) if attr.has_default else "-"
+        allowed = ", ".join(str(plain(_readable(value))) for value in attr.allowed)
+        minimum = f">= {attr.minimum}" if attr.minimum is not None else ""
+        attrs.rows.append((attr.name, attr.type, default, allowed or minimum or "any"))
+    if attrs.rows:
+        blocks.append(attrs)
+    blocks.append(_kernel_table(registrations) if registrations else "no kernel here")
+    return blocks
+
+
+def _kernel_table(registrations: Iterable[Registration]) -> Table:
+    table = Table(("kernel", "device", "backend", "types", "plugin"))
+    for registration in registrations:
+        kernel = registration.definition
+        table.rows.append((
+            kernel.source,
+            ", ".join(kernel.device) or "any",
+            kernel.backend or ("host" if kernel.host else "any"),
+            _types(kernel),
+            str(registration.owner).removeprefix("plugin "),
+        ))  # fmt: skip
+    return table
+
+
+def _types(kernel: KernelDef) -> str:
+    return (
+        "; ".join(
+            f"{attr}: {', '.join(dtype.name for dtype in allowed)}"
+            for attr, allowed in kernel.types.items()
+        )
+        or "any"
+    )
+
+
+def _arg_type(arg: ArgDef) -> str:
+    """Return an argument's type as TensorFlow writes it: `T`, `N * float32`, `Ref(T)`."""
+    base = arg.type.name if arg.type is not None else arg.type_attr or arg.type_list_attr
+    text = f"{arg.number_attr} * {base}" if arg.number_attr else base
+    return f"Ref({text})" if arg.is_ref else text
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_readable(item) for item in value]
+    return getattr(value, "name", value)
+
+
+def _definition_data(definition: OpDef) -> dict[str, Any]:
+    return {
+        "name": definition.name,
+        "family": definition.family,
+        "summary": definition.summary,
+        "is_stateful": definition.is_stateful,
+        "inputs": [{"name": arg.name, "type": _arg_type(arg)} for arg in definition.input_args],
+        "outputs": [{"name": arg.name, "type": _arg_type(arg)} for arg in definition.output_args],
+        "attrs": [
+            {
+                "name": attr.name,
+                "type": attr.type,
+                "default": _readable(attr.default) if attr.has_default else None,
+                "has_default": attr.has_default,
+                "allowed": _readable(attr.allowed),
+                "minimum": attr.minimum,
+            }
+            for attr in definition.attrs
+        ],
+    }
+
+
+def _kernel_data(registration: Registration) -> dict[str, Any]:
+    kernel = registration.definition
+    return {
+        "source": kernel.source,
+        "device_types": list(kernel.device),
+        "backend": kernel.backend,
+        "host": kernel.host,
+        "types": {name: [dtype.name for dtype in types] for name, types in kernel.types.items()},
+        "label": kernel.label,
+        "priority": kernel.priority,
+        "plugin": str(registration.owner),
+    }

@@ -1,0 +1,1 @@
+"""Checks behind `graphmill doctor` and `graphmill ops --coverage`."""

@@ -1,0 +1,169 @@
+"""Find what is wrong with an installation, and how to fix it, for `graphmill doctor`.
+
+Nothing here raises for what it examines: a broken plugin is the finding, not a failure.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+from graphmill import errors
+from graphmill.plugin.version_check import unmet_clauses
+from graphmill.registry import PluginError
+from graphmill.runtime.lowering_registry import supplier_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from graphmill.ops.op_def import OpDef
+    from graphmill.plugin.host import Host
+    from graphmill.plugin.records import PluginRecord
+
+_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;@)]*)\)?\s*(;?)")
+_RELEASE: Final = re.compile(r"\d+(?:\.\d+)*")
+_LAZY: Final = ("devices", "executors", "passes", "transports", "commands")
+
+
+def advice_on_plugins(host: Host) -> list[str]:
+    """Return lines on plugins that are not used, and on what others registered and cannot give."""
+    found = []
+    for record in host.plugins:
+        if record.status in ("failed", "conflict"):
+            found.append(_on_unused(record))
+        elif record.status == "loaded" and not record.owner.is_builtin:
+            found += _on_payloads(host, record)
+            if not advice_on_requirements([record.distribution]):  # else that is why
+                found += _on_devices(host, record)
+            found += _on_undefined_ops(host, record, "kernels")
+            found += _on_undefined_ops(host, record, "lowerings")
+            found += _on_idle_lowerings(host, record)
+    return found
+
+
+def advice_on_requirements(distributions: Iterable[str]) -> list[str]:
+    """Return lines on what distributions require and is missing or of another version."""
+    found = []
+    for name in dict.fromkeys(distributions):
+        for needed, clauses in _requirements(name):
+            have, install = version_of(needed), f"pip install '{needed}{clauses}'"
+            if have is None:
+                found.append(f"{name} needs {needed}, which is not installed: {install}")
+            elif not _is_met(clauses, have):
+                found.append(f"{name} needs {needed} {clauses}, this is {have}: {install}")
+    return found
+
+
+def version_of(distribution: str) -> str | None:
+    """Return the version of an installed distribution; None if it is not installed."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _on_unused(record: PluginRecord) -> str:
+    lines = record.error.splitlines()
+    cause = "; ".join(line for line in lines if line) if "hookimpl" in record.error else lines[0]
+    off = f"GRAPHMILL_DISABLE_PLUGINS={record.name} silences it"
+    who = _who(record)
+    if record.status == "conflict":
+        return f"plugin {record.name!r} of {who} conflicts: {cause}"
+    if "needs graphmill" in record.error:
+        return f"plugin {record.name!r} of {who}: {cause}; upgrade {who.split()[0]} or graphmill"
+    if f"No module named {record.module.partition(':')[0]!r}" in record.error:
+        return (
+            f"plugin {record.name!r} of {who}: its entry point names {record.module!r}, which is "
+            f"not there; install {who.split()[0]} anew, or tell its author; {off}"
+        )
+    if "No module named" in record.error:
+        return f"plugin {record.name!r} of {who}: {cause}; install what it lacks; {off}"
+    return f"plugin {record.name!r} of {who}: {cause}; tell its author; {off}"
+
+
+def _on_payloads(host: Host, record: PluginRecord) -> Iterator[str]:
+    """Yield lines on what the plugin named and cannot be imported: else it shows on first use."""
+    for kind in _LAZY:
+        registry = getattr(host, kind)
+        for name in record.registered.get(kind, ()):
+            if registry.provenance(name) != record.owner:
+                continue  # another plugin's wins: this one is never asked
+            try:
+                registry.get(name)
+            except errors.OpError as error:
+                yield f"plugin {record.name!r} of {_who(record)}: {error.message}; tell its author"
+
+
+def _on_devices(host: Host, record: PluginRecord) -> Iterator[str]:
+    """Yield lines on device types of which no device can be made."""
+    from graphmill.proto import ConfigProto
+    from graphmill.session.session_devices import devices_of
+
+    for name in record.registered.get("devices", ()):
+        if host.devices.provenance(name) != record.owner:
+            continue
+        try:
+            made = devices_of(host, name, ConfigProto(device_count={name: 1}))
+        except PluginError:
+            continue  # told with what cannot be imported
+        except errors.OpError as error:
+            what = error.message.removeprefix(f"{record.owner} ")
+            yield f"plugin {record.name!r} of {_who(record)} {what}; tell its author"
+            continue
+        for device in made:
+            device.close()
+
+
+def _on_undefined_ops(host: Host, record: PluginRecord, kind: str) -> Iterator[str]:
+    unknown = record.undefined_ops(kind, host.ops)
+    if unknown:
+        yield (
+            f"plugin {record.name!r} of {_who(record)} has {kind} for ops that nobody defines, "
+            f"which are never used: {', '.join(unknown)}; a plugin that defines them is missing, "
+            "or a name is misspelt"
+        )
+
+
+def _on_idle_lowerings(host: Host, record: PluginRecord) -> Iterator[str]:
+    """Yield a line on lowerings beside which the plugin's distribution has no kernel."""
+    named = dict.fromkeys(record.registered.get("lowerings", ()))
+    defined = [op_def for op_def in map(host.ops.find, named) if op_def is not None]
+    supplier = record.owner.supplier
+    idle = [op_def.name for op_def in defined if supplier not in _suppliers(host, op_def)]
+    if idle:
+        yield (
+            f"plugin {record.name!r} of {_who(record)} has lowerings for ops of which it has no "
+            f"kernel, which are never used: {', '.join(idle)}; a lowering is used with kernels of "
+            "its own distribution only, so register a kernel of each"
+        )
+
+
+def _suppliers(host: Host, op_def: OpDef) -> set[object]:
+    """Return whose kernels an op has; if it has none, who defines it."""
+    entries = host.kernels.registrations(op_def)
+    found = {supplier_of(entry.owner) for entry in entries}
+    return found or {supplier_of(host.ops.provenance(op_def.name))}
+
+
+def _who(record: PluginRecord) -> str:
+    return f"{record.distribution} {record.version}".strip() or record.module
+
+
+def _requirements(distribution: str) -> Iterator[tuple[str, str]]:
+    """Yield name and version clauses of what a distribution always requires."""
+    if not distribution:
+        return  # the plugin is a module that the environment or the program names
+    try:
+        lines = metadata.requires(distribution) or []
+    except metadata.PackageNotFoundError:
+        return
+    for line in lines:
+        match = _REQUIREMENT.match(line)
+        if match is not None and not match[3]:  # extras and markers are left to the installer
+            yield match[1], match[2].strip()
+
+
+def _is_met(clauses: str, version: str) -> bool:
+    release = _RELEASE.match(version)
+    return release is None or not unmet_clauses(clauses, release[0])

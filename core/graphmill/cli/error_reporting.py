@@ -1,0 +1,95 @@
+"""Exit codes, and the report of an error: what happened, where, what to try."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmill.errors import OpError, UnimplementedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OK = 0
+FAULT = 1
+"""A fault in graphmill or in a plugin; Python's traceback is shown."""
+USAGE = 2
+"""The command line itself is wrong: an unknown command or option, a missing argument."""
+INVALID = 3
+"""The model, an input or a name on the command line is not valid; nothing was run."""
+EXECUTION = 4
+"""Running the graph failed, or it could not be prepared: an op without a kernel."""
+UNSUPPORTED = 5
+"""Not supported here: a corner of an op or format, a package that is not installed."""
+INTERRUPTED = 130
+"""The user interrupted the command (Ctrl-C)."""
+
+_DURING_RUN = "_graphmill_cli_during_run"
+
+
+def mark_as_execution(error: OpError) -> None:
+    """Remember that an error arose while the graph ran, which decides the exit code."""
+    setattr(error, _DURING_RUN, True)
+
+
+def exit_code(error: OpError) -> int:
+    """Return the exit code for an error."""
+    if isinstance(error, UnimplementedError):
+        return UNSUPPORTED
+    return EXECUTION if getattr(error, _DURING_RUN, False) else INVALID
+
+
+def wants_traceback(*, asked: bool) -> bool:
+    """Tell whether tracebacks are shown: by `--traceback` or `GRAPHMILL_TRACEBACK=1`."""
+    return asked or os.environ.get("GRAPHMILL_TRACEBACK", "") not in {"", "0"}
+
+
+def report(error: OpError, *, as_json: bool, with_traceback: bool) -> None:
+    """Print an error to stderr, as text or as a JSON object."""
+    if with_traceback:
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    if as_json:
+        click.echo(json.dumps({"error": _as_data(error)}, ensure_ascii=False), err=True)
+        return
+    click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+    for line in _lines(error):
+        click.echo(line, err=True)
+
+
+def _lines(error: OpError) -> Iterator[str]:
+    message = error.message.rstrip()
+    yield f"{type(error).__name__}: {message}"
+    place = _place(error)
+    if place:
+        yield f"  where: {place}"
+    for note in getattr(error, "__notes__", ()):
+        yield f"  {note}"
+
+
+def _place(error: OpError) -> str:
+    places = (
+        ("node", error.node),
+        ("op", error.op),
+        ("device", error.device),
+        ("plugin", error.plugin),
+    )
+    named = ((kind, str(value).removeprefix(f"{kind} ")) for kind, value in places if value)
+    return ", ".join(f"{kind} {value}" for kind, value in named)
+
+
+def _as_data(error: OpError) -> dict[str, Any]:
+    return {
+        "type": type(error).__name__,
+        "code": error.code,
+        "message": error.message,
+        "node": error.node,
+        "op": error.op if error.op is None else str(error.op),
+        "device": error.device,
+        "plugin": error.plugin,
+        "notes": list(getattr(error, "__notes__", ())),
+        "exit_code": exit_code(error),
+    }

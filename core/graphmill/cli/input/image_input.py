@@ -1,0 +1,82 @@
+"""Fit an image to an input of a model: channels, size, scale and batch dimension."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphmill.cli.input.image_files import read_image
+from graphmill.cli.input.input_spec import show_shape
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from graphmill.cli.input.input_args import Source
+    from graphmill.cli.input.input_spec import InputSpec
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def image_array(source: Source, data: bytes, spec: InputSpec, *, resize: bool = False) -> Array:
+    """Return the picture in `data` as the model takes it.
+
+    The picture gets the channels that the input has, its pixels become floats in 0..1 where floats
+    are wanted (`tf.image.convert_image_dtype`) and stay 0..255 where integers are. A batch
+    dimension is put in front where there is room for one, and a channel dimension of size 1 is
+    left out where there is none.
+
+    Raises:
+        InvalidArgumentError: the size does not fit (and `resize` is off), or the rank.
+    """
+    height, width, channels = _layout(spec)
+    size = (height, width) if resize and height > 0 and width > 0 else None
+    picture = read_image(data, source.text, channels=channels if channels > 0 else None, size=size)
+    if height not in (-1, picture.shape[0]) or width not in (-1, picture.shape[1]):
+        raise _wrong_size(picture, (height, width), source, spec)
+    array = _scaled(picture, spec)
+    for candidate in (array[np.newaxis], array, array[np.newaxis, :, :, 0], array[:, :, 0]):
+        if spec.takes(candidate.shape):
+            return candidate
+    raise InvalidArgumentError(
+        f"{source} is a picture {show_shape(picture.shape)} (height, width, channels), "
+        f"which {spec} does not take"
+    )
+
+
+def _layout(spec: InputSpec) -> tuple[int, int, int]:
+    """Return height, width and channels of the pictures that an input takes, -1 where free."""
+    match spec.shape:
+        case (_, height, width, channels):
+            return height, width, channels
+        case (height, width, (1 | 2 | 3 | 4) as channels):
+            return height, width, channels
+        case (_, height, width) | (height, width):
+            return height, width, 1
+    return -1, -1, -1
+
+
+def _wrong_size(
+    picture: Array, size: tuple[int, int], source: Source, spec: InputSpec
+) -> InvalidArgumentError:
+    height, width = ("any" if side < 0 else side for side in size)
+    error = InvalidArgumentError(
+        f"{source} is {picture.shape[1]} x {picture.shape[0]} pixels (width x height), but input "
+        f"{spec.name!r} takes pictures of {width} x {height}"
+    )
+    error.add_note("try: --resize, which scales a picture to the size that the input has")
+    return error
+
+
+def _scaled(picture: Array, spec: InputSpec) -> Array:
+    """Return the pixels in the wanted dtype, floats in 0..1.
+
+    Semantics: tensorflow/python/ops/image_ops_impl.py (`convert_image_dtype`, for floats).
+    """
+    if spec.dtype is None:
+        return picture
+    target = spec.dtype.base_dtype
+    pixels = picture.astype(target.as_numpy_dtype)
+    if not target.is_floating:
+        return pixels
+    scale = 1.0 / np.iinfo(picture.dtype).max
+    return np.asarray(pixels * np.asarray(scale, target.as_numpy_dtype))

@@ -1,0 +1,122 @@
+"""Parse the arguments for inputs: `NAME=@FILE`, `NAME=VALUE`, and those of `saved_model_cli`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_WITH_KEY = re.compile(r"(?P<file>[^\[\]]+)\[(?P<key>[^\[\]]+)\]")
+_OPENING = dict(zip("([{", ")]}", strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the value of one input comes from: a file, an expression, or `tf.Example`s.
+
+    Attributes:
+        name: the input, by its key in the signature or as a tensor `"x:0"`.
+        kind: `"file"`, `"literal"` (short form), `"expression"` or `"examples"`.
+        text: the path of the file, or the expression as it was typed.
+        key: which array of an `.npz`, or which member of a JSON object; None for the only one.
+    """
+
+    name: str
+    kind: str
+    text: str
+    key: str | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "file":
+            return self.text + (f"[{self.key}]" if self.key else "")
+        return self.text if len(self.text) <= 40 else self.text[:37] + "..."
+
+
+def parse_short(arguments: Iterable[str]) -> list[Source]:
+    """Parse the short form: each argument is `NAME=@FILE`, `NAME=@FILE[KEY]` or `NAME=VALUE`."""
+    return [_short(argument) for argument in arguments]
+
+
+def parse_inputs(text: str) -> list[Source]:
+    """Parse `--inputs`: `x=file.npy;y=file.npz[key]`."""
+    return [_file(name, value) for name, value in _pairs(text, "--inputs 'x=FILE[KEY]'")]
+
+
+def parse_expressions(text: str) -> list[Source]:
+    """Parse `--input_exprs`: `x=np.ones((1, 3));y=[1, 2]`."""
+    pairs = _pairs(text, "--input_exprs 'x=np.ones((1, 3))'")
+    return [Source(name, "expression", value) for name, value in pairs]
+
+
+def parse_examples(text: str) -> list[Source]:
+    """Parse `--input_examples`: `examples=[{"age": [22], "name": ["ann"]}]`."""
+    pairs = _pairs(text, """--input_examples 'x=[{"age": [22]}]'""")
+    return [Source(name, "examples", value) for name, value in pairs]
+
+
+def unique(sources: Iterable[Source]) -> dict[str, Source]:
+    """Return the sources by input name; refuse an input that is given twice."""
+    found: dict[str, Source] = {}
+    for source in sources:
+        if source.name in found:
+            raise InvalidArgumentError(
+                f"input {source.name!r} is given twice: {found[source.name]} and {source}"
+            )
+        found[source.name] = source
+    return found
+
+
+def _short(argument: str) -> Source:
+    name, equals, value = argument.partition("=")
+    if not equals or not name or not value:
+        error = InvalidArgumentError(f"{argument!r} is not an input")
+        error.add_note("try: NAME=@FILE or NAME=VALUE, as in image=@seven.png or x=[1,2,3]")
+        raise error
+    if value.startswith("@"):
+        return _file(name, value[1:])
+    return Source(name, "literal", value)
+
+
+def _file(name: str, value: str) -> Source:
+    matched = _WITH_KEY.fullmatch(value)
+    if matched:
+        return Source(name, "file", matched["file"], matched["key"])
+    return Source(name, "file", value)
+
+
+def _pairs(text: str, example: str) -> Iterator[tuple[str, str]]:
+    for part in _split(text):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            error = InvalidArgumentError(f"{part!r} is not of the form NAME=VALUE")
+            error.add_note(f"try: {example}")
+            raise error
+        yield name.strip(), value.strip()
+
+
+def _split(text: str) -> Iterator[str]:
+    """Split at semicolons outside quotes and brackets; empty parts are dropped."""
+    part, closing, quote, escaped = "", "", "", False
+    for character in text:
+        if character == ";" and not closing and not quote:
+            if part.strip():
+                yield part
+            part = ""
+            continue
+        part += character
+        if quote:
+            quote = "" if character == quote and not escaped else quote
+            escaped = character == "\\" and not escaped
+        elif character in "'\"":
+            quote = character
+        elif character in _OPENING:
+            closing += _OPENING[character]
+        elif closing and character == closing[-1]:
+            closing = closing[:-1]
+    if part.strip():
+        yield part

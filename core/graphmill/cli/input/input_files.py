@@ -1,0 +1,124 @@
+"""Read input files: `.npy .npz .json .txt .png .jpg`."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill import files as storage
+from graphmill.cli.input import image_files
+from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+
+if TYPE_CHECKING:
+    from graphmill.cli.input.input_args import Source
+
+SUFFIXES = (".npy", ".npz", ".json", ".txt", *image_files.SUFFIXES)
+"""Every kind of file that an input can come from."""
+
+
+class Lines(list[str]):
+    """The lines of a text file; numbers are found in them where numbers are wanted."""
+
+
+def read_bytes(path: str) -> bytes:
+    """Return the content of a file, local or at a URL that fsspec knows.
+
+    Raises:
+        OpError: there is no such file (near matches are named), or it cannot be read.
+    """
+    try:
+        return storage.read_bytes(storage.as_path(path))
+    except NotFoundError as error:
+        folder = Path(path).parent
+        near = [item.name for item in folder.iterdir()] if folder.is_dir() else []
+        raise NotFoundError(f"there is no file {path}{suggest(Path(path).name, near)}") from error
+
+
+def read_value(source: Source, data: bytes) -> Any:
+    """Return the value in the bytes of a file that is not a picture: an array, a list, a number.
+
+    Raises:
+        InvalidArgumentError: the content is not what the file's name says.
+        NotFoundError: the `[KEY]` is not in the file.
+    """
+    suffix = suffix_of(source)
+    if suffix == ".npy":
+        return _load_numpy(source, data)
+    if suffix == ".npz":
+        return _load_archive(source, data)
+    if suffix == ".json":
+        return _load_json(source, data)
+    return _load_text(source, data)
+
+
+def suffix_of(source: Source) -> str:
+    """Return the lower-case suffix that says what kind of file it is; refuse an unknown one."""
+    suffix = Path(source.text).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InvalidArgumentError(
+            f"{source.text} for input {source.name!r} is of an unknown kind; "
+            f"the kinds are {' '.join(SUFFIXES)}"
+        )
+    return suffix
+
+
+def _load_numpy(source: Source, data: bytes) -> Any:
+    try:
+        return np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise InvalidArgumentError(f"{source} is not a .npy file: {error}") from error
+
+
+def _load_archive(source: Source, data: bytes) -> Any:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            if not hasattr(archive, "files"):
+                raise InvalidArgumentError(f"{source} is not a .npz file: it holds one array only")
+            return archive[_choose(source, archive.files)]
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise InvalidArgumentError(f"{source} is not a .npz file: {error}") from error
+
+
+def _load_json(source: Source, data: bytes) -> Any:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"{source} is not JSON: {error}") from error
+    if isinstance(value, dict):
+        return value[_choose(source, list(value))]
+    if source.key is not None:
+        raise NotFoundError(f"{source.text} holds no object, so it has no member {source.key!r}")
+    return value
+
+
+def _load_text(source: Source, data: bytes) -> Lines:
+    try:
+        return Lines(data.decode("utf-8").splitlines())
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{source} is not text in UTF-8: {error}") from error
+
+
+def _choose(source: Source, names: list[str]) -> str:
+    """Return the key that was asked for, or the only one, or the one named as the input."""
+    if source.key is not None:
+        if source.key in names:
+            return source.key
+        raise NotFoundError(
+            f"{source.text} has no {source.key!r}{suggest(source.key, names)}; "
+            f"it has {', '.join(sorted(names)) or 'nothing'}"
+        )
+    if len(names) == 1:
+        return names[0]
+    if source.name in names:
+        return source.name
+    error = InvalidArgumentError(
+        f"{source.text} holds several arrays ({', '.join(sorted(names)) or 'none'}), "
+        f"and none is called {source.name!r}"
+    )
+    error.add_note(f"try: {source.name}=@{source.text}[{names[0] if names else 'KEY'}]")
+    raise error

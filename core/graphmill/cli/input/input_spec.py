@@ -1,0 +1,49 @@
+"""`InputSpec`: the name, dtype and static shape of an input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphmill.dtypes import DType
+    from graphmill.typing import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """What a model takes for one input.
+
+    Attributes:
+        name: the input, as the user writes it.
+        dtype: its element type; None when the model does not say.
+        shape: its static shape, -1 where a size is free, None where the rank is.
+    """
+
+    name: str
+    dtype: DType | None
+    shape: Shape
+
+    def __str__(self) -> str:
+        dtype = self.dtype.name if self.dtype else "any dtype"
+        return f"input {self.name!r} ({dtype} {show_shape(self.shape)})"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the input takes strings."""
+        return self.dtype is not None and self.dtype.base_dtype.name == "string"
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Tell whether an array of this shape may be fed."""
+        if self.shape is None:
+            return True
+        return len(shape) == len(self.shape) and all(
+            want in (-1, size) for size, want in zip(shape, self.shape, strict=True)
+        )
+
+
+def show_shape(shape: Shape) -> str:
+    """Return `[?, 8, 8, 1]` for a static shape, `[...]` for one without a rank."""
+    if shape is None:
+        return "[...]"
+    return "[" + ", ".join("?" if size < 0 else str(size) for size in shape) + "]"

@@ -1,0 +1,144 @@
+"""Convert an argument for an input to an array that the model accepts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphmill.cli.input import image_files, input_files
+from graphmill.cli.input.input_spec import show_shape
+from graphmill.cli.input.literals import evaluate
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.cli.input.input_args import Source
+    from graphmill.cli.input.input_spec import InputSpec
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def load(source: Source, spec: InputSpec, *, resize: bool = False) -> Array:
+    """Return the array for one input, in the dtype and rank that the model takes.
+
+    A missing batch dimension is added. Images are fitted by `image_array`; where
+    the input takes strings, the bytes of the picture's file are the value.
+
+    Raises:
+        InvalidArgumentError: the value is of another kind, dtype or shape than the input.
+        NotFoundError: the file, or the key in it, does not exist.
+    """
+    if source.kind == "file":
+        return _from_file(source, spec, resize=resize)
+    if source.kind == "examples":
+        from graphmill.cli.input.tf_examples import serialized_examples
+
+        return fit(serialized_examples(evaluate(source.text), source.name), source, spec)
+    return fit(_literal(source, spec), source, spec)
+
+
+def fit(value: Any, source: Source, spec: InputSpec) -> Array:
+    """Return a value as an array of the wanted dtype, with a batch dimension added if it lacks."""
+    array = _cast(_as_array(value, source, spec), source, spec)
+    if spec.takes(array.shape):
+        return array
+    if spec.takes((1, *array.shape)):
+        return array[np.newaxis]
+    raise InvalidArgumentError(
+        f"{source} has shape {show_shape(array.shape)}, but {spec.name!r} takes "
+        f"{show_shape(spec.shape)}"
+    )
+
+
+def _from_file(source: Source, spec: InputSpec, *, resize: bool) -> Array:
+    is_image = input_files.suffix_of(source) in image_files.SUFFIXES
+    data = input_files.read_bytes(source.text)
+    if not is_image:
+        return fit(input_files.read_value(source, data), source, spec)
+    if spec.is_text:
+        return fit(data, source, spec)
+    from graphmill.cli.input.image_input import image_array
+
+    return image_array(source, data, spec, resize=resize)
+
+
+def _literal(source: Source, spec: InputSpec) -> Any:
+    """Return the value of a literal; what does not parse is text where text is wanted."""
+    try:
+        return evaluate(source.text)
+    except InvalidArgumentError as error:
+        if spec.is_text and source.kind == "literal":
+            return source.text
+        if source.text.lower().endswith(input_files.SUFFIXES):
+            error.add_note(f"try: {source.name}=@{source.text}, if it is a file")
+        raise
+
+
+def _as_array(value: Any, source: Source, spec: InputSpec) -> Array:
+    if isinstance(value, input_files.Lines):
+        value = list(value) if spec.is_text else _numbers(value, source)
+    if isinstance(value, bytes):  # NumPy would cut zero bytes off the end
+        return _text([value], (), source)
+    try:
+        array = np.asarray(value, object if spec.is_text else None)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"{source} is not an array for input {source.name!r}: {error}"
+        ) from error
+    if array.dtype.kind in "US" or spec.is_text:
+        return _text(array.reshape(-1).tolist(), array.shape, source)
+    if array.dtype.kind not in "fiubc":
+        raise InvalidArgumentError(f"{source} for input {source.name!r} does not hold numbers")
+    return array
+
+
+def _numbers(lines: list[str], source: Source) -> Any:
+    """Return the numbers in lines of text: a number, a row, a column or a table."""
+    rows = [line.replace(",", " ").split() for line in lines if line.strip()]
+    try:
+        table = [[_number(word) for word in row] for row in rows]
+    except ValueError as error:
+        raise InvalidArgumentError(f"{source} does not hold numbers only: {error}") from error
+    if len(table) == 1:
+        return table[0] if len(table[0]) > 1 else table[0][0]
+    return [row[0] for row in table] if all(len(row) == 1 for row in table) else table
+
+
+def _number(word: str) -> int | float:
+    try:
+        return int(word)
+    except ValueError:
+        return float(word)
+
+
+def _text(items: Iterable[object], shape: tuple[int, ...], source: Source) -> Array:
+    """Return an object array of bytes, which is what a string tensor is."""
+    result = np.empty(shape, dtype=object)
+    flat = result.reshape(-1)
+    for index, item in enumerate(items):
+        if isinstance(item, str):
+            flat[index] = item.encode("utf-8", "surrogateescape")
+        elif isinstance(item, bytes):
+            flat[index] = item
+        else:
+            raise InvalidArgumentError(
+                f"input {source.name!r} takes strings, but {source} holds {type(item).__name__}"
+            )
+    return result
+
+
+def _cast(array: Array, source: Source, spec: InputSpec) -> Array:
+    """Return the array in the wanted dtype; refuse when that would lose more than precision."""
+    if spec.dtype is None or (spec.is_text and array.dtype == object):
+        return array
+    target = spec.dtype.base_dtype
+    if array.dtype != object:
+        with np.errstate(all="ignore"):
+            cast = array.astype(target.as_numpy_dtype)
+        widens = target.is_complex or (target.is_floating and array.dtype.kind != "c")
+        if widens or np.array_equal(cast.astype(array.dtype), array):
+            return cast
+    have = "string" if array.dtype == object else array.dtype.name
+    raise InvalidArgumentError(f"{source} is {have}, which does not fit {spec}")

@@ -1,0 +1,1 @@
+"""Load and summarize the model that a command works on."""

@@ -1,0 +1,221 @@
+"""`LoadedModel`: a model that is ready to run, with its inputs and outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill import files
+from graphmill.cli.error_reporting import mark_as_execution
+from graphmill.cli.model.summary import (
+    choose_signature,
+    port_of_tensor,
+    signatures_of,
+    summarize_graph,
+)
+from graphmill.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+    UnimplementedError,
+    suggest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from graphmill.cli.model.summary import Port
+    from graphmill.graph.model_file import ModelFile
+    from graphmill.plugin.host import Host
+    from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.proto.graph_pb2 import GraphDef
+    from graphmill.proto.saver_pb2 import SaverDef
+    from graphmill.session.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A session over a model, with the outputs that were asked for.
+
+    Attributes:
+        name: the model as the user named it.
+        session: the session; its variables are restored.
+        inputs: what may be fed, by the name that the user writes.
+        outputs: the tensor behind each output, by the name that the user reads.
+        is_closed: whether all of `inputs`, and nothing else, must be fed, as in a signature.
+    """
+
+    name: str
+    session: Session
+    graph_def: GraphDef
+    host: Host
+    inputs: Mapping[str, Port]
+    outputs: Mapping[str, str]
+    is_closed: bool
+
+    def ports(self, names: Iterable[str]) -> dict[str, Port]:
+        """Return the input for each name; refuse names that are none, and say what is left out.
+
+        Raises:
+            NotFoundError: the model has no such input.
+            InvalidArgumentError: an input of the signature is not given.
+        """
+        found = {name: self._port(name) for name in names}
+        missing = [name for name in self.inputs if self.is_closed and name not in found]
+        if missing:
+            verb = "is" if len(missing) == 1 else "are"
+            error = InvalidArgumentError(
+                f"{_list(missing)} of the inputs of {self.name} {verb} not given; "
+                f"it takes {_list(self.inputs)}"
+            )
+            error.add_note(f"try: {missing[0]}=@FILE, or {missing[0]}=VALUE")
+            raise error
+        return found
+
+    def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs by name, for the values of inputs by name.
+
+        Raises:
+            OpError: the run failed; the error is marked as one of execution.
+        """
+        feeds = {port.tensor: values[name] for name, port in self.ports(values).items()}
+        names = list(self.outputs)
+        try:
+            results = self.session.run([self.outputs[name] for name in names], feeds)
+        except OpError as error:
+            mark_as_execution(error)
+            raise
+        return dict(zip(names, results, strict=True))
+
+    def _port(self, name: str) -> Port:
+        if name in self.inputs:
+            return self.inputs[name]
+        if self.is_closed:
+            raise NotFoundError(
+                f"{self.name} has no input {name!r}{suggest(name, self.inputs)}; "
+                f"it takes {_list(self.inputs) or 'none'}"
+            )
+        return port_of_tensor(self.graph_def, self.host.ops, name)
+
+
+def load_model(
+    model: str,
+    host: Host,
+    *,
+    tags: str | None,
+    signature: str | None,
+    fetches: Sequence[str],
+    config: ConfigProto | None = None,
+) -> LoadedModel:
+    """Load a model and return it ready to run.
+
+    Args:
+        model: the path of a SavedModel, GraphDef or MetaGraph.
+        host: the host to run it on.
+        config: the configuration of its session.
+        tags: the tags of a SavedModel's MetaGraph, commas between.
+        signature: the signature's key; None for the usual one.
+        fetches: tensors to fetch instead of a signature's outputs.
+
+    Raises:
+        OpError: it is no model, or has no such tags, signature or tensor.
+    """
+    from graphmill.graph.model_file import open_model
+    from graphmill.graph.model_format import Kind
+
+    opened = open_model(model)
+    if opened.kind is Kind.SAVED_MODEL:
+        opened.close()
+        return _saved_model(model, host, config, tags=tags, key=signature, fetches=fetches)
+    if tags is not None:
+        raise InvalidArgumentError(f"{model} is a {opened.kind.value}, which has no tags to choose")
+    return _graph(opened, model, host, config, key=signature, fetches=fetches)
+
+
+def _saved_model(
+    model: str,
+    host: Host,
+    config: ConfigProto | None,
+    *,
+    tags: str | None,
+    key: str | None,
+    fetches: Sequence[str],
+) -> LoadedModel:
+    from graphmill import saved_model
+
+    tag_set = None if tags is None else [tag for tag in tags.split(",") if tag]
+    loaded = saved_model.load(model, tags=tag_set, config=config, host=host)
+    signatures = signatures_of(loaded.meta_graph.signature_def)
+    graph_def = loaded.meta_graph.graph_def
+    if fetches:
+        inputs = {port.name: port for found in signatures.values() for port in _dense(found.inputs)}
+        return LoadedModel(
+            model, loaded.session, graph_def, host, inputs, _tensors(fetches), is_closed=False
+        )
+    chosen = choose_signature(signatures, key, model)
+    inputs = {port.name: port for port in _dense(chosen.inputs)}
+    outputs = {port.name: port.tensor for port in _dense(chosen.outputs)}
+    return LoadedModel(model, loaded.session, graph_def, host, inputs, outputs, is_closed=True)
+
+
+def _graph(
+    opened: ModelFile,
+    model: str,
+    host: Host,
+    config: ConfigProto | None,
+    *,
+    key: str | None,
+    fetches: Sequence[str],
+) -> LoadedModel:
+    """Return a GraphDef or MetaGraphDef ready to run; a MetaGraph's checkpoint is restored."""
+    from graphmill.graph.model_format import Kind
+    from graphmill.session.session import Session
+
+    meta_graph = opened.meta_graph() if opened.kind is Kind.META_GRAPH_DEF else None
+    graph = opened.graph() if meta_graph is None else meta_graph.graph
+    signatures = signatures_of(meta_graph.meta_graph_def.signature_def) if meta_graph else {}
+    if key is not None or (signatures and not fetches):
+        chosen = choose_signature(signatures, key, model)
+        inputs, outputs = _dense(chosen.inputs), _dense(chosen.outputs)
+    else:
+        summary = summarize_graph(graph, host.ops)
+        inputs, outputs = list(summary.inputs), list(summary.outputs)
+    session = Session(graph=model, config=config, host=host)
+    if meta_graph is not None:
+        _restore(session, model, meta_graph.meta_graph_def.saver_def)
+    return LoadedModel(
+        model,
+        session,
+        graph.graph_def,
+        host,
+        {port.name: port for port in inputs},
+        _tensors(fetches) if fetches else {port.name: port.tensor for port in outputs},
+        is_closed=bool(signatures) and not fetches,
+    )
+
+
+def _restore(session: Session, model: str, saver: SaverDef) -> None:
+    """Restore the checkpoint that lies beside a MetaGraph, `x` beside `x.meta`, if there is one."""
+    prefix = model.removesuffix(".meta")
+    if saver.restore_op_name and files.exists(prefix + ".index"):
+        session.run([], {saver.filename_tensor_name: prefix}, targets=[saver.restore_op_name])
+
+
+def _dense(ports: Iterable[Port]) -> list[Port]:
+    """Return the ports, all of which must be ordinary tensors."""
+    dense = list(ports)
+    for port in dense:
+        if not port.tensor:
+            error = UnimplementedError(f"{port.name!r} is a sparse or composite tensor")
+            error.add_note("try: --fetch NAME:0, with the names of its components")
+            raise error
+    return dense
+
+
+def _tensors(fetches: Sequence[str]) -> dict[str, str]:
+    """Return the tensor for each fetch: `x` is the first output of node `x`."""
+    return {name: name if ":" in name else f"{name}:0" for name in fetches}
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)

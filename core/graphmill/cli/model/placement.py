@@ -1,0 +1,45 @@
+"""Apply the options for device type, executor and forbidden effects."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.plugin.host import Host
+    from graphmill.proto.config_pb2 import ConfigProto
+
+
+def session_placement(
+    host: Host, device: str | None, executor: str | None, forbidden: Iterable[str] = ()
+) -> tuple[Host, ConfigProto | None]:
+    """Return the host and the configuration of a session.
+
+    Args:
+        host: what is installed.
+        device: a device type; nodes go there as if it had the highest priority, but for those that
+            it has no kernel for. None leaves it to placement.
+        executor: the executor type; None for the default one.
+        forbidden: effects that no kernel may have.
+
+    Raises:
+        NotFoundError: no such device type or executor is registered.
+    """
+    effects = list(forbidden)
+    if device is None and executor is None and not effects:
+        return host, None
+    from graphmill.proto import ConfigProto
+
+    config = ConfigProto(allow_soft_placement=True)
+    config.graphmill.forbid_effects.extend(effects)
+    if executor is not None:
+        host.executors.get(executor)
+        config.experimental.executor_type = executor
+    if device is not None:
+        made = copy.copy(host)
+        made.devices = host.devices.preferring(device)
+        config.device_count[device] = 1
+        host = made
+    return host, config

@@ -1,0 +1,250 @@
+"""Summarize a model from its protos, without building or running it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from graphmill.cli.input.input_spec import InputSpec, show_shape
+from graphmill.dtypes import as_dtype
+from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from graphmill.graph.model_file import LoadedGraph, LoadedMetaGraph
+    from graphmill.ops.op_def import ArgDef
+    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.proto.graph_pb2 import GraphDef
+    from graphmill.proto.meta_graph_pb2 import SignatureDef, TensorInfo
+    from graphmill.proto.node_def_pb2 import NodeDef
+    from graphmill.proto.tensor_shape_pb2 import TensorShapeProto
+    from graphmill.typing import Shape
+
+_PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+_NO_RESULT = frozenset({"Assign", "Const", "VarHandleOp", "VariableV2", *_PLACEHOLDERS})
+_SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote a shape of rank 0 for an unknown one
+_RESTORING = ("save/", "save_")  # where TensorFlow 1 puts the ops of a Saver
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output: its name for the user, and the tensor behind it.
+
+    Attributes:
+        name: the key in the signature, or the name of the node or tensor.
+        tensor: the tensor's name, `"x:0"`; empty for a sparse or composite one.
+        dtype: its dtype's name.
+        shape: its static shape.
+    """
+
+    name: str
+    tensor: str
+    dtype: str
+    shape: Shape
+
+    def spec(self) -> InputSpec:
+        """Return what may be fed here."""
+        return InputSpec(self.name, as_dtype(self.dtype) if self.dtype else None, self.shape)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the port as JSON holds it."""
+        shape = None if self.shape is None else list(self.shape)
+        return {"name": self.name, "tensor": self.tensor, "dtype": self.dtype, "shape": shape}
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One signature: its key, its method name, its inputs and outputs, sorted by name."""
+
+    key: str
+    method: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """What a graph with its signatures holds.
+
+    Attributes:
+        tags: the tags of its MetaGraph, sorted; empty for a bare graph.
+        producer: the version of TensorFlow that wrote it; empty if unknown.
+        nodes: how many nodes there are, those in functions too.
+        functions: how many functions there are.
+        ops: how often each op is used.
+        signatures: its signatures by key, without those that start or train the model itself.
+        inputs: the placeholders of the graph.
+        outputs: the tensors of the graph that nothing consumes.
+    """
+
+    tags: tuple[str, ...]
+    producer: str
+    nodes: int
+    functions: int
+    ops: Mapping[str, int]
+    signatures: Mapping[str, Signature]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...] = field(default=())
+
+
+def summarize_meta_graph(loaded: LoadedMetaGraph, known: OpRegistry) -> ModelSummary:
+    """Return what a MetaGraph holds; `known` are the ops of the host."""
+    meta = loaded.meta_graph_def
+    return _contents(
+        meta.graph_def,
+        known,
+        tags=tuple(sorted(loaded.tags)),
+        producer=meta.meta_info_def.tensorflow_version,
+        signatures=signatures_of(meta.signature_def),
+    )
+
+
+def summarize_graph(loaded: LoadedGraph, known: OpRegistry) -> ModelSummary:
+    """Return what a bare graph holds; `known` are the ops of the host."""
+    return _contents(loaded.graph_def, known, tags=(), producer="", signatures={})
+
+
+def signatures_of(signature_defs: Mapping[str, SignatureDef]) -> dict[str, Signature]:
+    """Return the signatures of a MetaGraph by key, sorted; internal ones are left out."""
+    return {
+        key: Signature(
+            key,
+            signature_defs[key].method_name,
+            tuple(
+                _port_of(name, info) for name, info in sorted(signature_defs[key].inputs.items())
+            ),
+            tuple(
+                _port_of(name, info) for name, info in sorted(signature_defs[key].outputs.items())
+            ),
+        )
+        for key in sorted(signature_defs)
+        if not key.startswith("__saved_model_")
+    }
+
+
+def port_of_tensor(graph_def: GraphDef, known: OpRegistry, name: str) -> Port:
+    """Return any tensor of a graph as an input: `x:1`, or `x` for the first output of node `x`.
+
+    Raises:
+        NotFoundError: the graph has no such node, or the node no such output.
+    """
+    node_name, _, output = name.partition(":")
+    nodes = {node.name: node for node in graph_def.node}
+    if node_name not in nodes:
+        raise NotFoundError(f"there is no tensor {name!r} in the graph{suggest(node_name, nodes)}")
+    tensor = f"{node_name}:{output or 0}"
+    node = nodes[node_name]
+    if node.op in _PLACEHOLDERS:
+        return replace(_placeholder(node, graph_def.versions.producer), name=name)
+    for port in _outputs(node, known):
+        if port.tensor == tensor:
+            return replace(port, name=name)
+    return Port(name, tensor, "", None)
+
+
+def choose_signature(signatures: Mapping[str, Signature], key: str | None, model: str) -> Signature:
+    """Return the signature that was asked for, or `serving_default`, or the only one.
+
+    Raises:
+        NotFoundError: there is no such signature, or none at all.
+        InvalidArgumentError: there are several and none was asked for.
+    """
+    there_is = ", ".join(signatures) or "none"
+    if key is not None:
+        if key in signatures:
+            return signatures[key]
+        raise NotFoundError(
+            f"{model} has no signature {key!r}{suggest(key, signatures)}; there is: {there_is}"
+        )
+    if not signatures:
+        error = NotFoundError(f"{model} has no signature to run")
+        error.add_note("try: --fetch NAME:0, with inputs by the names of their tensors")
+        raise error
+    if "serving_default" in signatures:
+        return signatures["serving_default"]
+    if len(signatures) == 1:
+        return next(iter(signatures.values()))
+    raise InvalidArgumentError(f"{model} has several signatures; choose one of: {there_is}")
+
+
+def _contents(
+    graph_def: GraphDef,
+    known: OpRegistry,
+    *,
+    tags: tuple[str, ...],
+    producer: str,
+    signatures: dict[str, Signature],
+) -> ModelSummary:
+    nodes = list(_all_nodes(graph_def))
+    return ModelSummary(
+        tags=tags,
+        producer=producer,
+        nodes=len(nodes),
+        functions=len(graph_def.library.function),
+        ops=Counter(node.op for node in nodes),
+        signatures=signatures,
+        inputs=tuple(
+            _placeholder(node, graph_def.versions.producer)
+            for node in graph_def.node
+            if node.op in _PLACEHOLDERS
+        ),
+        outputs=tuple(_ends(graph_def, known)),
+    )
+
+
+def _all_nodes(graph_def: GraphDef) -> Iterator[NodeDef]:
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def
+
+
+def _port_of(name: str, info: TensorInfo) -> Port:
+    dtype = as_dtype(info.dtype).name if info.dtype else ""
+    return Port(name, info.name, dtype, _shape(info.tensor_shape))
+
+
+def _placeholder(node: NodeDef, producer: int) -> Port:
+    dtype = as_dtype(node.attr["dtype"].type).name if node.attr["dtype"].type else ""
+    shape = _shape(node.attr["shape"].shape) if "shape" in node.attr else None
+    if shape == () and 0 < producer < _SCALAR_MEANS_UNKNOWN_BEFORE:
+        shape = None
+    return Port(node.name, f"{node.name}:0", dtype, shape)
+
+
+def _ends(graph_def: GraphDef, known: OpRegistry) -> Iterator[Port]:
+    """Yield the outputs of the nodes that nothing consumes and that compute something."""
+    consumed = {name.lstrip("^").split(":")[0] for node in graph_def.node for name in node.input}
+    for node in graph_def.node:
+        if node.name in consumed or node.op in _NO_RESULT or node.name.startswith(_RESTORING):
+            continue
+        yield from _outputs(node, known)
+
+
+def _outputs(node: NodeDef, known: OpRegistry) -> Iterator[Port]:
+    """Yield the outputs of a node up to the first list, whose length is not looked up."""
+    op_def = known.find(node.op)
+    for index, arg in enumerate(op_def.output_args if op_def else ()):
+        if arg.is_list:
+            return
+        tensor = f"{node.name}:{index}"
+        yield Port(tensor, tensor, _output_dtype(node, arg), None)
+
+
+def _output_dtype(node: NodeDef, arg: ArgDef) -> str:
+    if arg.type is not None:
+        return arg.type.name
+    number = node.attr[arg.type_attr].type if arg.type_attr in node.attr else 0
+    return as_dtype(number).name if number else ""
+
+
+def _shape(shape: TensorShapeProto) -> Shape:
+    if shape.unknown_rank:
+        return None
+    return tuple(dim.size for dim in shape.dim)
+
+
+def show_port(port: Port) -> tuple[str, str, str, str]:
+    """Return name, dtype, shape and tensor of a port as text."""
+    return port.name, port.dtype or "?", show_shape(port.shape), port.tensor

@@ -1,0 +1,1 @@
+"""Tables, JSON, results of a model and progress."""

@@ -1,0 +1,151 @@
+"""Write results: tables on a terminal, plain text in a pipe, JSON on request."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass(slots=True)
+class Table:
+    """Rows under named columns; numbers are set to the right.
+
+    Attributes:
+        columns: the heads of the columns; empty heads are not shown.
+        rows: the cells, anything that has a `str`.
+        title: a line above the table.
+    """
+
+    columns: Sequence[str]
+    rows: list[Sequence[object]] = field(default_factory=list)
+    title: str = ""
+
+
+Block: TypeAlias = Table | str
+
+
+def emit(data: object, blocks: Iterable[Block], *, as_json: bool) -> None:
+    """Write a result to stdout: `data` as JSON when asked, else the blocks of text and tables."""
+    if as_json:
+        click.echo(json.dumps(plain(data), ensure_ascii=False, allow_nan=False, indent=2))
+    elif sys.stdout.isatty():
+        _emit_rich(blocks)
+    else:
+        for line in _plain_lines(blocks):
+            click.echo(line)
+
+
+def plain(value: object) -> Any:
+    """Return a value as JSON can hold it.
+
+    Arrays become `{"dtype", "shape", "value"}`, bytes text (`{"b64": …}` where they are no UTF-8),
+    and numbers that JSON lacks the strings `"NaN"`, `"Infinity"`, `"-Infinity"`, as in protobuf.
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return {
+            "dtype": dtype_name(value),
+            "shape": list(value.shape),
+            "value": plain(value.tolist()),
+        }
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, complex):
+        return [plain(value.real), plain(value.imag)]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def dtype_name(array: np.ndarray[Any, Any] | np.generic) -> str:
+    """Return the name of an array's element type, `string` for an object array of bytes."""
+    return "string" if array.dtype == object else str(array.dtype)
+
+
+def show_array(array: np.ndarray[Any, Any] | np.generic) -> str:
+    """Return an array as text; long ones are cut in the middle as NumPy does."""
+    if array.dtype == object:
+        shown = [_show_item(item) for item in np.asarray(array).reshape(-1)]
+        array = np.array(shown, dtype=object).reshape(array.shape)
+    return np.array2string(
+        np.asarray(array), max_line_width=100, precision=6, suppress_small=True,
+        formatter={"object": str},
+    )  # fmt: skip
+
+
+def _show_item(item: object) -> str:
+    return repr(item.decode("utf-8", "backslashreplace")) if isinstance(item, bytes) else str(item)
+
+
+def _plain_lines(blocks: Iterable[Block]) -> Iterable[str]:
+    """Return blocks as lines: columns are aligned with spaces, nothing is coloured or drawn."""
+    for number, block in enumerate(blocks):
+        if number:
+            yield ""
+        if isinstance(block, str):
+            yield block
+            continue
+        if block.title:
+            yield block.title
+        rows = [[str(cell) for cell in row] for row in block.rows]
+        if any(block.columns):
+            rows.insert(0, [str(head) for head in block.columns])
+        yield from _aligned(rows, [_is_number(column) for column in zip(*block.rows, strict=True)])
+
+
+def _aligned(rows: list[list[str]], right: list[bool]) -> Iterable[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(row, widths, right or [False] * len(row), strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _is_number(column: Iterable[object]) -> bool:
+    return all(isinstance(cell, (int, float)) for cell in column)
+
+
+def _emit_rich(blocks: Iterable[Block]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    console = Console()
+    for block in blocks:
+        if isinstance(block, str):
+            console.print(Text(block))
+            continue
+        if block.title:
+            console.print(Text(block.title, style="bold"))
+        table = RichTable(
+            box=box.SIMPLE_HEAD,
+            show_header=any(block.columns),
+            pad_edge=False,
+        )
+        right = [_is_number(column) for column in zip(*block.rows, strict=True)]
+        for head, is_right in zip(
+            block.columns, right or [False] * len(block.columns), strict=True
+        ):
+            table.add_column(head, justify="right" if is_right else "left", overflow="fold")
+        for row in block.rows:
+            table.add_row(*(Text(str(cell)) for cell in row))
+        console.print(table)

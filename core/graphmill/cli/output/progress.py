@@ -1,0 +1,76 @@
+"""Show progress on stderr for work that takes longer than a second."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 1.0
+"""Seconds that a stage may last before anything is shown."""
+
+
+@contextmanager
+def stage(what: str, *, patience: float = PATIENCE) -> Iterator[None]:
+    """Show `what` on stderr while the body runs, if it runs for longer than `patience` seconds.
+
+    A terminal gets a spinner that goes away; a file or pipe gets one line when the stage is found
+    to be slow and one when it is done. The display runs in a timer thread of its own, which ends
+    with the stage.
+    """
+    display = _Display(what)
+    timer = threading.Timer(patience, display.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        display.stop()
+
+
+class _Display:
+    """The spinner or the two lines of one stage.
+
+    `_lock` guards `_stopped` and `_status`: the timer thread starts what the main thread stops.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._begun = time.perf_counter()
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._status: Any = None
+
+    def start(self) -> None:
+        """Begin to show the stage, unless it is over."""
+        with self._lock:
+            if self._stopped:
+                return
+            if sys.stderr.isatty():
+                from rich.console import Console
+                from rich.status import Status
+
+                self._status = Status(f"{self._what} …", console=Console(stderr=True))
+                self._status.start()
+            else:
+                click.echo(f"graphmill: {self._what} …", err=True)
+                self._status = False
+
+    def stop(self) -> None:
+        """Take the display away, or say how long the stage took."""
+        with self._lock:
+            self._stopped = True
+            if self._status:
+                self._status.stop()
+            elif self._status is False:
+                seconds = time.perf_counter() - self._begun
+                click.echo(f"graphmill: {self._what}: done after {seconds:.1f} s", err=True)

@@ -1,0 +1,85 @@
+"""Print the outputs of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.cli.input.input_files import read_bytes
+from graphmill.cli.output.formatting import Block, Table, dtype_name, show_array
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+def read_labels(path: str) -> list[str]:
+    """Return the names of classes: the lines of a text file.
+
+    Raises:
+        OpError: it cannot be read, or is not text.
+    """
+    try:
+        return read_bytes(path).decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{path} is not text in UTF-8: {error}") from error
+
+
+def top_entries(
+    outputs: Mapping[str, Any], top: int, labels: Sequence[str] | None
+) -> dict[str, list[list[dict[str, Any]]]]:
+    """Return the `top` largest elements of each row of each output of floats, the largest first.
+
+    An element is a dict of `index`, `score`, and `label` when there are labels. Rows are what the
+    last dimension holds; outputs that are no floats, or have less than two elements in it, are
+    left out.
+    """
+    found = {}
+    for name, value in outputs.items():
+        array = np.asarray(value)
+        if array.dtype.kind in "fV" and array.ndim and array.shape[-1] > 1:
+            rows = array.reshape(-1, array.shape[-1]).astype(np.float64)
+            found[name] = [_largest(row, top, labels) for row in rows]
+    return found
+
+
+def answer_blocks(
+    outputs: Mapping[str, Any], top: Mapping[str, list[list[dict[str, Any]]]]
+) -> Iterator[Block]:
+    """Yield outputs as text; those in `top` as the table of their largest elements."""
+    for name, value in outputs.items():
+        array = np.asarray(value)
+        head = f"{name}: {dtype_name(array)} {list(array.shape)}"
+        if name in top:
+            yield _top_table(head, top[name])
+        else:
+            yield f"{head}\n{show_array(array)}"
+
+
+def _largest(
+    row: np.ndarray[Any, Any], top: int, labels: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    entries = []
+    for index in np.argsort(-row, kind="stable")[:top].tolist():
+        entry: dict[str, Any] = {"index": index}
+        if labels is not None:
+            entry["label"] = labels[index] if index < len(labels) else "?"
+        entry["score"] = float(row[index])
+        entries.append(entry)
+    return entries
+
+
+def _top_table(head: str, rows: Sequence[Sequence[Mapping[str, Any]]]) -> Table:
+    columns = list(rows[0][0]) if rows else ["index", "score"]
+    several = len(rows) > 1
+    table = Table(["row", *columns] if several else columns, title=head)
+    for number, row in enumerate(rows):
+        for entry in row:
+            cells = [_score(value) if key == "score" else value for key, value in entry.items()]
+            table.rows.append([number, *cells] if several else cells)
+    return table
+
+
+def _score(value: float) -> str:
+    return f"{value:.6f}" if value == 0 or 1e-4 <= abs(value) < 1e4 else f"{value:.3e}"

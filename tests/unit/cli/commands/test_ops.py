@@ -1,0 +1,143 @@
+"""`graphmill ops` lists ops and tells about one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import graphmill
+from graphmill.cli import error_reporting
+from graphmill.plugin.host import Host
+from graphmill.runtime.kernel import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@kernel("Relu", types={"T": ("float32",)})
+def relu(xp: Any, features: Any) -> Any:
+    return xp.maximum(features, 0)
+
+
+class ReluPlugin:
+    @graphmill.hookimpl
+    def graphmill_register_kernels(self, kernels: Any) -> None:
+        kernels.add(relu)
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host(plugins=[ReluPlugin()], load_entry_points=False)
+
+
+def test_all_ops(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    outcome = graphmill_cli("ops", "--json", host=host)
+    ops = json.loads(outcome.out)["ops"]
+    assert len(ops) > 1000
+    assert {"name": "Conv2D", "family": "nn"} in ops
+
+
+def test_pattern_and_family(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    outcome = graphmill_cli("ops", "Rel*", "--family", "nn", host=host)
+    assert outcome.out.splitlines() == [
+        "op         family",
+        "Relu       nn",
+        "Relu6      nn",
+        "Relu6Grad  nn",
+        "ReluGrad   nn",
+    ]
+
+
+def test_only_ops_with_a_kernel(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    outcome = graphmill_cli("ops", "--kernels", "--json", host=host)
+    assert json.loads(outcome.out)["ops"] == [{"name": "Relu", "family": "nn"}]
+
+
+def test_only_ops_without_a_kernel(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    outcome = graphmill_cli("ops", "Relu*", "--no-kernels", host=host)
+    assert "Relu6" in outcome.out
+    assert "Relu \n" not in outcome.out
+
+
+def test_no_op_fits(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    assert graphmill_cli("ops", "Xyz*", host=host).out == "no such op\n"
+
+
+def test_unknown_family_lists_families(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    outcome = graphmill_cli("ops", "--family", "maths", host=host)
+    assert outcome.code == error_reporting.INVALID
+    assert "did you mean 'math'" in outcome.err
+
+
+def test_unknown_op_gets_near_matches(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    outcome = graphmill_cli("ops", "relu", host=host)
+    assert outcome.code == error_reporting.INVALID
+    assert "'Relu'" in outcome.err
+
+
+def test_one_op_with_its_kernel(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    outcome = graphmill_cli("ops", "Relu", host=host)
+    assert outcome.out.startswith("Relu (nn)\n")
+    assert "T: float32" in outcome.out
+    assert "ReluPlugin" in outcome.out
+
+
+def test_one_op_as_json(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    data = json.loads(graphmill_cli("ops", "Relu", "--json", host=host).out)
+    assert data["inputs"] == [{"name": "features", "type": "T"}]
+    assert "bfloat16" in data["attrs"][0]["allowed"]
+    assert [kernel["types"] for kernel in data["kernels"]] == [{"T": ["float32"]}]
+
+
+def test_an_op_without_a_kernel(graphmill_cli: Callable[..., Any], host: Host) -> None:
+    assert "no kernel here" in graphmill_cli("ops", "Conv2D", host=host).out
+
+
+@pytest.mark.parametrize("op", ["Const", "ConcatV2", "Assign", "If", "VarHandleOp", "NoOp"])
+def test_every_kind_of_signature_can_be_shown(
+    graphmill_cli: Callable[..., Any], host: Host, op: str
+) -> None:
+    assert graphmill_cli("ops", op, host=host).code == 0
+    assert graphmill_cli("ops", op, "--json", host=host).code == 0
+
+
+SURVEY = {
+    "graph_op_names": ["Relu", "Conv2D", "CudnnRNN"],
+    "graphs": [
+        {"name": "a", "ops": [[0, 3]]},
+        {"name": "b", "ops": [[0, 1], [1, 2]]},
+        {"name": "c", "ops": [[0, 1], [2, 1]]},
+        {"name": "d", "synthetic": True, "ops": [[1, 1]]},
+    ],
+    "ops": {
+        "Relu": {"tier": "T0", "kernels": ["cpu", "gpu"]},
+        "Conv2D": {"tier": "T1", "kernels": ["cpu"]},
+        "CudnnRNN": {"tier": "T1", "kernels": ["gpu"]},
+    },
+}
+
+
+def test_coverage_of_a_survey(graphmill_cli: Callable[..., Any], host: Host, tmp_path: Any) -> None:
+    (tmp_path / "op_frequency.json").write_text(json.dumps(SURVEY))
+    outcome = graphmill_cli("ops", "--coverage", str(tmp_path), "--json", host=host)
+    found = json.loads(outcome.out)
+    assert found["tiers"]["T0"] == {"ops": 1, "covered": 1, "missing": []}
+    assert found["tiers"]["T1"]["missing"] == ["Conv2D", "CudnnRNN"]
+    assert (found["graphs"], found["covered"], found["runnable"]) == (3, 1, 2)
+    assert found["lacking"] == {"b": ["Conv2D"]}
+    text = graphmill_cli("ops", "--coverage", str(tmp_path), host=host).out
+    assert "1 of 3 graphs have kernels for all their ops; 2 for all" in text
+    assert "b lacks Conv2D" in text
+
+
+@pytest.mark.parametrize("content", [None, "nothing", "[]", '{"ops": {"A": 1}}'])
+def test_what_is_no_survey_is_told(
+    graphmill_cli: Callable[..., Any], host: Host, tmp_path: Any, content: str | None
+) -> None:
+    if content is not None:
+        (tmp_path / "op_frequency.json").write_text(content)
+    outcome = graphmill_cli("ops", "--coverage", str(tmp_path), host=host)
+    assert outcome.code != 0
+    assert "op_frequency.json" in outcome.err

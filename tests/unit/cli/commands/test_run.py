@@ -1,0 +1,280 @@
+"""`graphmill run`: every spelling of a model, an input and an output; good and bad."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from google.protobuf import json_format, text_format
+
+import graphmill
+from graphmill import proto
+from graphmill.cli import error_reporting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Cli = Callable[..., Any]
+
+pytest.importorskip("PIL")
+
+
+@pytest.fixture
+def seven(digits: Path) -> str:
+    return f"image=@{digits / 'seven.png'}"
+
+
+@pytest.fixture
+def frozen(digits: Path) -> str:
+    return str(digits / "digits_frozen.pb")
+
+
+@pytest.fixture(params=["saved_model_tf1", "saved_model_tf2"])
+def saved(digits: Path, request: pytest.FixtureRequest) -> str:
+    return str(digits / request.param)
+
+
+def test_saved_model_classifies_a_picture(graphmill_cli: Cli, saved: str, seven: str) -> None:
+    outcome = graphmill_cli("run", saved, seven, "--top", "3")
+    lines = [line.split() for line in outcome.out.splitlines()]
+    first = lines.index(["index", "score"]) + 1
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert lines[first][0] == "7"
+    assert float(lines[first][1]) > 0.9
+    assert ["[7]"] in lines
+
+
+@pytest.mark.parametrize(("name", "digit"), [("zero", 0), ("three", 3), ("seven", 7), ("nine", 9)])
+def test_every_picture(graphmill_cli: Cli, saved: str, digits: Path, name: str, digit: int) -> None:
+    picture = f"image=@{digits / name}.png"
+    outcome = graphmill_cli("run", saved, picture, "--json", "--top", "1")
+    data = json.loads(outcome.out)
+    assert data["outputs"]["classes"] == {"dtype": "int64", "shape": [1], "value": [digit]}
+    assert data["top"]["probabilities"][0][0]["index"] == digit
+
+
+def test_all_heldout_digits_are_read_as_tensorflow_reads_them(
+    graphmill_cli: Cli, saved: str, digits: Path, tmp_path: Path
+) -> None:
+    heldout = np.load(digits / "heldout.npz")
+    np.save(tmp_path / "x.npy", heldout["image"] / np.float32(255))
+    outcome = graphmill_cli(
+        "run", saved, f"image=@{tmp_path}/x.npy", "--outdir", str(tmp_path / "out")
+    )
+    assert outcome.code == 0
+    classes = np.load(tmp_path / "out" / "classes.npy")
+    probabilities = np.load(tmp_path / "out" / "probabilities.npy")
+    assert len(classes) == 450
+    assert np.mean(classes == heldout["label"]) >= 0.97
+    np.testing.assert_allclose(probabilities, heldout["probabilities"], atol=1e-5)
+
+
+def test_saved_model_cli_spelling(graphmill_cli: Cli, saved: str, digits: Path) -> None:
+    outcome = graphmill_cli(
+        "run", "--dir", saved, "--tag_set", "serve", "--signature_def", "serving_default",
+        "--input_exprs", "image=np.zeros((2, 8, 8, 1))", "--json",
+    )  # fmt: skip
+    assert json.loads(outcome.out)["outputs"]["probabilities"]["shape"] == [2, 10]
+
+
+def test_saved_model_cli_inputs(graphmill_cli: Cli, saved: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=np.zeros((1, 8, 8, 1)), b=np.ones((3, 8, 8, 1)))
+    inputs = f"image={tmp_path}/x.npz[b]"
+    outcome = graphmill_cli("run", "--dir", saved, "--inputs", inputs, "--json")
+    assert json.loads(outcome.out)["outputs"]["classes"]["shape"] == [3]
+
+
+def test_fetch_inside_a_saved_model(graphmill_cli: Cli, digits: Path, seven: str) -> None:
+    model = str(digits / "saved_model_tf1")
+    outcome = graphmill_cli(
+        "run", model, seven, "--fetch", "Relu:0", "--fetch", "classes", "--json"
+    )
+    outputs = json.loads(outcome.out)["outputs"]
+    assert outputs["Relu:0"]["shape"] == [1, 8, 8, 16]
+    assert outputs["classes"]["value"] == [7]
+
+
+def test_frozen_graph_gives_its_ends(graphmill_cli: Cli, frozen: str, seven: str) -> None:
+    outputs = json.loads(graphmill_cli("run", frozen, seven, "--json").out)["outputs"]
+    assert sorted(outputs) == ["classes:0", "probabilities:0"]
+    assert outputs["classes:0"]["value"] == [7]
+
+
+def test_any_tensor_of_a_graph_can_be_fed(graphmill_cli: Cli, frozen: str) -> None:
+    outcome = graphmill_cli(
+        "run", frozen, "Relu_2:0=np.zeros((1, 48))", "--fetch", "classes:0", "--json"
+    )
+    assert json.loads(outcome.out)["outputs"]["classes:0"]["shape"] == [1]
+
+
+@pytest.mark.parametrize("suffix", [".pbtxt", ".json"])
+def test_graphs_as_text(
+    graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path, suffix: str
+) -> None:
+    graph = proto.GraphDef.FromString(Path(frozen).read_bytes())
+    write = text_format.MessageToString if suffix == ".pbtxt" else json_format.MessageToJson
+    (tmp_path / f"x{suffix}").write_text(write(graph))
+    outcome = graphmill_cli("run", str(tmp_path / f"x{suffix}"), seven, "--fetch", "classes:0")
+    assert outcome.out == "classes:0: int64 [1]\n[7]\n"
+
+
+def test_meta_graph_without_a_checkpoint(
+    graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path
+) -> None:
+    graph = proto.GraphDef.FromString(Path(frozen).read_bytes())
+    meta = proto.MetaGraphDef(graph_def=graph)
+    meta.meta_info_def.tensorflow_version = "1.15.0"
+    (tmp_path / "x.meta").write_bytes(meta.SerializeToString())
+    outcome = graphmill_cli("run", str(tmp_path / "x.meta"), seven, "--fetch", "classes:0")
+    assert outcome.out == "classes:0: int64 [1]\n[7]\n"
+
+
+def test_meta_graph_with_its_checkpoint(
+    graphmill_cli: Cli, digits: Path, seven: str, tmp_path: Path
+) -> None:
+    folder = digits / "saved_model_tf1"
+    saved_model = proto.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    (tmp_path / "model.meta").write_bytes(saved_model.meta_graphs[0].SerializeToString())
+    for name in ("index", "data-00000-of-00001"):
+        (tmp_path / f"model.{name}").write_bytes(
+            (folder / "variables" / f"variables.{name}").read_bytes()
+        )
+    outcome = graphmill_cli("run", str(tmp_path / "model.meta"), seven, "--json")
+    assert json.loads(outcome.out)["outputs"]["classes"]["value"] == [7]
+
+
+def test_labels(graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\n")
+    labels = str(tmp_path / "labels.txt")
+    outcome = graphmill_cli("run", frozen, seven, "--top", "2", "--labels", labels)
+    assert "7  seven  0.9" in outcome.out
+    assert "9  ?      " in outcome.out
+
+
+def test_top_of_a_batch_has_rows(graphmill_cli: Cli, frozen: str) -> None:
+    outcome = graphmill_cli("run", frozen, "image=np.zeros((2, 8, 8, 1))", "--top", "1")
+    assert [line.split()[0] for line in outcome.out.splitlines()[1:4]] == ["row", "0", "1"]
+
+
+def test_strings_go_in_and_out(graphmill_cli: Cli, tmp_path: Path) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        text = graph.placeholder("string", [None], name="text")
+        graphmill.ops.array.identity(text, name="same")
+    (tmp_path / "x.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    outcome = graphmill_cli("run", str(tmp_path / "x.pb"), "text=hello you", "--json")
+    assert json.loads(outcome.out)["outputs"]["same:0"]["value"] == ["hello you"]
+
+
+# Bad input: a clear typed error, an exit code, nothing on stdout.
+
+
+def assert_refused(outcome: Any, message: str, code: int = error_reporting.INVALID) -> None:
+    assert outcome.out == ""
+    assert message in outcome.err
+    assert outcome.err.startswith("error: ")
+    assert outcome.code == code
+
+
+def test_picture_of_wrong_size(graphmill_cli: Cli, saved: str, tmp_path: Path) -> None:
+    from PIL import Image
+
+    Image.new("L", (28, 20)).save(tmp_path / "big.png")
+    outcome = graphmill_cli("run", saved, f"image=@{tmp_path}/big.png")
+    assert_refused(outcome, "is 28 x 20 pixels")
+    assert "takes pictures of 8 x 8" in outcome.err
+    assert "try: --resize" in outcome.err
+    assert graphmill_cli("run", saved, f"image=@{tmp_path}/big.png", "--resize").code == 0
+
+
+def test_unknown_input(graphmill_cli: Cli, saved: str) -> None:
+    outcome = graphmill_cli("run", saved, "imgae=0")
+    assert_refused(outcome, "has no input 'imgae'; did you mean 'image'?")
+
+
+def test_missing_input(graphmill_cli: Cli, saved: str) -> None:
+    assert_refused(graphmill_cli("run", saved), "'image' of the inputs of ")
+
+
+def test_wrong_tags(graphmill_cli: Cli, saved: str, seven: str) -> None:
+    outcome = graphmill_cli("run", saved, seven, "--tags", "serve,gpu")
+    assert_refused(outcome, "serve")
+
+
+def test_wrong_signature(graphmill_cli: Cli, saved: str, seven: str) -> None:
+    outcome = graphmill_cli("run", saved, seven, "--signature", "predict")
+    assert_refused(outcome, "no signature 'predict'")
+    assert "there is: serving_default" in outcome.err
+
+
+def test_tags_of_a_graph(graphmill_cli: Cli, frozen: str, seven: str) -> None:
+    assert_refused(graphmill_cli("run", frozen, seven, "--tags", "serve"), "has no tags")
+
+
+def test_unknown_fetch(graphmill_cli: Cli, frozen: str, seven: str) -> None:
+    outcome = graphmill_cli("run", frozen, seven, "--fetch", "clases:0")
+    assert_refused(outcome, "'classes'", error_reporting.EXECUTION)
+
+
+def test_unknown_tensor_as_input(graphmill_cli: Cli, frozen: str) -> None:
+    assert_refused(graphmill_cli("run", frozen, "imag:0=0"), "did you mean 'image'?")
+
+
+def test_a_graph_that_fails_has_its_own_exit_code(graphmill_cli: Cli, frozen: str) -> None:
+    outcome = graphmill_cli("run", frozen, "Relu_2:0=np.zeros((1, 47))", "--fetch", "classes:0")
+    assert_refused(outcome, "where: node ", error_reporting.EXECUTION)
+
+
+def test_not_fed_placeholder(graphmill_cli: Cli, frozen: str) -> None:
+    assert_refused(graphmill_cli("run", frozen), "image", error_reporting.EXECUTION)
+
+
+def test_files_are_not_replaced(
+    graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path
+) -> None:
+    (tmp_path / "classes_0.npy").write_text("mine")
+    outcome = graphmill_cli("run", frozen, seven, "--outdir", str(tmp_path))
+    assert_refused(outcome, "exists already")
+    assert (tmp_path / "classes_0.npy").read_text() == "mine"
+    assert graphmill_cli("run", frozen, seven, "--outdir", str(tmp_path), "--overwrite").code == 0
+    assert np.load(tmp_path / "classes_0.npy").tolist() == [7]
+
+
+def test_outdir_that_is_a_file(graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    outcome = graphmill_cli("run", frozen, seven, "--outdir", str(tmp_path / "out"))
+    assert "cannot be written" in outcome.err
+    assert outcome.code == error_reporting.INVALID
+
+
+def test_a_model_of_another_kind(graphmill_cli: Cli, digits: Path, seven: str) -> None:
+    assert_refused(graphmill_cli("run", str(digits / "seven.png"), seven), "not a model")
+
+
+def test_missing_variables(graphmill_cli: Cli, digits: Path, seven: str, tmp_path: Path) -> None:
+    content = (digits / "saved_model_tf2" / "saved_model.pb").read_bytes()
+    (tmp_path / "saved_model.pb").write_bytes(content)
+    outcome = graphmill_cli("run", str(tmp_path), seven)
+    assert outcome.code in {error_reporting.INVALID, error_reporting.EXECUTION}
+    assert "variables" in outcome.err
+
+
+def test_an_effect_that_is_forbidden_is_refused(graphmill_cli: Cli, tmp_path: Path) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        graphmill.ops.io.read_file("there.txt", name="y")
+    model = tmp_path / "model.pb"
+    model.write_bytes(graph.as_graph_def().SerializeToString())
+    outcome = graphmill_cli("run", str(model), "--fetch", "y:0", "--forbid", "fs.read")
+    assert outcome.code != 0
+    assert "ReadFile may read files" in outcome.err
+
+
+def test_a_model_may_read_itself_whatever_is_forbidden(
+    graphmill_cli: Cli, saved: str, seven: str
+) -> None:
+    assert graphmill_cli("run", saved, seven, "--forbid", "fs.read", "--forbid", "net").code == 0

@@ -1,0 +1,118 @@
+"""`graphmill show` tells what is in every kind of model."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.protobuf import json_format, text_format
+
+from graphmill import proto
+from graphmill.cli import error_reporting
+from graphmill.plugin.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def host() -> Host:
+    return Host(load_entry_points=False)
+
+
+@pytest.mark.parametrize("style", ["saved_model_tf1", "saved_model_tf2"])
+def test_saved_models(
+    graphmill_cli: Callable[..., Any], host: Host, digits: Path, style: str
+) -> None:
+    data = json.loads(graphmill_cli("show", str(digits / style), "--json", host=host).out)
+    (graph,) = data["graphs"]
+    signature = graph["signatures"]["serving_default"]
+    assert data["kind"] == "SavedModel"
+    assert graph["tags"] == ["serve"]
+    assert signature["inputs"][0]["name"] == "image"
+    assert signature["inputs"][0]["shape"] == [-1, 8, 8, 1]
+    assert [port["name"] for port in signature["outputs"]] == ["classes", "probabilities"]
+    assert graph["ops"]["Conv2D"] == 2
+
+
+def test_frozen_graph_has_inputs_and_outputs(
+    graphmill_cli: Callable[..., Any], host: Host, digits: Path
+) -> None:
+    outcome = graphmill_cli("show", str(digits / "digits_frozen.pb"), host=host)
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert ["input", "image", "float32", "[?,", "8,", "8,", "1]", "image:0"] in lines
+    assert ["output", "classes:0", "int64", "[...]", "classes:0"] in lines
+
+
+@pytest.mark.parametrize("suffix", [".pbtxt", ".json"])
+def test_graphs_as_text_show_the_same(
+    graphmill_cli: Callable[..., Any], host: Host, digits: Path, tmp_path: Path, suffix: str
+) -> None:
+    binary = digits / "digits_frozen.pb"
+    graph = proto.GraphDef.FromString(binary.read_bytes())
+    write = text_format.MessageToString if suffix == ".pbtxt" else json_format.MessageToJson
+    (tmp_path / f"x{suffix}").write_text(write(graph))
+    expected = json.loads(graphmill_cli("show", str(binary), "--json", host=host).out)
+    found = graphmill_cli("show", str(tmp_path / f"x{suffix}"), "--json", host=host)
+    assert json.loads(found.out)["graphs"] == expected["graphs"]
+
+
+def test_ops_without_kernel_are_named(
+    graphmill_cli: Callable[..., Any], host: Host, digits: Path
+) -> None:
+    outcome = graphmill_cli("show", str(digits / "digits_frozen.pb"), host=host)
+    assert "no kernel here for: AddV2, ArgMax" in outcome.out
+
+
+def test_saved_model_cli_spelling(
+    graphmill_cli: Callable[..., Any], host: Host, digits: Path
+) -> None:
+    outcome = graphmill_cli(
+        "show", "--dir", str(digits / "saved_model_tf1"), "--tag_set", "serve",
+        "--signature_def", "serving_default", "--list_ops", "--all", host=host,
+    )  # fmt: skip
+    assert outcome.code == 0
+    assert "signature serving_default" in outcome.out
+    assert "Conv2D" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--tag_set", "gpu", "no MetaGraph with tags 'gpu'; it has serve"),
+        ("--signature_def", "serving", "did you mean 'serving_default'?"),
+    ],
+)
+def test_wrong_tags_and_signature_list_what_there_is(
+    graphmill_cli: Callable[..., Any],
+    host: Host,
+    digits: Path,
+    option: str,
+    value: str,
+    message: str,
+) -> None:
+    outcome = graphmill_cli("show", str(digits / "saved_model_tf2"), option, value, host=host)
+    assert outcome.code == error_reporting.INVALID
+    assert message in outcome.err
+
+
+@pytest.mark.parametrize("name", ["seven.png", "heldout.npz", "README.md", "missing", "."])
+def test_what_is_no_model_is_told(
+    graphmill_cli: Callable[..., Any], host: Host, digits: Path, name: str
+) -> None:
+    outcome = graphmill_cli("show", str(digits / name), host=host)
+    assert outcome.code == error_reporting.INVALID
+    assert outcome.err.startswith("error: ")
+    assert outcome.out == ""
+
+
+def test_a_truncated_model_is_told(
+    graphmill_cli: Callable[..., Any], host: Host, digits: Path, tmp_path: Path
+) -> None:
+    content = (digits / "digits_frozen.pb").read_bytes()
+    (tmp_path / "x.pb").write_bytes(content[: len(content) // 2])
+    outcome = graphmill_cli("show", str(tmp_path / "x.pb"), host=host)
+    assert outcome.code == error_reporting.INVALID
+    assert "truncated" in outcome.err

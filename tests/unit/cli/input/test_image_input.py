@@ -1,0 +1,121 @@
+"""Pictures become arrays of the channels, size, scale and rank that the model takes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphmill import dtypes, errors
+from graphmill.cli.input.input_args import Source
+from graphmill.cli.input.input_spec import InputSpec
+from graphmill.cli.input.input_values import load
+
+Image = pytest.importorskip("PIL.Image")
+
+GREY = InputSpec("image", dtypes.float32, (-1, 8, 8, 1))
+
+
+@pytest.fixture
+def grey(tmp_path: Path) -> Source:
+    pixels = np.arange(64, dtype=np.uint8).reshape(8, 8) * 4
+    Image.fromarray(pixels).save(tmp_path / "grey.png")
+    return Source("image", "file", str(tmp_path / "grey.png"))
+
+
+def test_floats_are_scaled_to_one_and_a_batch_dimension_added(grey: Source) -> None:
+    array = load(grey, GREY)
+    assert array.shape == (1, 8, 8, 1)
+    assert array.dtype == np.float32
+    np.testing.assert_allclose(array.reshape(-1), np.arange(64) * 4 / 255, rtol=1e-6)
+
+
+def test_integers_keep_the_grey_levels(grey: Source) -> None:
+    array = load(grey, InputSpec("image", dtypes.uint8, (-1, 8, 8, 1)))
+    assert array.reshape(-1).tolist() == [4 * value for value in range(64)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shape"),
+    [
+        ((-1, 8, 8, 3), (1, 8, 8, 3)),
+        ((-1, -1, -1, -1), (1, 8, 8, 1)),
+        ((8, 8, 1), (8, 8, 1)),
+        ((-1, 8, 8), (1, 8, 8)),
+        ((8, 8), (8, 8)),
+        (None, (1, 8, 8, 1)),
+    ],
+)
+def test_layouts(grey: Source, wanted: tuple[int, ...] | None, shape: tuple[int, ...]) -> None:
+    assert load(grey, InputSpec("image", dtypes.float32, wanted)).shape == shape
+
+
+def test_wrong_size_is_told_with_both_sizes(tmp_path: Path) -> None:
+    Image.new("L", (28, 20)).save(tmp_path / "big.png")
+    source = Source("image", "file", str(tmp_path / "big.png"))
+    with pytest.raises(
+        errors.InvalidArgumentError, match=r"28 x 20 .* pictures of 8 x 8"
+    ) as caught:
+        load(source, GREY)
+    assert "--resize" in caught.value.__notes__[0]
+
+
+def test_resize_scales_the_picture(tmp_path: Path) -> None:
+    Image.new("L", (28, 20), 255).save(tmp_path / "big.png")
+    array = load(Source("image", "file", str(tmp_path / "big.png")), GREY, resize=True)
+    np.testing.assert_array_equal(array, np.ones((1, 8, 8, 1), np.float32))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA"])
+def test_every_mode_becomes_colour(tmp_path: Path, mode: str) -> None:
+    Image.new("RGB", (8, 8), (255, 255, 255)).convert(mode).save(tmp_path / "x.png")
+    array = load(
+        Source("image", "file", str(tmp_path / "x.png")),
+        InputSpec("i", dtypes.uint8, (-1, 8, 8, 3)),
+    )
+    assert array.min() == 255
+
+
+def test_sixteen_bit_grey_keeps_its_range(tmp_path: Path) -> None:
+    Image.fromarray(np.full((8, 8), 65535, np.uint16)).save(tmp_path / "x.png")
+    array = load(Source("image", "file", str(tmp_path / "x.png")), GREY)
+    np.testing.assert_array_equal(array, np.ones((1, 8, 8, 1), np.float32))
+
+
+def test_jpeg(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8), (255, 255, 255)).save(tmp_path / "x.jpg")
+    array = load(
+        Source("image", "file", str(tmp_path / "x.jpg")),
+        InputSpec("image", dtypes.float32, (-1, 8, 8, 3)),
+    )
+    assert array.min() > 0.98
+
+
+def test_string_input_takes_the_encoded_file(grey: Source) -> None:
+    array = load(grey, InputSpec("image", dtypes.string, (-1,)))
+    assert array.tolist() == [Path(grey.text).read_bytes()]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"])
+def test_what_is_no_picture_is_a_typed_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.png").write_bytes(content)
+    with pytest.raises(errors.InvalidArgumentError, match="not a picture"):
+        load(Source("image", "file", str(tmp_path / "x.png")), GREY)
+
+
+def test_truncated_picture_is_a_typed_error(grey: Source) -> None:
+    path = Path(grey.text)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(errors.InvalidArgumentError):
+        load(grey, GREY)
+
+
+def test_without_pillow_the_error_says_what_to_install(
+    grey: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(errors.UnimplementedError, match="pillow") as caught:
+        load(grey, GREY)
+    assert "pip install 'graphmill[image]'" in caught.value.__notes__[0]

@@ -1,0 +1,62 @@
+"""How inputs are spelt on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphmill import errors
+from graphmill.cli.input.input_args import (
+    Source,
+    parse_examples,
+    parse_expressions,
+    parse_inputs,
+    parse_short,
+    unique,
+)
+
+
+def test_short_form_of_files_keys_and_literals() -> None:
+    assert parse_short(["image=@a b.png", "x=@f.npz[k]", "y=[1,2]", "x:0=3"]) == [
+        Source("image", "file", "a b.png"),
+        Source("x", "file", "f.npz", "k"),
+        Source("y", "literal", "[1,2]"),
+        Source("x:0", "literal", "3"),
+    ]
+
+
+@pytest.mark.parametrize("argument", ["seven.png", "=@x", "image=", ""])
+def test_what_is_no_input_is_refused_with_an_example(argument: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        parse_short([argument])
+    assert "NAME=@FILE" in caught.value.__notes__[0]
+
+
+def test_saved_model_cli_inputs() -> None:
+    assert parse_inputs("x=f.npy[key];y=g.npz[k]; z=/tmp/h.npy;") == [
+        Source("x", "file", "f.npy", "key"),
+        Source("y", "file", "g.npz", "k"),
+        Source("z", "file", "/tmp/h.npy"),
+    ]
+
+
+def test_saved_model_cli_expressions_keep_semicolons_in_strings() -> None:
+    assert parse_expressions('x=np.ones((1, 3));y=[\'a;b\', "c\\";"]') == [
+        Source("x", "expression", "np.ones((1, 3))"),
+        Source("y", "expression", '[\'a;b\', "c\\";"]'),
+    ]
+
+
+def test_saved_model_cli_examples() -> None:
+    text = 'e=[{"age": [22], "name": ["a=b"]}]'
+    assert parse_examples(text) == [Source("e", "examples", text[2:])]
+
+
+@pytest.mark.parametrize("text", ["x", "x=;y=1", "=np.ones(3)"])
+def test_pairs_without_name_or_value_are_refused(text: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="NAME=VALUE"):
+        parse_expressions(text)
+
+
+def test_an_input_given_twice_is_refused() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=r"'x' is given twice: 1 and f.npy"):
+        unique([*parse_short(["x=1"]), *parse_inputs("x=f.npy")])

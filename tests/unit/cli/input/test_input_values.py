@@ -1,0 +1,178 @@
+"""Values are brought to the dtype and rank that the model takes, or refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from graphmill import dtypes, errors
+from graphmill.cli.input.input_args import Source, parse_inputs, parse_short
+from graphmill.cli.input.input_spec import InputSpec
+from graphmill.cli.input.input_values import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLOATS = InputSpec("x", dtypes.float32, (-1, 3))
+INTS = InputSpec("x", dtypes.int32, None)
+TEXT = InputSpec("x", dtypes.string, (-1,))
+
+
+def load_short(argument: str, spec: InputSpec) -> np.ndarray[Any, Any]:
+    return load(parse_short([argument])[0], spec)
+
+
+def test_literal_takes_the_dtype_of_the_model() -> None:
+    array = load_short("x=[[1,2,3]]", FLOATS)
+    assert array.dtype == np.float32
+    assert array.tolist() == [[1.0, 2.0, 3.0]]
+
+
+def test_missing_batch_dimension_is_added() -> None:
+    assert load_short("x=[1,2,3]", FLOATS).shape == (1, 3)
+
+
+def test_wrong_shape_is_told_with_both_shapes() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=r"\[1, 2\], but 'x' takes \[\?, 3\]"):
+        load_short("x=[[1,2]]", FLOATS)
+
+
+@pytest.mark.parametrize("text", ["1.5", "[1, 2.5]", "3000000000", "'a'", "[[1],[1,2]]", "null"])
+def test_values_that_do_not_fit_an_integer_are_refused(text: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError):
+        load_short(f"x={text}", INTS)
+
+
+def test_whole_floats_fit_an_integer() -> None:
+    assert load_short("x=[1.0, -2.0]", INTS).tolist() == [1, -2]
+
+
+def test_bfloat16_takes_floats() -> None:
+    spec = InputSpec("x", dtypes.bfloat16, None)
+    assert load_short("x=[1.5]", spec).dtype == dtypes.bfloat16.as_numpy_dtype
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("hello", [b"hello"]),
+        ("'hello'", [b"hello"]),
+        ("['a', 'b']", [b"a", b"b"]),
+        ("['a\\x00', 'ä']", [b"a\x00", "ä".encode()]),
+        ("b'a\\x00'", [b"a\x00"]),
+    ],
+)
+def test_text_becomes_bytes(text: str, items: list[bytes]) -> None:
+    assert load_short(f"x={text}", TEXT).tolist() == items
+
+
+def test_numbers_for_text_are_refused() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="takes strings"):
+        load_short("x=[1, 2]", TEXT)
+
+
+def test_npy(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
+    assert load_short(f"x=@{tmp_path}/x.npy", FLOATS).shape == (2, 3)
+
+
+def test_npz_by_key_by_input_name_and_alone(tmp_path: Path) -> None:
+    np.savez(tmp_path / "two.npz", x=np.ones(3), y=np.zeros(3))
+    np.savez(tmp_path / "one.npz", z=np.full(3, 2.0))
+    assert load_short(f"x=@{tmp_path}/two.npz", FLOATS).sum() == 3
+    assert load_short(f"x=@{tmp_path}/two.npz[y]", FLOATS).sum() == 0
+    assert load_short(f"x=@{tmp_path}/one.npz", FLOATS).sum() == 6
+
+
+def test_npz_without_the_key_lists_what_there_is(tmp_path: Path) -> None:
+    np.savez(tmp_path / "two.npz", images=np.ones(3), y=np.zeros(3))
+    with pytest.raises(errors.NotFoundError, match=r"'image'; did you mean 'images'\?; it has"):
+        load(parse_inputs(f"x={tmp_path}/two.npz[image]")[0], FLOATS)
+    with pytest.raises(errors.InvalidArgumentError, match="several arrays"):
+        load_short(f"x=@{tmp_path}/two.npz", FLOATS)
+
+
+def test_pickles_are_never_loaded(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(errors.InvalidArgumentError, match=r"not a \.npy file"):
+        load_short(f"x=@{tmp_path}/x.npy", FLOATS)
+
+
+def test_json_arrays_and_members(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[[1, 2, 3]]")
+    (tmp_path / "o.json").write_text(json.dumps({"x": [1, 2, 3], "y": [4, 5, 6]}))
+    assert load_short(f"x=@{tmp_path}/x.json", FLOATS).tolist() == [[1, 2, 3]]
+    assert load_short(f"x=@{tmp_path}/o.json", FLOATS).tolist() == [[1, 2, 3]]
+    assert load_short(f"x=@{tmp_path}/o.json[y]", FLOATS).tolist() == [[4, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1 2 3\n4,5,6\n", [[1, 2, 3], [4, 5, 6]]),
+        ("1\n\n2\n3", [[1, 2, 3]]),
+        ("1 2 3", [[1, 2, 3]]),
+    ],
+)
+def test_numbers_in_text_files(tmp_path: Path, text: str, values: list[list[float]]) -> None:
+    (tmp_path / "x.txt").write_text(text)
+    assert load_short(f"x=@{tmp_path}/x.txt", FLOATS).tolist() == values
+
+
+def test_lines_of_text_files(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("one\ntwo 2\n")
+    assert load_short(f"x=@{tmp_path}/x.txt", TEXT).tolist() == [b"one", b"two 2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.npy", b"\x93NUMPY\x01\x00"),
+        ("x.npy", b""),
+        ("x.npz", b"PK\x03\x04 not a zip"),
+        ("x.npz", b"junk"),
+        ("x.json", b'{"x": '),
+        ("x.json", b"[" * 100_000),
+        ("x.json", b"\xff\xfe"),
+        ("x.txt", b"\xff\xfe"),
+        ("x.txt", b"1 two"),
+        ("x.txt", b""),
+        ("x.csv", b"1,2"),
+    ],
+)
+def test_damaged_files_are_typed_errors(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(errors.InvalidArgumentError):
+        load_short(f"x=@{tmp_path}/{name}", FLOATS)
+
+
+def test_missing_file_gets_near_matches(tmp_path: Path) -> None:
+    (tmp_path / "seven.npy").write_bytes(b"")
+    with pytest.raises(errors.NotFoundError, match=r"there is no file .*'seven.npy'"):
+        load_short(f"x=@{tmp_path}/sevn.npy", FLOATS)
+
+
+def test_examples_are_serialised() -> None:
+    from graphmill.proto.example_pb2 import Example
+
+    source = Source("x", "examples", '[{"age": [22], "name": ["ann"], "size": [1, 1.5]}]')
+    (data,) = load(source, TEXT).tolist()
+    feature = Example.FromString(data).features.feature
+    assert list(feature["age"].int64_list.value) == [22]
+    assert list(feature["name"].bytes_list.value) == [b"ann"]
+    assert list(feature["size"].float_list.value) == [1.0, 1.5]
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", '[{"a": 1}]', '[{"a": [1, "b"]}]'])
+def test_examples_of_another_form_are_refused(text: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError):
+        load(Source("x", "examples", text), TEXT)
+
+
+def test_a_file_without_its_sign_gets_a_hint() -> None:
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        load_short("x=seven.png", FLOATS)
+    assert "try: x=@seven.png, if it is a file" in caught.value.__notes__
