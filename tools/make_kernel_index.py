@@ -13,7 +13,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from graphmill.runtime.kernel import kernels_of
+from graphmill.runtime.kernels.kernel import kernels_of
 from graphmill_plugins import kernels
 
 FILE = Path(kernels.__file__).with_name("_ops.py")

@@ -22,7 +22,7 @@ from graphmill.testing.oracle.cpu_types import cpu_types
 if TYPE_CHECKING:
     from graphmill.ops.op_def import OpDef
     from graphmill.plugin.host import Host
-    from graphmill.runtime.kernel import KernelDef
+    from graphmill.runtime.kernels.kernel import KernelDef
     from graphmill.testing.case import Case
     from graphmill.testing.dtype_coverage import Asked
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         RunMetadata,
         RunOptions,
     )
-    from graphmill.runtime.kernel import kernel
+    from graphmill.runtime.kernels.kernel import kernel
     from graphmill.session.session import Session, reset
 
 __version__ = "0.1.0"
@@ -135,7 +135,7 @@ _HOMES = {
     "gradients": "graphmill.backprop.gradients",
     "group": "graphmill.graph.dependencies",
     "hookimpl": "graphmill.plugin.markers",
-    "kernel": "graphmill.runtime.kernel",
+    "kernel": "graphmill.runtime.kernels.kernel",
     "no_op": "graphmill.ops.control_flow",
     "not_differentiable": "graphmill.plugin.gradient_declaration",
     "op": "graphmill.ops.define",

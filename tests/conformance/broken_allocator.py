@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphmill.errors import ResourceExhaustedError
-from graphmill.runtime.allocator import LimitedAllocator
+from graphmill.runtime.devices.allocator import LimitedAllocator
 from graphmill.testing.conformance import AllocatorTests
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.device import DeviceAttributes, DeviceFactory
+from graphmill.runtime.devices.device import DeviceAttributes, DeviceFactory
 from graphmill.testing.conformance import DeviceTests
 
 

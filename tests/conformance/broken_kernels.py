@@ -10,7 +10,7 @@ import pytest
 from graphmill import errors
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.testing.case import load_cases
 from graphmill.testing.conformance import KernelTests
 

@@ -10,7 +10,7 @@ import pytest
 
 from graphmill import errors
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.testing.conformance import TierTests
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, scales
 from graphmill_plugins.jit.ir import lowering_choices

@@ -1,7 +1,7 @@
 """Inputs of the wrong shape or value give typed errors or answers: no kernel trips over them.
 
 Each op's first case is asked again with one input changed. What NumPy refuses by itself counts as
-typed: executors pass it on as an invalid argument (graphmill.runtime.kernel_errors).
+typed: executors pass it on as an invalid argument (graphmill.runtime.kernels.kernel_errors).
 """
 
 from __future__ import annotations

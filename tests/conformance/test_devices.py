@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphmill.runtime.allocator import LimitedAllocator
+from graphmill.runtime.devices.allocator import LimitedAllocator
 from graphmill.testing.conformance import AllocatorTests, DeviceTests
 
 

@@ -12,9 +12,9 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.ops.op_traits import OpTraits, ResourceUse
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.lowering import Check, NotTraceable, lowering
-from graphmill.runtime.variables import Variable
+from graphmill.runtime.kernels.kernel import kernel
+from graphmill.runtime.kernels.lowering import Check, NotTraceable, lowering
+from graphmill.runtime.resources.variables import Variable
 from graphmill.testing.case import parse_cases
 from graphmill.testing.conformance import PluginTests
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op, square_root

@@ -15,8 +15,8 @@ import graphmill
 from graphmill import dtypes, errors, proto
 from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.runtime.kernels.kernel import kernel
 from graphmill.testing.timeouts import no_leaked_threads
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ import graphmill
 from graphmill import dtypes, errors, ops, proto
 from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.cancellation import CancellationManager
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.kernels.kernel import kernel
 from graphmill.runtime.rendezvous import IntraProcessRendezvous
-from graphmill.runtime.step_runner import StepRunner
-from graphmill.runtime.thread_pool import ThreadPool
+from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.steps.step_runner import StepRunner
+from graphmill.runtime.threads.thread_pool import ThreadPool
 from graphmill.session import step
 from graphmill.testing.timeouts import TIMEOUT, no_leaked_threads
 from graphmill_plugins.cpu.device import CpuDevice

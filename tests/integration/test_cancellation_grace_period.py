@@ -12,8 +12,9 @@ import graphmill
 from graphmill import dtypes, errors, ops, proto
 from graphmill.graph.builder import Graph
 from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.runtime import apart, cancel_grace
 from graphmill.runtime.executor import Executor, ExecutorFactory
+from graphmill.runtime.steps import cancel_grace
+from graphmill.runtime.threads import abandonable_thread
 from graphmill.session.session import Session
 
 SOON = proto.RunOptions(timeout_in_ms=20)
@@ -166,7 +167,7 @@ def test_an_executor_whose_call_never_returns_is_left_behind(
     host: graphmill.Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Stuck, "release", threading.Event())
-    monkeypatch.setattr(apart, "PATIENCE", 0.05)
+    monkeypatch.setattr(abandonable_thread, "PATIENCE", 0.05)
     graph = Graph()
     with graph.as_default():
         y = ops.math.neg(graph.placeholder("float32", [], name="x"))
@@ -183,7 +184,7 @@ def test_closing_the_session_ends_a_step_with_a_deadline_whose_executor_is_stuck
     host: graphmill.Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Stuck, "release", threading.Event())
-    monkeypatch.setattr(apart, "PATIENCE", 0.05)
+    monkeypatch.setattr(abandonable_thread, "PATIENCE", 0.05)
     graph = Graph()
     with graph.as_default():
         y = ops.math.neg(1.0)

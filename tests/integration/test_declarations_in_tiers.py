@@ -12,10 +12,10 @@ from graphmill import dtypes
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.ops.op_traits import OpTraits
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.lowering import Check
-from graphmill.runtime.validation import VALIDATE_VARIABLE
-from graphmill.runtime.variables import Variable
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
+from graphmill.runtime.kernels.kernel import kernel
+from graphmill.runtime.kernels.lowering import Check
+from graphmill.runtime.resources.variables import Variable
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op
 from graphmill.testing.tier_programs import PROGRAMS
 

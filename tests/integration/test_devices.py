@@ -12,8 +12,8 @@ import pytest
 import graphmill
 from graphmill import dtypes, errors, ops
 from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.runtime.kernels.kernel import kernel
 from graphmill.testing.fakes import strict_device
 from graphmill.testing.timeouts import TIMEOUT
 

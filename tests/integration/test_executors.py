@@ -10,7 +10,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.kernels.kernel import kernel
 from graphmill.testing.timeouts import no_leaked_threads
 
 EVERYTHING = ["", "DEFAULT", "INLINE"]

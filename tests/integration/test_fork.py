@@ -373,8 +373,8 @@ assert in_child(child) == 0
 
 
 VARIABLE = """
-from graphmill.runtime.variables import Variable
-from graphmill.runtime.exclusive_update import writable
+from graphmill.runtime.resources.variables import Variable
+from graphmill.runtime.resources.exclusive_update import writable
 import gc
 graph = graphmill.Graph()
 with graph.as_default():

@@ -9,7 +9,7 @@ import pytest
 
 import graphmill
 from graphmill.explain.compilation import INTERPRETED
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.runtime.executor import ExecutorFactory
 from graphmill.runtime.wrapping_executor import WrappingExecutor, executor_over
 from graphmill.testing.tier_programs import PROGRAMS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.executor import Executor, LocalExecutorParams
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.kernels.kernel import OpKernel
 
 TIERS: Final = ("off", "tiered", "eager")
 STEPS: Final = 6

@@ -11,8 +11,8 @@ import numpy as np
 
 import graphmill
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.device import DeviceFactory
-from graphmill.runtime.kernel_registry import KernelRegistry
+from graphmill.runtime.devices.device import DeviceFactory
+from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 
 BENCH = Path(__file__).parents[1] / "bench"
 

@@ -14,7 +14,7 @@ from graphmill.ops.effects import randomness_of
 from graphmill.ops.op_traits import OpTraits, Randomness
 from graphmill.plugin.gradient_registry import NoGradientError
 from graphmill.plugin.host import default_host
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.kernels.kernel import kernel
 from graphmill.testing.case_graph import GraphMaker
 from graphmill.testing.case_nodes import parse_function, parse_node
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op

@@ -14,7 +14,7 @@ from graphmill.ops import array, functional, math
 from graphmill.ops.attr_types import FuncAttr
 from graphmill.plugin.host import default_host
 from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.kernels.kernel import kernel
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin
 from graphmill.testing.fakes.twin_ops import CONTROL_FLOW, PREFIX, TwinOps, with_twins
 

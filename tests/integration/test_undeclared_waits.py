@@ -12,8 +12,8 @@ import pytest
 import graphmill
 from graphmill.errors import InternalError
 from graphmill.ops import math
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
+from graphmill.runtime.kernels.kernel import kernel
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op
 
 if TYPE_CHECKING:

@@ -188,7 +188,7 @@ def test_the_propagator_knows_no_threads() -> None:
     libraries = ("threading", "_thread", "concurrent", "asyncio", "queue", "multiprocessing")
     for imported in imports_of(file):
         assert not is_within(imported, *libraries), imported
-        assert not is_within(imported, "graphmill.runtime.thread_pool"), imported
+        assert not is_within(imported, "graphmill.runtime.threads.thread_pool"), imported
 
 
 @pytest.mark.parametrize(

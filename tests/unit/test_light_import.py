@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import os
 import statistics
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,7 +81,7 @@ NOT_FOR_A_FIRST_RUN = (
     "graphmill.cli",
     "graphmill.explain",
     "graphmill.plugin.step_observers",
-    "graphmill.runtime.lowering",
+    "graphmill.runtime.kernels.lowering",
     "graphmill.saved",
     "graphmill.testing",
     "graphmill.train",
@@ -97,8 +100,11 @@ NOT_FOR_A_FIRST_RUN = (
 )
 """What serves steps that are compiled, watched or differentiated, other programs, or clusters."""
 
-MOST_MODULES = 215
-"""Of graphmill's own, in a first run; each takes a quarter of a millisecond to find and to read."""
+MOST_MODULES = 202
+"""Of graphmill's own, in a first run; each takes a quarter of a millisecond to find and to read.
+
+A package counts if it has code of its own: a docstring alone is read in a tenth of that.
+"""
 
 MOST_DATA_CLASSES = 17
 """A frozen one takes a millisecond to create, a named tuple a third of that."""
@@ -149,10 +155,19 @@ def first_run() -> dict[str, Any]:
     return report("import json, sys\n" + FIRST_RUN)
 
 
+def is_empty_package(name: str) -> bool:
+    """Return whether a module is a package that holds nothing but a docstring."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.submodule_search_locations is None or spec.origin is None:
+        return False
+    return len(ast.parse(Path(spec.origin).read_bytes()).body) <= 1
+
+
 def test_first_run_loads_only_what_interprets_a_step(first_run: dict[str, Any]) -> None:
     assert loaded(first_run["modules"], *NOT_FOR_A_FIRST_RUN) == []
     ours = loaded(first_run["modules"], "graphmill", "graphmill_plugins")
-    assert len(ours) <= MOST_MODULES, ours
+    with_code = [name for name in ours if not is_empty_package(name)]
+    assert len(with_code) <= MOST_MODULES, (len(with_code), with_code)
 
 
 def test_first_run_creates_few_data_classes(first_run: dict[str, Any]) -> None:

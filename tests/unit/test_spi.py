@@ -90,7 +90,7 @@ def test_a_name_that_is_not_there_says_so_with_the_version(
 def test_a_plugin_module_pays_for_the_marker_only() -> None:
     code = (
         "import sys; from graphmill.spi import hookimpl\n"
-        "assert not {'numpy', 'graphmill.runtime.device', 'graphmill.ops'} & set(sys.modules)"
+        "assert not {'numpy', 'graphmill.runtime.devices', 'graphmill.ops'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.runtime.kernel import OpKernel, OpKernelConstruction, bind
+from graphmill.runtime.kernels.kernel import OpKernel, OpKernelConstruction, bind
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.lowering.effects_policy import EffectsPolicy
     from graphmill.lowering.function_runtime import FunctionLibraryRuntime
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.kernel_registry import KernelChoice
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.kernels.kernel_registry import KernelChoice
     from graphmill.typing import ArrayNamespace
 
 

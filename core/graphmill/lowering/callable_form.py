@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
-    from graphmill.runtime.device_mgr import DeviceMgr
+    from graphmill.runtime.devices.device_mgr import DeviceMgr
 
     Tensor = tuple[Node, int]
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.proto.config_pb2 import ConfigProto
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.kernel import KernelDef
-    from graphmill.runtime.kernel_registry import KernelRegistry
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.kernels.kernel import KernelDef
+    from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 
 
 class EffectsPolicy:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.lowering.passes import PassOptions
     from graphmill.ops.attr_types import FuncAttr
-    from graphmill.runtime.device import Device
+    from graphmill.runtime.devices.device import Device
 
 
 def body_as_run(

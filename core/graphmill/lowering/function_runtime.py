@@ -18,14 +18,14 @@ from graphmill.lowering.function_bodies import lower_body
 from graphmill.lowering.node_effects import function_with_effects
 from graphmill.lowering.passes import run_passes
 from graphmill.ops.effects import effects_of
-from graphmill.runtime.call_frame import CallFrame
-from graphmill.runtime.cancel_grace import CancellationGracePeriod
-from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorBarrier
-from graphmill.runtime.op_segment import StatefulKernels
+from graphmill.runtime.kernels.op_segment import StatefulKernels
 from graphmill.runtime.process.fork import fork_safe_lock
-from graphmill.runtime.step_runner import StepRunner
-from graphmill.runtime.stuck import StuckWatch
+from graphmill.runtime.steps.call_frame import CallFrame
+from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
+from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
+from graphmill.runtime.steps.step_runner import StepRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from graphmill.lowering.partitions import PartitionMaker, PerPartition
     from graphmill.lowering.passes import PassOptions
     from graphmill.plugin.host import Host
-    from graphmill.runtime.device import Device
+    from graphmill.runtime.devices.device import Device
     from graphmill.runtime.executor import ExecutorArgs
-    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.runtime.kernels.op_kernel_context import OpKernelContext
     from graphmill.typing import Value
 
 MAX_CALL_DEPTH = 1000
@@ -315,7 +315,7 @@ class FunctionLibraryRuntime:
             partitions[0].executor.run_async(args, done)
             return
         args.rendezvous = self._options.new_rendezvous(args.step_id)
-        watch = StuckWatch(args)
+        watch = DeadlockDetector(args)
 
         def all_done(error: OpError | None) -> None:
             watch.stop()

@@ -9,10 +9,10 @@ import numpy as np
 from graphmill.errors import NotFoundError
 from graphmill.graph.node_roles import is_argument_or_result, is_constant, is_transfer
 from graphmill.lowering.bind_node import bind_node
-from graphmill.runtime.declaration_checks import validated
-from graphmill.runtime.kernel import KernelDef, OpKernel
-from graphmill.runtime.kernel_errors import as_status, at_node
-from graphmill.runtime.validation import is_validation_on
+from graphmill.runtime.checks.declaration_checks import validated
+from graphmill.runtime.checks.validation import is_validation_on
+from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
+from graphmill.runtime.kernels.kernel_errors import as_status, at_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.lowering.function_runtime import FunctionLibraryRuntime
     from graphmill.plugin.host import Host
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.kernel_registry import KernelChoice
-    from graphmill.runtime.op_kernel_context import OpKernelContext
-    from graphmill.runtime.op_segment import StatefulKernels
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.kernels.kernel_registry import KernelChoice
+    from graphmill.runtime.kernels.op_kernel_context import OpKernelContext
+    from graphmill.runtime.kernels.op_segment import StatefulKernels
     from graphmill.typing import ArrayNamespace
 
 _MANY = 5

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Edge, Node
     from graphmill.ops.op_def import OpDef
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.kernel_registry import KernelRegistry
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 
 
 class MemoryTypes(NamedTuple):

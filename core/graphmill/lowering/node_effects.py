@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from graphmill.graph.function_library import FunctionLibrary
     from graphmill.graph.node import Node
     from graphmill.lowering.passes import PassOptions
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.kernel_registry import KernelChoice
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.kernels.kernel_registry import KernelChoice
 
 
 def effects_of_node(node: Node, options: PassOptions) -> frozenset[str]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Edge, Node
     from graphmill.lowering.memory_types import MemoryTypeFinder
     from graphmill.ops.op_registry import OpRegistry
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.device_mgr import DeviceMgr
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.devices.device_mgr import DeviceMgr
 
 
 def partition(

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from graphmill.lowering.passes import PassOptions
     from graphmill.lowering.place import PlacementRecord
     from graphmill.registry import Provenance
-    from graphmill.runtime.device import Device
+    from graphmill.runtime.devices.device import Device
     from graphmill.runtime.executor import ExecutorFactory
-    from graphmill.runtime.op_segment import StatefulKernels
+    from graphmill.runtime.kernels.op_segment import StatefulKernels
 
 
 class PerPartition:

@@ -11,8 +11,8 @@ from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.lowering.plugin_faults import PluginFaultError
 from graphmill.lowering.verify import PassVerifier
 from graphmill.plugin.settings import plugin_settings
+from graphmill.runtime.checks.validation import is_validation_on
 from graphmill.runtime.rendezvous import IntraProcessRendezvous, Rendezvous
-from graphmill.runtime.validation import is_validation_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.plugin.settings import SettingValue
     from graphmill.proto.config_pb2 import ConfigProto
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.device_mgr import DeviceMgr
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.devices.device_mgr import DeviceMgr
     from graphmill.runtime.executor import ExecutorFactory
 
 DISABLE_VARIABLE: Final = "GRAPHMILL_DISABLE_PASSES"

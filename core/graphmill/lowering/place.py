@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.device_mgr import DeviceMgr
-    from graphmill.runtime.kernel_registry import KernelRegistry
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.devices.device_mgr import DeviceMgr
+    from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 
 _NONE, _THROUGH_HOST, _NATIVE = 0, 1, 2  # how well a device runs a node
 _ANY: Final = DeviceName()

@@ -7,8 +7,9 @@
         '''Multiply by a number.'''
         return x * xp.asarray(factor, x.dtype)
 
-The function itself is left as it is, so `graphmill.runtime.kernel.kernel` can make it the op's
-kernel too. `graphmill.ops.op_functions.op_function(scale_by)` adds nodes of the op to a graph.
+The function itself is left as it is, so `@kernel` of `graphmill.runtime.kernels.kernel` can make it
+the op's kernel too. `graphmill.ops.op_functions.op_function(scale_by)` adds nodes of the op to a
+graph.
 """
 
 from __future__ import annotations

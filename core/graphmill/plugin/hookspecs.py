@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     )
     from graphmill.plugin.step_observers import StepInfo
     from graphmill.proto.config_pb2 import RunMetadata
-    from graphmill.runtime.device import DeviceFactory
+    from graphmill.runtime.devices.device import DeviceFactory
+    from graphmill.runtime.devices.transport import Transport
     from graphmill.runtime.executor import ExecutorFactory
     from graphmill.runtime.server_interface import ServerFactory
     from graphmill.runtime.session_interface import SessionFactory
-    from graphmill.runtime.transport import Transport
 
 # Registration: what a plugin supplies.
 

@@ -22,14 +22,14 @@ from graphmill.plugin.registrars import (
     Registrar,
 )
 from graphmill.registry import Registry, instance_of
-from graphmill.runtime.background import BackgroundWork
-from graphmill.runtime.device import DeviceFactory
+from graphmill.runtime.devices.device import DeviceFactory
+from graphmill.runtime.devices.transport import Transport
 from graphmill.runtime.executor import ExecutorFactory
-from graphmill.runtime.kernel_registry import KernelRegistry
-from graphmill.runtime.lowering_registry import LoweringRegistry
+from graphmill.runtime.kernels.kernel_registry import KernelRegistry
+from graphmill.runtime.kernels.lowering_registry import LoweringRegistry
 from graphmill.runtime.process import fork
-from graphmill.runtime.thread_pool import SharedThreadPools
-from graphmill.runtime.transport import Transport
+from graphmill.runtime.threads.background_jobs import BackgroundWork
+from graphmill.runtime.threads.thread_pool import SharedThreadPools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from graphmill.registry import PluginConflictError
-from graphmill.runtime.kernel import KernelDef, kernels_of
+from graphmill.runtime.kernels.kernel import KernelDef, kernels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from graphmill.plugin.pass_registry import Pass, PassRegistry
     from graphmill.plugin.records import PluginRecord
     from graphmill.registry import Provenance, Registry
-    from graphmill.runtime.kernel_registry import KernelRegistry
-    from graphmill.runtime.lowering_registry import LoweringRegistry
+    from graphmill.runtime.kernels.kernel_registry import KernelRegistry
+    from graphmill.runtime.kernels.lowering_registry import LoweringRegistry
 
 T = TypeVar("T")
 

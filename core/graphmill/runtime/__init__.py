@@ -1,1 +1,1 @@
-"""What a step runs on: kernels, devices, resources, rendezvous, the executor interface."""
+"""The runtime below sessions: kernels, devices, resources, rendezvous, the executor interface."""

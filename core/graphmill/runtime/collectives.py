@@ -1,4 +1,4 @@
-"""Collectives: members of a group, on devices of their own, combine their tensors (row R6).
+"""Collectives: combine the tensors of a group of devices (row R6).
 
 Semantics: tensorflow/core/framework/collective.h. A kernel hands a `CollectiveRequest` to a
 `CollectiveExecutor`: its device's, else that of the step. A member waits without a thread; when
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.steps.cancellation import CancellationManager
 
     Done: TypeAlias = Callable[[Any, OpError | None], None]
     Combine: TypeAlias = Callable[["Sequence[CollectiveRequest]"], Sequence[Any]]

@@ -1,4 +1,4 @@
-"""`DEAD`: what stands in the place of an output that a branch not taken did not compute."""
+"""`DEAD`: the value of outputs on a branch that was not taken."""
 
 from __future__ import annotations
 

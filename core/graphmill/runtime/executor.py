@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from graphmill.errors import NotFoundError
-from graphmill.runtime.cancel_grace import CancellationGracePeriod
-from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.process.fork import fork_safe_lock
-from graphmill.runtime.step_runner import StepRunner
+from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
+from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.steps.step_runner import StepRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.registry import Provenance
-    from graphmill.runtime.call_frame import CallFrame
     from graphmill.runtime.collectives import CollectiveExecutor
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.kernel import OpKernel
-    from graphmill.runtime.step_container import StepContainer
-    from graphmill.runtime.step_stats import StepStatsCollector
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.steps.call_frame import CallFrame
+    from graphmill.runtime.steps.step_container import StepContainer
+    from graphmill.runtime.steps.step_stats import StepStatsCollector
 
 _making_collectives = fork_safe_lock()
 
@@ -78,7 +78,8 @@ class ExecutorArgs:
         call_depth: how many function calls around.
         num_awaited: how many kernels of this run (of all its partitions, but not of functions that
             it calls) run elsewhere or wait; executors keep count, in the driving thread.
-        receiving: how many of these are receives, by who waits for them; `StuckWatch` reads both.
+        receiving: how many of these are receives, by who waits for them. `DeadlockDetector` reads
+            both.
     """
 
     __slots__ = (

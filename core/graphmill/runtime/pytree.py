@@ -1,4 +1,4 @@
-"""Pytrees: classes whose objects are made of arrays, so that a compiler can take them apart.
+"""Pytrees: composite values that a compiler may split into arrays.
 
 An object in a variant is opaque to a compiler, unless its class says which of its attributes are
 arrays. Such a class is what JAX calls a pytree:

@@ -1,4 +1,4 @@
-"""`Rendezvous`: where the partitions of a step hand tensors to each other (row R1).
+"""`Rendezvous`: exchanges tensors between the partitions of a step (row R1).
 
 Semantics: `tensorflow/core/framework/rendezvous.h`, `local_rendezvous.cc`,
 `tensorflow/core/common_runtime/rendezvous_mgr.cc`; that a second send under a key is refused is as
@@ -20,13 +20,13 @@ from graphmill.errors import (
     OpError,
 )
 from graphmill.graph.device_name import parse_device_name
-from graphmill.runtime.frame_ids import ROOT_FRAME_ITERATION
+from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ITERATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.cancellation import CancellationManager
-    from graphmill.runtime.device import Device
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.steps.cancellation import CancellationManager
     from graphmill.typing import Value
 
     ReceiveDone = Callable[[Value, bool, BaseException | None], None]

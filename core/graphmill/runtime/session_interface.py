@@ -1,4 +1,4 @@
-"""`SessionInterface`: what carries out the calls of a `Session`, here or on a server (row W0).
+"""`SessionInterface`: the implementation of a `Session`, in this process or on a server (row W0).
 
 Semantics: `tensorflow/core/public/session.h` and `session_factory.h`.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
-    from graphmill.runtime.device import DeviceAttributes
+    from graphmill.runtime.devices.device import DeviceAttributes
     from graphmill.session.executors_cache import Signature
     from graphmill.typing import Value
 

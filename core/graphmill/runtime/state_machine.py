@@ -1,4 +1,4 @@
-"""`StateMachine`: one thing's state, the table that says what changes it, and what changed it.
+"""`StateMachine`: a state, its table of transitions, and the history of events.
 
 The table is data: each row names a state, an event, the state that follows and what is to be done
 then. So it can be read, drawn (docs/explanation/tier-states.md) and tested as it is. An event that
@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from graphmill.errors import InternalError
-from graphmill.runtime.validation import is_validation_on
+from graphmill.runtime.checks.validation import is_validation_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Shape, element type and size of a value on an edge, whatever its class calls `shape` or `dtype`.
+"""Shape, element type and size of a value on an edge, whatever its class.
 
 A scalar variant or resource travels as the object itself, of any class that its plugin likes; a
 tensor of such objects is an object array. All other values are arrays of NumPy or of a device.

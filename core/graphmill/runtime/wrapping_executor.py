@@ -1,4 +1,4 @@
-"""Executors that run another executor, over kernels that they have changed."""
+"""Executors that run another executor on modified kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.executor import DoneCallback, ExecutorArgs, LocalExecutorParams
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.kernels.kernel import OpKernel
 
 
 class WrappingExecutor(Executor):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
     from graphmill.lowering.partitions import PerPartition
-    from graphmill.runtime.device import Device
+    from graphmill.runtime.devices.device import Device
     from graphmill.typing import Value
 
     Copy = Callable[[Value], Value]

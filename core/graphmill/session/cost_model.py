@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.runtime.step_stats import write_output
+from graphmill.runtime.steps.step_stats import write_output
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.proto.config_pb2 import GraphOptions
     from graphmill.proto.cost_graph_pb2 import CostGraphDef
-    from graphmill.runtime.step_stats import StepStatsCollector
+    from graphmill.runtime.steps.step_stats import StepStatsCollector
 
 _NANOS_PER_MICRO = 1000
 

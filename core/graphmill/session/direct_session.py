@@ -18,13 +18,13 @@ from graphmill.lowering.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.partitions import PartitionMaker
 from graphmill.lowering.passes import PassOptions, check_needed
 from graphmill.lowering.prune import ClientEnd
-from graphmill.runtime.cancellation import CancellationManager
-from graphmill.runtime.device_mgr import DeviceMgr
+from graphmill.runtime.devices.device_mgr import DeviceMgr
+from graphmill.runtime.devices.transport import rendezvous_maker
 from graphmill.runtime.process import fork
 from graphmill.runtime.process.shutdown import watch_for_shutdown
+from graphmill.runtime.resources.session_state import SessionState
 from graphmill.runtime.session_interface import SessionInterface
-from graphmill.runtime.session_state import SessionState
-from graphmill.runtime.transport import rendezvous_maker
+from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.session.boundary import copies_in, copies_out, then, unless_there
 from graphmill.session.executors_cache import (
     CachedExecutors,
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from graphmill.lowering.partitions import PerPartition
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
-    from graphmill.runtime.device import Device, DeviceAttributes
-    from graphmill.runtime.thread_pool import ThreadPool
+    from graphmill.runtime.devices.device import Device, DeviceAttributes
+    from graphmill.runtime.threads.thread_pool import ThreadPool
     from graphmill.typing import Value
 
 MAX_VARIANTS = 16

@@ -14,7 +14,7 @@ from graphmill.dtypes import as_dtype, resource, string
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops.attr_types import ShapeAttr
 from graphmill.ops.op_traits import Source
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.runtime.resources.variables import ResourceHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from graphmill.errors import InternalError, InvalidArgumentError, OpError
 from graphmill.lowering.plugin_faults import PluginFaultError
 from graphmill.ops.op_traits import ControlFlow
 from graphmill.plugin.pass_registry import HOT
+from graphmill.runtime.checks.validation import is_validation_on
 from graphmill.runtime.process.fork import deferred_forks, fork_safe_lock
-from graphmill.runtime.validation import is_validation_on
 from graphmill.session.executors_cache import NEVER
 from graphmill.session.hot_states import EXPLAINED, HotEvent, HotState
 

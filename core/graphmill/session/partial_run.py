@@ -16,16 +16,16 @@ import numpy as np
 
 from graphmill import proto
 from graphmill.errors import CancelledError, InternalError, InvalidArgumentError, OpError
-from graphmill.runtime.call_frame import CallFrame
-from graphmill.runtime.cancel_grace import CancellationGracePeriod
-from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.rendezvous import HOST, RendezvousKey
-from graphmill.runtime.step_container import StepContainer
-from graphmill.runtime.step_runner import StepRunner
-from graphmill.runtime.step_stats import StepStatsCollector
-from graphmill.runtime.stuck import StuckWatch
+from graphmill.runtime.steps.call_frame import CallFrame
+from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
+from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
+from graphmill.runtime.steps.step_container import StepContainer
+from graphmill.runtime.steps.step_runner import StepRunner
+from graphmill.runtime.steps.step_stats import StepStatsCollector
 from graphmill.session.options import as_message, give_back
 from graphmill.session.step_ids import next_step_id
 
@@ -72,7 +72,7 @@ class RunState:
             step_container=StepContainer(step_id),
         )
         self._barrier = ExecutorBarrier(len(executors.items), self._args)
-        self._watch = StuckWatch(self._args)
+        self._watch = DeadlockDetector(self._args)
 
     @property
     def is_done(self) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill.explain.step import StepRecord
     from graphmill.graph.model_file import LoadedGraph
     from graphmill.proto.config_pb2 import ConfigProto
-    from graphmill.runtime.device import DeviceAttributes
+    from graphmill.runtime.devices.device import DeviceAttributes
     from graphmill.runtime.session_interface import SessionFactory, SessionInterface
     from graphmill.session.executors_cache import Signature
 

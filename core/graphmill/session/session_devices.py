@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
 from graphmill.registry import PluginError
-from graphmill.runtime.device import Device
+from graphmill.runtime.devices.device import Device
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host

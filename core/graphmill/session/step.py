@@ -18,17 +18,17 @@ from graphmill.errors import (
     ResourceExhaustedError,
 )
 from graphmill.memory import LentMemory
-from graphmill.runtime.apart import run_apart
-from graphmill.runtime.call_frame import CallFrame
-from graphmill.runtime.cancel_grace import CancellationGracePeriod
-from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.process.references import counts_prove_ownership, references_to
 from graphmill.runtime.process.shutdown import SHUTDOWN
-from graphmill.runtime.step_container import StepContainer
-from graphmill.runtime.step_runner import StepRunner
-from graphmill.runtime.step_stats import StepStatsCollector
-from graphmill.runtime.stuck import StuckWatch
+from graphmill.runtime.steps.call_frame import CallFrame
+from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
+from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
+from graphmill.runtime.steps.step_container import StepContainer
+from graphmill.runtime.steps.step_runner import StepRunner
+from graphmill.runtime.steps.step_stats import StepStatsCollector
+from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
 from graphmill.session.boundary import as_it_is
 from graphmill.session.cost_model import cost_graph, is_cost_step
 from graphmill.session.options import as_message, give_back
@@ -164,7 +164,7 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
             if args.deadline is not None and not all(
                 item.executor.honours_deadlines for item in items
             ):
-                _run_apart(session, items, args)
+                _run_in_abandonable_thread(session, items, args)
             elif len(items) == 1:
                 items[0].executor.run(args)
             else:
@@ -190,14 +190,16 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
 SHUTDOWN.busy_code.add(_run.__code__)
 
 
-def _run_apart(session: DirectSession, items: Sequence[PerPartition], args: ExecutorArgs) -> None:
+def _run_in_abandonable_thread(
+    session: DirectSession, items: Sequence[PerPartition], args: ExecutorArgs
+) -> None:
     def drive() -> None:
         if len(items) == 1:
             items[0].executor.run(args)
         else:
             _run_partitions(session, items, args)
 
-    run_apart(drive, args, [item.executor for item in items])
+    run_in_abandonable_thread(drive, args, [item.executor for item in items])
 
 
 def _run_partitions(
@@ -207,7 +209,7 @@ def _run_partitions(
     barrier = ExecutorBarrier(len(items), args)
     for item in items:
         item.executor.run_async(args, barrier.partition_done)
-    with StuckWatch(args), CancellationGracePeriod(args, [item.executor for item in items]):
+    with DeadlockDetector(args), CancellationGracePeriod(args, [item.executor for item in items]):
         args.runner.run_until(lambda: barrier.is_done)
     if barrier.error is not None:
         raise barrier.error

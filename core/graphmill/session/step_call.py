@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.proto.config_pb2 import RunMetadata, RunOptions
-    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.steps.cancellation import CancellationManager
     from graphmill.session.direct_session import DirectSession
     from graphmill.session.executors_cache import CachedExecutors
     from graphmill.typing import Value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.thread_pool import ThreadPool
+from graphmill.runtime.threads.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host

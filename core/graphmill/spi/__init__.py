@@ -77,53 +77,53 @@ if TYPE_CHECKING:
     from graphmill.plugin.settings import plugin_settings as plugin_settings
     from graphmill.plugin.step_observers import StepInfo as StepInfo
     from graphmill.registry import Provenance as Provenance
-    from graphmill.runtime.allocator import Allocator as Allocator
-    from graphmill.runtime.allocator import AllocatorStats as AllocatorStats
-    from graphmill.runtime.allocator import LimitedAllocator as LimitedAllocator
-    from graphmill.runtime.call_frame import CallFrame as CallFrame
-    from graphmill.runtime.cancellation import CancellationManager as CancellationManager
     from graphmill.runtime.dead import DEAD as DEAD
-    from graphmill.runtime.device import Device as Device
-    from graphmill.runtime.device import DeviceAttributes as DeviceAttributes
-    from graphmill.runtime.device import DeviceFactory as DeviceFactory
+    from graphmill.runtime.devices.allocator import Allocator as Allocator
+    from graphmill.runtime.devices.allocator import AllocatorStats as AllocatorStats
+    from graphmill.runtime.devices.allocator import LimitedAllocator as LimitedAllocator
+    from graphmill.runtime.devices.device import Device as Device
+    from graphmill.runtime.devices.device import DeviceAttributes as DeviceAttributes
+    from graphmill.runtime.devices.device import DeviceFactory as DeviceFactory
+    from graphmill.runtime.devices.transport import Transport as Transport
     from graphmill.runtime.executor import Executor as Executor
     from graphmill.runtime.executor import ExecutorArgs as ExecutorArgs
     from graphmill.runtime.executor import ExecutorFactory as ExecutorFactory
     from graphmill.runtime.executor import LocalExecutorParams as LocalExecutorParams
-    from graphmill.runtime.kernel import KernelDef as KernelDef
-    from graphmill.runtime.kernel import KernelTable as KernelTable
-    from graphmill.runtime.kernel import OpKernel as OpKernel
-    from graphmill.runtime.kernel import OpKernelConstruction as OpKernelConstruction
-    from graphmill.runtime.kernel import bind as bind
-    from graphmill.runtime.kernel import kernel as kernel
-    from graphmill.runtime.kernel import kernels_of as kernels_of
-    from graphmill.runtime.kernel_errors import as_status as as_status
-    from graphmill.runtime.kernel_errors import at_node as at_node
-    from graphmill.runtime.kernel_errors import step_cancelled as step_cancelled
-    from graphmill.runtime.kernel_errors import with_reason as with_reason
-    from graphmill.runtime.kernel_io import check_output as check_output
-    from graphmill.runtime.kernel_io import check_outputs as check_outputs
-    from graphmill.runtime.kernel_io import checked_dtypes as checked_dtypes
-    from graphmill.runtime.kernel_io import read_refs as read_refs
-    from graphmill.runtime.kernel_io import refs_to_read as refs_to_read
-    from graphmill.runtime.lowering import Check as Check
-    from graphmill.runtime.lowering import Lowering as Lowering
-    from graphmill.runtime.lowering import LoweringTable as LoweringTable
-    from graphmill.runtime.lowering import NotTraceable as NotTraceable
-    from graphmill.runtime.lowering import TraceContext as TraceContext
-    from graphmill.runtime.lowering import lowering as lowering
-    from graphmill.runtime.op_kernel_context import OpKernelContext as OpKernelContext
+    from graphmill.runtime.kernels.kernel import KernelDef as KernelDef
+    from graphmill.runtime.kernels.kernel import KernelTable as KernelTable
+    from graphmill.runtime.kernels.kernel import OpKernel as OpKernel
+    from graphmill.runtime.kernels.kernel import OpKernelConstruction as OpKernelConstruction
+    from graphmill.runtime.kernels.kernel import bind as bind
+    from graphmill.runtime.kernels.kernel import kernel as kernel
+    from graphmill.runtime.kernels.kernel import kernels_of as kernels_of
+    from graphmill.runtime.kernels.kernel_errors import as_status as as_status
+    from graphmill.runtime.kernels.kernel_errors import at_node as at_node
+    from graphmill.runtime.kernels.kernel_errors import step_cancelled as step_cancelled
+    from graphmill.runtime.kernels.kernel_errors import with_reason as with_reason
+    from graphmill.runtime.kernels.kernel_io import check_output as check_output
+    from graphmill.runtime.kernels.kernel_io import check_outputs as check_outputs
+    from graphmill.runtime.kernels.kernel_io import checked_dtypes as checked_dtypes
+    from graphmill.runtime.kernels.kernel_io import read_refs as read_refs
+    from graphmill.runtime.kernels.kernel_io import refs_to_read as refs_to_read
+    from graphmill.runtime.kernels.lowering import Check as Check
+    from graphmill.runtime.kernels.lowering import Lowering as Lowering
+    from graphmill.runtime.kernels.lowering import LoweringTable as LoweringTable
+    from graphmill.runtime.kernels.lowering import NotTraceable as NotTraceable
+    from graphmill.runtime.kernels.lowering import TraceContext as TraceContext
+    from graphmill.runtime.kernels.lowering import lowering as lowering
+    from graphmill.runtime.kernels.op_kernel_context import OpKernelContext as OpKernelContext
     from graphmill.runtime.pytree import pytree as pytree
     from graphmill.runtime.rendezvous import IntraProcessRendezvous as IntraProcessRendezvous
     from graphmill.runtime.rendezvous import Rendezvous as Rendezvous
     from graphmill.runtime.rendezvous import RendezvousKey as RendezvousKey
     from graphmill.runtime.rendezvous import TransferArgs as TransferArgs
-    from graphmill.runtime.resource_mgr import ResourceMgr as ResourceMgr
-    from graphmill.runtime.step_runner import StepRunner as StepRunner
-    from graphmill.runtime.transport import Transport as Transport
-    from graphmill.runtime.variables import Ref as Ref
-    from graphmill.runtime.variables import ResourceHandle as ResourceHandle
-    from graphmill.runtime.variables import Variable as Variable
+    from graphmill.runtime.resources.resource_mgr import ResourceMgr as ResourceMgr
+    from graphmill.runtime.resources.variables import Ref as Ref
+    from graphmill.runtime.resources.variables import ResourceHandle as ResourceHandle
+    from graphmill.runtime.resources.variables import Variable as Variable
+    from graphmill.runtime.steps.call_frame import CallFrame as CallFrame
+    from graphmill.runtime.steps.cancellation import CancellationManager as CancellationManager
+    from graphmill.runtime.steps.step_runner import StepRunner as StepRunner
     from graphmill.typing import ArrayNamespace as ArrayNamespace
     from graphmill.typing import Shape as Shape
     from graphmill.typing import Value as Value
@@ -164,33 +164,35 @@ else:
             "graphmill.plugin.settings": "plugin_settings",
             "graphmill.plugin.step_observers": "StepInfo",
             "graphmill.registry": "Provenance",
-            "graphmill.runtime.allocator": "Allocator AllocatorStats LimitedAllocator",
-            "graphmill.runtime.call_frame": "CallFrame",
-            "graphmill.runtime.cancellation": "CancellationManager",
+            "graphmill.runtime.devices.allocator": "Allocator AllocatorStats LimitedAllocator",
+            "graphmill.runtime.steps.call_frame": "CallFrame",
+            "graphmill.runtime.steps.cancellation": "CancellationManager",
             "graphmill.runtime.dead": "DEAD",
-            "graphmill.runtime.device": "Device DeviceAttributes DeviceFactory",
+            "graphmill.runtime.devices.device": "Device DeviceAttributes DeviceFactory",
             "graphmill.runtime.executor": (
                 "Executor ExecutorArgs ExecutorFactory LocalExecutorParams"
             ),
-            "graphmill.runtime.kernel": (
+            "graphmill.runtime.kernels.kernel": (
                 "KernelDef KernelTable OpKernel OpKernelConstruction bind kernel kernels_of"
             ),
-            "graphmill.runtime.kernel_errors": "as_status at_node step_cancelled with_reason",
-            "graphmill.runtime.kernel_io": (
+            "graphmill.runtime.kernels.kernel_errors": (
+                "as_status at_node step_cancelled with_reason"
+            ),
+            "graphmill.runtime.kernels.kernel_io": (
                 "check_output check_outputs checked_dtypes read_refs refs_to_read"
             ),
-            "graphmill.runtime.lowering": (
+            "graphmill.runtime.kernels.lowering": (
                 "Check Lowering LoweringTable NotTraceable TraceContext lowering"
             ),
-            "graphmill.runtime.op_kernel_context": "OpKernelContext",
+            "graphmill.runtime.kernels.op_kernel_context": "OpKernelContext",
             "graphmill.runtime.pytree": "pytree",
             "graphmill.runtime.rendezvous": (
                 "IntraProcessRendezvous Rendezvous RendezvousKey TransferArgs"
             ),
-            "graphmill.runtime.resource_mgr": "ResourceMgr",
-            "graphmill.runtime.step_runner": "StepRunner",
-            "graphmill.runtime.transport": "Transport",
-            "graphmill.runtime.variables": "Ref ResourceHandle Variable",
+            "graphmill.runtime.resources.resource_mgr": "ResourceMgr",
+            "graphmill.runtime.steps.step_runner": "StepRunner",
+            "graphmill.runtime.devices.transport": "Transport",
+            "graphmill.runtime.resources.variables": "Ref ResourceHandle Variable",
             "graphmill.typing": "ArrayNamespace Shape Value",
         },
         own=("VERSION",),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from graphmill.graph.import_export import extend_graph as extend_graph
     from graphmill.graph.import_export import graph_to_graph_def as graph_to_graph_def
     from graphmill.graph.node import parse_tensor_name as parse_tensor_name
-    from graphmill.runtime.device_mgr import DeviceMgr as DeviceMgr
+    from graphmill.runtime.devices.device_mgr import DeviceMgr as DeviceMgr
     from graphmill.runtime.server_interface import ServerFactory as ServerFactory
     from graphmill.runtime.server_interface import ServerInterface as ServerInterface
     from graphmill.runtime.session_interface import SessionFactory as SessionFactory
@@ -76,7 +76,7 @@ else:
             "graphmill.graph.graph": "output_type",
             "graphmill.graph.import_export": "extend_graph graph_to_graph_def",
             "graphmill.graph.node": "parse_tensor_name",
-            "graphmill.runtime.device_mgr": "DeviceMgr",
+            "graphmill.runtime.devices.device_mgr": "DeviceMgr",
             "graphmill.runtime.server_interface": "ServerFactory ServerInterface",
             "graphmill.runtime.session_interface": "SessionFactory SessionInterface",
             "graphmill.session.direct_session": "DirectSession",

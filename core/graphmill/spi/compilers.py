@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from graphmill.ops.system_ops import COPY_TO_DEVICE as COPY_TO_DEVICE
     from graphmill.ops.system_ops import COPY_TO_HOST as COPY_TO_HOST
     from graphmill.plugin.host import default_host as default_host
-    from graphmill.runtime.exclusive_update import acquire as acquire
-    from graphmill.runtime.exclusive_update import is_sole_holder as is_sole_holder
-    from graphmill.runtime.exclusive_update import release as release
-    from graphmill.runtime.exclusive_update import set_value as set_value
-    from graphmill.runtime.exclusive_update import value_of as value_of
-    from graphmill.runtime.kernel import wanted_attrs as wanted_attrs
-    from graphmill.runtime.kernel_registry import KernelChoice as KernelChoice
-    from graphmill.runtime.lowering_registry import supplier_of as supplier_of
+    from graphmill.runtime.kernels.kernel import wanted_attrs as wanted_attrs
+    from graphmill.runtime.kernels.kernel_registry import KernelChoice as KernelChoice
+    from graphmill.runtime.kernels.lowering_registry import supplier_of as supplier_of
     from graphmill.runtime.pytree import PytreeDef as PytreeDef
     from graphmill.runtime.pytree import declared_pytrees as declared_pytrees
     from graphmill.runtime.pytree import pytree_of as pytree_of
+    from graphmill.runtime.resources.exclusive_update import acquire as acquire
+    from graphmill.runtime.resources.exclusive_update import is_sole_holder as is_sole_holder
+    from graphmill.runtime.resources.exclusive_update import release as release
+    from graphmill.runtime.resources.exclusive_update import set_value as set_value
+    from graphmill.runtime.resources.exclusive_update import value_of as value_of
     from graphmill.runtime.state_machine import Label as Label
     from graphmill.runtime.state_machine import StateMachine as StateMachine
     from graphmill.runtime.state_machine import Story as Story
@@ -51,12 +51,12 @@ else:
             "graphmill.memory": "ALIGNMENT LentMemory aligned_empty",
             "graphmill.ops.system_ops": "COPY_TO_DEVICE COPY_TO_HOST",
             "graphmill.plugin.host": "default_host",
-            "graphmill.runtime.exclusive_update": (
+            "graphmill.runtime.resources.exclusive_update": (
                 "acquire is_sole_holder release set_value value_of"
             ),
-            "graphmill.runtime.kernel": "wanted_attrs",
-            "graphmill.runtime.kernel_registry": "KernelChoice",
-            "graphmill.runtime.lowering_registry": "supplier_of",
+            "graphmill.runtime.kernels.kernel": "wanted_attrs",
+            "graphmill.runtime.kernels.kernel_registry": "KernelChoice",
+            "graphmill.runtime.kernels.lowering_registry": "supplier_of",
             "graphmill.runtime.pytree": "PytreeDef declared_pytrees pytree_of",
             "graphmill.runtime.state_machine": "Label StateMachine Story Transition",
         },

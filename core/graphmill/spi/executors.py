@@ -11,23 +11,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from graphmill.runtime.cancel_grace import CancellationGracePeriod as CancellationGracePeriod
+    from graphmill.runtime.checks.validation import is_validation_on as is_validation_on
     from graphmill.runtime.executor import DoneCallback as DoneCallback
-    from graphmill.runtime.frame_ids import ROOT_FRAME_ID as ROOT_FRAME_ID
-    from graphmill.runtime.frame_ids import child_frame_id as child_frame_id
-    from graphmill.runtime.kernel_call import call_and_wait as call_and_wait
-    from graphmill.runtime.kernel_call import outcome_of as outcome_of
-    from graphmill.runtime.kernel_call import sync_device as sync_device
-    from graphmill.runtime.kernel_errors import add_iteration as add_iteration
-    from graphmill.runtime.kernel_errors import done_twice as done_twice
-    from graphmill.runtime.kernel_errors import failure_at as failure_at
-    from graphmill.runtime.step_stats import NodeStats as NodeStats
-    from graphmill.runtime.step_stats import StepStatsCollector as StepStatsCollector
-    from graphmill.runtime.step_stats import describe_outputs as describe_outputs
-    from graphmill.runtime.step_stats import now as now
-    from graphmill.runtime.step_stats import record_node as record_node
-    from graphmill.runtime.step_stats import thread_id as thread_id
-    from graphmill.runtime.validation import is_validation_on as is_validation_on
+    from graphmill.runtime.kernels.kernel_call import call_and_wait as call_and_wait
+    from graphmill.runtime.kernels.kernel_call import outcome_of as outcome_of
+    from graphmill.runtime.kernels.kernel_call import sync_device as sync_device
+    from graphmill.runtime.kernels.kernel_errors import add_iteration as add_iteration
+    from graphmill.runtime.kernels.kernel_errors import done_twice as done_twice
+    from graphmill.runtime.kernels.kernel_errors import failure_at as failure_at
+    from graphmill.runtime.steps.cancel_grace import (
+        CancellationGracePeriod as CancellationGracePeriod,
+    )
+    from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ID as ROOT_FRAME_ID
+    from graphmill.runtime.steps.frame_ids import child_frame_id as child_frame_id
+    from graphmill.runtime.steps.step_stats import NodeStats as NodeStats
+    from graphmill.runtime.steps.step_stats import StepStatsCollector as StepStatsCollector
+    from graphmill.runtime.steps.step_stats import describe_outputs as describe_outputs
+    from graphmill.runtime.steps.step_stats import now as now
+    from graphmill.runtime.steps.step_stats import record_node as record_node
+    from graphmill.runtime.steps.step_stats import thread_id as thread_id
     from graphmill.runtime.wrapping_executor import WrappingExecutor as WrappingExecutor
     from graphmill.runtime.wrapping_executor import executor_over as executor_over
 else:
@@ -36,15 +38,15 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "graphmill.runtime.cancel_grace": "CancellationGracePeriod",
+            "graphmill.runtime.steps.cancel_grace": "CancellationGracePeriod",
             "graphmill.runtime.executor": "DoneCallback",
-            "graphmill.runtime.frame_ids": "ROOT_FRAME_ID child_frame_id",
-            "graphmill.runtime.kernel_call": "call_and_wait outcome_of sync_device",
-            "graphmill.runtime.kernel_errors": "add_iteration done_twice failure_at",
-            "graphmill.runtime.step_stats": (
+            "graphmill.runtime.steps.frame_ids": "ROOT_FRAME_ID child_frame_id",
+            "graphmill.runtime.kernels.kernel_call": "call_and_wait outcome_of sync_device",
+            "graphmill.runtime.kernels.kernel_errors": "add_iteration done_twice failure_at",
+            "graphmill.runtime.steps.step_stats": (
                 "NodeStats StepStatsCollector describe_outputs now record_node thread_id"
             ),
-            "graphmill.runtime.validation": "is_validation_on",
+            "graphmill.runtime.checks.validation": "is_validation_on",
             "graphmill.runtime.wrapping_executor": "WrappingExecutor executor_over",
         },
     )

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from graphmill.runtime.collectives import LocalCollectives as LocalCollectives
     from graphmill.runtime.debug_sinks import WatchedTensor as WatchedTensor
     from graphmill.runtime.debug_sinks import publish as publish
-    from graphmill.runtime.exclusive_update import writable as writable
-    from graphmill.runtime.frame_ids import ROOT_FRAME_ITERATION as ROOT_FRAME_ITERATION
-    from graphmill.runtime.kernel import DISTINCT_ROWS as DISTINCT_ROWS
-    from graphmill.runtime.kernel_errors import not_a_scalar as not_a_scalar
-    from graphmill.runtime.step_container import StepContainer as StepContainer
-    from graphmill.runtime.thread_pool import ThreadPool as ThreadPool
+    from graphmill.runtime.kernels.kernel import DISTINCT_ROWS as DISTINCT_ROWS
+    from graphmill.runtime.kernels.kernel_errors import not_a_scalar as not_a_scalar
+    from graphmill.runtime.resources.exclusive_update import writable as writable
+    from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ITERATION as ROOT_FRAME_ITERATION
+    from graphmill.runtime.steps.step_container import StepContainer as StepContainer
+    from graphmill.runtime.threads.thread_pool import ThreadPool as ThreadPool
     from graphmill.runtime.value_shape import dtype_of_value as dtype_of_value
     from graphmill.runtime.value_shape import has_dtype as has_dtype
     from graphmill.runtime.value_shape import num_bytes_of_value as num_bytes_of_value
@@ -41,12 +41,12 @@ else:
                 "COLLECTIVE_MEMBERS_ATTR CollectiveExecutor CollectiveRequest LocalCollectives"
             ),
             "graphmill.runtime.debug_sinks": "WatchedTensor publish",
-            "graphmill.runtime.exclusive_update": "writable",
-            "graphmill.runtime.kernel": "DISTINCT_ROWS",
-            "graphmill.runtime.kernel_errors": "not_a_scalar",
-            "graphmill.runtime.frame_ids": "ROOT_FRAME_ITERATION",
-            "graphmill.runtime.step_container": "StepContainer",
-            "graphmill.runtime.thread_pool": "ThreadPool",
+            "graphmill.runtime.resources.exclusive_update": "writable",
+            "graphmill.runtime.kernels.kernel": "DISTINCT_ROWS",
+            "graphmill.runtime.kernels.kernel_errors": "not_a_scalar",
+            "graphmill.runtime.steps.frame_ids": "ROOT_FRAME_ITERATION",
+            "graphmill.runtime.steps.step_container": "StepContainer",
+            "graphmill.runtime.threads.thread_pool": "ThreadPool",
             "graphmill.runtime.value_shape": (
                 "dtype_of_value has_dtype num_bytes_of_value shape_of_value"
             ),

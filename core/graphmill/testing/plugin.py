@@ -139,7 +139,7 @@ def _let_background_end() -> None:
     capture goes through the table of loggers while JAX, imported meanwhile, adds some ("dictionary
     changed size during iteration").
     """
-    if "graphmill.runtime.background" in sys.modules:
+    if "graphmill.runtime.threads.background_jobs" in sys.modules:
         for thread in threading.enumerate():
             if thread.name == "graphmill-background":
                 thread.join(_LONG)

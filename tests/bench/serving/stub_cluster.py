@@ -13,7 +13,7 @@ from graphmill import ops
 from graphmill.distributed.master.cluster_session import ClusterSession
 from graphmill.distributed.master.worker_interface import WorkerInterface
 from graphmill.distributed.worker.step_call import StepResult
-from graphmill.runtime.device import DeviceAttributes
+from graphmill.runtime.devices.device import DeviceAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from graphmill.graph.graph import Graph
 from graphmill.ops.attr_types import TensorAttr
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.runtime.dead import DEAD
-from graphmill.runtime.kernel import KernelDef, OpKernel
+from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
 from graphmill_plugins.default_executor.graph_view import GraphView
 from graphmill_plugins.default_executor.propagator import Propagator, SimplePropagator
 

@@ -11,16 +11,16 @@ import pytest
 from graphmill import dtypes, errors
 from graphmill.graph.import_export import graph_from_graph_def
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.runtime.call_frame import CallFrame
-from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.dead import DEAD
-from graphmill.runtime.device import Device, DeviceAttributes
+from graphmill.runtime.devices.device import Device, DeviceAttributes
 from graphmill.runtime.executor import ExecutorArgs, LocalExecutorParams
-from graphmill.runtime.kernel import KernelDef, OpKernel
-from graphmill.runtime.step_runner import StepRunner
-from graphmill.runtime.step_stats import StepStatsCollector
-from graphmill.runtime.thread_pool import ThreadPool
-from graphmill.runtime.variables import Ref
+from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
+from graphmill.runtime.resources.variables import Ref
+from graphmill.runtime.steps.call_frame import CallFrame
+from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.steps.step_runner import StepRunner
+from graphmill.runtime.steps.step_stats import StepStatsCollector
+from graphmill.runtime.threads.thread_pool import ThreadPool
 from graphmill.testing.proto_builders import graph_def, node_def
 from graphmill_plugins.default_executor.executor import (
     DefaultExecutorFactory,

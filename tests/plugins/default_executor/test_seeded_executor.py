@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.session.session import Session
 from graphmill.testing.proto_builders import graph_def, node_def
 from graphmill_plugins.default_executor.seeded_executor import RandomQueue, SeededExecutorFactory

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from graphmill.errors import OpError
-from graphmill.runtime.lowering import lowerings_of
+from graphmill.runtime.kernels.lowering import lowerings_of
 from graphmill.session.session import Session
 from graphmill.testing.case import load_cases
 from graphmill.testing.case_graph import case_graph

@@ -12,7 +12,7 @@ from graphmill import ops
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.explain import explain_all
 from graphmill.registry import PluginWarning
-from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.spi import Check, dtypes, kernel, lowering, op
 
 pytest.importorskip("jax")

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from graphmill.runtime.kernel import kernels_of
+from graphmill.runtime.kernels.kernel import kernels_of
 from graphmill_plugins import kernels
 from graphmill_plugins.kernels._ops import OPS
 

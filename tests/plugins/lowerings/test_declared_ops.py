@@ -11,7 +11,7 @@ from graphmill.graph.graph import Graph
 from graphmill.ops.op_registry import bundled_ops
 from graphmill.ops.tensor_shape import TensorShape
 from graphmill.plugin.host import Host
-from graphmill.runtime.lowering import lowerings_of
+from graphmill.runtime.kernels.lowering import lowerings_of
 from graphmill_plugins import lowerings
 from graphmill_plugins.lowerings._ops import OPS
 

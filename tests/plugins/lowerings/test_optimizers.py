@@ -9,7 +9,7 @@ import pytest
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.variables import Ref
+from graphmill.runtime.resources.variables import Ref
 
 from .conftest import checks_of
 

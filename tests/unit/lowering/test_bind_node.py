@@ -14,7 +14,7 @@ import graphmill
 from graphmill.errors import PermissionDeniedError
 from graphmill.lowering.bind_node import bind_node
 from graphmill.lowering.effects_policy import EffectsPolicy
-from graphmill.runtime.kernel import KernelDef
+from graphmill.runtime.kernels.kernel import KernelDef
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).parents[3]
 SPI: Final = "core/graphmill/spi/"  # hands the function on
 BINDERS: Final = {
     "core/graphmill/lowering/bind_node.py": "for all who run nodes of a session",
-    "core/graphmill/runtime/declaration_checks.py": "binds predicates of checks, and no kernels",
+    "core/graphmill/runtime/checks/declaration_checks.py": "binds predicates, and no kernels",
     "core/graphmill/testing/oracle/reference_evaluator.py": "runs graphs without a session",
     "core/graphmill/testing/runners/kernel_runner.py": "runs nodes of op cases without a session",
     "contrib_devices/graphmill-torch/graphmill_torch/clusters.py": "the policy has passed the "
@@ -55,7 +55,7 @@ def binds(path: Path) -> bool:
 
 
 def _has_bind(module: str) -> bool:
-    return module == "graphmill.runtime.kernel" or module.startswith("graphmill.spi")
+    return module == "graphmill.runtime.kernels.kernel" or module.startswith("graphmill.spi")
 
 
 def test_no_other_module_binds_kernels() -> None:

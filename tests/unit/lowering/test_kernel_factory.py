@@ -14,9 +14,9 @@ from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.device import Device, DeviceAttributes
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.op_segment import StatefulKernels
+from graphmill.runtime.devices.device import Device, DeviceAttributes
+from graphmill.runtime.kernels.kernel import kernel
+from graphmill.runtime.kernels.op_segment import StatefulKernels
 from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 
 FUNCTIONS: Any = SimpleNamespace(effects=EffectsPolicy())

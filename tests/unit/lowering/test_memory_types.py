@@ -9,7 +9,7 @@ import pytest
 import graphmill
 from graphmill import ops
 from graphmill.lowering.memory_types import MemoryTypeFinder, ensure_memory_types
-from graphmill.runtime.device import Device, DeviceAttributes
+from graphmill.runtime.devices.device import Device, DeviceAttributes
 from graphmill.testing.fakes.strict_device import StrictDevice
 from graphmill_plugins.cpu.device import CpuDevice
 

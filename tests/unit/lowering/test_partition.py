@@ -15,7 +15,7 @@ from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
 from graphmill.lowering.control_loops import ControlLoops, colocate_control_flow
 from graphmill.lowering.memory_types import MemoryTypeFinder
 from graphmill.lowering.partition import partition
-from graphmill.runtime.device_mgr import DeviceMgr
+from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.testing.fakes.strict_device import StrictDeviceFactory
 from graphmill_plugins.cpu.device import CpuDeviceFactory
 

@@ -12,10 +12,10 @@ import graphmill
 from graphmill import dtypes, errors, ops
 from graphmill.lowering.place import PlacementOptions, place
 from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.runtime.device import Device, DeviceAttributes
-from graphmill.runtime.device_mgr import DeviceMgr
-from graphmill.runtime.kernel import KernelDef
-from graphmill.runtime.kernel_registry import KernelRegistry
+from graphmill.runtime.devices.device import Device, DeviceAttributes
+from graphmill.runtime.devices.device_mgr import DeviceMgr
+from graphmill.runtime.kernels.kernel import KernelDef
+from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 
 PREFIX = "/job:localhost/replica:0/task:0/device:"
 

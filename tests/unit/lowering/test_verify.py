@@ -14,7 +14,7 @@ from graphmill.lowering.verify import verify_graph
 from graphmill.ops.op_registry import OpRegistry
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.session.session import Session
 from graphmill.testing.generators.control_flow_graphs import structured_graph
 from graphmill.testing.generators.dataflow_graphs import random_graph

@@ -15,7 +15,7 @@ from graphmill.ops.define import op
 from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
 from graphmill.ops.op_functions import op_function
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.runtime.kernel import kernel, kernels_of
+from graphmill.runtime.kernels.kernel import kernel, kernels_of
 
 if TYPE_CHECKING:
     from graphmill.dtypes import DType

@@ -10,7 +10,7 @@ from graphmill import dtypes
 from graphmill.ops.effects import _TABLE, EFFECTS, effects_of, listed_effects
 from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.ops.op_registry import bundled_ops
-from graphmill.runtime import kernel
+from graphmill.runtime.kernels import kernel
 
 
 def effects(name: str) -> set[str]:

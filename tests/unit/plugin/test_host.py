@@ -17,7 +17,7 @@ from graphmill.plugin.host import Host, default_host
 from graphmill.plugin.manager import PluginWarning
 from graphmill.plugin.step_observers import StepInfo
 from graphmill.registry import PluginConflictError, PluginError, Provenance
-from graphmill.runtime.device import DeviceFactory
+from graphmill.runtime.devices.device import DeviceFactory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -348,7 +348,7 @@ class TestKernels:
         ]
 
     def test_a_decorated_function_is_recorded_by_its_ops(self) -> None:
-        from graphmill.runtime.kernel import kernel
+        from graphmill.runtime.kernels.kernel import kernel
 
         @kernel("Relu", "Relu6")
         def relu(xp: Any, x: Any) -> Any:

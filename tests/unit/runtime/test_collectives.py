@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from graphmill import errors
-from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.collectives import CollectiveRequest, LocalCollectives
+from graphmill.runtime.steps.cancellation import CancellationManager
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

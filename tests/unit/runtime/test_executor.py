@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from graphmill import errors
-from graphmill.runtime.call_frame import CallFrame
-from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.executor import Executor, ExecutorArgs, ExecutorBarrier
+from graphmill.runtime.steps.call_frame import CallFrame
+from graphmill.runtime.steps.cancellation import CancellationManager
 
 FIRST = errors.InvalidArgumentError("first")
 

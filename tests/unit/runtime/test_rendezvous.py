@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill import errors
-from graphmill.runtime.cancellation import CancellationManager
-from graphmill.runtime.device import Device, DeviceAttributes
+from graphmill.runtime.devices.device import Device, DeviceAttributes
 from graphmill.runtime.rendezvous import (
     HOST,
     IntraProcessRendezvous,
@@ -20,6 +19,7 @@ from graphmill.runtime.rendezvous import (
     TransferArgs,
     derived,
 )
+from graphmill.runtime.steps.cancellation import CancellationManager
 
 A = "/job:localhost/replica:0/task:0/device:CPU:0"
 B = "/job:localhost/replica:0/task:0/device:CPU:1"

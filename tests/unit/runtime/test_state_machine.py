@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphmill.errors import InternalError
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.runtime.state_machine import Label, StateMachine, Story, Transition
-from graphmill.runtime.validation import VALIDATE_VARIABLE
 
 
 class Door(Label):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.runtime.resources.variables import ResourceHandle
 from graphmill.spi.kernels import dtype_of_value, has_dtype, num_bytes_of_value, shape_of_value
 
 

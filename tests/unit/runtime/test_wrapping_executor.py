@@ -8,9 +8,9 @@ import pytest
 
 import graphmill
 from graphmill import errors
-from graphmill.runtime.call_frame import CallFrame
 from graphmill.runtime.executor import Executor, ExecutorArgs, ExecutorFactory
-from graphmill.runtime.kernel import OpKernel
+from graphmill.runtime.kernels.kernel import OpKernel
+from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.wrapping_executor import WrappingExecutor, executor_over
 
 
@@ -80,7 +80,7 @@ def test_executor_over_runs_the_default_one_with_changed_kernels() -> None:
 
 
 def test_with_call_keeps_everything_else() -> None:
-    from graphmill.runtime.kernel import KernelDef
+    from graphmill.runtime.kernels.kernel import KernelDef
 
     declared = KernelDef("Twice", len)
     kernel = OpKernel(len, declared, "t", "Twice", owner="me")

@@ -20,7 +20,7 @@ from graphmill.ops.op_traits import ControlFlow, OpTraits
 from graphmill.plugin.fault_warnings import FaultWarnings
 from graphmill.plugin.pass_registry import HOT, HOT_PLACEMENT
 from graphmill.registry import PluginWarning
-from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.session.executors_cache import ExecutorsAndKeys
 from graphmill.session.hot_states import EXPLAINED, HOT_TRANSITIONS, HotEvent, HotGraph, HotState
 from graphmill.session.hot_steps import HotSteps, validate_hot

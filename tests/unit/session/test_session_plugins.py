@@ -9,7 +9,7 @@ import pytest
 
 import graphmill
 from graphmill import errors
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.runtime.executor import Executor, ExecutorFactory
 from graphmill.testing.proto_builders import graph_def, node_def
 

@@ -15,7 +15,7 @@ from graphmill import dtypes, errors, ops
 from graphmill.graph.builder import Graph
 from graphmill.ops.attr_types import FuncAttr
 from graphmill.proto import RunMetadata, RunOptions
-from graphmill.runtime.call_frame import CallFrame
+from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.session import step
 from graphmill.session.boundary import as_it_is
 from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def

@@ -11,7 +11,7 @@ import graphmill
 from graphmill import errors, proto
 from graphmill.ops.attr_types import ShapeAttr
 from graphmill.plugin.host import Host
-from graphmill.runtime.device_mgr import DeviceMgr
+from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.session_interface import SessionFactory
 from graphmill.session.direct_session import DirectSession
 from graphmill.session.session_devices import create_devices

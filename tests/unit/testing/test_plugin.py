@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphmill.runtime.background import BackgroundWork
+from graphmill.runtime.threads.background_jobs import BackgroundWork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

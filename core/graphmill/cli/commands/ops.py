@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from graphmill.ops.op_def import ArgDef, OpDef
     from graphmill.plugin.host import Host
-    from graphmill.runtime.kernel import KernelDef
-    from graphmill.runtime.kernel_registry import Registration
+    from graphmill.runtime.kernels.kernel import KernelDef
+    from graphmill.runtime.kernels.kernel_registry import Registration
 
 _GLOB = "*?["
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill import errors
 from graphmill.plugin.version_check import unmet_clauses
 from graphmill.registry import PluginError
-from graphmill.runtime.lowering_registry import supplier_of
+from graphmill.runtime.kernels.lowering_registry import supplier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

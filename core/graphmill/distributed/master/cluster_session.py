@@ -29,10 +29,10 @@ from graphmill.lowering.callable_form import callable_form
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.passes import PassOptions
 from graphmill.lowering.prune import ClientEnd
-from graphmill.runtime.cancellation import CancellationManager
-from graphmill.runtime.device_mgr import DeviceMgr
+from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.process.fork import fork_safe_rlock
 from graphmill.runtime.session_interface import SessionInterface
+from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.session.cost_model import is_cost_step
 from graphmill.session.feeds import feed_converter, static_shape
 from graphmill.session.options import as_message, give_back
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.callable_form import CallableForm
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
-    from graphmill.runtime.device import Device, DeviceAttributes
+    from graphmill.runtime.devices.device import Device, DeviceAttributes
     from graphmill.session.executors_cache import Signature
     from graphmill.typing import Value
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill.distributed.master.worker_interface import WorkerInterface
     from graphmill.distributed.worker.step_call import StepResult
     from graphmill.proto.config_pb2 import RunOptions
-    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.steps.cancellation import CancellationManager
     from graphmill.typing import Value
 
 ROOT_SECONDS: Final = 1.0

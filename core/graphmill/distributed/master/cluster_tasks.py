@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from graphmill.distributed.master.worker_interface import Done, Withdraw, WorkerInterface
     from graphmill.proto.config_pb2 import ConfigProto
-    from graphmill.runtime.device import DeviceAttributes
+    from graphmill.runtime.devices.device import DeviceAttributes
 
 
 class ClusterTasks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import UnimplementedError
-from graphmill.runtime.device import Device, DeviceAttributes
+from graphmill.runtime.devices.device import Device, DeviceAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

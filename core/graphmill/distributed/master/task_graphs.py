@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.lowering.passes import PassOptions
-    from graphmill.runtime.device import Device
+    from graphmill.runtime.devices.device import Device
 
 
 class TaskGraph(NamedTuple):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphmill.distributed.worker.registered_graph import GraphRegistration
     from graphmill.lowering.effects_policy import EffectsPolicy
     from graphmill.plugin.host import Host
-    from graphmill.runtime.device_mgr import DeviceMgr
+    from graphmill.runtime.devices.device_mgr import DeviceMgr
 
 MANY: Final = 256
 """With more graphs than these, idle ones are dropped."""

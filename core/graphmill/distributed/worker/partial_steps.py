@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from graphmill.distributed.worker.step import WorkerStep
     from graphmill.errors import OpError
-    from graphmill.runtime.cancellation import CancellationManager
+    from graphmill.runtime.steps.cancellation import CancellationManager
 
 
 class PartialStep:

@@ -21,8 +21,8 @@ from graphmill.lowering.debug_watches import insert_debug_nodes
 from graphmill.lowering.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.partitions import PartitionMaker
 from graphmill.lowering.passes import PassOptions, check_needed
+from graphmill.runtime.devices.transport import rendezvous_maker
 from graphmill.runtime.process.fork import fork_safe_lock
-from graphmill.runtime.transport import rendezvous_maker
 from graphmill.session.executors_cache import ExecutorsAndKeys
 from graphmill.session.hot_steps import HotSteps
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from graphmill.lowering.partitions import PerPartition
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.device_mgr import DeviceMgr
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.devices.device_mgr import DeviceMgr
 
 _numbers = itertools.count(1)
 

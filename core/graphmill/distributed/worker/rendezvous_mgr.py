@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.distributed.worker.remote_rendezvous import RemoteRendezvous
 from graphmill.errors import AbortedError, InvalidArgumentError
-from graphmill.runtime.frame_ids import ROOT_FRAME_ITERATION
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.rendezvous import RendezvousKey, TransferArgs
+from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ITERATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from graphmill.runtime.cancellation import CancellationManager
-    from graphmill.runtime.device import Device
+    from graphmill.runtime.devices.device import Device
     from graphmill.runtime.rendezvous import ReceiveDone
+    from graphmill.runtime.steps.cancellation import CancellationManager
     from graphmill.typing import Value
 
 MAX_ENDED: Final = 10_000

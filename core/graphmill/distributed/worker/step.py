@@ -15,15 +15,15 @@ from graphmill import proto
 from graphmill.distributed.worker.step_call import StepResult
 from graphmill.distributed.worker.task_collectives import TaskCollectives
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
-from graphmill.runtime.apart import run_apart
-from graphmill.runtime.call_frame import CallFrame
-from graphmill.runtime.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.rendezvous import HOST, TransferArgs
-from graphmill.runtime.step_container import StepContainer
-from graphmill.runtime.step_runner import StepRunner
-from graphmill.runtime.step_stats import StepStatsCollector
-from graphmill.runtime.stuck import StuckWatch
+from graphmill.runtime.steps.call_frame import CallFrame
+from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
+from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
+from graphmill.runtime.steps.step_container import StepContainer
+from graphmill.runtime.steps.step_runner import StepRunner
+from graphmill.runtime.steps.step_stats import StepStatsCollector
+from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
 from graphmill.session.cost_model import cost_graph
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from graphmill.distributed.worker.step_call import StepCall
     from graphmill.distributed.worker.worker_session import WorkerSession
     from graphmill.lowering.partitions import PerPartition
-    from graphmill.runtime.cancellation import CancellationManager
-    from graphmill.runtime.thread_pool import ThreadPool
+    from graphmill.runtime.steps.cancellation import CancellationManager
+    from graphmill.runtime.threads.thread_pool import ThreadPool
     from graphmill.typing import Value
 
 
@@ -101,7 +101,7 @@ class WorkerStep:
                     self._drive(items)
                 else:
                     executors = [item.executor for item in items]
-                    run_apart(lambda: self._drive(items), self._args, executors)
+                    run_in_abandonable_thread(lambda: self._drive(items), self._args, executors)
         except OpError as error:
             self._rendezvous.start_abort(error)
             raise
@@ -136,7 +136,7 @@ class WorkerStep:
         for item in items:
             item.executor.run_async(args, barrier.partition_done)
         if not barrier.is_done:
-            with StuckWatch(args), CancellationGracePeriod(args, [i.executor for i in items]):
+            with DeadlockDetector(args), CancellationGracePeriod(args, [i.executor for i in items]):
                 args.runner.run_until(lambda: barrier.is_done)
         if barrier.error is not None:
             raise barrier.error

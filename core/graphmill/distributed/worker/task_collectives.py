@@ -17,20 +17,20 @@ import numpy as np
 
 from graphmill.errors import InternalError, OpError
 from graphmill.ops.effects import effects_of
-from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.collectives import (
     COLLECTIVE_MEMBERS_ATTR,
     CollectiveRequest,
     LocalCollectives,
 )
 from graphmill.runtime.rendezvous import HOST, RendezvousKey, TransferArgs
+from graphmill.runtime.steps.cancellation import CancellationManager
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Sequence
 
     from graphmill.graph.graph import Graph
     from graphmill.runtime.collectives import Done
-    from graphmill.runtime.device import DeviceAttributes
+    from graphmill.runtime.devices.device import DeviceAttributes
     from graphmill.runtime.rendezvous import Rendezvous
 
 

@@ -23,8 +23,8 @@ from graphmill.errors import (
     OpError,
 )
 from graphmill.lowering.effects_policy import EffectsPolicy, policy_of
-from graphmill.runtime.cancellation import CancellationManager
-from graphmill.runtime.driver_threads import DriverThreads
+from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.threads.driver_threads import DriverThreads
 from graphmill.session.thread_pools import ThreadPools
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.proto.tensorflow_server_pb2 import ServerDef
-    from graphmill.runtime.device import DeviceAttributes
-    from graphmill.runtime.device_mgr import DeviceMgr
+    from graphmill.runtime.devices.device import DeviceAttributes
+    from graphmill.runtime.devices.device_mgr import DeviceMgr
     from graphmill.runtime.rendezvous import ReceiveDone
     from graphmill.typing import Value
 

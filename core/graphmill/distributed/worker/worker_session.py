@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from graphmill.distributed.worker.graph_mgr import GraphMgr
 from graphmill.errors import AbortedError, CancelledError
-from graphmill.runtime.cancellation import CancellationManager
-from graphmill.runtime.device_mgr import DeviceMgr
+from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.process.fork import fork_safe_lock
-from graphmill.runtime.session_state import SessionState
+from graphmill.runtime.resources.session_state import SessionState
+from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.session.session_devices import create_devices
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from graphmill import errors
 from graphmill.testing.conformance.rows import rows
 
 if TYPE_CHECKING:
-    from graphmill.runtime.allocator import Allocator
+    from graphmill.runtime.devices.allocator import Allocator
 
 
 class AllocatorTests:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.tensor import Tensor
     from graphmill.plugin.host import Host
-    from graphmill.runtime.device import Device
+    from graphmill.runtime.devices.device import Device
 
 _PREFIX = "/job:localhost/replica:0/task:0"
 _DTYPES = (

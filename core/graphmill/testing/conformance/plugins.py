@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import pytest
 
-from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.testing.case import load_cases, parse_cases
 from graphmill.testing.compare import difference
 from graphmill.testing.conformance.rows import rows

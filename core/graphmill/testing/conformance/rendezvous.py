@@ -11,8 +11,8 @@ import pytest
 
 from graphmill import errors
 from graphmill.plugin.host import default_host
-from graphmill.runtime.cancellation import CancellationManager
 from graphmill.runtime.rendezvous import HOST, RendezvousKey, TransferArgs
+from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.testing import timeouts
 from graphmill.testing.conformance.rows import rows
 from graphmill.testing.timeouts import within

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.deprecations import renamed_name
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.thread_pool import ThreadPool
+from graphmill.runtime.kernels.kernel import kernel
+from graphmill.runtime.threads.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.plugin.registrars import KernelRegistrar
-    from graphmill.runtime.op_kernel_context import OpKernelContext
+    from graphmill.runtime.kernels.op_kernel_context import OpKernelContext
     from graphmill.typing import ArrayNamespace, Value
 
 _PRIORITY = 100

@@ -14,7 +14,7 @@ from graphmill import errors
 from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.executor import Executor, ExecutorFactory
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.kernels.kernel import kernel
 from graphmill.testing.fakes.host_variants import with_executor
 
 if TYPE_CHECKING:

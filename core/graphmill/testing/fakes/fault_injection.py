@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from graphmill.ops.op_registry import OpRegistry
     from graphmill.plugin.host import Host
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.kernels.kernel import OpKernel
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from graphmill.registry import Provenance, Registry, instance_of
-from graphmill.runtime.device import Device, DeviceFactory
+from graphmill.runtime.devices.device import Device, DeviceFactory
 from graphmill.runtime.executor import ExecutorFactory
 
 if TYPE_CHECKING:

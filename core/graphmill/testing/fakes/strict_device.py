@@ -14,13 +14,13 @@ import numpy as np
 from graphmill.deprecations import renamed_name
 from graphmill.errors import InternalError
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.plugin.registrars import Registrar
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.kernels.kernel import OpKernel
     from graphmill.typing import Value
 
 

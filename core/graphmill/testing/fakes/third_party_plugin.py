@@ -17,9 +17,9 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.ops.op_traits import OpTraits, ResourceUse
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.lowering import Check
-from graphmill.runtime.variables import Variable
+from graphmill.runtime.kernels.kernel import kernel
+from graphmill.runtime.kernels.lowering import Check
+from graphmill.runtime.resources.variables import Variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

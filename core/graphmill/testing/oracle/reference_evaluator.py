@@ -14,12 +14,12 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.ops.attr_value import attrs_from_proto
 from graphmill.ops.op_traits import ControlFlow
-from graphmill.runtime.call_frame import CallFrame
-from graphmill.runtime.device import Device, DeviceAttributes
+from graphmill.runtime.devices.device import Device, DeviceAttributes
 from graphmill.runtime.executor import ExecutorArgs
-from graphmill.runtime.kernel import OpKernel, OpKernelConstruction, bind
-from graphmill.runtime.op_kernel_context import OpKernelContext
-from graphmill.runtime.variables import Ref
+from graphmill.runtime.kernels.kernel import OpKernel, OpKernelConstruction, bind
+from graphmill.runtime.kernels.op_kernel_context import OpKernelContext
+from graphmill.runtime.resources.variables import Ref
+from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.testing.oracle.reference_frames import EVALUATED, FramesReference
 from graphmill.testing.oracle.reference_frames import split_tensor as _split
 

@@ -10,7 +10,7 @@ import numpy as np
 from graphmill import errors, proto
 from graphmill.dtypes import as_dtype, string
 from graphmill.graph.device_name import parse_device_name
-from graphmill.runtime.variables import ResourceHandle, Variable
+from graphmill.runtime.resources.variables import ResourceHandle, Variable
 from graphmill.session.session import Session
 from graphmill.testing.case_graph import node_attrs
 from graphmill.testing.fakes.host_variants import with_devices
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.plugin.host import Host
-    from graphmill.runtime.device import Device
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.kernels.kernel import OpKernel
     from graphmill.testing.case import Case
     from graphmill.testing.case_graph import CaseGraph
     from graphmill.testing.case_inputs import Values

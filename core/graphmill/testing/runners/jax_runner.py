@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from graphmill.ops.op_def import OpDef
-    from graphmill.runtime.kernel import KernelDef
+    from graphmill.runtime.kernels.kernel import KernelDef
     from graphmill.testing.case import Case
     from graphmill.testing.golden import Answer
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.dtypes import DType, as_dtype
-from graphmill.runtime.kernel import KernelDef, OpKernel, OpKernelConstruction, bind
+from graphmill.runtime.kernels.kernel import KernelDef, OpKernel, OpKernelConstruction, bind
 from graphmill.testing.case_folder import case_folder
 from graphmill.testing.case_graph import NODE, node_attrs
 from graphmill.testing.golden import Answer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from graphmill.ops.op_def import OpDef
     from graphmill.ops.op_registry import OpRegistry
-    from graphmill.runtime.kernel_registry import KernelRegistry
+    from graphmill.runtime.kernels.kernel_registry import KernelRegistry
     from graphmill.testing.case import Case
 
 
@@ -61,7 +61,7 @@ class KernelRunner:
 
     backend = "numpy"
     # What the namespace refuses by itself, shapes that do not broadcast above all, is passed on by
-    # executors as an invalid argument (graphmill.runtime.kernel_errors).
+    # executors as an invalid argument (graphmill.runtime.kernels.kernel_errors).
     refusals: tuple[type[Exception], ...] = (
         *(ValueError, IndexError, OverflowError, ZeroDivisionError),
     )

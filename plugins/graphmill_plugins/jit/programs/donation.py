@@ -3,7 +3,7 @@
 XLA does that with an argument that is donated to it, unless NumPy shows its memory, too: then it
 makes a copy first. So the value is taken out of the variable for as long as the program runs,
 provided that nobody else holds it: not the value, nor the array of JAX whose memory it shows. Who
-reads it meanwhile waits for the variable's lock (`graphmill.runtime.exclusive_update`). A value
+reads it meanwhile waits for the variable's lock (`runtime/resources/exclusive_update.py`). A value
 that others hold is not overwritten.
 
 What is written is written: what may fail is checked before (`early_check`).

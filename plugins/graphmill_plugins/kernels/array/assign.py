@@ -1,6 +1,6 @@
 """Assign to slices of variables; readers keep the values that they have read.
 
-See `graphmill.runtime.exclusive_update`.
+See `graphmill.runtime.resources.exclusive_update`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Semantics: tensorflow/core/kernels/resource_variable_ops.cc, scatter_op.cc, scatter_nd_op.cc,
 gather_nd_op.h. Readers keep what they read: an update makes a new array unless the variable
-alone holds the old one (graphmill.runtime.exclusive_update).
+alone holds the old one (graphmill.runtime.resources.exclusive_update).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from graphmill.distributed.server import server_def_of
 from graphmill.graph.import_export import graph_to_graph_def
 from graphmill.lowering.memory_types import MemoryTypeFinder
 from graphmill.lowering.partition import partition
-from graphmill.runtime.device_mgr import DeviceMgr
+from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.rendezvous import HOST, RendezvousKey
 from graphmill.session.session_devices import create_devices
 from graphmill.testing.timeouts import within

@@ -10,7 +10,7 @@ from tests.plugins.jit.small_graphs import graph
 import graphmill
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.kernels.kernel import kernel
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
 from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 

@@ -12,8 +12,8 @@ from graphmill.ops.op_def import ArgDef, OpDef
 from graphmill.ops.op_traits import OpTraits, ResourceUse
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.lowering import Check, Lowering, lowering
+from graphmill.runtime.kernels.kernel import kernel
+from graphmill.runtime.kernels.lowering import Check, Lowering, lowering
 from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from tests.plugins.jit.small_graphs import body, inputs_of
 
 from graphmill import dtypes
-from graphmill.runtime.variables import ResourceHandle, Variable
+from graphmill.runtime.resources.variables import ResourceHandle, Variable
 from graphmill_plugins.jit.ir.scheduled_body import schedule_body
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import importlib
 import pytest
 
 from graphmill.plugin.host import default_host
-from graphmill.runtime.lowering import lowerings_of
+from graphmill.runtime.kernels.lowering import lowerings_of
 from graphmill_plugins.jit.lowerings import MODULES
 
 pytest.importorskip("jax")

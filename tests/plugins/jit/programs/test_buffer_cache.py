@@ -9,7 +9,7 @@ import pytest
 from tests.plugins.jit.small_graphs import HotSession, graph_def
 
 from graphmill import dtypes
-from graphmill.runtime.variables import Variable
+from graphmill.runtime.resources.variables import Variable
 from graphmill_plugins.jit.programs.buffer_cache import keep, kept_of
 
 pytestmark = pytest.mark.jax

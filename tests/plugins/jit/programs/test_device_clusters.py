@@ -12,7 +12,7 @@ from tests.plugins.jit.small_graphs import graph_def
 import graphmill
 from graphmill.errors import InvalidArgumentError
 from graphmill.explain import explain_all
-from graphmill.runtime.variables import Variable
+from graphmill.runtime.resources.variables import Variable
 from graphmill.session.session import Session
 from graphmill.testing.differential.compiled_graphs import jit_config
 from graphmill_plugins._jax import JaxDevice

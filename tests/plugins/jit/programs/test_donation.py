@@ -14,7 +14,7 @@ from tests.plugins.jit.small_graphs import HotSession, graph_def
 
 from graphmill import dtypes
 from graphmill.errors import DataLossError, OpError
-from graphmill.runtime.variables import Variable
+from graphmill.runtime.resources.variables import Variable
 from graphmill.testing.timeouts import TIMEOUT
 from graphmill_plugins.jit.programs.buffer_cache import keep, kept_of
 

@@ -11,8 +11,8 @@ from tests.plugins.jit.small_graphs import body
 import graphmill
 from graphmill.errors import InternalError
 from graphmill.lowering.effects_policy import EffectsPolicy
-from graphmill.runtime.kernel import OpKernelConstruction, bind, kernel, kernels_of
-from graphmill.runtime.validation import VALIDATE_VARIABLE
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
+from graphmill.runtime.kernels.kernel import OpKernelConstruction, bind, kernel, kernels_of
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 from graphmill_plugins.jit.straight.output_checks import FIRST_CALLS
 from graphmill_plugins.jit.straight.straight_line import StraightLine

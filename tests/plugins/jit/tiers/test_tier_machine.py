@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from graphmill.errors import InternalError
 from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE, ClusterRecord, SignatureRecord
+from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.runtime.state_machine import STORY_LENGTH
-from graphmill.runtime.validation import VALIDATE_VARIABLE
 from graphmill_plugins.jit.tiers import signature_records
 from graphmill_plugins.jit.tiers import tier_machine as machine_module
 from graphmill_plugins.jit.tiers.signature_state import Signature

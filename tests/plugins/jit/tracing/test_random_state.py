@@ -11,7 +11,7 @@ from tests.plugins.jit.small_graphs import HotSession, graph_def
 
 import graphmill
 from graphmill.errors import InvalidArgumentError
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.kernels.kernel import kernel
 
 pytestmark = pytest.mark.jax
 

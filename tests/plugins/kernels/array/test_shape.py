@@ -83,7 +83,7 @@ def test_a_squeeze_of_a_larger_dimension_names_it(call):
 
 @pytest.mark.parametrize("op", ["Shape", "Size", "Rank"])
 def test_shapes_of_handles_are_those_of_scalars(bind_kernel, op):
-    from graphmill.runtime.variables import ResourceHandle
+    from graphmill.runtime.resources.variables import ResourceHandle
 
     handle = ResourceHandle("/cpu:0", "c", "v", "Variable")
     attrs = {"T": "resource"}
@@ -102,7 +102,7 @@ def test_tile_gradient_adds_the_tiles(call):
 
 
 def test_pack_and_unpack_of_handles(bind_kernel):
-    from graphmill.runtime.variables import ResourceHandle
+    from graphmill.runtime.resources.variables import ResourceHandle
 
     handles = [ResourceHandle("/cpu:0", "c", name, "Variable") for name in "ab"]
     packed = bind_kernel("Pack", handles, T="resource").compute(*handles)

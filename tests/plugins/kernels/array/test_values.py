@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphmill import errors
 from graphmill.dtypes import float32
-from graphmill.runtime.variables import Ref, ResourceHandle, Variable
+from graphmill.runtime.resources.variables import Ref, ResourceHandle, Variable
 from graphmill_plugins.kernels.array import edit_distance as array_edit_distance
 from graphmill_plugins.kernels.array import unique as array_unique
 

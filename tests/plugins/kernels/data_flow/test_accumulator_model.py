@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
-from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill_plugins.kernels.data_flow._accumulator import DenseAccumulator, SparseAccumulator
 
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphmill import dtypes, errors
-from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill_plugins.kernels.data_flow._queue import Dequeue, Enqueue, Queue
 from graphmill_plugins.kernels.data_flow._queue_kinds import (
     FifoQueue,

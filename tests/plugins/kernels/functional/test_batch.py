@@ -10,7 +10,7 @@ import pytest
 
 import graphmill
 from graphmill.errors import CancelledError, InvalidArgumentError, UnavailableError
-from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
 from graphmill.testing.timeouts import no_leaked_threads

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphmill import dtypes, errors
-from graphmill.runtime.variables import ResourceHandle
+from graphmill.runtime.resources.variables import ResourceHandle
 from graphmill_plugins.kernels._strings import string_array, string_scalar
 from graphmill_plugins.kernels.lookup._lookup_table import (
     Buckets,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.kernels.kernel import OpKernel
 
     Bind = Callable[..., OpKernel]
 

@@ -8,7 +8,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops
-from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill_plugins.kernels.state.mutex import Hold, Mutex
 
 

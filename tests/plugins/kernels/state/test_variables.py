@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
-from graphmill.runtime.variables import Ref, ResourceHandle, Variable
+from graphmill.runtime.resources.variables import Ref, ResourceHandle, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.kernels.kernel import OpKernel
 
     Bind = Callable[..., OpKernel]
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
-from graphmill.runtime.variables import Ref
+from graphmill.runtime.resources.variables import Ref
 from graphmill_plugins.kernels.training.ops import rule_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.runtime.kernel import OpKernel
+    from graphmill.runtime.kernels.kernel import OpKernel
 
     Bind = Callable[..., OpKernel]
 

@@ -10,7 +10,7 @@ import pytest
 import graphmill
 from graphmill.cli import error_reporting
 from graphmill.plugin.host import Host
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.kernels.kernel import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 
 from graphmill import errors
 from graphmill.plugin.markers import hookimpl
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
 
 pytest.importorskip("PIL")
 

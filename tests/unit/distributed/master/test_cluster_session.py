@@ -14,7 +14,7 @@ import graphmill
 from graphmill import errors, ops, proto
 from graphmill.distributed.master.cluster_session import ClusterSession
 from graphmill.distributed.master.local_worker import LocalWorker
-from graphmill.runtime.cancellation import CancellationManager
+from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.testing.timeouts import within
 
 if TYPE_CHECKING:

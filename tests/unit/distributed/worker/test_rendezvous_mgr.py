@@ -11,9 +11,9 @@ from graphmill import errors
 from graphmill.distributed.worker import rendezvous_mgr
 from graphmill.distributed.worker.peers import NoPeers, Peer, Peers
 from graphmill.distributed.worker.rendezvous_mgr import RendezvousMgr
-from graphmill.runtime.cancellation import CancellationManager
-from graphmill.runtime.device import Device, DeviceAttributes
+from graphmill.runtime.devices.device import Device, DeviceAttributes
 from graphmill.runtime.rendezvous import HOST, RendezvousKey, TransferArgs
+from graphmill.runtime.steps.cancellation import CancellationManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable

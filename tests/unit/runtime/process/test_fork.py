@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from graphmill.runtime.process import fork
-from graphmill.runtime.thread_pool import ThreadPool
+from graphmill.runtime.threads.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from graphmill.runtime.process.shutdown import SHUTDOWN, Shutdown
-from graphmill.runtime.thread_pool import ThreadPool
+from graphmill.runtime.threads.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     import pytest

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 
-from graphmill.runtime.background import BackgroundWork
 from graphmill.runtime.process.switch_interval import LowSwitchInterval
+from graphmill.runtime.threads.background_jobs import BackgroundWork
 
 
 def test_switch_interval_is_low_until_the_last_block_ends() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from graphmill.ops.op_registry import OpRegistry
-from graphmill.runtime.kernel import kernel
-from graphmill.runtime.kernel_registry import KernelRegistry
+from graphmill.runtime.kernels.kernel import kernel
+from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 from graphmill.testing.case import parse_cases
 from graphmill.testing.runners.jax_runner import JaxRunner
 from graphmill.testing.runners.kernel_runner import KernelRunner, NoKernelError, NotApplicableError

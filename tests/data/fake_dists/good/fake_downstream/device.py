@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphmill.runtime.device import Device, DeviceAttributes, DeviceFactory
+from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
 
 
 class NpuDevice(Device):

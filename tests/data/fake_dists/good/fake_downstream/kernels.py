@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphmill.runtime.kernel import kernel
+from graphmill.runtime.kernels.kernel import kernel
 
 
 @kernel("Downstream>MulAdd3")

@@ -1,0 +1,1 @@
+"""Checks of kernels while they run: `GRAPHMILL_VALIDATE=1`."""

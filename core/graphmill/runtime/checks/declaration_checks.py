@@ -1,0 +1,149 @@
+"""Check kernels against their declarations at run time: part of `GRAPHMILL_VALIDATE=1`.
+
+A kernel without effects is given arrays and variables that it cannot write to, one with a `check`
+must raise the error that is declared where the predicate is false, and one that does not declare
+that it waits must not need another node to end a wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphmill.errors import InternalError
+from graphmill.ops.effects import effects_of
+from graphmill.runtime.checks.wait_checks import with_wait_check
+from graphmill.runtime.kernels.kernel import KernelDef, OpKernelConstruction, bind
+from graphmill.runtime.resources.variables import ResourceHandle, Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.graph.node import Node
+    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.kernels.lowering import Check
+
+
+def validated(kernel: OpKernel, node: Node) -> Callable[..., Any]:
+    """Return the call of a kernel, checked against what the kernel declares.
+
+    Args:
+        kernel: bound to the node.
+        node: the node.
+    """
+    compute = kernel.compute
+    if node.op_def.calls:
+        return compute  # what it does is done by the nodes of its functions
+    if _is_on_host(kernel):
+        compute = _with_checks(compute, kernel, node)
+    return with_wait_check(compute, kernel, _named(kernel))
+
+
+def _with_checks(compute: Callable[..., Any], kernel: OpKernel, node: Node) -> Callable[..., Any]:
+    """Return the call of a kernel in the host's memory, checked for writes and its `check=`."""
+    definition = kernel.definition
+    if not (definition.async_ or effects_of(node.op_def) | definition.effects):
+        compute = _with_read_only_inputs(compute, kernel)
+    if definition.stateful:
+        return compute  # predicates are given no context
+    lowering = definition.lowering
+    for check in (*definition.checks, *(lowering.checks if lowering is not None else ())):
+        if check.error is not None and check.of == "inputs":
+            compute = _with_check(compute, check, kernel, node)
+    return compute
+
+
+def _is_on_host(kernel: OpKernel) -> bool:
+    return kernel.device is not None and kernel.device.is_host_memory
+
+
+def _with_read_only_inputs(compute: Callable[..., Any], kernel: OpKernel) -> Callable[..., Any]:
+    forwards = kernel.definition.forwards  # handles that others write through
+
+    def call(*inputs: Any) -> Any:
+        taken = tuple(one if forwards else _sealed(one, kernel) for one in map(_read_only, inputs))
+        try:
+            result = compute(*taken)
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+            raise InternalError(
+                f"{_named(kernel)} writes to one of its inputs, but declares no effects: other "
+                "nodes read the same array. Compute into a new array"
+            ) from error
+        if type(result) in (tuple, list):
+            return type(result)(_given(one, inputs, taken) for one in result)
+        return _given(result, inputs, taken)
+
+    return call
+
+
+def _given(result: Any, inputs: Sequence[Any], taken: Sequence[Any]) -> Any:
+    """Return a result, or the input that it is."""
+    return next((x for x, given in zip(inputs, taken, strict=True) if given is result), result)
+
+
+def _read_only(value: Any) -> Any:
+    if type(value) is not np.ndarray or not value.flags.writeable:
+        return value
+    view = value.view()
+    view.flags.writeable = False
+    return view
+
+
+def _sealed(value: Any, kernel: OpKernel) -> Any:
+    """Return the handle of a variable as one through which nothing can be written."""
+    if type(value) is not ResourceHandle or type(value.resource) is not Variable:
+        return value
+    sealed = _SealedVariable(value.resource, kernel)
+    return ResourceHandle(value.device, value.container, value.name, value.type_name, sealed)
+
+
+class _SealedVariable(Variable):
+    """A variable as a kernel without effects may see it: it can be read and not written."""
+
+    __slots__ = ("_kernel", "_of")
+
+    def __init__(self, of: Variable, kernel: OpKernel) -> None:
+        self._of, self._kernel = of, kernel
+        self.dtype, self.shape, self.name = of.dtype, of.shape, of.name
+        self.kept, self.lock = of.kept, of.lock
+
+    @property
+    def value(self) -> Any:
+        """The variable's value."""
+        return _read_only(self._of.value)
+
+    @value.setter
+    def value(self, _: Any) -> None:
+        raise InternalError(
+            f"{_named(self._kernel)} writes to a variable, but declares no effects: "
+            'compilers and passes may merge, drop or move its node. Declare effects=["state"]'
+        )
+
+
+def _with_check(
+    compute: Callable[..., Any], check: Check, kernel: OpKernel, node: Node
+) -> Callable[..., Any]:
+    construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, np)
+    holds = bind(KernelDef((node.op,), check.predicate), construction).compute
+
+    def call(*inputs: Any) -> Any:
+        # What it raises for the shapes of inputs, the check need not know.
+        result = compute(*inputs)
+        if not holds(*inputs):
+            assert check.error is not None
+            raise InternalError(
+                f"{_named(kernel)} declares check={check.predicate.__qualname__} with "
+                f"{check.error.__name__}, but computed a result where the predicate is false. "
+                "Raise that error, or declare the check with error=None"
+            )
+        return result
+
+    return call
+
+
+def _named(kernel: OpKernel) -> str:
+    of = f" of {kernel.owner}" if kernel.owner is not None else ""
+    return f"the kernel {kernel.definition.source}{of} for op {kernel.op}"

@@ -1,0 +1,133 @@
+"""Detect kernels that wait for another node without declaring it: part of `GRAPHMILL_VALIDATE=1`.
+
+That a call waits cannot be told from one that computes. That another node ends the wait can: an
+asynchronous kernel's `done` is called, or a condition notified on which a kernel's thread waits,
+by the call of another kernel. Conditions are those of `threading`, on which its events, semaphores
+and barriers, `queue.Queue` and futures are built.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InternalError
+from graphmill.runtime.process.profile_hook import calls_watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from types import CodeType, FrameType
+
+    from graphmill.runtime.kernels.kernel import OpKernel
+
+_WAIT: Final[CodeType] = threading.Condition.wait.__code__
+_NOTIFY: Final[CodeType] = threading.Condition.notify.__code__
+_ENDS: Final = ("c_return", "c_exception")
+
+
+class _Running(threading.local):
+    """The kernel whose call a thread is in; None in executors and other code."""
+
+    kernel: OpKernel | None = None
+
+
+class _Waiter:
+    """A call that is in progress, and the kernel that ended its wait."""
+
+    def __init__(self) -> None:
+        self.woken_by: OpKernel | None = None
+
+
+_RUNNING = _Running()
+_WAITERS: Final[dict[int, _Waiter]] = {}
+"""By the identity of the lock that a thread waits for, which lives as long as the wait."""
+
+
+def with_wait_check(compute: Callable[..., Any], kernel: OpKernel, name: str) -> Callable[..., Any]:
+    """Return the call of a kernel, which fails if another kernel has to end a wait of it.
+
+    Args:
+        compute: the call.
+        kernel: whose.
+        name: of the kernel, its op and plugin, for messages.
+    """
+    if kernel.definition.async_:
+        return _asynchronous(compute, kernel, name)
+    return _synchronous(compute, kernel, name)
+
+
+def _asynchronous(compute: Callable[..., Any], kernel: OpKernel, name: str) -> Callable[..., Any]:
+    def call(*inputs: Any, done: Callable[..., None]) -> None:
+        def finished(outputs: Any = None, error: BaseException | None = None) -> None:
+            other = _RUNNING.kernel
+            if not (other is None or other is kernel or kernel.definition.may_wait):
+                outputs, error = None, _contradiction(name, other)
+            with _running(None):  # what follows is the executor's
+                done(outputs, error)
+
+        with _running(kernel):
+            compute(*inputs, done=finished)
+
+    return call
+
+
+def _synchronous(compute: Callable[..., Any], kernel: OpKernel, name: str) -> Callable[..., Any]:
+    def call(*inputs: Any) -> Any:
+        waiter = _Waiter()
+        with _running(kernel), _profiled(waiter):
+            result = compute(*inputs)
+        if waiter.woken_by is None or kernel.definition.may_wait:
+            return result
+        raise _contradiction(name, waiter.woken_by)
+
+    return call
+
+
+@contextmanager
+def _running(kernel: OpKernel | None) -> Iterator[None]:
+    """Note the kernel that the thread runs."""
+    before, _RUNNING.kernel = _RUNNING.kernel, kernel
+    try:
+        yield
+    finally:
+        _RUNNING.kernel = before
+
+
+def _profiled(waiter: _Waiter) -> AbstractContextManager[None]:
+    """Watch what the thread waits for and whom it wakes, unless it is profiled already."""
+
+    def watch(frame: FrameType, event: str, function: Any) -> None:
+        code = frame.f_code
+        if code is _WAIT and event in _ENDS and function.__name__ == "acquire":
+            _note_acquired(function.__self__, waiter)
+        elif code is _NOTIFY and event == "c_call" and function.__name__ == "release":
+            _note_woken(function.__self__, waiter)
+
+    return calls_watched(watch)
+
+
+def _note_acquired(lock: Any, waiter: _Waiter) -> None:
+    """Note one of the two times that `Condition.wait` acquires the lock it made for this wait.
+
+    After the first one the wait begins: a notification that comes before the thread is blocked
+    counts too. The second one, which blocks, is its end; so is an exception in it.
+    """
+    if _WAITERS.pop(id(lock), None) is None:
+        _WAITERS[id(lock)] = waiter
+
+
+def _note_woken(lock: Any, waiter: _Waiter) -> None:
+    """Note that the thread is about to end the wait of another one."""
+    woken, other = _WAITERS.get(id(lock)), _RUNNING.kernel
+    if woken is not None and woken is not waiter and other is not None:
+        woken.woken_by = other
+
+
+def _contradiction(name: str, other: OpKernel) -> InternalError:
+    return InternalError(
+        f"{name} waits for another node, but does not declare it: the kernel of node "
+        f"{other.node_name} ({other.op}) ended the wait. Declare waits=True: compilers join nodes "
+        "in a way that lets the others wait for each other"
+    )

@@ -1,0 +1,131 @@
+"""`Allocator`: allocates and accounts for the memory of a device (rows R2, P2).
+
+Array libraries bring their own memory, so most devices have no allocator. A device that manages its
+memory itself subclasses `Allocator`, which keeps the limit and the books; what is left to the
+subclass is to take memory and to give it back.
+
+Semantics: `tensorflow/core/framework/allocator.h` (AllocatorStats, Allocator).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError, ResourceExhaustedError
+from graphmill.runtime.process.fork import fork_safe_lock
+
+ALIGNMENT: Final = 64
+"""Bytes to which memory is aligned: a cache line, and what vector units want at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorStats:
+    """The books of an allocator, in bytes but for the number of allocations.
+
+    Attributes:
+        num_allocs: how many allocations there have been.
+        bytes_in_use: how much is given out now.
+        peak_bytes_in_use: the most that ever was at one time.
+        largest_alloc_size: the largest single allocation.
+        bytes_limit: how much may be given out at one time; 0 for no limit.
+    """
+
+    num_allocs: int = 0
+    bytes_in_use: int = 0
+    peak_bytes_in_use: int = 0
+    largest_alloc_size: int = 0
+    bytes_limit: int = 0
+
+
+class Allocator(ABC):
+    """Gives out memory up to a limit.
+
+    Threads: any may call anything; `_lock` guards the books and is not held in `_take` and
+    `_give_back`.
+
+    Args:
+        name: whose memory it is, for messages: the name of the device.
+        limit: bytes that may be given out at one time; 0 for no limit.
+    """
+
+    def __init__(self, name: str, limit: int = 0) -> None:
+        self.name = name
+        self.limit = limit
+        self._lock = fork_safe_lock()
+        self._sizes: dict[int, tuple[Any, int]] = {}  # by identity: memory, and how much it is
+        self._in_use = 0
+        self._peak = 0
+        self._largest = 0
+        self._count = 0
+
+    @abstractmethod
+    def _take(self, num_bytes: int) -> Any:
+        """Return new memory, aligned to `ALIGNMENT`; an object that nobody else has."""
+
+    def _give_back(self, memory: Any) -> None:  # noqa: B027 - Python frees what is not used
+        """Take back memory that `_take` gave."""
+
+    def allocate(self, num_bytes: int) -> Any:
+        """Return new memory; 0 bytes are allowed.
+
+        Raises:
+            InvalidArgumentError: the size is negative.
+            ResourceExhaustedError: the limit would be passed; says what is in use.
+        """
+        if num_bytes < 0:
+            raise InvalidArgumentError(f"{self.name}: cannot allocate {num_bytes} bytes")
+        with self._lock:
+            if self.limit and self._in_use + num_bytes > self.limit:
+                raise ResourceExhaustedError(
+                    f"{self.name} is out of memory: {num_bytes} bytes are wanted, {self._in_use} "
+                    f"of {self.limit} are in use by {len(self._sizes)} tensors (at most "
+                    f"{self._peak} so far)",
+                    device=self.name,
+                )
+            self._in_use += num_bytes  # reserved, so that the limit holds while we take it
+        try:
+            memory = self._take(num_bytes)
+        except BaseException:
+            with self._lock:
+                self._in_use -= num_bytes
+            raise
+        with self._lock:
+            self._sizes[id(memory)] = (memory, num_bytes)
+            self._count += 1
+            self._peak = max(self._peak, self._in_use)
+            self._largest = max(self._largest, num_bytes)
+        return memory
+
+    def deallocate(self, memory: Any) -> None:
+        """Take back what `allocate` returned.
+
+        Raises:
+            FailedPreconditionError: it was not given out by this allocator, or is back already.
+        """
+        with self._lock:
+            found = self._sizes.pop(id(memory), None)
+            if found is not None:
+                self._in_use -= found[1]
+        if found is None:
+            raise FailedPreconditionError(
+                f"{self.name}: this memory is not in use; it was freed before, or is another's"
+            )
+        self._give_back(memory)
+
+    def stats(self) -> AllocatorStats:
+        """Return the books as they are now."""
+        with self._lock:
+            return AllocatorStats(self._count, self._in_use, self._peak, self._largest, self.limit)
+
+
+class LimitedAllocator(Allocator):
+    """Gives out host memory as NumPy arrays of bytes, up to a limit."""
+
+    def _take(self, num_bytes: int) -> Any:
+        whole = np.empty(num_bytes + ALIGNMENT, np.uint8)
+        start = -whole.ctypes.data % ALIGNMENT
+        return whole[start : start + num_bytes]

@@ -1,0 +1,174 @@
+"""`Device`: runs kernels and owns memory, resources and a list of accepted backends.
+
+A device plugin subclasses `Device` and `DeviceFactory`; what it must bring is an array namespace
+for each backend that it accepts and the copies between its memory and the host's.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from graphmill.runtime.kernels.op_segment import OpSegment
+from graphmill.runtime.resources.resource_mgr import ResourceMgr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.graph.graph import Graph
+    from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.runtime.collectives import CollectiveExecutor
+    from graphmill.runtime.devices.allocator import Allocator
+    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.typing import ArrayNamespace, Value
+
+
+def new_incarnation() -> int:
+    """Return a random number of 63 bits, never 0, that tells one life of a device from the next."""
+    return int.from_bytes(os.urandom(8), "little") >> 1 | 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAttributes:
+    """What a device says of itself.
+
+    Attributes:
+        name: full name, `/job:localhost/replica:0/task:0/device:CPU:0`.
+        device_type: `CPU`, `GPU`, or a plugin's own.
+        memory_limit: bytes.
+        incarnation: random, new at each start.
+        physical_device_desc: what hardware it is, for people.
+    """
+
+    name: str
+    device_type: str
+    memory_limit: int = 0
+    incarnation: int = field(default_factory=new_incarnation)
+    physical_device_desc: str = ""
+
+    def to_proto(self) -> Any:
+        """Return the `DeviceAttributes` message."""
+        from graphmill.proto import device_attributes_pb2
+
+        return device_attributes_pb2.DeviceAttributes(
+            name=self.name,
+            device_type=self.device_type,
+            memory_limit=self.memory_limit,
+            incarnation=self.incarnation,
+            physical_device_desc=self.physical_device_desc,
+        )
+
+
+class Device(ABC):
+    """One device of a session, or of a server, whose sessions share it.
+
+    Threads: everything here may be called from several threads at once.
+
+    Attributes:
+        attributes: name, type, memory limit, incarnation.
+        resource_mgr: the resources that live on it.
+        op_segment: the stateful kernels of the sessions that have it.
+    """
+
+    #: Backends whose kernels it runs, the preferred one first.
+    backends: tuple[str, ...] = ("numpy",)
+    #: Whether its kernels compute on host values, so that nothing is copied to it or from it.
+    is_host_memory: bool = False
+    #: Whether it must see each call of a kernel, so that none of its nodes may be compiled. A class
+    #: with a `compute_of` of its own must, unless it says False: compiled nodes do without it.
+    observes_kernels: bool = False
+    #: What carries out the collectives of its nodes; None for the executor of the step.
+    collectives: CollectiveExecutor | None = None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        for base in cls.__mro__:
+            if "observes_kernels" in vars(base):
+                return  # inherited with the `compute_of` that it is about
+            if "compute_of" in vars(base):
+                cls.observes_kernels = True
+                return
+
+    def __init__(self, attributes: DeviceAttributes) -> None:
+        self.attributes = attributes
+        self.resource_mgr = ResourceMgr()
+        self.op_segment = OpSegment()
+
+    @property
+    def name(self) -> str:
+        """The full name."""
+        return self.attributes.name
+
+    @property
+    def device_type(self) -> str:
+        """The device type, as `"CPU"`."""
+        return self.attributes.device_type
+
+    @abstractmethod
+    def namespace(self, backend: str) -> ArrayNamespace:
+        """Return the array namespace that kernels of `backend` compute with on this device."""
+
+    @abstractmethod
+    def to_device(self, value: Value) -> Value:
+        """Return a host value (NumPy array or scalar) as this device's kernels want it."""
+
+    @abstractmethod
+    def to_host(self, value: Value) -> Value:
+        """Return a value of this device as NumPy array or scalar; waits until it is computed."""
+
+    def allocator(self, *, on_host: bool = False) -> Allocator | None:
+        """Return who gives out the device's memory, or host memory that it can reach (row P2).
+
+        None, the default, says that the array library of its kernels sees to that.
+        """
+        del on_host
+        return None
+
+    def after_fork_in_child(self) -> None:  # noqa: B027 - most devices have nothing to do
+        """Prepare for use in the child of a fork, where no thread but one exists.
+
+        Called for the devices of each open session. A device whose library does not work there
+        raises `FailedPreconditionError` from then on, in `to_device` and when it computes.
+        """
+
+    def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
+        """Return what executors call to compute a node; asked once for each kernel that is made.
+
+        By default the kernel's own function. A device that must do something around each call (set
+        a thread's current device, count, check) returns a function that does it and calls that.
+        Compiled nodes have no kernels to be called: see `observes_kernels`.
+        """
+        return kernel.compute
+
+    def maybe_rewrite_graph(self, graph: Graph) -> None:  # noqa: B027 - most devices leave it
+        """Change the device's part of a graph before its kernels are chosen (row P5).
+
+        Called once for each partition, after all passes. Arguments, results, sends and receives
+        must stay what they are.
+        """
+
+    def sync(self) -> None:  # noqa: B027 - a device that computes at once has nothing to wait for
+        """Wait until all that was started on the device is done."""
+
+    def close(self) -> None:
+        """Free what the device holds; called when its session is closed, or its server stopped."""
+        self.op_segment.clear()
+        self.resource_mgr.clear()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class DeviceFactory(ABC):
+    """Makes the devices of one type for a session."""
+
+    @abstractmethod
+    def create_devices(self, config: ConfigProto, name_prefix: str) -> Sequence[Device]:
+        """Return the devices of this type for a session.
+
+        Args:
+            config: the session's `ConfigProto`; `device_count` says how many are wanted.
+            name_prefix: `/job:localhost/replica:0/task:0`, to be followed by `/device:TYPE:N`.
+        """

@@ -1,0 +1,72 @@
+"""`Transport`: carries values between the devices of a session (row R1).
+
+A step that runs on several devices has a rendezvous, in which senders and receivers of its
+partitions meet; so has a call of a function whose nodes are on several. A session takes these from
+the transport that its configuration names (`graphmill.transport`); without one they are in this
+process. Semantics: RendezvousMgr of tensorflow/core/framework/rendezvous.h and
+tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from graphmill.errors import InternalError, OpError
+from graphmill.runtime.rendezvous import IntraProcessRendezvous, Rendezvous
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.registry import Registry
+
+
+class Transport(ABC):
+    """Makes the rendezvous of steps; one serves all sessions of a host that ask for it.
+
+    Threads: steps of several threads may ask at the same time.
+    """
+
+    @abstractmethod
+    def new_rendezvous(self, step_id: int) -> Rendezvous:
+        """Return the rendezvous of a step, or of a call of a function in it; never the same twice.
+
+        Args:
+            step_id: number of the step.
+        """
+
+
+def rendezvous_maker(
+    transports: Registry[Transport], config: ConfigProto
+) -> Callable[[int], Rendezvous]:
+    """Return what makes the rendezvous of a session's steps from their numbers.
+
+    Raises:
+        NotFoundError: no transport is registered under the name in the config.
+    """
+    name: str = config.graphmill.transport
+    if not name:
+        return _in_this_process
+    transport, owner = transports.get(name), transports.provenance(name)
+
+    def make(step_id: int) -> Rendezvous:
+        try:
+            made = transport.new_rendezvous(step_id)
+            if not isinstance(made, Rendezvous):
+                raise TypeError(f"it made {made!r}, which is no Rendezvous")
+        except OpError as error:
+            error.locate(plugin=owner.plugin)
+            raise
+        except Exception as error:
+            raise InternalError(
+                f"the transport {name!r} of {owner} failed: {type(error).__name__}: {error}",
+                plugin=owner.plugin,
+            ) from error
+        return made
+
+    return make
+
+
+def _in_this_process(_: int) -> Rendezvous:
+    return IntraProcessRendezvous()

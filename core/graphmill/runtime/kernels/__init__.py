@@ -1,0 +1,1 @@
+"""Kernels and lowerings: how they are declared, chosen, bound to nodes and called."""

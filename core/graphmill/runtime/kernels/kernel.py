@@ -1,0 +1,551 @@
+"""Kernels: declared with `@kernel`, bound once to each node.
+
+A stateless kernel is a function over an array namespace:
+
+    @kernel("AddV2", "Add", types={"T": dtypes.NUMERIC})
+    def add(xp, x, y):
+        return xp.add(x, y)
+
+It is given the namespace first, then the op's inputs in OpDef order (a list input is one list),
+then by keyword those attrs that its signature names, as Python values: types as NumPy dtypes,
+strings as `str`, shapes as tuples (-1 unknown; None where the rank is unknown), tensors as NumPy
+arrays, lists as tuples, functions as `FuncAttr`. It returns the output, a tuple of several, or None
+for none; a list output is one list. All of this is resolved when a node is bound: a call is only
+the call.
+
+A host kernel always computes with NumPy, and a kernel for one backend with that backend. Such a
+kernel is given the namespace only if its first parameter is called `xp`:
+
+    @kernel("StringLower", host=True)
+    def string_lower(input_, *, encoding): ...
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import keyword
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from graphmill.dtypes import DType, as_dtype
+from graphmill.errors import InternalError, InvalidArgumentError
+from graphmill.ops.attr_width import check_attr_widths
+from graphmill.ops.op_traits import EFFECTS, Boundary
+from graphmill.runtime.kernels.kernel_signature import parameters_of, takes_namespace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from graphmill.ops.op_def import AttrDef, OpDef
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.kernels.lowering import Check, Lowering
+    from graphmill.runtime.resources.variables import Variable
+    from graphmill.typing import ArrayNamespace
+
+_KERNELS_ATTRIBUTE = "__graphmill_kernels__"
+LOWERINGS_ATTRIBUTE: Final = "__graphmill_lowerings__"
+"""Where a function carries the lowerings that are declared with it (`lowering.py`)."""
+DISTINCT_ROWS: Final = "distinct rows"
+"""Key of `OpKernel.state`: true while tracing a sparse update whose row indices are unique;
+out-of-range indices are dropped."""
+_Declared = TypeVar("_Declared", bound="Callable[..., Any]")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelDef:
+    """The declaration of one kernel; see `kernel` for what the fields mean."""
+
+    ops: tuple[str, ...]
+    function: Callable[..., Any]
+    backend: str | None = None
+    device: tuple[str, ...] = ()
+    types: Mapping[str, tuple[DType, ...]] = field(default_factory=dict)
+    label: str = ""
+    priority: int = 0
+    host: bool = False
+    static: tuple[str, ...] = ()
+    stateful: bool = False
+    async_: bool = False
+    expensive: bool = False
+    dynamic_shape: bool = False
+    effects: frozenset[str] = frozenset()
+    host_memory: tuple[str, ...] = ()
+    make: bool = False
+    variable: str = ""
+    waits: bool | None = None
+    traces_variables: bool = False
+    distinct_rows: bool = False
+    forwards: bool = False
+    checks: tuple[Check, ...] = ()
+    lowering: Lowering | None = None
+    pytrees: tuple[type, ...] = ()
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a call may last until another node of the step has done something."""
+        return self.async_ if self.waits is None else self.waits
+
+    @property
+    def is_traceable(self) -> bool:
+        """Whether a compiler may trace the kernel as a function: no context, no host values."""
+        return not (self.stateful or self._is_untraced)
+
+    @property
+    def keeps_variable(self) -> bool:
+        """Whether a compiler may trace the kernel with what it keeps as one input more."""
+        return bool(self.variable) and not self._is_untraced
+
+    @property
+    def _is_untraced(self) -> bool:
+        return self.host or self.async_ or self.dynamic_shape
+
+    @property
+    def source(self) -> str:
+        """Where the kernel is defined, as `module.function`, for messages."""
+        return f"{self.function.__module__}.{getattr(self.function, '__qualname__', self.function)}"
+
+
+class KernelTable(list[KernelDef]):
+    """Kernels made in a loop, collected from a module like decorated functions are."""
+
+    @property
+    def __graphmill_kernels__(self) -> list[KernelDef]:
+        """The kernels of the table, under the name that collection looks for."""
+        return self
+
+
+def kernel(
+    *op_types: str,
+    backend: str | None = None,
+    device: str | Iterable[str] = (),
+    types: Mapping[str, Iterable[Any]] | None = None,
+    label: str = "",
+    priority: int = 0,
+    host: bool = False,
+    static: Iterable[str] = (),
+    stateful: bool = False,
+    async_: bool = False,
+    expensive: bool = False,
+    dynamic_shape: bool = False,
+    effects: Iterable[str] = (),
+    host_memory: Iterable[str] = (),
+    make: bool = False,
+    variable: str = "",
+    waits: bool | None = None,
+    traces_variables: bool = False,
+    distinct_rows: bool = False,
+    forwards: bool = False,
+    check: Check | Iterable[Check] | Callable[..., Any] = (),
+    lowering: Lowering | Callable[..., Any] | None = None,
+    pytrees: type | Iterable[type] = (),
+) -> Callable[[_Declared], _Declared]:
+    """Declare the decorated function (or class) to be a kernel of `op_types`.
+
+    Args:
+        op_types: the ops it computes.
+        backend: the array namespace it is for (`"numpy"`, `"jax"`, `"torch"` …); None for any.
+            On its backend a special kernel wins over a general one. It is given the namespace only
+            if its first parameter is called `xp`.
+        device: device types it is for; empty for every device that accepts the backend.
+        types: for type attrs the element types that it takes; an attr left out may have any.
+        label: value of a node's `_kernel` attr that asks for it; empty for the ordinary one.
+        priority: the highest wins among kernels that fit; two that fit equally are an error.
+        host: it needs concrete NumPy values always (strings, files, data-dependent Python). It is
+            given the namespace only if its first parameter is called `xp`.
+        static: inputs (OpDef names) that are concrete NumPy arrays even while a compiler traces.
+        stateful: it is given an `OpKernelContext` instead of the namespace. A class is made once
+            for each session and node, with an `OpKernelConstruction`, and called with context and
+            inputs.
+        async_: it is given `done` by keyword, returns at once, and calls `done(outputs, error)`
+            later.
+        expensive: it is worth handing to another thread.
+        dynamic_shape: the shape of its output depends on values, so it cannot be traced.
+        effects: what it touches beyond its inputs and outputs; a subset of `EFFECTS`.
+        host_memory: inputs and outputs that live in host memory on any device.
+        make: the function is called once for each node, with namespace and attrs, and returns the
+            function of the inputs: per-node work is done there and not in each call.
+        variable: the attribute of a class' objects that is a `Variable` in which they keep all that
+            they keep from call to call. A compiler that traces such a kernel sets a traced value
+            before each call and takes the new one after it; who else calls the kernel of that node
+            finds it in the variable. The context has no step then.
+        waits: whether a call may last until another node of the step has done something (a dequeue
+            waits for an enqueue); by default whether it is asynchronous. No compiler joins nodes in
+            a way that lets one wait for itself.
+        traces_variables: a promise of a stateful kernel: it uses its context only for `ctx.xp`, and
+            of the variables that it is given by handle or reference only `value`, `lock`, `dtype`
+            and `shape`. A compiler may call it with variables that hold traced values.
+        distinct_rows: a promise of a kernel that updates rows of variables and has
+            `traces_variables`: where `ctx.state[DISTINCT_ROWS]` is true, no row comes twice among
+            the indices, and it drops indices out of range. A compiler traces it only so.
+        forwards: a promise that each output is an input as it was given, or `DEAD`, but for the
+            index that a `Merge` gives: executors do not check such outputs again, and compiled code
+            leaves out the call of a kernel with one input and one output.
+        check: what must hold of inputs or results for compiled code to give what the kernel gives,
+            as `Check` or as a predicate of the inputs; see `graphmill.runtime.kernels.lowering`.
+        lowering: the traceable form of a kernel that is none itself; see the same module.
+        pytrees: the classes of the values that it takes and gives as variants, all made of arrays
+            (see `pytree`). A compiler traces such values, and passes them into and out of programs.
+
+    Raises:
+        InvalidArgumentError: no op is named, an effect is unknown, or the declarations contradict
+            each other.
+    """
+    if not op_types:
+        raise InvalidArgumentError("@kernel needs the names of the ops that it computes")
+    unknown = set(effects) - EFFECTS
+    if unknown:
+        raise InvalidArgumentError(f"unknown effects {sorted(unknown)}; known: {sorted(EFFECTS)}")
+    checks, traceable = _for_compilers(check, lowering, op_types)
+
+    def declare(function: _Declared) -> _Declared:
+        definition = KernelDef(
+            ops=op_types,
+            function=function,
+            backend=backend,
+            device=(device,) if isinstance(device, str) else tuple(device),
+            types={name: tuple(map(as_dtype, allowed)) for name, allowed in (types or {}).items()},
+            label=label,
+            priority=priority,
+            host=host,
+            static=tuple(static),
+            stateful=stateful or async_,
+            async_=async_,
+            expensive=expensive,
+            dynamic_shape=dynamic_shape,
+            effects=frozenset(effects),
+            host_memory=tuple(host_memory),
+            make=make,
+            variable=variable,
+            waits=waits,
+            traces_variables=traces_variables,
+            distinct_rows=distinct_rows,
+            forwards=forwards,
+            checks=checks,
+            lowering=traceable,
+            pytrees=(pytrees,) if isinstance(pytrees, type) else tuple(pytrees),
+        )
+        _check_declaration(definition)
+        declared = [*getattr(function, _KERNELS_ATTRIBUTE, ()), definition]
+        setattr(function, _KERNELS_ATTRIBUTE, declared)
+        return function
+
+    return declare
+
+
+def _for_compilers(
+    check: Check | Iterable[Check] | Callable[..., Any],
+    lowering: Lowering | Callable[..., Any] | None,
+    ops: tuple[str, ...],
+) -> tuple[tuple[Check, ...], Lowering | None]:
+    """Return the checks and the lowering that a kernel declares; most declare neither."""
+    if check == () and lowering is None:
+        return (), None
+    from graphmill.runtime.kernels.lowering import as_checks, as_lowering  # a step needs none of it
+
+    return as_checks(check), as_lowering(lowering, ops)
+
+
+def _check_declaration(definition: KernelDef) -> None:
+    """Refuse promises of one declaration that cannot hold together."""
+    if definition.traces_variables and (definition.async_ or definition.host):
+        raise InvalidArgumentError(
+            f"the kernel {definition.source} declares traces_variables together with "
+            f"{'async_' if definition.async_ else 'host'}: a kernel that needs concrete values, or "
+            "returns before it is done, cannot be called with traced ones"
+        )
+    if definition.traces_variables and not definition.stateful:
+        raise InvalidArgumentError(
+            f"the kernel {definition.source} declares traces_variables without stateful=True; a "
+            "stateless kernel is given no variables"
+        )
+    for kind in definition.pytrees:
+        if not isinstance(kind, type):
+            raise InvalidArgumentError(
+                f"pytrees= of the kernel {definition.source} takes classes, not {kind!r}"
+            )
+
+
+def kernels_of(owner: object) -> list[KernelDef]:
+    """Return the kernels declared by a function, a table, or everything in a module."""
+    direct = getattr(owner, _KERNELS_ATTRIBUTE, None)
+    if direct is not None:
+        return list(direct)
+    found: dict[int, KernelDef] = {}
+    if not inspect.ismodule(owner):
+        return []
+    for value in vars(owner).values():
+        declared = getattr(value, _KERNELS_ATTRIBUTE, None)
+        # A module that imports a kernel function of another one does not declare it again.
+        if declared and (isinstance(value, KernelTable) or value.__module__ == owner.__name__):
+            found.update((id(definition), definition) for definition in declared)
+    return list(found.values())
+
+
+class OpKernelConstruction:
+    """What a kernel class is given when it is made for a node.
+
+    Attributes:
+        node_name: the node's name.
+        op: its op type.
+        op_def: its `OpDef`.
+        attrs: its attrs in canonical form, defaults filled in.
+        device: the device it runs on.
+        xp: the array namespace of the kernel's backend there.
+        functions: the `FunctionLibraryRuntime` of the graph; None where there is no session.
+    """
+
+    __slots__ = ("attrs", "device", "functions", "node_name", "op_def", "xp")
+
+    def __init__(
+        self,
+        node_name: str,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        device: Device | None,
+        xp: ArrayNamespace,
+        functions: Any = None,
+    ) -> None:
+        self.functions = functions
+        self.node_name = node_name
+        self.op_def = op_def
+        self.attrs = attrs
+        self.device = device
+        self.xp = xp
+
+    @property
+    def op(self) -> str:
+        """The node's op type."""
+        return self.op_def.name
+
+    def attr(self, name: str) -> Any:
+        """Return an attr as kernels see it (types as NumPy dtypes, strings as `str` …).
+
+        Raises:
+            InvalidArgumentError: the node has no such attr.
+        """
+        if name not in self.attrs:
+            raise InvalidArgumentError(
+                f"op {self.op} has no attr {name!r}; it has {', '.join(self.attrs) or 'none'}",
+                node=self.node_name,
+                op=self.op,
+            )
+        return python_value(self.attrs[name])
+
+
+class OpKernel:
+    """A kernel bound to one node: `compute` takes the flat inputs (a context first if stateful).
+
+    `compute` returns the output itself for one output, a sequence for several, anything for none.
+
+    Attributes:
+        compute: the call; for an asynchronous kernel it also takes `done`.
+        definition: the `KernelDef` that was bound.
+        node_name, op: the node and its op type.
+        device: the device that the kernel runs on.
+        functions: the `FunctionLibraryRuntime` of the graph, for ops that call functions.
+        state: a dict that belongs to this node in this session.
+        variable: what it keeps from call to call, where its declaration names the attribute.
+        gives_dead: whether its op declares that an output may be `DEAD`.
+    """
+
+    __slots__ = (
+        "compute",
+        "definition",
+        "device",
+        "functions",
+        "gives_dead",
+        "node_name",
+        "op",
+        "owner",
+        "state",
+        "variable",
+        "xp",
+    )
+
+    def __init__(
+        self,
+        compute: Callable[..., Any],
+        definition: KernelDef,
+        node_name: str,
+        op: str,
+        device: Device | None = None,
+        xp: ArrayNamespace = None,
+        owner: object = None,
+    ) -> None:
+        self.compute = compute
+        self.definition = definition
+        self.node_name = node_name
+        self.op = op
+        self.device = device
+        self.xp = xp
+        self.owner = owner
+        self.functions: Any = None
+        self.gives_dead = True
+        self.state: dict[Any, Any] = {}
+        self.variable: Variable | None = None
+
+    def with_call(self, compute: Callable[..., Any], **changes: Any) -> OpKernel:
+        """Return the same kernel with another call, for executors that wrap what they are given.
+
+        Args:
+            compute: the call; it is given what `definition` with its changes says.
+            changes: of the definition, `stateful=True, async_=True` for a call that takes the
+                context and `done`.
+        """
+        made = copy.copy(self)
+        made.compute = compute
+        made.definition = replace(self.definition, **changes)
+        return made
+
+
+def bind(
+    definition: KernelDef, construction: OpKernelConstruction, owner: object = None
+) -> OpKernel:
+    """Bind a kernel to a node: resolve attrs, group list inputs, flatten list outputs.
+
+    Raises:
+        InvalidArgumentError: the kernel asks for an attr that the op does not have, or an attr has
+            more bits than TensorFlow's kernel holds.
+    """
+    op_def, attrs = construction.op_def, construction.attrs
+    check_attr_widths(op_def, attrs, construction.node_name)
+    function: Any = definition.function
+    variable: Variable | None = None
+    if isinstance(function, type):
+        made: Any = function(construction)
+        compute: Callable[..., Any] = made.__call__
+        if definition.variable:
+            variable = getattr(made, definition.variable)
+    else:
+        wanted = wanted_attrs(definition.function, construction)
+        leading = (construction.xp,) if takes_namespace(definition, op_def) else ()
+        if definition.make:
+            compute = definition.function(*leading, **wanted)
+        else:
+            compute = partial(function, *leading, **wanted) if leading or wanted else function
+    flatten = output_flattener(op_def, attrs)
+    if flatten is not None:
+        wrap = _flatten_done if definition.async_ else _flatten_result
+        compute = wrap(compute, flatten)
+    compute = _group_inputs(compute, op_def, attrs, offset=int(definition.stateful))
+    bound = OpKernel(
+        compute,
+        definition,
+        construction.node_name,
+        op_def.name,
+        construction.device,
+        construction.xp,
+        owner,
+    )
+    bound.variable = variable
+    bound.gives_dead = op_def.traits.may_be_dead or op_def.traits.boundary is not Boundary.NONE
+    return bound
+
+
+def python_value(canonical: Any) -> Any:
+    """Convert an attr from its canonical form to the form that kernels see."""
+    if isinstance(canonical, DType):
+        return canonical.as_numpy_dtype
+    if isinstance(canonical, bytes):
+        return canonical.decode("utf-8", "surrogateescape")
+    if isinstance(canonical, tuple):
+        return tuple(python_value(item) for item in canonical)
+    to_numpy = getattr(canonical, "numpy", None)
+    return canonical if to_numpy is None else to_numpy()
+
+
+def wanted_attrs(
+    function: Callable[..., Any], construction: OpKernelConstruction
+) -> dict[str, Any]:
+    """Return the attrs that a function's parameters name, as kernels see them."""
+    given = parameters_of(function)
+    names, takes_any = {*given.positional, *given.keyword_only}, given.takes_any_keyword
+    inputs = {arg.name for arg in construction.op_def.input_args}
+    wanted = {}
+    for attr in construction.op_def.attrs:
+        name = attr.name + "_" if keyword.iskeyword(attr.name) else attr.name
+        if (takes_any or name in names) and attr.name not in inputs:
+            wanted[name] = _attr_value(attr, construction)
+    return wanted
+
+
+def _attr_value(attr: AttrDef, construction: OpKernelConstruction) -> Any:
+    try:
+        return python_value(construction.attrs[attr.name])
+    except KeyError:
+        raise InternalError(
+            f"attr {attr.name!r} of op {construction.op} was not filled in before binding",
+            node=construction.node_name,
+            op=construction.op,
+        ) from None
+
+
+def _group_inputs(
+    compute: Callable[..., Any], op_def: OpDef, attrs: Mapping[str, Any], offset: int
+) -> Callable[..., Any]:
+    """Wrap `compute` so that list inputs, flat in the graph, arrive as lists."""
+    if not any(arg.number_attr or arg.type_list_attr for arg in op_def.input_args):
+        return compute
+    ranges = op_def.input_ranges(attrs)
+    lists = {arg.name: bool(arg.number_attr or arg.type_list_attr) for arg in op_def.input_args}
+    if not offset and lists[op_def.input_args[0].name] and sum(lists.values()) == 1:
+        # The common forms, as of Pack and ConcatV2: a list, alone or before single inputs.
+        stop = ranges[op_def.input_args[0].name][1]
+        if len(ranges) == 1:
+            return lambda *flat, **kw: compute(list(flat), **kw)
+        return lambda *flat, **kw: compute(list(flat[:stop]), *flat[stop:], **kw)
+    plan = tuple((lists[name], start, stop) for name, (start, stop) in ranges.items())
+
+    def grouped(*flat: Any, **keywords: Any) -> Any:
+        inputs = flat[offset:]
+        return compute(
+            *flat[:offset],
+            *(list(inputs[a:b]) if is_list else inputs[a] for is_list, a, b in plan),
+            **keywords,
+        )
+
+    return grouped
+
+
+def _flatten_result(
+    compute: Callable[..., Any], flatten: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    return lambda *inputs: flatten(compute(*inputs))
+
+
+def _flatten_done(compute: Callable[..., Any], flatten: Callable[[Any], Any]) -> Callable[..., Any]:
+    def call(*inputs: Any, done: Callable[..., None]) -> None:
+        def flat_done(outputs: Any = None, error: BaseException | None = None) -> None:
+            done(None if error is not None else flatten(outputs), error)
+
+        compute(*inputs, done=flat_done)
+
+    return call
+
+
+def output_flattener(op_def: OpDef, attrs: Mapping[str, Any]) -> Callable[[Any], Any] | None:
+    """Return the function from a kernel's result to flat outputs, or None if it is the identity."""
+    lists = [bool(arg.number_attr or arg.type_list_attr) for arg in op_def.output_args]
+    if not any(lists):
+        return None
+    count = len(op_def.output_types(attrs))
+    if len(lists) == 1:
+        return _first if count == 1 else None
+
+    def flatten(result: Sequence[Any]) -> Any:
+        flat: list[Any] = []
+        for is_list, item in zip(lists, result, strict=True):
+            if is_list:
+                flat.extend(item)
+            else:
+                flat.append(item)
+        return flat[0] if count == 1 else flat
+
+    return flatten
+
+
+def _first(result: Sequence[Any]) -> Any:
+    (only,) = result
+    return only

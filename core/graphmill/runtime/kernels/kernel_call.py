@@ -1,0 +1,86 @@
+"""Call a kernel as executors do: wait for an asynchronous one and for its device.
+
+For executors of any plugin. What a kernel returned is checked by `kernel_io`, what it raised is
+made typed by `kernel_errors`, and a run of it is recorded by `step_stats.record_node`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InternalError, OpError
+from graphmill.runtime.kernels.kernel_errors import done_twice
+from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.executor import ExecutorArgs
+    from graphmill.runtime.kernels.kernel import OpKernel
+
+    Outcome = tuple[Any, BaseException | None]
+
+
+def outcome_of(compute: Callable[..., Any], *inputs: Any) -> Outcome:
+    """Call a kernel; return its outputs and None, or None and what it raised.
+
+    For calls that hand the outcome to `done`, whose executor makes the error typed.
+    """
+    try:
+        return compute(*inputs), None
+    except Exception as error:  # noqa: BLE001 - the border to plugins' code
+        return None, error
+
+
+def call_and_wait(kernel: OpKernel, inputs: Sequence[Any], args: ExecutorArgs) -> Any:
+    """Call an asynchronous kernel, and go on with the step's other work until it is done.
+
+    The wait ends some time after the step was cancelled, though the kernel never calls `done`.
+
+    Args:
+        kernel: an asynchronous kernel.
+        inputs: what it takes, the context included.
+        args: of the run.
+
+    Returns:
+        Its outputs, unchecked.
+
+    Raises:
+        BaseException: what the kernel raised, or handed to `done`.
+    """
+    outcome: list[Outcome] = []
+
+    def done(outputs: Any = None, error: BaseException | None = None) -> None:
+        if outcome:
+            raise done_twice(kernel.node_name)
+        outcome.append((outputs, error))
+        args.runner.post(_wake)
+
+    kernel.compute(*inputs, done=done)
+    with CancellationGracePeriod(args, ()):
+        args.runner.run_until(lambda: bool(outcome))
+    outputs, error = outcome[0]
+    if error is not None:
+        raise error
+    return outputs
+
+
+def sync_device(device: Device) -> None:
+    """Wait until all that was started on a device is done (`ExecutorArgs.sync_on_finish`).
+
+    Raises:
+        OpError: what went wrong there after the kernels had returned; names the device.
+    """
+    try:
+        device.sync()
+    except OpError as error:
+        error.locate(device=device.name)
+        raise
+    except Exception as error:
+        text = f"the device failed: {type(error).__name__}: {error}"
+        raise InternalError(text, device=device.name) from error
+
+
+def _wake() -> None:
+    """Let the event loop look whether the kernel is done, whichever thread it was done in."""

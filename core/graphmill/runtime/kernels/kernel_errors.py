@@ -1,0 +1,154 @@
+"""Convert what kernels raise to status errors with node, op, device and plugin (row S12).
+
+Executors call these functions at the border to plugins' code; `failure_at` does all that a failing
+node needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+    ResourceExhaustedError,
+)
+from graphmill.registry import Provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.graph.node import Node
+    from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.typing import Value
+
+# What NumPy and kernels raise for bad values; any other class is a fault of the kernel itself.
+_BAD_VALUE: Final = (ValueError, IndexError, OverflowError, ZeroDivisionError)
+
+
+def as_status(error: BaseException, kernel: OpKernel | None) -> OpError:
+    """Return `error` as a status error; the original is its cause."""
+    if isinstance(error, OpError):
+        return error
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, MemoryError):
+        made: OpError = ResourceExhaustedError(f"out of memory: {text}")
+    elif isinstance(error, RecursionError):
+        made = ResourceExhaustedError(f"functions call each other too deeply: {text}")
+    elif isinstance(error, _BAD_VALUE):
+        made = InvalidArgumentError(str(error) or text)
+    else:
+        source = kernel.definition.source if kernel is not None else "of the executor"
+        made = InternalError(f"the kernel {source} failed: {text}")
+    made.__cause__ = error
+    return made
+
+
+def step_cancelled(reason: OpError | None) -> OpError:
+    """Return the error of a step that was cancelled for `reason`: a new one, or its deadline.
+
+    A deadline is the step's own; another reason may be that of many steps, and places are added to
+    the error that each one ends with.
+    """
+    if isinstance(reason, DeadlineExceededError):
+        return reason
+    return CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
+
+
+def not_a_scalar(value: Value) -> InvalidArgumentError:
+    """Return the error of a predicate or index of control flow v1 that has dimensions."""
+    return InvalidArgumentError(
+        f"The second input must be a scalar, but it has shape {list(value.shape)}"
+    )
+
+
+def with_reason(error: OpError, reason: OpError | None) -> OpError:
+    """Return what a node failed with in a step that `reason` has cancelled (None: it was not).
+
+    A node that only noticed the cancellation before the executor did is not to blame.
+    """
+    if reason is None or not isinstance(error, CancelledError):
+        return error
+    error.is_derived = True
+    if isinstance(reason, DeadlineExceededError):
+        return reason
+    if reason.message not in error.message:
+        error.message += f": {reason.message}"
+    return error
+
+
+def failure_at(
+    error: BaseException,
+    node: Node,
+    kernel: OpKernel | None,
+    *,
+    device: str,
+    reason: OpError | None,
+    iteration: str = "",
+) -> OpError:
+    """Return what was raised at a node as a status error with its place.
+
+    Args:
+        error: what was raised.
+        node, kernel: what failed.
+        device: name of the device.
+        reason: what has cancelled the step (`ExecutorArgs.cancel_reason`), or None; returned itself
+            where the node only noticed the cancellation.
+        iteration: frame and iteration, as `while:3`; empty outside of loops.
+    """
+    status = with_reason(as_status(error, kernel), reason)
+    if status is reason:
+        return status  # no node's fault
+    return at_node(status, node, kernel, device, iteration)
+
+
+def done_twice(node_name: str) -> InternalError:
+    """Return the error of an asynchronous kernel that called `done` more than once."""
+    return InternalError(f"the kernel of {node_name!r} called done twice")
+
+
+def at_node(
+    error: OpError, node: Node, kernel: OpKernel | None, device: str, iteration: str = ""
+) -> OpError:
+    """Add the place to an error that has none yet; return it.
+
+    Args:
+        error: the error; if a node inside of a called function raised it, it keeps that place.
+        node, kernel: what failed.
+        device: name of the device.
+        iteration: frame and iteration, as `while:3`; empty outside of loops.
+    """
+    if error.node is None:
+        add_iteration(error, iteration)
+    return error.locate(
+        node=node.name,
+        op=node.op,
+        device=device,
+        plugin=_plugin_of(kernel),
+        node_def=_node_def_maker(node),
+    )
+
+
+def _plugin_of(kernel: OpKernel | None) -> str | None:
+    owner = None if kernel is None else kernel.owner
+    if isinstance(owner, Provenance):
+        return owner.error_plugin
+    return None if owner is None else str(owner)
+
+
+def add_iteration(error: OpError, iteration: str) -> None:
+    """Add frame and iteration to a message, if there are any."""
+    if iteration:
+        error.message += f" (in iteration {iteration})"
+
+
+def _node_def_maker(node: Node) -> Callable[[], Any]:
+    def make() -> Any:
+        from graphmill.graph.import_export import node_to_node_def
+
+        return node_to_node_def(node)
+
+    return make

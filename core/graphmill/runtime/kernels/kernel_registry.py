@@ -1,0 +1,533 @@
+"""`KernelRegistry`: choose the kernel of a node on a device, and explain the choice.
+
+Kernels are registered under their op in one of three ways: declared functions (`add`); a module
+that is imported when one of the named ops is first needed (`add_module`); the modules of a family
+of ops, imported when the first op of the family is needed (`add_family`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
+from graphmill.registry import PluginConflictError, PluginWarning, Provenance
+from graphmill.runtime.kernels.kernel import (
+    LOWERINGS_ATTRIBUTE,
+    KernelDef,
+    kernels_of,
+    python_value,
+)
+from graphmill.runtime.kernels.kernel_signature import check_signature
+from graphmill.runtime.kernels.lowering_registry import supplier_of
+from graphmill.runtime.process.fork import fork_safe_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import ModuleType
+
+    from graphmill.dtypes import DType
+    from graphmill.ops.op_def import OpDef
+    from graphmill.runtime.kernels.lowering import Lowering
+    from graphmill.runtime.kernels.lowering_registry import LoweringRegistry
+
+LABEL_ATTR = "_kernel"
+
+
+class Registration(NamedTuple):
+    """A kernel and who supplied it."""
+
+    definition: KernelDef
+    owner: object
+
+
+class KernelChoice(NamedTuple):
+    """The outcome of a look-up.
+
+    Attributes:
+        definition: the kernel that won.
+        owner: the plugin that supplied it.
+        backend: the backend of the device that it runs on.
+        rejected: for each kernel that lost, its source and the reason, for `explain`.
+    """
+
+    definition: KernelDef
+    owner: object
+    backend: str
+    rejected: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _LazyModule:
+    """A module that is not imported yet; `ops` are those that it has kernels for, if known."""
+
+    name: str
+    backend: str | None
+    owner: object
+    ops: frozenset[str] | None = field(default=None, compare=False)
+
+    def is_for(self, op: str | None, backends: Sequence[str] | None) -> bool:
+        """Return whether it may have a kernel of an op for some backends; None stands for any."""
+        if backends is not None and self.backend is not None and self.backend not in backends:
+            return False
+        return op is None or self.ops is None or op in self.ops
+
+
+_Found: TypeAlias = tuple[KernelChoice | None, tuple[tuple[str, str], ...]]
+"""The kernel for a node, and the others with the reasons why not they."""
+
+_MOST_CHOICES = 10_000  # that are remembered; a node's choice depends on its op and its types
+
+
+class KernelRegistry:
+    """The kernels of one host.
+
+    Threads: `_lock` guards the tables; modules are imported outside it. Look-ups take it once for
+    each node when an executor is built, never while a step runs.
+    """
+
+    def __init__(
+        self,
+        find_op: Callable[[str], OpDef | None] = lambda _: None,
+        lowerings: LoweringRegistry | None = None,
+    ) -> None:
+        """Make a registry.
+
+        Args:
+            find_op: returns the definition of an op, by which its kernels' parameters are checked.
+            lowerings: is given the lowerings that kernel functions declare as well.
+        """
+        self._find_op = find_op
+        self._lowerings = lowerings
+        self._lock = fork_safe_lock()
+        self._by_op: dict[str, list[Registration]] = {}
+        self._modules_by_op: dict[str, list[_LazyModule]] = {}
+        self._modules_by_family: dict[str, list[_LazyModule]] = {}
+        self._loaded: set[_LazyModule] = set()
+        self._broken: dict[_LazyModule, str] = {}
+        self._unchecked: set[KernelDef] = set()  # of modules, until one of their ops is looked up
+        self._refused: dict[KernelDef, str] = {}
+        self._version = 0
+        self._settled: set[tuple[Any, ...]] = set()
+        self._choices: dict[tuple[Any, ...], _Found] = {}
+        # With the chosen definition, which its id in the key stands for.
+        self._forms: dict[tuple[Any, ...], tuple[KernelDef, KernelChoice | None, Any]] = {}
+
+    def add(self, kernels: object, owner: object = None) -> None:
+        """Register what a decorated function, a `KernelTable`, a `KernelDef` or a module declares.
+
+        Raises:
+            InvalidArgumentError: `kernels` declares none, or one has a parameter that is neither an
+                input nor an attr of its op.
+        """
+        declared = [kernels] if isinstance(kernels, KernelDef) else kernels_of(kernels)
+        if not declared:
+            raise InvalidArgumentError(
+                f"{kernels!r} declares no kernel; decorate the function with @graphmill.kernel"
+            )
+        self._check(declared)
+        with self._lock:
+            for definition in declared:
+                self._add_definition(definition, owner)
+            self._changed()
+
+    def add_module(
+        self, module: str, ops: Iterable[str], owner: object = None, backend: str | None = None
+    ) -> None:
+        """Register a module, by name, that is imported when one of `ops` is first looked up.
+
+        With `backend` it is imported only for a device that accepts that backend. If that fails,
+        the module is left out, with a warning; that of a required plugin raises. So is a kernel
+        whose parameters do not fit its op, when that op is first looked up.
+        """
+        lazy = _LazyModule(module, backend, owner)
+        with self._lock:
+            for op in ops:
+                self._modules_by_op.setdefault(op, []).append(lazy)
+            self._changed()
+
+    def add_family(
+        self,
+        family: str,
+        *modules: str,
+        backend: str | None = None,
+        ops: Mapping[str, Iterable[str]] | None = None,
+        owner: object = None,
+    ) -> None:
+        """Register modules that are imported when an op of `family` is first looked up.
+
+        With `backend` they are imported only for a device that accepts that backend; a module of
+        which `ops` tells the ops, only for one of these.
+        """
+        told = {} if ops is None else {module: frozenset(ops[module]) for module in ops}
+        with self._lock:
+            known = self._modules_by_family.setdefault(family, [])
+            known.extend(
+                _LazyModule(module, backend, owner, told.get(module)) for module in modules
+            )
+            self._changed()
+
+    def withdraw(self, owner: object) -> None:
+        """Remove all that `owner` registered, as if it had never been there."""
+        with self._lock:
+            for known in self._by_op.values():
+                known[:] = [entry for entry in known if entry.owner != owner]
+            for table in (self._modules_by_op, self._modules_by_family):
+                for modules in table.values():
+                    modules[:] = [module for module in modules if module.owner != owner]
+            self._changed()
+
+    def ops(self) -> list[str]:
+        """Return the names of all ops that have a kernel; imports every registered module."""
+        for table in (self._modules_by_family, self._modules_by_op):
+            for key in list(table):
+                self._load(table, key, None, None)
+        return sorted(op for op in list(self._by_op) if self._checked(op))
+
+    def registrations(
+        self, op_def: OpDef, backends: Sequence[str] | None = None
+    ) -> list[Registration]:
+        """Return the kernels of an op, importing modules for `backends` (None: for all)."""
+        return self._registrations(op_def, backends)[0]
+
+    def _registrations(
+        self, op_def: OpDef, backends: Sequence[str] | None
+    ) -> tuple[list[Registration], int]:
+        """Return the kernels of an op, and the version of the tables that they are from."""
+        asked = (op_def.family, op_def.name, None if backends is None else tuple(backends))
+        version = self._version
+        if asked not in self._settled:
+            self._load(self._modules_by_family, op_def.family, op_def.name, backends)
+            self._load(self._modules_by_op, op_def.name, op_def.name, backends)
+        found = self._checked(op_def.name)
+        with self._lock:
+            if asked not in self._settled and version == self._version:
+                self._settled.add(asked)
+            return found, self._version
+
+    def _changed(self) -> None:
+        """Forget what was found in the tables; under the lock."""
+        self._version += 1
+        self._settled.clear()
+        self._choices.clear()
+        self._forms.clear()
+
+    def find(
+        self,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        device_type: str,
+        backends: Sequence[str],
+    ) -> KernelChoice:
+        """Return the kernel for a node with `attrs` on a device, and why the others lost.
+
+        The device's first backend that has a fitting kernel is taken; there the highest priority
+        wins, then a kernel for that backend over a general one, then one for the device type.
+
+        Raises:
+            NotFoundError: no kernel fits; the message lists what is registered and why not.
+            PluginConflictError: two kernels fit equally; names both and their plugins.
+        """
+        found, rejected = self._search(op_def, attrs, device_type, backends)
+        if found is None:
+            raise NotFoundError(no_kernel_message(op_def, attrs, device_type, rejected))
+        return found
+
+    def try_find(
+        self,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        device_type: str,
+        backends: Sequence[str],
+    ) -> KernelChoice | None:
+        """Return what `find` returns, or None where it would raise `NotFoundError`."""
+        return self._search(op_def, attrs, device_type, backends)[0]
+
+    def find_form(
+        self,
+        choice: KernelChoice,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        device_type: str,
+        backend: str,
+    ) -> KernelChoice | None:
+        """Return the kernel that computes on another backend what a chosen one computes.
+
+        It is a kernel of the same supplier for the same node and device type, of no lower priority:
+        a kernel of anybody else may compute something else.
+
+        Args:
+            choice: what `find` gave for the node.
+            op_def, attrs: the node's.
+            device_type: type of its device.
+            backend: the other backend.
+        """
+        known = (id(choice.definition), op_def.name, device_type, backend, attrs.get(LABEL_ATTR))
+        candidates, version = self._registrations(op_def, (backend,))
+        rivals = [entry for entry in candidates if _supplies(entry, choice)]
+        given = [attrs.get(name) for entry in rivals for name in entry.definition.types]
+        key = (*known, *given)
+        found = self._forms.get(key)
+        if found is None:
+            best, reasons = _choose(op_def, attrs, device_type, (backend,), rivals)
+            found = choice.definition, best, reasons
+            with self._lock:
+                if version == self._version and len(self._forms) < _MOST_CHOICES:
+                    self._forms[key] = found
+        return found[1]
+
+    def _search(
+        self,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        device_type: str,
+        backends: Sequence[str],
+    ) -> _Found:
+        """Return the choice and the others with their reasons; nodes that are alike share both."""
+        candidates, version = self._registrations(op_def, backends)
+        given = [attrs.get(name) for entry in candidates for name in entry.definition.types]
+        key = (op_def.name, device_type, tuple(backends), attrs.get(LABEL_ATTR), *given)
+        found = self._choices.get(key)
+        if found is None:
+            choice, rejected = _choose(op_def, attrs, device_type, backends, candidates)
+            rejected = (*rejected, *self._broken_for(op_def))
+            found = choice and choice._replace(rejected=rejected), rejected
+            with self._lock:
+                if version == self._version and len(self._choices) < _MOST_CHOICES:
+                    self._choices[key] = found
+        return found
+
+    def _declared(self, lazy: _LazyModule, key: str) -> Sequence[KernelDef]:
+        """Import a module; a broken one leaves its kernels out, unless its plugin is required."""
+        try:
+            return kernels_of(_import(lazy, key))
+        except InternalError as error:
+            if _is_required(lazy.owner):
+                raise
+            with self._lock:
+                is_new = lazy not in self._broken
+                self._broken[lazy] = error.message
+            if is_new:
+                text = f"{error.message}. Its kernels are left out"
+                warnings.warn(text, PluginWarning, stacklevel=2)
+            return ()
+
+    def _check(self, declared: Iterable[KernelDef]) -> None:
+        for definition in declared:
+            known = [op_def for op_def in map(self._find_op, definition.ops) if op_def is not None]
+            check_signature(definition, known)
+            _check_compiled_form(definition, known)
+
+    def _checked(self, op: str) -> list[Registration]:
+        """Return the kernels of an op whose parameters fit it.
+
+        Those of modules are checked here and not when they are imported: that would read the
+        definitions of all ops of a module, most of which are in no graph of the program.
+        """
+        with self._lock:
+            found = list(self._by_op.get(op, ()))
+            due = [entry for entry in found if entry.definition in self._unchecked]
+        for entry in due:
+            self._check_or_refuse(entry)
+        return [entry for entry in found if entry.definition not in self._refused]
+
+    def _check_or_refuse(self, entry: Registration) -> None:
+        """Check a kernel; one that does not fit is left out, unless its plugin is required."""
+        try:
+            self._check((entry.definition,))
+        except InvalidArgumentError as error:
+            if _is_required(entry.owner):
+                raise
+            with self._lock:
+                is_new = entry.definition not in self._refused
+                self._refused[entry.definition] = error.message
+            if is_new:
+                text = f"{error.message}. It is left out ({entry.owner})"
+                warnings.warn(text, PluginWarning, stacklevel=2)
+        with self._lock:
+            self._unchecked.discard(entry.definition)
+
+    def _broken_for(self, op_def: OpDef) -> Iterator[tuple[str, str]]:
+        """Yield the kernels of an op, and the modules with such, that are left out, and why."""
+        with self._lock:
+            refused = list(self._refused.items())
+        yield from ((one.source, why) for one, why in refused if op_def.name in one.ops)
+        if not self._broken:
+            return
+        named = self._modules_by_op.get(op_def.name, ())
+        for lazy in (*named, *self._modules_by_family.get(op_def.family, ())):
+            if lazy in self._broken:
+                yield f"the module {lazy.name} of {lazy.owner}", self._broken[lazy]
+
+    def _add_definition(self, definition: KernelDef, owner: object) -> None:
+        if self._lowerings is not None and hasattr(definition.function, LOWERINGS_ATTRIBUTE):
+            self._lowerings.add(definition.function, owner)
+        for op in definition.ops:
+            known = self._by_op.setdefault(op, [])
+            if not any(entry.definition is definition for entry in known):
+                known.append(Registration(definition, owner))
+
+    def _load(
+        self,
+        table: dict[str, list[_LazyModule]],
+        key: str,
+        op: str | None,
+        backends: Sequence[str] | None,
+    ) -> None:
+        with self._lock:
+            due = [
+                lazy
+                for lazy in table.get(key, ())
+                if lazy not in self._loaded and lazy.is_for(op, backends)
+            ]
+        for lazy in due:
+            declared = self._declared(lazy, key)  # the plugin's code: not under our lock
+            with self._lock:
+                self._loaded.add(lazy)
+                self._unchecked.update(declared)
+                for definition in declared:
+                    self._add_definition(definition, lazy.owner)
+                self._changed()
+
+
+def _choose(
+    op_def: OpDef,
+    attrs: Mapping[str, Any],
+    device_type: str,
+    backends: Sequence[str],
+    candidates: Sequence[Registration],
+) -> _Found:
+    rejected: list[tuple[str, str]] = []
+    for backend in backends:
+        fitting = []
+        for candidate in candidates:
+            reason = _misfit(candidate.definition, attrs, device_type, backend)
+            if reason is None:
+                fitting.append(candidate)
+            else:
+                rejected.append((_describe(candidate), reason))
+        if fitting:
+            best = _best(op_def.name, fitting)
+            rejected.extend((_describe(c), "ranks lower") for c in fitting if c is not best)
+            choice = KernelChoice(best.definition, best.owner, backend, tuple(rejected))
+            return choice, choice.rejected
+    return None, tuple(rejected)
+
+
+def no_kernel_message(
+    op_def: OpDef,
+    attrs: Mapping[str, Any],
+    device_type: str,
+    rejected: Iterable[tuple[str, str]],
+) -> str:
+    """Return the message for an op that no kernel fits, with the reasons one by one."""
+    types = ", ".join(
+        f"{name}={_type_name(attrs[name])}"
+        for name in (attr.name for attr in op_def.attrs if attr.type == "type")
+        if name in attrs
+    )
+    message = f"no kernel for op {op_def.name!r} on device type {device_type!r}"
+    if types:
+        message += f" ({types})"
+    reasons = [f"{source}: {reason}" for source, reason in rejected]
+    if not reasons:
+        return (
+            message + ". None is registered; a plugin may supply one (graphmill_register_kernels)"
+        )
+    return message + ". Registered: " + "; ".join(reasons)
+
+
+def _type_name(value: Any) -> str:
+    return str(getattr(value, "name", value))
+
+
+def _check_compiled_form(definition: KernelDef, op_defs: list[OpDef]) -> None:
+    """Check the parameters of what a kernel declares with `check=` and `lowering=`, as its own."""
+    lowering = definition.lowering
+    for check in (*definition.checks, *(lowering.checks if lowering is not None else ())):
+        if check.of == "inputs":
+            check_signature(KernelDef(definition.ops, check.predicate), op_defs, "check")
+    if lowering is not None and lowering.function is not None:
+        form = KernelDef(definition.ops, lowering.function, stateful=True)
+        check_signature(form, op_defs, "lowering")
+        _refuse_second_lowering(definition, lowering)
+
+
+def _refuse_second_lowering(definition: KernelDef, lowering: Lowering) -> None:
+    """Refuse a kernel function that names one traceable form and is decorated as another."""
+    for other in getattr(definition.function, LOWERINGS_ATTRIBUTE, ()):
+        ops = [op for op in definition.ops if op in other.ops]
+        if ops and other.function is not None and other.priority == lowering.priority:
+            raise InvalidArgumentError(
+                f"the kernel {definition.source} of {', '.join(map(repr, ops))} has two lowerings "
+                f"of equal priority: {lowering.source}, which its lowering= names, and "
+                f"{other.source}, which @lowering declares; leave one out, or give one a higher "
+                "priority"
+            )
+
+
+def _import(lazy: _LazyModule, key: str) -> ModuleType:
+    try:
+        return importlib.import_module(lazy.name)
+    except Exception as error:
+        text = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise InternalError(
+            f"the kernel module {lazy.name!r} for {key!r} cannot be imported: {text}. "
+            f"It was registered by {lazy.owner}; install what it needs or disable that plugin "
+            "(GRAPHMILL_DISABLE_PLUGINS)",
+            plugin=str(lazy.owner),
+        ) from error
+
+
+def _misfit(
+    definition: KernelDef, attrs: Mapping[str, Any], device_type: str, backend: str
+) -> str | None:
+    """Return why a kernel does not fit a node on a device, or None if it does."""
+    if definition.device and device_type not in definition.device:
+        return f"is for device types {', '.join(definition.device)}"
+    if definition.backend is not None and definition.backend != backend:
+        return f"is for backend {definition.backend}, the device runs {backend}"
+    wanted = attrs.get(LABEL_ATTR, b"")
+    if definition.label.encode() != wanted:
+        return f"has label {definition.label!r}, the node asks for {python_value(wanted)!r}"
+    for name, allowed in definition.types.items():
+        given: DType | tuple[DType, ...] | None = attrs.get(name)
+        for dtype in given if isinstance(given, tuple) else (given,):
+            if dtype is not None and dtype not in allowed:
+                return f"takes {name} in {', '.join(d.name for d in allowed)}, not {dtype.name}"
+    return None
+
+
+def _is_required(owner: object) -> bool:
+    return not isinstance(owner, Provenance) or owner.is_required
+
+
+def _rank(entry: Registration) -> tuple[int, bool, bool]:
+    definition = entry.definition
+    return definition.priority, definition.backend is not None, bool(definition.device)
+
+
+def _supplies(entry: Registration, choice: KernelChoice) -> bool:
+    """Return whether a kernel is of the chosen one's supplier, and ranks no lower."""
+    if entry.definition.priority < choice.definition.priority:
+        return False
+    return supplier_of(entry.owner) == supplier_of(choice.owner)
+
+
+def _best(op: str, fitting: Sequence[Registration]) -> Registration:
+    best = max(fitting, key=_rank)
+    equal = [entry for entry in fitting if _rank(entry) == _rank(best)]
+    if len(equal) > 1:
+        raise PluginConflictError(
+            f"op {op!r} has kernels that fit equally: {' and '.join(map(_describe, equal))}. "
+            "Give one a higher priority, or disable one of the plugins (GRAPHMILL_DISABLE_PLUGINS)",
+            owners=tuple(e.owner for e in equal if isinstance(e.owner, Provenance)),
+        )
+    return best
+
+
+def _describe(entry: Registration) -> str:
+    supplied = f" of {entry.owner}" if entry.owner is not None else ""
+    return f"{entry.definition.source}{supplied}"

@@ -1,0 +1,195 @@
+"""Check that the parameters of a kernel function are the inputs and attrs of its ops.
+
+A kernel takes its inputs by position and its attrs by name. A parameter that is neither would keep
+its default for ever, and the attr that was meant would never arrive: such a kernel is refused when
+it is registered.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import warnings
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from graphmill.errors import InvalidArgumentError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from graphmill.ops.op_def import OpDef
+    from graphmill.runtime.kernels.kernel import KernelDef
+
+_NAMESPACE: Final = frozenset({"xp", "_xp"})
+_DONE: Final = "done"
+
+
+class Parameters(NamedTuple):
+    """The parameters of a kernel function.
+
+    Attributes:
+        positional: names of those that may be given by position, in order.
+        keyword_only: names of those that may not.
+        takes_any_position: whether there is `*args`.
+        takes_any_keyword: whether there is `**keywords`.
+        num_required: how many of `positional` have no default.
+    """
+
+    positional: tuple[str, ...]
+    keyword_only: tuple[str, ...]
+    takes_any_position: bool
+    takes_any_keyword: bool
+    num_required: int
+
+
+def parameters_of(function: Callable[..., object]) -> Parameters:
+    """Return the parameters of a function; those of a plain one without the cost of `inspect`."""
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        names, count = code.co_varnames, code.co_argcount
+        return Parameters(
+            names[:count],
+            names[count : count + code.co_kwonlyargcount],
+            bool(code.co_flags & inspect.CO_VARARGS),
+            bool(code.co_flags & inspect.CO_VARKEYWORDS),
+            count - len(getattr(function, "__defaults__", None) or ()),
+        )
+    parameters = inspect.signature(function).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return Parameters(
+        tuple(p.name for p in positional),
+        tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
+        any(p.kind is p.VAR_POSITIONAL for p in parameters),
+        any(p.kind is p.VAR_KEYWORD for p in parameters),
+        sum(p.default is p.empty for p in positional),
+    )
+
+
+def takes_namespace(definition: KernelDef, op_def: OpDef) -> bool:
+    """Return whether a kernel function is given the array namespace before the inputs.
+
+    A kernel that always computes with the same one, a host kernel or one for a single backend, is
+    given it only if its first parameter is called `xp`. (It is given it as well where `*args` takes
+    everything, or under another name, which is deprecated.)
+    """
+    if definition.stateful:
+        return False
+    if not (definition.host or definition.backend):
+        return True
+    given = parameters_of(definition.function)
+    if not given.positional:
+        return given.takes_any_position
+    return given.positional[0] in _NAMESPACE or _renames_namespace(definition, op_def, given)
+
+
+def _renames_namespace(definition: KernelDef, op_def: OpDef, given: Parameters) -> bool:
+    """Return whether one parameter more than the inputs and attrs must be given."""
+    inputs = {arg.name for arg in op_def.input_args}
+    attrs = {*_attr_names(op_def)} - inputs
+    required = given.positional[: given.num_required]
+    needed = sum(name not in attrs for name in required)
+    return needed > _num_inputs(definition, op_def) and required[0] not in inputs
+
+
+def _num_leading(definition: KernelDef, op_def: OpDef) -> int:
+    """Return how many arguments come before the inputs: the namespace or context, or none."""
+    return int(definition.stateful or takes_namespace(definition, op_def))
+
+
+def _check_namespace_name(definition: KernelDef, op_def: OpDef, given: Parameters) -> None:
+    """Warn where a kernel that could leave the namespace out takes it under another name."""
+    if definition.stateful or not (definition.host or definition.backend) or not given.positional:
+        return
+    name = given.positional[0]
+    if name not in _NAMESPACE and _renames_namespace(definition, op_def, given):
+        warnings.warn(
+            f"the kernel {definition.source} takes the array namespace as {name!r}; call that "
+            "parameter 'xp', or leave it out if the kernel does not use it",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+
+def check_signature(definition: KernelDef, op_defs: Sequence[OpDef], what: str = "kernel") -> None:
+    """Check a kernel against those of its ops that are known.
+
+    Args:
+        definition: of the kernel, or of a function that is called as one.
+        op_defs: the ops.
+        what: what the function is, for messages.
+
+    Raises:
+        InvalidArgumentError: it has a parameter that is neither an input nor an attr of its op,
+            fewer parameters than the op has inputs, or a static input that the op does not have;
+            names kernel, op and parameter.
+    """
+    function: Any = definition.function
+    is_class = isinstance(function, type)
+    given = parameters_of(function.__call__ if is_class else function)
+    if is_class:
+        given = given._replace(positional=given.positional[1:])
+    for op_def in op_defs:
+        _check_namespace_name(definition, op_def, given)
+        _check_inputs(definition, op_def, given, what)
+    _check_static(definition, op_defs)
+    _check_others(definition, op_defs, given, what)
+
+
+def _num_inputs(definition: KernelDef, op_def: OpDef) -> int:
+    """Return how many inputs the function takes: none with `make`, which returns what does."""
+    return 0 if definition.make else len(op_def.input_args)
+
+
+def _check_inputs(definition: KernelDef, op_def: OpDef, given: Parameters, what: str) -> None:
+    wanted = _num_inputs(definition, op_def)
+    found = len(given.positional) - _num_leading(definition, op_def)
+    if found < wanted and not given.takes_any_position:
+        raise InvalidArgumentError(
+            f"the {what} {definition.source} takes {max(found, 0)} inputs, op {op_def.name!r} has "
+            f"{wanted}: {_listed(arg.name for arg in op_def.input_args)}. A {what} takes the "
+            "namespace (or context), the inputs in order, then attrs by name",
+            op=op_def.name,
+        )
+
+
+def _check_static(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
+    """Check that the inputs that are to be static are inputs of one of the ops."""
+    inputs = {arg.name for op_def in op_defs for arg in op_def.input_args}
+    for name in definition.static:
+        if op_defs and name not in inputs:
+            raise InvalidArgumentError(
+                f"the kernel {definition.source} declares static={name!r}, which is no input of op "
+                f"{op_defs[0].name!r}{suggest(name, sorted(inputs))}; its inputs are "
+                f"{_listed(sorted(inputs))}",
+                op=op_defs[0].name,
+            )
+
+
+def _check_others(
+    definition: KernelDef, op_defs: Sequence[OpDef], given: Parameters, what: str
+) -> None:
+    """Check what stands behind the inputs; with several ops, behind those of the longest."""
+    if not op_defs:
+        return
+    longest = max(op_defs, key=lambda op_def: _num_inputs(definition, op_def))
+    behind = _num_leading(definition, longest) + _num_inputs(definition, longest)
+    attrs = {name for op_def in op_defs for name in _attr_names(op_def)}
+    for name in (*given.positional[behind:], *given.keyword_only):
+        if name in attrs or (name == _DONE and definition.async_):
+            continue
+        raise InvalidArgumentError(
+            f"the {what} {definition.source} has a parameter {name!r}, which is neither an input "
+            f"nor an attr of op {longest.name!r}{suggest(name, sorted(attrs))}; its inputs are "
+            f"{_listed(arg.name for arg in longest.input_args)}, its attrs "
+            f"{_listed(attr.name for attr in longest.attrs)}",
+            op=longest.name,
+        )
+
+
+def _attr_names(op_def: OpDef) -> list[str]:
+    """Return the names of an op's attrs as parameters: with `_` after one that is a keyword."""
+    return [a.name + "_" if keyword.iskeyword(a.name) else a.name for a in op_def.attrs]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

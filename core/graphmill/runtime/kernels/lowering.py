@@ -1,0 +1,251 @@
+"""Lowerings: how a compiler computes an op whose kernel it cannot trace.
+
+A compiler traces a node by calling its kernel with traced values. That is enough for a function of
+the array namespace. Where it is not, a lowering says what else there is to know:
+
+    @lowering("Mine>Sqrt", check=Check(lambda xp, x: xp.all(x >= 0), InvalidArgumentError))
+
+a condition that compiled code must check, because it cannot raise;
+
+    @lowering("Mine>Push")
+    def push(trace, handle, value):
+        trace.write(handle, trace.xp.append(trace.read(handle), value))
+
+a traceable form of a kernel that is not traceable itself.
+
+A lowering belongs to the kernels of its supplier: where a kernel of another plugin is chosen for a
+node, that plugin's lowering is used, or the node stays outside of what is compiled.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.kernels.kernel import LOWERINGS_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from graphmill.errors import OpError
+    from graphmill.graph.node import Node
+    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.typing import ArrayNamespace
+
+_Declared = TypeVar("_Declared", bound="Callable[..., Any]")
+
+
+class NotTraceable(Exception):  # noqa: N818 - no error: the node is interpreted instead
+    """A computation cannot be traced; the text says why. It is interpreted instead.
+
+    Attributes:
+        node: the node that cannot be traced; None while it is not known.
+    """
+
+    node: Node | None = None
+
+    def at(self, node: Node) -> NotTraceable:
+        """Note the node that cannot be traced, if none is noted yet; return the error."""
+        if self.node is None:
+            self.node = node
+            self.args = (f"{node.name} ({node.op}): {self.args[0]}", *self.args[1:])
+        return self
+
+
+class TraceContext(Protocol):
+    """What a lowering is given before the inputs of its node.
+
+    Attributes:
+        xp: the array namespace of traced values (`jax.numpy`).
+        node_name: name of the node.
+        op: its op type.
+        attrs: its attrs in canonical form.
+    """
+
+    xp: ArrayNamespace
+    node_name: str
+    op: str
+    attrs: Mapping[str, Any]
+
+    def is_static(self, value: Any) -> bool:
+        """Return whether a value is known while tracing: a NumPy array, and not a traced one."""
+        ...
+
+    def require(self, holds: Any) -> None:
+        """Have compiled code check a condition; where it fails, the interpreter runs the step.
+
+        Args:
+            holds: a bool of rank 0, known or traced.
+        """
+        ...
+
+    def read(self, variable: Any) -> Any:
+        """Return the value of a variable that the node is given by handle or reference.
+
+        Raises:
+            NotTraceable: it is no variable.
+        """
+        ...
+
+    def write(self, variable: Any, value: Any) -> None:
+        """Give a variable a new value, of the same type.
+
+        Raises:
+            NotTraceable: it is no variable, or the value has another type.
+        """
+        ...
+
+    def call(self, function: FuncAttr, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Trace a function of the graph's library; return its results.
+
+        Raises:
+            NotTraceable: one of its nodes cannot be traced.
+        """
+        ...
+
+
+class Check(NamedTuple):
+    """A condition under which compiled code gives what the kernel gives.
+
+    Compiled code cannot raise, and some of its functions go wrong for unusual values. Where the
+    predicate is false, the interpreter runs the step instead, and the kernel raises or computes.
+
+    Attributes:
+        predicate: called as `predicate(xp, *inputs, **attrs)` with inputs in the order of the
+            `OpDef` (lists as lists) and those attrs that its signature names; returns a bool of
+            rank 0. It is traced: no `if` over values.
+        error: what the kernel raises where it is false; None if it computes the step all the same.
+        of: whether the predicate is given the inputs or the results.
+    """
+
+    predicate: Callable[..., Any]
+    error: type[OpError] | None = None
+    of: Literal["inputs", "results"] = "inputs"
+
+
+class Lowering(NamedTuple):
+    """How a compiler computes an op; see `lowering` for what the fields mean."""
+
+    ops: tuple[str, ...] = ()
+    function: Callable[..., Any] | None = None
+    checks: tuple[Check, ...] = ()
+    static: tuple[str, ...] = ()
+    standalone: bool | Callable[[Node], bool] = False
+    refuse: Callable[[Node], str | None] | None = None
+    priority: int = 0
+    distinct_rows: bool = False
+
+    @property
+    def source(self) -> str:
+        """Where it is defined, as `module.function`, for messages."""
+        function = self.function or next((check.predicate for check in self.checks), None)
+        if function is None:
+            return f"the declaration for {', '.join(self.ops)}"
+        return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
+
+
+class LoweringTable(list[Lowering]):
+    """Lowerings made in a loop, collected from a module like decorated functions are."""
+
+
+def lowering(
+    *ops: str,
+    check: Check | Iterable[Check] | Callable[..., Any] = (),
+    static: Iterable[str] = (),
+    standalone: bool | Callable[[Node], bool] = False,
+    refuse: Callable[[Node], str | None] | None = None,
+    priority: int = 0,
+    distinct_rows: bool = False,
+) -> Callable[[_Declared], _Declared]:
+    """Declare the decorated function to be the traceable form of `ops`.
+
+    It is called as `function(trace, *inputs, **attrs)`: a `TraceContext`, the inputs in the order
+    of the `OpDef` (lists as lists), and by keyword the attrs that its signature names, as Python
+    values. It returns what a kernel returns.
+
+    Args:
+        ops: the ops that it is for.
+        check: conditions to check beside it.
+        static: inputs (OpDef names) that must be known while tracing.
+        standalone: whether one node of the op is worth a program of its own; or a function of the
+            node that says so. The call of a program costs as much as some ten small kernels.
+        refuse: returns why a node cannot be compiled, judged by its attrs and place in the graph,
+            or None; asked once, before anything is traced.
+        priority: the highest wins among the lowerings of one supplier.
+        distinct_rows: whether it drops row indices out of range, which stand for rows that come
+            twice (see `distinct_rows` of `@kernel`).
+
+    Raises:
+        InvalidArgumentError: no op is named.
+    """
+    if not ops:
+        raise InvalidArgumentError("@lowering needs the names of the ops that it is for")
+
+    def declare(function: _Declared) -> _Declared:
+        made = Lowering(
+            ops,
+            function,
+            as_checks(check),
+            tuple(static),
+            standalone,
+            refuse,
+            priority,
+            distinct_rows,
+        )
+        declared = [*getattr(function, LOWERINGS_ATTRIBUTE, ()), made]
+        setattr(function, LOWERINGS_ATTRIBUTE, declared)
+        return function
+
+    return declare
+
+
+def lowerings_of(owner: object) -> list[Lowering]:
+    """Return the lowerings declared by a function, a table, or everything in a module."""
+    if isinstance(owner, Lowering):
+        return [owner]
+    if isinstance(owner, LoweringTable):
+        return list(owner)
+    direct = getattr(owner, LOWERINGS_ATTRIBUTE, None)
+    if direct is not None:
+        return list(direct)
+    if not inspect.ismodule(owner):
+        return []
+    found: dict[int, Lowering] = {}
+    for value in vars(owner).values():
+        if isinstance(value, LoweringTable):
+            declared: Iterable[Lowering] = value
+        elif isinstance(value, Lowering):
+            declared = (value,)
+        elif getattr(value, "__module__", None) == owner.__name__:
+            declared = getattr(value, LOWERINGS_ATTRIBUTE, ())
+        else:
+            continue
+        found.update((id(one), one) for one in declared)
+    return list(found.values())
+
+
+def as_checks(given: Check | Iterable[Check] | Callable[..., Any]) -> tuple[Check, ...]:
+    """Return what a `check=` keyword was given as a tuple; a function is a predicate of inputs."""
+    if isinstance(given, Check):
+        return (given,)
+    if callable(given):
+        return (Check(given),)
+    checks = tuple(given)
+    for check in checks:
+        if not isinstance(check, Check):
+            raise InvalidArgumentError(
+                f"check= takes a Check, a predicate, or several Checks, not {check!r}"
+            )
+    return checks
+
+
+def as_lowering(
+    given: Lowering | Callable[..., Any] | None, ops: tuple[str, ...]
+) -> Lowering | None:
+    """Return what a `lowering=` keyword of a kernel was given as a `Lowering` for its ops."""
+    if given is None or isinstance(given, Lowering):
+        return given and given._replace(ops=given.ops or ops)
+    if not callable(given):
+        raise InvalidArgumentError(f"lowering= takes a Lowering or a function, not {given!r}")
+    return Lowering(ops, given)

@@ -1,0 +1,91 @@
+"""`OpSegment`: stateful kernels of a device by session and node, shared by executors.
+
+Semantics: `tensorflow/core/framework/op_segment.h`. The nodes of a function, whose names are its
+own, have a table of their own in each session and for each set of attrs that it is called with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.errors import CancelledError
+from graphmill.runtime.process.fork import fork_safe_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.runtime.kernels.kernel import OpKernel
+
+
+class StatefulKernels:
+    """The stateful kernels of one session's nodes on one device, or of those of a function.
+
+    Threads: `_lock` guards the table; kernels are made outside it, and the first one made wins.
+    """
+
+    def __init__(self) -> None:
+        self._lock = fork_safe_lock()
+        self._kernels: dict[str, OpKernel] = {}
+
+    def find_or_create(self, node_name: str, create: Callable[[], OpKernel]) -> OpKernel:
+        """Return the kernel of a node, made by `create` at its first use."""
+        with self._lock:
+            found = self._kernels.get(node_name)
+        if found is not None:
+            return found
+        made = create()
+        with self._lock:
+            return self._kernels.setdefault(node_name, made)
+
+    def clear(self) -> None:
+        """Drop all kernels."""
+        with self._lock:
+            self._kernels.clear()
+
+
+class OpSegment:
+    """The stateful kernels of all sessions that hold one device.
+
+    A session, or a graph that a worker registered for it, holds its table; the table is dropped
+    with the last hold.
+
+    Threads: `_lock` guards the tables.
+    """
+
+    def __init__(self) -> None:
+        self._lock = fork_safe_lock()
+        self._tables: dict[str, StatefulKernels] = {}
+        self._holds: dict[str, int] = {}
+
+    def add_hold(self, session: str) -> None:
+        """Keep the kernels of a session until `remove_hold` was called as often."""
+        with self._lock:
+            self._tables.setdefault(session, StatefulKernels())
+            self._holds[session] = self._holds.get(session, 0) + 1
+
+    def remove_hold(self, session: str) -> None:
+        """Give up one hold; with the last one the session's kernels are dropped."""
+        with self._lock:
+            left = self._holds.get(session, 0) - 1
+            if left > 0:
+                self._holds[session] = left
+            else:
+                self._holds.pop(session, None)
+                self._tables.pop(session, None)
+
+    def of_session(self, session: str) -> StatefulKernels:
+        """Return the kernels of a session.
+
+        Raises:
+            CancelledError: nobody holds them, as after the session was closed.
+        """
+        found = self._tables.get(session)
+        if found is None:
+            raise CancelledError(f"Session {session!r} has been closed: its kernels are gone.")
+        return found
+
+    def clear(self) -> None:
+        """Drop the kernels of all sessions."""
+        with self._lock:
+            self._tables.clear()
+            self._holds.clear()

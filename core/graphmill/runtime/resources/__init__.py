@@ -1,0 +1,1 @@
+"""Resources: what outlives a step (variables, tables, queues, session tensors)."""

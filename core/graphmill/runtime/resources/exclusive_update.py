@@ -1,0 +1,156 @@
+"""Update a variable's value in place if nobody else references it, else copy it first.
+
+Values are not written in place, because readers keep the arrays that they read. A sparse update of
+a large table would then copy the table for a few rows. It need not if the variable alone holds the
+array, which its reference count proves while nobody can come and read: meanwhile the variable is of
+a class whose `value` waits for the lock, so that readers elsewhere pay nothing. `writable` does all
+of this; a compiler, whose programs write into memory of their own, uses `acquire` and `release`.
+
+Threads: the caller holds the variable's lock. Where reference counts prove nothing (free-threaded
+Python) and while the process forks, each update makes a copy.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.runtime.process import fork
+from graphmill.runtime.process.references import counts_prove_ownership, references_from
+from graphmill.runtime.resources.variables import Ref, Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_VALUE: Final[Any] = Variable.__dict__["value"]  # the slot, past the properties below
+
+
+def _wait_and_read(variable: Variable) -> Any:
+    with variable.lock:
+        return _VALUE.__get__(variable)
+
+
+def _wait_and_write(variable: Variable, value: Any) -> None:
+    with variable.lock:
+        _VALUE.__set__(variable, value)
+
+
+class _AcquiredVariable(Variable):
+    """A variable whose value is being overwritten: readers wait for the lock."""
+
+    __slots__ = ()
+    value = property(_wait_and_read, _wait_and_write)
+
+
+class _AcquiredRef(Ref):
+    """The same for references."""
+
+    __slots__ = ()
+    value = property(_wait_and_read, _wait_and_write)
+
+
+_ACQUIRED: Final[dict[type[Variable], type[Variable]]] = {
+    Variable: _AcquiredVariable,
+    Ref: _AcquiredRef,
+}
+_RELEASED: Final = {acquired: kind for kind, acquired in _ACQUIRED.items()}
+_held: Final[dict[int, Variable]] = {}
+_is_suspended = False
+
+
+@contextmanager
+def writable(variable: Variable) -> Iterator[np.ndarray[Any, Any]]:
+    """Give the array to write a variable's new value into; the old value is in it.
+
+    The caller holds the variable's lock, does not refer to its value, does not read `value`, and
+    has checked whatever may fail: an error in the middle may leave some of it written.
+
+    Args:
+        variable: one that has a value, which is a NumPy array.
+    """
+    if not acquire(variable):
+        yield from _written_copy(variable)
+        return
+    try:
+        if is_sole_holder(variable) and _owns_memory(value_of(variable)):
+            yield value_of(variable)
+        else:
+            yield from _written_copy(variable)
+    finally:
+        release(variable)
+
+
+def _written_copy(variable: Variable) -> Iterator[np.ndarray[Any, Any]]:
+    changed = np.array(value_of(variable))
+    yield changed
+    set_value(variable, changed)
+
+
+def acquire(variable: Variable) -> bool:
+    """Let others who read or set the value wait for the lock, which the caller holds.
+
+    Returns:
+        Whether that could be done; if not, nothing has changed.
+    """
+    acquired = _ACQUIRED.get(type(variable))
+    if acquired is None or _is_suspended or not counts_prove_ownership():
+        return False
+    _held[id(variable)] = variable
+    variable.__class__ = acquired
+    return True
+
+
+def release(variable: Variable) -> None:
+    """End what `acquire` began; the caller releases the lock afterwards."""
+    variable.__class__ = _RELEASED[type(variable)]
+    del _held[id(variable)]
+
+
+def value_of(variable: Variable) -> Any:
+    """Return the value; for whoever has acquired the variable."""
+    return _VALUE.__get__(variable)
+
+
+def set_value(variable: Variable, value: Any) -> None:
+    """Set the value; for whoever has acquired the variable."""
+    _VALUE.__set__(variable, value)
+
+
+def is_sole_holder(variable: Variable) -> bool:
+    """Return whether nobody but the variable, which is acquired, refers to its value."""
+    return references_from(_VALUE, variable) <= _ONLY_THE_VARIABLE
+
+
+def _owns_memory(value: Any) -> bool:
+    return type(value) is np.ndarray and value.flags.owndata and value.flags.writeable
+
+
+def _count_own() -> int:
+    """Return how many references are counted where only the variable holds its value."""
+    from graphmill import dtypes
+
+    variable = Variable(dtypes.float64)
+    variable.value = np.empty(2)
+    return references_from(_VALUE, variable)
+
+
+_ONLY_THE_VARIABLE: Final = _count_own()
+
+
+def _suspend() -> None:
+    """Begin no more exclusive updates, and wait for those in progress: a fork would tear them."""
+    global _is_suspended
+    _is_suspended = True
+    for variable in list(_held.values()):
+        if variable.lock.acquire(timeout=fork.GRACE_PERIOD):
+            variable.lock.release()
+
+
+def _resume() -> None:
+    global _is_suspended
+    _is_suspended = False
+
+
+fork.suspend_during_forks(_suspend, _resume)

@@ -1,0 +1,138 @@
+"""`ResourceMgr`: named objects that outlive a step (variables, tables, queues), by container.
+
+Semantics: `tensorflow/core/framework/resource_mgr.h`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, suggest
+from graphmill.runtime.process.fork import fork_safe_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Resource = TypeVar("_Resource")
+
+DEFAULT_CONTAINER = "localhost"
+
+
+class ResourceMgr:
+    """The resources of one device.
+
+    Threads: `_lock` guards the table. Factories run under it, so that two steps that race to create
+    one resource get the same object; a factory must not use the manager.
+    """
+
+    def __init__(self, default_container: str = DEFAULT_CONTAINER) -> None:
+        self.default_container = default_container
+        self.generation = 0
+        self._lock = fork_safe_lock()
+        self._containers: dict[str, dict[tuple[type[Any], str], Any]] = {}
+
+    def lookup(self, container: str, name: str, kind: type[_Resource]) -> _Resource:
+        """Return a resource.
+
+        Raises:
+            NotFoundError: there is none of that container, name and type.
+        """
+        with self._lock:
+            found = self._containers.get(container or self.default_container, {}).get((kind, name))
+            if found is None:
+                raise NotFoundError(self._missing(container, name, kind))
+            return found  # type: ignore[no-any-return]
+
+    def find(self, container: str, name: str, kind: type[_Resource]) -> _Resource | None:
+        """Return a resource, or None if there is none of that container, name and type."""
+        with self._lock:
+            return self._containers.get(container or self.default_container, {}).get((kind, name))
+
+    def create(
+        self, container: str, name: str, resource: Any, kind: type[Any] | None = None
+    ) -> None:
+        """Add a resource.
+
+        Raises:
+            AlreadyExistsError: one of the same container, name and type is there.
+        """
+        key = (kind or type(resource), name)
+        with self._lock:
+            held = self._containers.setdefault(container or self.default_container, {})
+            if key in held:
+                raise AlreadyExistsError(
+                    f"resource {container or self.default_container}/{name} "
+                    f"({key[0].__name__}) already exists"
+                )
+            held[key] = resource
+
+    def lookup_or_create(
+        self, container: str, name: str, kind: type[_Resource], factory: Callable[[], _Resource]
+    ) -> _Resource:
+        """Return a resource, made by `factory` if it is not there yet.
+
+        Raises:
+            InvalidArgumentError: the factory made something else than a `kind`.
+        """
+        with self._lock:
+            held = self._containers.setdefault(container or self.default_container, {})
+            found: _Resource | None = held.get((kind, name))
+            if found is not None:
+                return found
+            made = factory()
+            if not isinstance(made, kind):
+                raise InvalidArgumentError(
+                    f"the factory of {name!r} made a {type(made).__name__}, not a {kind.__name__}"
+                )
+            held[kind, name] = made
+            return made
+
+    def delete(self, container: str, name: str, kind: type[Any]) -> None:
+        """Remove a resource.
+
+        Raises:
+            NotFoundError: there is none of that container, name and type.
+        """
+        with self._lock:
+            held = self._containers.get(container or self.default_container, {})
+            if (kind, name) not in held:
+                raise NotFoundError(self._missing(container, name, kind))
+            del held[kind, name]
+            self.generation += 1
+
+    def clear_container(self, container: str) -> None:
+        """Remove all resources of a container; a container that does not exist is empty already."""
+        with self._lock:
+            held = self._containers.pop(container or self.default_container, None)
+            self.generation += 1
+        del held  # outside of the lock: what a resource does at its end may ask for others
+
+    def clear(self) -> None:
+        """Remove all resources of all containers."""
+        with self._lock:
+            held = dict(self._containers)
+            self._containers.clear()
+            self.generation += 1
+        del held
+
+    def names(self, container: str = "") -> list[tuple[str, str]]:
+        """Return (type name, resource name) of everything in a container, sorted."""
+        with self._lock:
+            held = self._containers.get(container or self.default_container, {})
+            return sorted((kind.__name__, name) for kind, name in held)
+
+    def containers(self) -> list[str]:
+        """Return the names of the containers that hold something."""
+        with self._lock:
+            return sorted(name for name, held in self._containers.items() if held)
+
+    def _missing(self, container: str, name: str, kind: type[Any]) -> str:
+        container = container or self.default_container
+        held = self._containers.get(container)
+        if not held:
+            return (
+                f"Container {container} does not exist. "
+                f"(Could not find resource: {container}/{name})"
+            )
+        near = suggest(name, [known for other, known in held if other is kind])
+        return f"Resource {container}/{name}/{kind.__name__} does not exist{near}"

@@ -1,0 +1,122 @@
+"""The values that variable ops exchange: references, resource handles, variables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from graphmill.dtypes import resource as resource_dtype
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError
+from graphmill.runtime.process.fork import fork_safe_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from graphmill.dtypes import DType
+    from graphmill.typing import Shape, Value
+
+
+class Variable:
+    """A mutable tensor: what ref variables and resource variables hold.
+
+    The value is replaced, never written into: a reader keeps the array that it read.
+
+    Threads: `lock` guards read-modify-write of `value`; a plain read needs no lock.
+
+    Attributes:
+        value: the current value, or None before the first assignment.
+        dtype: its element type.
+        shape: its static shape, None if unknown.
+        name: for messages.
+        kept: what a compiler notes of a value: a function that gives this value and one that gives
+            its own form of it, each None once it is gone; of use while that is the current value.
+    """
+
+    __slots__ = ("dtype", "kept", "lock", "name", "shape", "value")
+
+    def __init__(self, dtype: DType, shape: Shape = None, name: str = "") -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.name = name
+        self.value: Value = None
+        self.kept: tuple[Callable[[], Any], Callable[[], Any]] | None = None
+        self.lock = fork_safe_lock()
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether a value has been assigned."""
+        return self.value is not None
+
+
+class Ref(Variable):
+    """The output of a ref-typed op: a variable that travels along ref edges itself.
+
+    Inputs that an OpDef declares as ref receive the `Ref`; all others receive its value
+    (`tensorflow/core/common_runtime/executor.cc`, PrepareInputs).
+    """
+
+    __slots__ = ()
+
+    def read(self) -> Value:
+        """Return the value.
+
+        Raises:
+            FailedPreconditionError: nothing has been assigned yet.
+        """
+        value = self.value
+        if value is None:
+            raise FailedPreconditionError(
+                f"Attempting to use uninitialized value {self.name}; "
+                "run the variables' initializer or restore a checkpoint first"
+            )
+        return value
+
+
+class ResourceHandle:
+    """A scalar of dtype `resource`: where a resource lives, and the resource once it is found.
+
+    Attributes:
+        device: name of the device whose `ResourceMgr` holds it.
+        container, name: its key there.
+        type_name: what it is, for messages, as `"Variable"`.
+        resource: the object itself; None until the first look-up.
+    """
+
+    __slots__ = ("container", "device", "name", "resource", "type_name")
+
+    dtype: ClassVar[np.dtype[Any]] = resource_dtype.as_numpy_dtype
+    shape: ClassVar[tuple[int, ...]] = ()
+    ndim: ClassVar[int] = 0
+
+    def __init__(
+        self, device: str, container: str, name: str, type_name: str, resource: Any = None
+    ) -> None:
+        self.device = device
+        self.container = container
+        self.name = name
+        self.type_name = type_name
+        self.resource = resource
+
+    def expect(self, kind: type[Any]) -> Any:
+        """Return the resource if it is a `kind`.
+
+        Raises:
+            FailedPreconditionError: the resource does not exist (any more).
+            InvalidArgumentError: it is something else.
+        """
+        found = self.resource
+        if found is None:
+            raise FailedPreconditionError(
+                f"resource {self.container}/{self.name} ({self.type_name}) does not exist; "
+                "its initializer has not run, or it was destroyed"
+            )
+        if not isinstance(found, kind):
+            raise InvalidArgumentError(
+                f"resource {self.container}/{self.name} is a {type(found).__name__}, "
+                f"not a {kind.__name__}"
+            )
+        return found
+
+    def __repr__(self) -> str:
+        return f"<ResourceHandle {self.type_name} {self.container}/{self.name} on {self.device}>"

@@ -1,0 +1,127 @@
+"""`CancellationGracePeriod`: stop waiting for a run that does not end after its cancellation.
+
+A step that is past its deadline is cancelled: kernels that wait are woken, the executor ends the
+run when the last of them has returned, and calls `done`. An executor that never does, or a kernel
+that never returns, would block the caller forever. So the caller gives up after a grace period.
+Kernels that compute in a thread of the session's pool are waited for: they return.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Self
+
+from graphmill.errors import CancelledError, OpError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from graphmill.runtime.executor import Executor, ExecutorArgs
+    from graphmill.runtime.steps.step_runner import StepRunner
+
+GRACE_PERIOD = 1.0
+"""Seconds between the cancellation and giving up; ending a cancelled run takes a thousandth."""
+
+
+class CancellationGracePeriod:
+    """Give up driving a run that does not end within a grace period after its cancellation.
+
+    A context: in its block a thread drives the run. What the block then raises is of the class of
+    the error that the run was cancelled with, and names the executors.
+
+    Args:
+        args: the run's.
+        executors: what runs it, for the message.
+
+    Threads: the driving one's; only what `post`s to its event loop is called elsewhere.
+    """
+
+    __slots__ = ("_args", "_executors", "_has_ended", "_runner", "_timer", "_token")
+
+    def __init__(self, args: ExecutorArgs, executors: Sequence[Executor]) -> None:
+        self._args = args
+        self._executors = executors
+        self._runner: StepRunner = args.runner
+        self._timer: threading.Timer | None = None
+        self._token: int | None = None
+        self._has_ended = False
+
+    def __enter__(self) -> Self:
+        self._runner.watches.append(self._listen)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._has_ended = True
+        if self._listen in self._runner.watches:
+            self._runner.watches.remove(self._listen)
+            return
+        if self._args.parent_cancellation is not None:
+            self._args.parent_cancellation.deregister(self._token)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _listen(self) -> None:
+        """Ask to be told of a cancellation; called once, before the driving thread first waits."""
+        self._runner.watches.remove(self._listen)
+        cancellation = self._args.parent_cancellation
+        if cancellation is not None:
+            self._token = cancellation.register(self._wait)
+            if self._token is None:
+                self._wait()
+
+    def _wait(self) -> None:
+        """Look again after a while."""
+        self._timer = timer = threading.Timer(GRACE_PERIOD, self._runner.post, [self._look])
+        timer.daemon = True
+        timer.start()
+        if self._has_ended:
+            timer.cancel()
+
+    def _look(self) -> None:
+        """Give up if there is nothing else to do, and nothing computes."""
+        if self._has_ended:
+            return
+        if self._runner.has_posted:
+            self._runner.post(self._look)
+        elif self._runner.num_computing:
+            self._wait()
+        else:
+            raise self._error()
+
+    def _error(self) -> OpError:
+        count = self._args.num_awaited
+        kernels = f", or {count} kernels do not end" if count else ""
+        why = f"`done` was not called{kernels}"
+        return not_ended(self._args, self._executors, GRACE_PERIOD, why)
+
+
+def not_ended(
+    args: ExecutorArgs, executors: Sequence[Executor], seconds: float, why: str
+) -> OpError:
+    """Return the error of a run that did not end although it was cancelled.
+
+    Args:
+        args: the run's.
+        executors: what runs it; named, with their distributions.
+        seconds: how long it was waited for.
+        why: what did not happen.
+    """
+    cancellation = args.parent_cancellation
+    reason = (cancellation and cancellation.reason) or CancelledError("the step was cancelled")
+    who = " and ".join(sorted({_name(executor) for executor in executors})) or "a kernel"
+    plugins = [e.owner.error_plugin for e in executors if e.owner and e.owner.error_plugin]
+    return type(reason)(
+        f"{reason.message}; {seconds:g} s later {who} had not ended it: {why}",
+        plugin=plugins[0] if plugins else None,
+    )
+
+
+def _name(executor: Executor) -> str:
+    kind = f"the executor {type(executor).__module__}.{type(executor).__qualname__}"
+    return kind if executor.owner is None else f"{kind} of {executor.owner}"

@@ -1,0 +1,85 @@
+"""`CancellationManager`: cancel everything that waits on behalf of a step.
+
+Semantics: `tensorflow/core/framework/cancellation.h`.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from graphmill.runtime.process.fork import fork_safe_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.errors import OpError
+
+
+class CancellationManager:
+    """Cancellation of one step or session; child managers are cancelled with their parent.
+
+    Threads: `_lock` guards the callbacks; they are called outside it, each once.
+
+    Attributes:
+        is_cancelled: set once, never reset; read without a lock on the executor's hot path.
+        reason: the error that cancelled it, or None.
+    """
+
+    def __init__(self, parent: CancellationManager | None = None) -> None:
+        # Those without a parent are a session's; those of steps must cost little.
+        self._lock = fork_safe_lock() if parent is None else threading.Lock()
+        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._next_token = 0
+        self.is_cancelled = False
+        self.reason: OpError | None = None
+        self._parent = parent
+        self._parent_token: int | None = None
+        if parent is not None:
+            self._parent_token = parent.register(self._cancel_from_parent)
+            if self._parent_token is None:
+                self._cancel_from_parent()
+
+    def register(self, callback: Callable[[], None]) -> int | None:
+        """Have `callback` called at cancellation; return a token, or None if it is too late."""
+        with self._lock:
+            if self.is_cancelled:
+                return None
+            token = self._next_token
+            self._next_token += 1
+            self._callbacks[token] = callback
+            return token
+
+    def deregister(self, token: int | None) -> bool:
+        """Withdraw a callback; return False if it was called already or is being called."""
+        with self._lock:
+            return token is not None and self._callbacks.pop(token, None) is not None
+
+    def start_cancel(self, reason: OpError | None = None) -> None:
+        """Cancel: call all callbacks once, also if one raises; later calls do nothing."""
+        with self._lock:
+            if self.is_cancelled:
+                return
+            self.is_cancelled = True
+            self.reason = reason
+            callbacks = list(self._callbacks.values())
+            self._callbacks.clear()
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:  # it is code of plugins
+                # Others wait to be told too; what a kernel's callback gets wrong is its own affair.
+                import logging  # here: a session should not wait for the module
+
+                log = logging.getLogger("graphmill.runtime")
+                log.exception("a callback raised at cancellation")
+
+    def close(self) -> None:
+        """Detach from the parent, so that a long-lived parent does not keep finished children."""
+        if self._parent is not None:
+            self._parent.deregister(self._parent_token)
+            self._parent = None
+
+    def _cancel_from_parent(self) -> None:
+        parent = self._parent  # `close` may let go of it meanwhile
+        self.start_cancel(parent.reason if parent is not None else None)

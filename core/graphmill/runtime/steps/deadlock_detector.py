@@ -1,0 +1,83 @@
+"""`DeadlockDetector`: fail a step whose partitions wait for each other for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from graphmill.errors import InternalError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from graphmill.runtime.executor import ExecutorArgs
+    from graphmill.runtime.rendezvous import Rendezvous
+
+
+class DeadlockDetector:
+    """Watches a rendezvous that only the partitions of one run, and the run's client, use.
+
+    Such a run is deadlocked if its driving thread waits while all that is pending is receives:
+    no node is ready, so nothing will be sent. While a kernel runs in another thread or waits for a
+    queue, no deadlock can be concluded.
+
+    Used as a context manager around the driving of a step; `start` and `stop` do the same.
+
+    Args:
+        args: the run's; its `rendezvous` is the one.
+
+    Attributes:
+        num_clients: how many receives of the client are among those that wait.
+    """
+
+    __slots__ = ("_args", "num_clients")
+
+    def __init__(self, args: ExecutorArgs) -> None:
+        self._args = args
+        self.num_clients = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._args.runner.watches.append(self._check)
+
+    def stop(self) -> None:
+        """End watching; a second call does nothing."""
+        watches = self._args.runner.watches
+        if self._check in watches:
+            watches.remove(self._check)
+
+    def _check(self) -> None:
+        args = self._args
+        rendezvous: Rendezvous = args.rendezvous
+        count = sum(args.receiving.values())
+        if not count or count != args.num_awaited:
+            return
+        keys = rendezvous.awaited_keys()
+        # One that has come, but is not posted yet, is not in the table any more.
+        if keys is not None and len(keys) == count + self.num_clients:
+            rendezvous.start_abort(InternalError(self._story(keys)))
+
+    def _story(self, keys: list[str]) -> str:
+        lines = [
+            "the step is stuck: nothing is ready, and what these receives wait for will not come:"
+        ]
+        names = {}
+        for run in self._args.receiving:
+            names.update(run.iteration_names())
+        for key in sorted(keys):
+            source, _, target, edge, iteration = key.split(";", 4)
+            where = f" in iteration {names[iteration]}" if iteration in names else ""
+            lines.append(f"  {edge} from {source} to {target}{where}")
+        lines += [f"on {run.device_name}:\n{run.story()}" for run in self._args.receiving]
+        return "\n".join(lines)

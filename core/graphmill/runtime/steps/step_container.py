@@ -1,0 +1,24 @@
+"""`StepContainer`: the resource container of one step, cleared at its end (row S10)."""
+
+from __future__ import annotations
+
+
+class StepContainer:
+    """Names a step's container, and remembers whether anybody asked, so that most steps clear none.
+
+    Attributes:
+        step_id: number of the step.
+        is_used: whether `name` was read.
+    """
+
+    __slots__ = ("is_used", "step_id")
+
+    def __init__(self, step_id: int) -> None:
+        self.step_id = step_id
+        self.is_used = False
+
+    @property
+    def name(self) -> str:
+        """The container's name; reading it has the container cleared after the step."""
+        self.is_used = True
+        return f"__per_step_{self.step_id}"

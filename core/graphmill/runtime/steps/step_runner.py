@@ -1,0 +1,68 @@
+"""`StepRunner`: the event loop of one step; nodes are propagated in the thread that drives it.
+
+Kernels that run elsewhere (asynchronous ones, expensive ones in a pool) end by posting what is to
+be done next; the thread that waits for the step does it. So executors, nested function calls and
+partitions of a step never run at the same time, and their state needs no locks.
+"""
+
+from __future__ import annotations
+
+from queue import SimpleQueue
+from threading import get_ident
+from typing import TYPE_CHECKING
+
+from graphmill.runtime.process.shutdown import SHUTDOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.runtime.threads.thread_pool import ThreadPool
+
+
+class StepRunner:
+    """Runs what is posted, in the thread that calls `run_until`.
+
+    Threads: `post` may be called from any; everything else from the driving thread.
+
+    Attributes:
+        pool: where expensive kernels may be run; None to run them in the driving thread.
+        owner: identity of the driving thread.
+        watches: what is called each time before the driving thread waits; may post.
+        num_computing: how many kernels compute in the pool; executors keep count, in the driving
+            thread.
+    """
+
+    __slots__ = ("_posted", "num_computing", "owner", "pool", "watches")
+
+    def __init__(self, pool: ThreadPool | None = None) -> None:
+        self.pool = pool
+        self.owner = get_ident()
+        self.watches: list[Callable[[], None]] = []
+        self.num_computing = 0
+        self._posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Have `action` called by the driving thread."""
+        self._posted.put(action)
+
+    @property
+    def has_posted(self) -> bool:
+        """Whether something was posted and has not been called."""
+        return not self._posted.empty()
+
+    def run_posted(self) -> None:
+        """Call what has been posted so far; never wait."""
+        while not self._posted.empty():
+            self._posted.get()()
+
+    def run_until(self, is_done: Callable[[], bool]) -> None:
+        """Call what is posted, waiting for more, until `is_done` says so after a call."""
+        self.owner = get_ident()
+        while not is_done():
+            if self.watches and self._posted.empty():
+                for watch in tuple(self.watches):
+                    watch()
+            self._posted.get()()
+
+
+SHUTDOWN.idle_code.add(StepRunner.run_until.__code__)

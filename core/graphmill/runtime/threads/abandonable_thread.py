@@ -1,0 +1,70 @@
+"""Run an executor in a thread that can be abandoned if `run_async` never returns.
+
+Python cannot stop a call from outside. So a step that has a deadline and runs on a third party's
+executor is driven by a thread of its own. The caller waits for the end of the step or the end of
+the grace period after its cancellation; a call that never returns is left behind in the thread.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final, Literal
+
+from graphmill.runtime.steps import cancel_grace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.runtime.executor import Executor, ExecutorArgs
+
+    News = Literal["ended", "cancelled"]
+
+PATIENCE: Final = 10.0
+"""Seconds between the cancellation and giving up; a kernel that computes may take some."""
+
+
+def run_in_abandonable_thread(
+    run: Callable[[], None], args: ExecutorArgs, executors: Sequence[Executor]
+) -> None:
+    """Call `run` in a thread of its own and wait for it; raise what it raises.
+
+    Args:
+        run: drives the run to its end.
+        args: the run's.
+        executors: what runs it, for the message.
+
+    Raises:
+        OpError: of the class of the error that the run was cancelled with, if it has not ended long
+            after; names the executors and their distributions.
+    """
+    news: SimpleQueue[News] = SimpleQueue()
+    failures: list[BaseException] = []
+    context = contextvars.copy_context()
+
+    def drive() -> None:
+        args.runner.owner = threading.get_ident()
+        try:
+            context.run(run)
+        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+            failures.append(error)
+        news.put("ended")
+
+    cancellation = args.parent_cancellation
+    token = None
+    if cancellation is not None:
+        token = cancellation.register(lambda: news.put("cancelled"))
+    threading.Thread(target=drive, daemon=True, name=f"graphmill-step-{args.step_id}").start()
+    try:
+        if (cancellation is not None and token is None) or news.get() == "cancelled":
+            news.get(timeout=PATIENCE)
+    except Empty:
+        raise cancel_grace.not_ended(
+            args, executors, PATIENCE, "`run_async` has not returned"
+        ) from None
+    finally:
+        if cancellation is not None:
+            cancellation.deregister(token)
+    if failures:
+        raise failures[0]

@@ -1,0 +1,180 @@
+"""Run jobs that speed up later steps in a background thread.
+
+One thread at a time serves all sessions of a host; it ends when the queue is empty, so that an idle
+program has no thread of graphmill. When the interpreter shuts down, the job in progress is waited
+for and queued ones are dropped, as are those of a session that is closed.
+
+A thread that ends during the shutdown may abort the process: C++ libraries that it called, JAX
+among them, destroy thread-local state when a thread ends and acquire the GIL to do so, which a
+thread cannot do any more. So a thread that works at that time blocks for good instead of ending.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from graphmill.runtime.process import fork
+from graphmill.runtime.process.shutdown import SHUTDOWN, watch_for_shutdown
+from graphmill.runtime.process.switch_interval import LOW_SWITCH_INTERVAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MOST_WAITING: Final = 256
+
+
+class BackgroundWork:
+    """A first-in, first-out queue of jobs and the thread that runs them.
+
+    The child of a fork starts with an empty queue and no thread: whoever wants a job done there
+    submits it again.
+
+    Threads: `_lock` guards the queue, the thread and its job. A job that raises is a fault, which
+    `threading.excepthook` reports; the next job is run nevertheless.
+
+    Attributes:
+        num_done, num_dropped: how many jobs have been done, and were dropped because too many
+            waited or their owner went away.
+    """
+
+    def __init__(self, name: str = "graphmill-background") -> None:
+        self._name = name
+        self._lock = fork.fork_safe_lock()
+        self._job_done = threading.Condition(self._lock)
+        self._jobs: deque[tuple[object, Callable[[], None]]] = deque()
+        self._owner: object = None  # of the job that is under way
+        self._thread: threading.Thread | None = None
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+        self._is_ending = False
+        self.num_done = 0
+        self.num_dropped = 0
+        fork.track_forks(self)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return self._is_idle.is_set()
+
+    def submit(self, owner: object, job: Callable[[], None]) -> bool:
+        """Have `job` called by the thread; return whether it was taken.
+
+        It is not where too many wait, or where no thread can be started: the system has no more,
+        or the program is at its end.
+
+        Args:
+            owner: who wants it; see `forget`.
+            job: looks itself whether it is still wanted once it runs.
+        """
+        with self._lock:
+            if self._is_ending or len(self._jobs) >= _MOST_WAITING:
+                self.num_dropped += 1
+                return False
+            self._jobs.append((owner, job))
+            return self._is_served() or self._start()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the thread, which is not in this process, its job and the queue."""
+        self._job_done = threading.Condition(self._lock)
+        self._jobs.clear()
+        self._owner = self._thread = None
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+
+    def _is_served(self) -> bool:
+        """Return whether there is a thread."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def _start(self) -> bool:
+        """Start a thread for the job that waits; return whether there is one. Under the lock."""
+        thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+        try:
+            if SHUTDOWN.has_begun or not watch_for_shutdown():
+                raise RuntimeError("the interpreter is shutting down")
+            fork.watch_forks()
+            thread.start()
+        except RuntimeError:
+            self.num_dropped += len(self._jobs)
+            self._jobs.clear()
+            return False
+        self._is_idle.clear()
+        self._thread = thread
+        _ALL.add(self)
+        return True
+
+    def end(self) -> None:
+        """Drop what waits and wait for the job that is under way; no other is taken."""
+        with self._lock:
+            self._is_ending = True
+            is_served = self._is_served()
+        if is_served:
+            self._is_idle.wait()
+
+    def forget(self, owner: object, *, wait: bool = True) -> None:
+        """Drop the jobs of an owner that have not begun.
+
+        Args:
+            owner: whose.
+            wait: also wait for one that is under way, as who frees what it uses must.
+        """
+        with self._lock:
+            kept = [entry for entry in self._jobs if entry[0] is not owner]
+            self.num_dropped += len(self._jobs) - len(kept)
+            self._jobs = deque(kept)
+            if wait and threading.current_thread() is not self._thread:
+                self._job_done.wait_for(lambda: self._owner is not owner or not self._is_served())
+
+    def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until there is nothing to do; return whether it came to that within `timeout`."""
+        return self._is_idle.wait(timeout)
+
+    def _serve(self) -> None:
+        with LOW_SWITCH_INTERVAL:
+            self._work()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if self._is_ending:
+                    break
+                if not self._jobs:
+                    self._thread = None
+                    self._is_idle.set()
+                    return
+                self._owner, job = self._jobs.popleft()
+            try:
+                job()
+            except BaseException:  # noqa: BLE001 - told as in any thread; the other jobs go on
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self._thread)))
+            del job
+            with self._job_done:
+                self._owner = None
+                self.num_done += 1
+                self._job_done.notify_all()
+        self._stay()
+
+    def _stay(self) -> None:
+        """Drop the jobs that wait, tell that the last one is done, and never come back."""
+        never = threading.Lock()
+        never.acquire()
+        with self._lock:
+            self.num_dropped += len(self._jobs)
+            self._jobs.clear()
+        self._is_idle.set()
+        never.acquire()
+
+
+_ALL: weakref.WeakSet[BackgroundWork] = weakref.WeakSet()
+
+
+def _end_all() -> None:
+    for work in list(_ALL):
+        work.end()
+
+
+SHUTDOWN.register(_end_all)
+SHUTDOWN.idle_code.add(BackgroundWork._stay.__code__)  # noqa: SLF001 - its own module

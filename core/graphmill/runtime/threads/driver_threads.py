@@ -1,0 +1,93 @@
+"""`DriverThreads`: threads that drive asynchronous steps, one for each step in flight.
+
+A thread that drives a step may have to wait for other steps, of this process or another. So no
+number of threads is enough in general: one is started whenever none is idle, and idle ones are
+reused.
+"""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from graphmill.runtime.process import fork
+from graphmill.runtime.process.shutdown import SHUTDOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_IDLE: Final = 16
+"""How many idle threads are kept for later steps."""
+
+
+class DriverThreads:
+    """Calls each task in a thread of its own.
+
+    Threads: `_lock` guards the number of idle threads. Tasks must not raise.
+
+    Args:
+        name: for the names of the threads.
+    """
+
+    def __init__(self, name: str = "graphmill-driver") -> None:
+        self.name = name
+        self._lock = fork.fork_safe_lock()
+        self._num_idle = 0
+        self._num_started = 0
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        fork.track_forks(self)
+
+    @property
+    def num_started(self) -> int:
+        """How many threads have been started so far."""
+        return self._num_started
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Have `task` called at once, by an idle thread or a new one."""
+        with self._lock:
+            has_idle = self._num_idle > 0
+            if has_idle:
+                self._num_idle -= 1  # this one is taken
+            else:
+                self._num_started += 1
+        self._tasks.put(task)
+        if not has_idle:
+            fork.watch_forks()
+            name = f"{self.name}-{self._num_started}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def close(self) -> None:
+        """End the idle threads; those that drive a step end after it."""
+        with self._lock:
+            num_idle, self._num_idle = self._num_idle, -(1 << 30)
+        for _ in range(num_idle):
+            self._tasks.put(None)
+
+    def after_fork_in_child(self) -> None:
+        """Forget the threads, which are not in this process, and their tasks."""
+        self._tasks = SimpleQueue()
+        self._num_idle = 0
+
+    def _work(self) -> None:
+        # NumPy's error state belongs to the thread; in a step overflow and NaN are values.
+        np.seterr(all="ignore")
+        while (task := self._tasks.get()) is not None:
+            task()
+            del task
+            if not self._rest():
+                return
+
+    def _rest(self) -> bool:
+        """Count the calling thread as idle; return whether it is to wait for another task."""
+        with self._lock:
+            if SHUTDOWN.has_begun or not 0 <= self._num_idle < MAX_IDLE:
+                return False
+            self._num_idle += 1
+            return True
+
+
+SHUTDOWN.busy_code.add(DriverThreads._work.__code__)  # noqa: SLF001 - its own module
+SHUTDOWN.idle_code.add(DriverThreads._work.__code__)  # noqa: SLF001

@@ -1,0 +1,136 @@
+"""`ThreadPool`: runs expensive kernels in parallel (rows S2, E5).
+
+One queue serves all threads. Work stealing between queues pays in TensorFlow because every node
+goes through the pool; here only kernels that take long (and release the GIL) do, a few hundred a
+step at most, so that the queue is never contended.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.runtime.process import fork
+from graphmill.runtime.process.shutdown import SHUTDOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class ThreadPool:
+    """A fixed number of threads, started when they are first needed; idle ones wait, none spins.
+
+    Once the interpreter shuts down they end, and the caller of `schedule` runs the task. The child
+    of a fork starts threads of its own; tasks of steps that were in progress are dropped there.
+
+    Threads: `_lock` guards the starting and stopping of threads. Tasks must not raise.
+
+    Args:
+        num_threads: how many; 0 for the number of processors.
+        name: for the names of the threads.
+    """
+
+    def __init__(self, num_threads: int = 0, name: str = "graphmill") -> None:
+        self.num_threads = num_threads or os.cpu_count() or 1
+        self.name = name
+        self._lock = fork.fork_safe_lock()
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._is_closed = False
+        fork.track_forks(self)
+
+    def schedule(self, task: Callable[[], None]) -> None:
+        """Have a thread of the pool call `task`."""
+        if len(self._threads) < self.num_threads:
+            self._start_thread()
+        self._tasks.put(task)
+        if SHUTDOWN.has_begun:
+            self._run_queued()
+
+    def close(self) -> None:
+        """End the threads once all tasks are done; wait for them."""
+        with self._lock:
+            self._is_closed = True
+            threads, self._threads = self._threads, []
+        for _ in threads:
+            self._tasks.put(None)
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the threads, which are not in this process, and their tasks."""
+        self._tasks = SimpleQueue()
+        self._threads = []
+
+    @property
+    def num_started(self) -> int:
+        """How many threads have been started."""
+        return len(self._threads)
+
+    def _start_thread(self) -> None:
+        fork.watch_forks()
+        with self._lock:
+            if SHUTDOWN.has_begun or self._is_closed or len(self._threads) >= self.num_threads:
+                return
+            name = f"{self.name}-{len(self._threads)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _work(self) -> None:
+        # NumPy's error state belongs to the thread; in a step overflow and NaN are values.
+        np.seterr(all="ignore")
+        while (task := self._tasks.get()) is not None:
+            task()
+            del task
+            if SHUTDOWN.has_begun:
+                self._run_queued()
+                return
+
+    def _run_queued(self) -> None:
+        """Run the tasks in the queue, in this thread."""
+        while True:
+            try:
+                task = self._tasks.get_nowait()
+            except Empty:
+                return
+            if task is not None:
+                task()
+
+
+SHUTDOWN.busy_code.add(ThreadPool._work.__code__)  # noqa: SLF001 - its own module
+SHUTDOWN.idle_code.add(ThreadPool._work.__code__)  # noqa: SLF001
+
+
+class SharedThreadPools:
+    """The pools that the sessions of a host share, by name; "" is the one that all use by default.
+
+    Threads: `_lock` guards the table. Pools live as long as the host; idle threads only wait.
+    """
+
+    def __init__(self) -> None:
+        self._lock = fork.fork_safe_lock()
+        self._pools: dict[str, ThreadPool] = {}
+
+    def get(self, name: str, num_threads: int) -> ThreadPool:
+        """Return the pool of a name; the first to ask says how many threads it has.
+
+        Raises:
+            InvalidArgumentError: it was asked for with another number of threads before.
+        """
+        with self._lock:
+            pool = self._pools.get(name)
+            if pool is None:
+                pool = self._pools[name] = ThreadPool(num_threads, name or "graphmill")
+        if name and num_threads and pool.num_threads != num_threads:
+            raise InvalidArgumentError(
+                f"thread pool {name!r} has {pool.num_threads} threads, a session asks for one of "
+                f"that name with {num_threads}"
+            )
+        return pool

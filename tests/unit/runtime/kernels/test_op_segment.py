@@ -1,0 +1,75 @@
+"""Stateful kernels of a session (row E11)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from graphmill.errors import CancelledError
+from graphmill.runtime.kernels.op_segment import OpSegment, StatefulKernels
+
+
+def test_e11_a_kernel_is_made_once_for_a_node() -> None:
+    segment = StatefulKernels()
+    made = segment.find_or_create("a", SimpleNamespace)
+    assert segment.find_or_create("a", SimpleNamespace) is made
+    assert segment.find_or_create("b", SimpleNamespace) is not made
+
+
+def test_e11_the_first_of_two_that_are_made_at_once_wins() -> None:
+    segment = StatefulKernels()
+    first: list[Any] = []
+
+    def slow() -> Any:
+        first.append(segment.find_or_create("a", SimpleNamespace))  # another thread meanwhile
+        return SimpleNamespace()
+
+    assert segment.find_or_create("a", slow) is first[0]
+
+
+def test_e11_a_kernel_that_cannot_be_made_is_not_kept() -> None:
+    segment = StatefulKernels()
+
+    def fail() -> Any:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        segment.find_or_create("a", fail)
+    assert segment.find_or_create("a", SimpleNamespace) is not None
+
+
+def test_e11_all_kernels_are_dropped_at_once() -> None:
+    segment = StatefulKernels()
+    made = segment.find_or_create("a", SimpleNamespace)
+    segment.clear()
+    assert segment.find_or_create("a", SimpleNamespace) is not made
+
+
+def test_e11_sessions_have_kernels_of_their_own() -> None:
+    segment = OpSegment()
+    for session in ("one", "other"):
+        segment.add_hold(session)
+    made = segment.of_session("one").find_or_create("a", SimpleNamespace)
+    assert segment.of_session("other").find_or_create("a", SimpleNamespace) is not made
+    assert segment.of_session("one").find_or_create("a", SimpleNamespace) is made
+
+
+def test_e11_the_last_hold_keeps_the_kernels_of_a_session() -> None:
+    segment = OpSegment()
+    segment.add_hold("one")
+    segment.add_hold("one")
+    made = segment.of_session("one").find_or_create("a", SimpleNamespace)
+    segment.remove_hold("one")
+    assert segment.of_session("one").find_or_create("a", SimpleNamespace) is made
+    segment.remove_hold("one")
+    with pytest.raises(CancelledError, match="Session 'one' has been closed"):
+        segment.of_session("one")
+
+
+def test_e11_a_hold_that_nobody_has_is_given_up_without_harm() -> None:
+    segment = OpSegment()
+    segment.remove_hold("one")
+    segment.add_hold("one")
+    assert segment.of_session("one") is not None

@@ -1,0 +1,108 @@
+"""Statistics of the nodes of a step (row E12)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphmill import dtypes
+from graphmill.runtime.dead import DEAD
+from graphmill.runtime.resources.variables import Ref, ResourceHandle, Variable
+from graphmill.runtime.steps.step_stats import (
+    NodeStats,
+    OutputStats,
+    StepStatsCollector,
+    describe_outputs,
+)
+
+START = 1_700_000_000_123_456_789
+STRINGS = np.array([b"a", b"bc"], dtypes.string.as_numpy_dtype)
+
+
+def initialized(variable: Variable) -> Variable:
+    variable.value = np.zeros((2, 2), np.float64)
+    return variable
+
+
+@pytest.mark.parametrize(
+    ("value", "described"),
+    [
+        (np.zeros((2, 3), np.int16), (dtypes.int16.enum, (2, 3), 12)),
+        (np.float32(1), (dtypes.float32.enum, (), 4)),
+        (STRINGS, (dtypes.string.enum, (2,), 16)),
+        (np.array([b"a"], object), (dtypes.string.enum, (1,), 8)),
+        (np.zeros(3, dtypes.qint8.as_numpy_dtype), (dtypes.qint8.enum, (3,), 3)),
+        (ResourceHandle("", "", "v", "Variable"), (dtypes.resource.enum, (), 0)),
+        (Ref(dtypes.float32, None, "v"), (dtypes.float32.enum, (), 0)),
+        (initialized(Ref(dtypes.float64)), (dtypes.float64.enum, (2, 2), 32)),
+        (DEAD, (0, (), 0)),
+        (None, (0, (), 0)),
+        (object(), (0, (), 0)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_e12_outputs_of_every_kind_are_described(value: object, described: tuple) -> None:
+    assert describe_outputs(value, 1) == (described,)
+
+
+def test_e12_several_outputs_are_described_in_their_order() -> None:
+    outputs = describe_outputs([np.int8(1), DEAD, np.zeros(2)], 3)
+    assert [output.dtype for output in outputs] == [dtypes.int8.enum, 0, dtypes.float64.enum]
+
+
+@pytest.mark.parametrize("result", [None, (), np.zeros(2)])
+def test_e12_what_is_no_list_of_outputs_describes_none(result: object) -> None:
+    """Statistics are taken before a kernel's outputs are checked."""
+    assert describe_outputs(result, 0 if result is None else 2) == ()
+
+
+def test_e12_an_array_with_a_dtype_of_its_own_is_described_without() -> None:
+    class Strange:
+        dtype = "mystery"
+        shape = (4,)
+
+    assert describe_outputs(Strange(), 1) == ((0, (4,), 0),)
+
+
+def stats(name: str, thread: int = 7, start: int = START) -> NodeStats:
+    output = OutputStats(dtypes.float32.enum, (2, 3), 24)
+    return NodeStats(name, "Neg", thread, start - 500, start, start + 2500, (output,))
+
+
+@pytest.fixture
+def collector() -> StepStatsCollector:
+    collector = StepStatsCollector()
+    collector.record("/device:CPU:1", stats("c"))
+    collector.record("/device:CPU:0", stats("a"))
+    collector.record("/device:CPU:0", stats("b", thread=9))
+    return collector
+
+
+def test_e12_nodes_are_kept_by_device(collector: StepStatsCollector) -> None:
+    assert [node.node_name for node in collector.nodes("/device:CPU:0")] == ["a", "b"]
+    assert collector.nodes("/device:GPU:0") == []
+    assert sorted(node.node_name for node in collector.nodes()) == ["a", "b", "c"]
+
+
+def test_e12_the_message_has_devices_by_name_and_their_nodes(collector: StepStatsCollector) -> None:
+    message = collector.to_proto()
+    assert [device.device for device in message.dev_stats] == ["/device:CPU:0", "/device:CPU:1"]
+    assert [node.node_name for node in message.dev_stats[0].node_stats] == ["a", "b"]
+    assert [node.thread_id for node in message.dev_stats[0].node_stats] == [0, 1]
+
+
+def test_e12_the_message_has_times_in_micros_and_nanos(collector: StepStatsCollector) -> None:
+    node = collector.to_proto().dev_stats[0].node_stats[0]
+    assert (node.all_start_nanos, node.all_start_micros) == (START, START // 1000)
+    assert (node.scheduled_nanos, node.scheduled_micros) == (START - 500, (START - 500) // 1000)
+    assert (node.op_end_rel_nanos, node.op_end_rel_micros) == (2500, 2)
+    assert (node.all_end_rel_nanos, node.all_end_rel_micros) == (2500, 2)
+    assert node.timeline_label == "a = Neg()"
+
+
+def test_e12_the_message_has_the_outputs(collector: StepStatsCollector) -> None:
+    (output,) = collector.to_proto().dev_stats[0].node_stats[0].output
+    description = output.tensor_description
+    assert (output.slot, description.dtype) == (0, dtypes.float32.enum)
+    assert [dim.size for dim in description.shape.dim] == [2, 3]
+    assert description.allocation_description.requested_bytes == 24

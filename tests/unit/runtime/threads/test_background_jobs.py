@@ -1,0 +1,140 @@
+"""Work behind the steps: in order, by one thread, which ends; dropped with its owner."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from graphmill.runtime.threads.background_jobs import BackgroundWork
+from graphmill.testing.timeouts import TIMEOUT
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_jobs_are_done_in_order_by_a_thread_that_ends() -> None:
+    work, done = BackgroundWork(), []
+    begin = threading.Event()
+    work.submit(None, begin.wait)
+    for number in range(5):
+        work.submit(None, lambda number=number: done.append((number, threading.current_thread())))
+    begin.set()
+    assert work.wait_idle(30)
+    assert [number for number, _ in done] == [0, 1, 2, 3, 4]
+    assert len({thread for _, thread in done}) == 1
+    done[0][1].join(30)
+    assert not done[0][1].is_alive()
+    assert work.num_done == 6
+
+
+def test_a_queue_that_is_full_takes_no_more() -> None:
+    work, begin = BackgroundWork(), threading.Event()
+    taken = [work.submit(None, begin.wait) for _ in range(400)]
+    assert taken.count(True) in (256, 257)  # the first may have begun
+    assert work.num_dropped == taken.count(False)
+    begin.set()
+    assert work.wait_idle(30)
+
+
+def test_what_is_forgotten_is_not_done() -> None:
+    work, begin, done = BackgroundWork(), threading.Event(), []
+    mine, other = object(), object()
+    work.submit(other, begin.wait)
+    work.submit(mine, lambda: done.append("mine"))
+    work.submit(other, lambda: done.append("other"))
+    work.forget(mine)
+    begin.set()
+    assert work.wait_idle(30)
+    assert done == ["other"]
+
+
+def test_who_forgets_waits_for_what_is_under_way() -> None:
+    work, has_begun, go_on, done = BackgroundWork(), threading.Event(), threading.Event(), []
+
+    def job() -> None:
+        has_begun.set()
+        go_on.wait()
+        done.append("job")
+
+    def forget() -> None:
+        work.forget(mine)
+        done.append("forgotten")
+
+    mine = object()
+    work.submit(mine, job)
+    has_begun.wait()
+    work.forget(mine, wait=False)
+    assert not done
+    thread = threading.Thread(target=forget)
+    thread.start()
+    go_on.set()
+    thread.join(30)
+    assert done == ["job", "forgotten"]
+
+
+def test_a_job_may_forget_its_own_owner() -> None:
+    work, mine, done = BackgroundWork(), object(), []
+    work.submit(mine, lambda: done.append(work.forget(mine)))
+    assert work.wait_idle(30)
+    assert done == [None]
+
+
+def test_a_fault_in_a_job_is_told_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, done = [], []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_value))
+    work = BackgroundWork()
+    work.submit(None, lambda: done.append(1 // 0))
+    work.submit(None, lambda: done.append("next"))
+    assert work.wait_idle(30)
+    assert isinstance(told[0], ZeroDivisionError)
+    assert done == ["next"]
+
+
+def test_without_a_thread_nothing_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    work = BackgroundWork()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert not work.submit(None, list)
+    assert (work.num_dropped, work.wait_idle(0)) == (1, True)
+    assert work.submit(None, list)
+    assert work.wait_idle(TIMEOUT)
+
+
+def test_a_job_that_would_end_its_thread_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    work, done = BackgroundWork(), threading.Event()
+    work.submit(None, sys.exit)
+    work.submit(None, done.set)
+    assert done.wait(TIMEOUT)
+    assert work.wait_idle(TIMEOUT)
+
+
+_AT_THE_END = """
+import threading
+from graphmill.runtime.threads.background_jobs import BackgroundWork
+work, is_under_way, is_ending = BackgroundWork(), threading.Event(), threading.Event()
+end = work.end
+def told():
+    is_ending.set()
+    end()
+work.end = told
+def first():
+    is_under_way.set()
+    is_ending.wait()
+    print("first")
+work.submit(None, first)
+work.submit(None, lambda: print("second"))
+is_under_way.wait()
+"""
+
+
+def test_at_the_end_of_the_program_what_waits_is_dropped() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", _AT_THE_END], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.split() == ["first"]
