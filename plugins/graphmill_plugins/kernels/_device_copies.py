@@ -13,7 +13,7 @@ _OBJECT = np.dtype(object)
 
 
 def moved(value: Value, source: Device, target: Device) -> Value:
-    """Return a value copied to another device; strings and handles are the host's everywhere."""
+    """Return a value copied to another device; strings and handles stay in host memory."""
     return value if source is target else to_device(to_host(value, source), target)
 
 
@@ -23,7 +23,7 @@ def to_host(value: Value, device: Device) -> Value:
 
 
 def to_device(value: Value, device: Device) -> Value:
-    """Return a value that is in host memory in that of a device."""
+    """Return a host value in the memory of a device."""
     return value if device.is_host_memory or _is_always_host(value) else device.to_device(value)
 
 

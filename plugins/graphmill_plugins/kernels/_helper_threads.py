@@ -33,7 +33,7 @@ def _processors() -> int:
 
 
 class _Job:
-    """Pieces that some threads work off together."""
+    """Pieces of work that several threads process together."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces
@@ -41,7 +41,7 @@ class _Job:
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
 
     def help(self) -> None:
-        """Take pieces until none is left, and tell of each."""
+        """Process pieces until none is left, and report each."""
         for piece in self._left():
             outcome: BaseException | None = None
             try:
@@ -51,7 +51,7 @@ class _Job:
             self._done.put(outcome)
 
     def finish(self) -> None:
-        """Take pieces until none is left, wait for those that others took; raise their error."""
+        """Process pieces until none is left, wait for the others; raise their error."""
         failure: BaseException | None = None
         others = len(self._pieces)
         for piece in self._left():
@@ -72,7 +72,7 @@ class _Job:
 
 
 class _Helper:
-    """A thread that helps with one job at a time and is idle in between."""
+    """A thread that helps with one job at a time."""
 
     def __init__(self, idle: deque[_Helper]) -> None:
         self._idle = idle
@@ -87,7 +87,7 @@ class _Helper:
 
 
 class Helpers:
-    """The helper threads of this process, made when they are first asked for.
+    """The helper threads of this process, started on first use.
 
     Threads: any may share out work at the same time; `_idle` is a deque, whose ends are atomic.
 
@@ -102,7 +102,7 @@ class Helpers:
         track_forks(self)
 
     def run(self, pieces: Sequence[Piece]) -> None:
-        """Run all pieces, and return when the last one is done; raise what one raised."""
+        """Run all pieces, and return when the last one is done; raise the error of any."""
         idle = self._idle
         if idle is None:
             idle = self._start()
@@ -125,7 +125,7 @@ class Helpers:
             return self._idle
 
     def after_fork_in_child(self) -> None:
-        """Forget the threads, which are not in this process."""
+        """Forget the threads, which do not exist in this process."""
         self._lock = threading.Lock()
         self._idle = None
 

@@ -39,7 +39,7 @@ def product(a: Any, b: Any) -> Any:
 
 
 def product_into(a: Any, b: Any, out: Any) -> Any:
-    """Write the product of two matrices of one dtype to `out`, and return that."""
+    """Write the product of two matrices of one dtype to `out`; return `out`."""
     work = a.size * b.shape[1]
     threads = _blas_threads() if work > _ONE_THREAD and a.dtype.char in "fdFD" else None
     if threads is None:

@@ -1,4 +1,4 @@
-"""Static shapes with unknown sizes (-1) or unknown rank (None): merged, checked, read from tensors.
+"""Static shapes with unknown sizes (-1) or unknown rank (None): merge, check, read them.
 
 Semantics: tensorflow/core/framework/tensor_shape.h, PartialTensorShape.
 """
@@ -22,7 +22,7 @@ def is_fully_defined(shape: Shape) -> bool:
 
 
 def is_compatible(expected: Shape, shape: Sequence[int] | None) -> bool:
-    """Return whether two shapes may be the same one."""
+    """Return whether two partial shapes may be equal."""
     if expected is None or shape is None or expected == shape:
         return True
     return len(expected) == len(shape) and all(
@@ -31,7 +31,7 @@ def is_compatible(expected: Shape, shape: Sequence[int] | None) -> bool:
 
 
 def merged(one: Shape, other: Shape) -> Shape:
-    """Return what is known from either of two shapes.
+    """Return the shape that combines what two partial shapes know.
 
     Raises:
         InvalidArgumentError: they contradict each other.
@@ -53,7 +53,7 @@ def merged(one: Shape, other: Shape) -> Shape:
 
 
 def shape_of_tensor(tensor: Value) -> Shape:
-    """Return the shape that an integer tensor gives: a vector of sizes, or the scalar -1.
+    """Return the shape in an integer tensor: a vector of sizes, or the scalar -1.
 
     Raises:
         InvalidArgumentError: another scalar, a tensor of higher rank, or sizes below -1.

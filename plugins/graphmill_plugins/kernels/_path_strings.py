@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def texts(value: Value) -> list[str]:
-    """Return the elements of a string tensor as text; any bytes survive the way back."""
+    """Return the elements of a string tensor as text; any bytes survive a round trip."""
     items = np.asarray(value, object).ravel().tolist()
     return [item.decode("utf-8", "surrogateescape") for item in items]
 

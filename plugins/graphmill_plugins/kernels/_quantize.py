@@ -1,4 +1,4 @@
-"""Between floats and quantized numbers, as TensorFlow's kernels count.
+"""Convert between floats and quantized numbers as TensorFlow's kernels do.
 
 Semantics: tensorflow/core/kernels/quantization_utils.h. Where TensorFlow computes in float32 or in
 float64, so do these functions; they take any array namespace.
@@ -20,14 +20,14 @@ _F, _D = np.float32, np.float64
 
 
 class Limits(NamedTuple):
-    """The smallest and largest quantized number of a type, and how many there are."""
+    """The smallest and largest quantized value of a type, and their count."""
 
     lowest: int
     highest: int
 
     @property
     def steps(self) -> int:
-        """How many numbers there are."""
+        """The number of quantized values."""
         return self.highest - self.lowest + 1
 
 
@@ -43,7 +43,7 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def sole(name: str, value: Value) -> Value:
-    """Return an input that is one number.
+    """Return the only element of an input.
 
     Raises:
         InvalidArgumentError: it is no scalar.
@@ -54,7 +54,7 @@ def sole(name: str, value: Value) -> Value:
 
 
 def first_of(name: str, value: Value) -> Value:
-    """Return the first element of an input, of which TensorFlow reads no other.
+    """Return the first element of an input; TensorFlow ignores the others.
 
     Raises:
         InvalidArgumentError: it has none.
@@ -65,13 +65,13 @@ def first_of(name: str, value: Value) -> Value:
 
 
 def rounded(xp: ArrayNamespace, x: Value) -> Value:
-    """Round to whole numbers, halves away from zero as C++ does."""
+    """Round to integers, halves away from zero as C++ does."""
     whole = xp.trunc(x)
     return whole + xp.where(xp.abs(x - whole) >= _F(0.5), xp.sign(x), xp.zeros_like(x))
 
 
 def to_floats(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
-    """Return the floats that a whole array of quantized numbers stands for (all in float32)."""
+    """Return the floats of an array of quantized values (all in float32)."""
     bounds = limits(x.dtype)
     scale = ((high - low) / _D(bounds.steps - 1)).astype(_F)
     first = xp.where(high == low, low, rounded(xp, low / scale) * scale)
@@ -79,7 +79,7 @@ def to_floats(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
 
 
 def to_float(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
-    """Return the float that one quantized number stands for (in float64, but for the start)."""
+    """Return the float of one quantized value (in float64, except the start)."""
     bounds = limits(x.dtype)
     span = (high - low) * _D(bounds.steps / (bounds.steps - 1.0))
     scale = span / _D(bounds.steps)
@@ -92,7 +92,7 @@ def to_float(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
 def from_floats(
     xp: ArrayNamespace, x: Value, low: Value, high: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """Quantize a whole array (in float32); what lies beyond the range becomes its end."""
+    """Quantize an array (in float32), clamped to the range."""
     bounds = limits(dtype)
     scale = xp.where(high == low, _D(0), _D(bounds.steps - 1) / (high - low)).astype(_F)
     start = rounded(xp, low * scale) - _F(bounds.lowest)
@@ -104,7 +104,7 @@ def from_floats(
 def from_float_unclamped(
     xp: ArrayNamespace, x: Value, low: Value, high: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """Return the int64 that a float is quantized to (in float64), in the range or not."""
+    """Return the quantized value of a float as int64 (in float64), not clamped."""
     bounds = limits(dtype)
     span = (high - low) * _D(bounds.steps / (bounds.steps - 1.0))
     scale = xp.where(low == high, _D(0), _D(bounds.steps) / span)
@@ -115,7 +115,7 @@ def from_float_unclamped(
 def from_float(
     xp: ArrayNamespace, x: Value, low: Value, high: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """Return what one float is quantized to (in float64)."""
+    """Return the quantized value of one float (in float64)."""
     bounds = limits(dtype)
     found = from_float_unclamped(xp, x, low, high, dtype)
     return xp.clip(found, bounds.lowest, bounds.highest).astype(plain(dtype))
@@ -127,7 +127,7 @@ def requantized(
     ranges: tuple[Value, Value, Value, Value],
     dtype: np.dtype[Any],
 ) -> Value:
-    """Move quantized numbers from a range (low, high) to another one.
+    """Convert quantized values from one range to another.
 
     From int32 to uint8 it is done in fixed point with 16 bits behind the point.
     """
@@ -149,7 +149,7 @@ def requantized(
 
 
 def used_range(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> tuple[Value, Value]:
-    """Return the floats of the smallest and largest quantized number; the first is at most 0."""
+    """Return the floats of the smallest and largest quantized value; the first is at most 0."""
     bounds = limits(x.dtype)
     least = xp.min(x, initial=bounds.highest)
     most = xp.max(x, initial=bounds.lowest)

@@ -1,4 +1,4 @@
-"""Choosing elements by a mask, on NumPy, without a branch for each.
+"""Select elements by a mask on NumPy without a branch per element.
 
 `np.where` asks for each element which one to take. Where the mask is not regular the processor
 guesses wrongly half of the time, and a million elements take 3.6 ms; three operations on their bits
@@ -37,13 +37,13 @@ def select(mask: Value, t: Value, e: Value) -> Value:
 
 
 def where_of(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
-    """Return what chooses elements in a namespace: `select` or its own `where`."""
+    """Return the select function of a namespace: `select` or its own `where`."""
     where: Callable[[Value, Value, Value], Value] = select if is_numpy(xp) else xp.where
     return where
 
 
 def passed(xp: ArrayNamespace, mask: Value, t: Value) -> Value:
-    """Return `t` times 1 where the mask is true and times 0 elsewhere: nan stays, infinity is nan.
+    """Return `t` times the mask as 0 or 1: NaN stays NaN, and infinity times 0 is NaN.
 
     XLA would choose between `t` and 0 if it were told to multiply by a mask.
     """

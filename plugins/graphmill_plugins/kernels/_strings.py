@@ -45,7 +45,7 @@ def map_numbers(
 
 
 def map_distinct(function: Callable[[bytes], T], items: list[bytes]) -> Iterable[T]:
-    """Return `function(item)` for each item, called once for equal ones if many are equal.
+    """Return `function(item)` for each item, called once per distinct item if many repeat.
 
     Names and classes in a batch repeat; to find that out costs a fraction of a regular expression.
     """
@@ -57,12 +57,12 @@ def map_distinct(function: Callable[[bytes], T], items: list[bytes]) -> Iterable
 
 
 def decode(item: bytes) -> str:
-    """Return UTF-8 text as `str`; bytes that are none survive a round trip."""
+    """Return UTF-8 bytes as `str`; invalid bytes survive a round trip."""
     return item.decode("utf-8", "surrogateescape")
 
 
 def encode(text: str) -> bytes:
-    """Return the bytes of a text that `decode` gave."""
+    """Return the bytes of a text from `decode`."""
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""Small helpers that the kernels of several families share."""
+"""Small helpers shared by the kernels of several families."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_narrow(dtype: np.dtype[Any]) -> bool:
 
 
 def widen(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which sums of `dtype` are kept: float32 for 8- and 16-bit floats."""
+    """Return the dtype for sums of `dtype`: float32 for 8- and 16-bit floats."""
     return dtype if dtype.itemsize > 2 else np.dtype(np.float32)
 
 
@@ -37,7 +37,7 @@ def is_string(dtype: np.dtype[Any]) -> bool:
 
 
 def in_float32(dtype: np.dtype[Any], function: Callable[..., Value]) -> Callable[..., Value]:
-    """Return `function` for `dtype`: for narrow floats computed in float32 and rounded once."""
+    """Return `function` for `dtype`; narrow floats are computed in float32 and rounded once."""
     if not is_narrow(dtype):
         return function
 
@@ -48,7 +48,7 @@ def in_float32(dtype: np.dtype[Any], function: Callable[..., Value]) -> Callable
 
 
 def object_array(value: Value) -> Value:
-    """Return `value` as an object array; NumPy hands out the bare element of a 0-d one."""
+    """Return `value` as an object array, also if NumPy returned a bare 0-d element."""
     if isinstance(value, np.ndarray):
         return value
     array = np.empty((), object)
@@ -57,7 +57,7 @@ def object_array(value: Value) -> Value:
 
 
 def on_objects(function: Callable[..., Value], dtype: np.dtype[Any]) -> Callable[..., Value]:
-    """Return a function of an array; if `dtype` is one of handles, it takes and gives bare ones."""
+    """Return a function of an array that takes and returns bare objects if `dtype` is a handle."""
     if dtype.kind != "O" or dtypes.as_dtype(dtype).kind != "h":
         return function
 
@@ -96,7 +96,7 @@ def scalar_int(name: str, value: Value) -> int:
 
 
 def checked_axis(axis: int, rank: int, what: str = "axis") -> int:
-    """Return a possibly negative axis as one in [0, rank).
+    """Return a possibly negative axis normalised to [0, rank).
 
     Raises:
         InvalidArgumentError: it is out of range.
@@ -142,7 +142,7 @@ def _memory_of_machine() -> int:
 
 
 def check_size(shape: Sequence[int], what: str = "the output", *, itemsize: int = 1) -> None:
-    """Check that a tensor of a shape can be made at all, before anything is allocated for it.
+    """Check that a tensor of a shape can be allocated, before anything is.
 
     Args:
         shape: its sizes.
@@ -165,12 +165,12 @@ def check_size(shape: Sequence[int], what: str = "the output", *, itemsize: int 
 
 
 def is_numpy(xp: ArrayNamespace) -> bool:
-    """Whether `xp` is NumPy itself, where values may be looked at and temporaries reused."""
+    """Return whether `xp` is NumPy: values are concrete and temporaries can be reused."""
     return xp is np
 
 
 def unfused(xp: ArrayNamespace, product: Value) -> Value:
-    """Return a product of floats that is rounded before anything is added to it.
+    """Return a float product that is rounded before anything is added to it.
 
     XLA contracts a product and a sum, and a number at a tie or at an edge falls on the other side.
     It does not where the product goes through something else first; -inf becomes the lowest number.
@@ -181,7 +181,7 @@ def unfused(xp: ArrayNamespace, product: Value) -> Value:
 
 
 def divided(xp: ArrayNamespace, value: Value, count: int) -> Value:
-    """Divide float32 numbers by a count, rightly rounded.
+    """Divide float32 values by a count, correctly rounded.
 
     XLA multiplies by the reciprocal, whose error float32 would show.
     """

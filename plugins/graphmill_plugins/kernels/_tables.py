@@ -1,4 +1,4 @@
-"""Tables of kernels: ops that are one function of the array namespace, or of SciPy."""
+"""Make kernels from tables of functions of the array namespace or of SciPy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def namespace_functions(
     *,
     types: Iterable[dtypes.DType] | None = None,
 ) -> KernelTable:
-    """Make kernels that are a function of the namespace: `{"Exp": "exp"}`.
+    """Make kernels from functions of the namespace: `{"Exp": "exp"}`.
 
     With `("add", operator.add)` NumPy values are computed by the operator, which takes a tenth of a
     ufunc's time on NumPy scalars and the same on arrays. `module` is the caller's `__name__`.

@@ -25,7 +25,7 @@ _ESCAPES = {
 
 
 def escape(item: bytes) -> str:
-    """Return a C string literal of `item`, without quotes; other than ASCII bytes in octal."""
+    """Return `item` as a C string literal without quotes; non-ASCII bytes in octal."""
     return "".join(
         _ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}")
         for byte in item

@@ -1,4 +1,4 @@
-"""What an object in a variant tensor can do, for the kernels that treat variants like numbers.
+"""Interfaces of objects in variant tensors that can be added like numbers.
 
 A variant scalar travels as the object itself, a variant tensor of more axes as an object array.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class AddableVariant(Protocol):
-    """An object of which gradients can be made: it has zeros, and can be added."""
+    """An object that has a zero and a sum, so gradients can be accumulated."""
 
     def zeros_like(self, xp: ArrayNamespace) -> Any:
         """Return the zero of its kind."""
@@ -50,7 +50,7 @@ def mapped(function: Callable[..., Any], *tensors: Value) -> Value:
 
 
 class TensorVariant:
-    """Hold a tensor in a variant."""
+    """A tensor inside a variant."""
 
     __slots__ = ("tensor",)
 

@@ -1,4 +1,4 @@
-"""WAV files of 16-bit samples, as EncodeWav and the audio summaries write them.
+"""Write WAV files of 16-bit samples for EncodeWav and audio summaries.
 
 Semantics: tensorflow/core/lib/wav/wav_io.cc.
 """
@@ -15,7 +15,7 @@ _UINT16, _UINT32 = (1 << 16) - 1, (1 << 32) - 1
 
 
 def wav_file(data: bytes, channels: int, rate: int) -> bytes:
-    """Return a WAV file of samples, which lie frame by frame.
+    """Return samples, given frame by frame, as a WAV file.
 
     Raises:
         InvalidArgumentError: a count is not positive or does not fit the fields of the file.

@@ -1,4 +1,4 @@
-"""Assign to slices of variables; readers keep the values that they have read.
+"""Assign to slices of variables; values that were read before do not change.
 
 See `graphmill.runtime.resources.exclusive_update`.
 """

@@ -1,4 +1,4 @@
-"""Blocks of space moved to the batch or depth and back.
+"""SpaceToBatch, BatchToSpace, SpaceToDepth and DepthToSpace kernels.
 
 Semantics: tensorflow/core/kernels/spacetobatch_op.cc, batchtospace_op.cc, depthtospace_op.cc,
 spacetodepth_op.cc.
@@ -39,7 +39,7 @@ def _checked_block(x: Value, block_shape: Value) -> tuple[int, ...]:
 
 @kernel("SpaceToBatchND", static=("block_shape", "paddings"))
 def space_to_batch_nd(xp: ArrayNamespace, x: Value, block_shape: Value, paddings: Value) -> Value:
-    """Pad, cut spatial dimensions into blocks, and move the places in a block to the batch."""
+    """Pad, split spatial dimensions into blocks, and move the block offsets to the batch."""
     return _space_to_batch(xp, x, _checked_block(x, block_shape), paddings)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @kernel("ConcatV2", static=("axis",), make=True)
 def concat_v2(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[list[Value], Value], Value]:
-    """Join tensors along an axis.
+    """Concatenate tensors along an axis.
 
     Raises:
         InvalidArgumentError: the axis is out of range, or other dimensions differ.
@@ -54,14 +54,14 @@ def concat_v2(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[list[Value], Va
 
 @kernel("Concat", static=("concat_dim",), make=True)
 def concat(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, list[Value]], Value]:
-    """Join tensors along an axis that comes first."""
+    """Concatenate tensors along an axis, which is the first input."""
     join = concat_v2(xp, T)
     return lambda concat_dim, values: join(values, concat_dim)
 
 
 @kernel("ParallelConcat")
 def parallel_concat(xp: ArrayNamespace, values: list[Value], *, shape: tuple[int, ...]) -> Value:
-    """Join tensors whose first dimension is 1 along it."""
+    """Concatenate tensors whose first dimension is 1 along it."""
     result = xp.concatenate(values, 0)
     if result.shape != shape:
         raise InvalidArgumentError(
@@ -72,7 +72,7 @@ def parallel_concat(xp: ArrayNamespace, values: list[Value], *, shape: tuple[int
 
 @kernel("ConcatOffset", static=("concat_dim", "shape"))
 def concat_offset(_xp: ArrayNamespace, concat_dim: Value, shapes: list[Value]) -> list[Value]:
-    """Return for each of several shapes the place that it begins at in their concatenation."""
+    """Return the offset of each shape in the concatenation."""
     dimension = scalar_int("concat_dim", concat_dim)
     for index, shape in enumerate(shapes):
         if shape.ndim != 1:
@@ -141,7 +141,7 @@ def _pack_objects(values: list[Value], axis: int, dtype: np.dtype[Any]) -> Value
 def unpack(
     _xp: ArrayNamespace, T: np.dtype[Any], num: int, axis: int
 ) -> Callable[[Value], list[Value]]:
-    """Take a tensor apart along an axis."""
+    """Split a tensor along an axis into tensors without it."""
     tail = (...,) if is_string(T) else ()
 
     def part(value: Value) -> list[Value]:
@@ -158,7 +158,7 @@ def unpack(
 
 @kernel("Split", static=("split_dim",), make=True)
 def split(_xp: ArrayNamespace, num_split: int) -> Callable[[Value, Value], list[Value]]:
-    """Cut a tensor into equal parts along an axis."""
+    """Split a tensor into equal parts along an axis."""
 
     def cut(split_dim: Value, value: Value) -> list[Value]:
         along = checked_axis(scalar_int("split_dim", split_dim), value.ndim, "split dimension")
@@ -184,7 +184,7 @@ def _cut(value: Value, axis: int, sizes: list[int]) -> list[Value]:
 
 @kernel("SplitV", static=("size_splits", "split_dim"), make=True)
 def split_v(_xp: ArrayNamespace, num_split: int) -> Callable[[Value, Value, Value], list[Value]]:
-    """Cut a tensor into parts of given sizes along an axis; one size may be -1."""
+    """Split a tensor into parts of given sizes along an axis; one size may be -1."""
 
     def cut(value: Value, size_splits: Value, split_dim: Value) -> list[Value]:
         along = checked_axis(split_dim.item(), value.ndim, "split dimension")

@@ -1,4 +1,4 @@
-"""Matrices and their diagonals: Diag, MatrixDiag, MatrixSetDiag, MatrixBandPart.
+"""Diag, MatrixDiag, MatrixSetDiag and MatrixBandPart kernels.
 
 Semantics: tensorflow/core/kernels/linalg/matrix_diag_op.cc. Elements are moved by index arrays that
 follow from shapes and the (known) diagonal numbers, so one definition serves every namespace.
@@ -24,7 +24,7 @@ _LEFT = "LEFT_LEFT"  # what the ops without the attr do
 
 
 def diagonal_band(k: Value) -> tuple[int, int]:
-    """Return the lowest and highest diagonal number of an input `k` of one or two elements.
+    """Return the lowest and highest diagonal in an input `k` of one or two elements.
 
     Raises:
         InvalidArgumentError: it has another number of elements, or they descend.
@@ -44,7 +44,7 @@ def diagonal_band(k: Value) -> tuple[int, int]:
 
 
 class _Band:
-    """Where the elements of the diagonals `lower … upper` of a matrix lie when they are packed.
+    """The positions of packed diagonals `lower … upper` in a matrix.
 
     Row `upper - k` of the packed form holds diagonal `k`, shifted to the left or the right end.
     """
@@ -62,7 +62,7 @@ class _Band:
         return np.where(left, 0, self.width - length)
 
     def packed_places(self) -> tuple[Value, Value, Value]:
-        """Return row, column in the matrix for each packed element, and whether there is one."""
+        """Return row and column of each packed element, and whether it exists."""
         k = np.arange(self.upper, self.lower - 1, -1)[:, None]
         along = np.arange(self.width)[None, :] - self._shift(k)
         row, column = along - np.minimum(k, 0), along + np.maximum(k, 0)
@@ -70,7 +70,7 @@ class _Band:
         return np.where(inside, row, 0), np.where(inside, column, 0), inside
 
     def matrix_places(self) -> tuple[Value, Value, Value]:
-        """Return row, place in the packed form for each matrix element, and whether it is there."""
+        """Return packed row and column of each matrix element, and whether it exists."""
         row, column = np.arange(self.rows)[:, None], np.arange(self.columns)[None, :]
         k = column - row
         inside = (self.lower <= k) & (k <= self.upper)
@@ -139,7 +139,7 @@ def matrix_diag_part_v2(xp: ArrayNamespace, x: Value, k: Value, padding_value: V
 def matrix_diag_part_v3(
     xp: ArrayNamespace, x: Value, k: Value, padding_value: Value, *, align: str
 ) -> Value:
-    """Return diagonals of matrices, shorter ones padded on the side that `align` tells."""
+    """Return diagonals of matrices, shorter ones padded on the side given by `align`."""
     return _diagonals(xp, x, _checked_band(x, k, align), padding_value)
 
 
@@ -159,7 +159,7 @@ def matrix_set_diag_v2(xp: ArrayNamespace, x: Value, diagonal: Value, k: Value) 
 def matrix_set_diag_v3(
     xp: ArrayNamespace, x: Value, diagonal: Value, k: Value, *, align: str
 ) -> Value:
-    """Replace diagonals of matrices; `align` tells where shorter ones are padded."""
+    """Replace diagonals of matrices; `align` says where shorter ones are padded."""
     return _set_diagonals(xp, x, diagonal, k, align)
 
 
@@ -200,7 +200,7 @@ def matrix_diag_v2(
     num_cols: Value,
     padding_value: Value,
 ) -> Value:
-    """Make matrices of diagonals that are padded on the right."""
+    """Make matrices from diagonals padded on the right."""
     return _from_diagonals(xp, diagonal, k, num_rows, num_cols, padding_value, _LEFT)
 
 
@@ -215,7 +215,7 @@ def matrix_diag_v3(
     *,
     align: str,
 ) -> Value:
-    """Make matrices of diagonals that are padded on the side that `align` tells."""
+    """Make matrices from diagonals padded on the side given by `align`."""
     return _from_diagonals(xp, diagonal, k, num_rows, num_cols, padding_value, align)
 
 
@@ -326,7 +326,7 @@ def _check_band(xp: ArrayNamespace, number: Value, size: int, name: str) -> None
 def matrix_band_part(
     xp: ArrayNamespace, T: np.dtype[Any]
 ) -> Callable[[Value, Value, Value], Value]:
-    """Keep the given numbers of diagonals below and above the main one; negative keeps all."""
+    """Keep a number of diagonals below and above the main one; negative keeps all."""
     zero = T.type(0)
 
     def keep(x: Value, num_lower: Value, num_upper: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Gathering by index, on NumPy. Indices outside of the input raise, negative ones too.
+"""Gather by index on NumPy; out-of-range and negative indices raise.
 
 Semantics: tensorflow/core/kernels/gather_op.cc, gather_nd_op.cc.
 """
@@ -102,7 +102,7 @@ def _at_vectors(params: Value, indices: Value, sizes: tuple[int, ...]) -> Value:
 
 
 def outside(indices: Value, sizes: tuple[int, ...]) -> Value:
-    """Tell which index vectors point outside of dimensions of these sizes."""
+    """Return which index vectors are out of range for dimensions of these sizes."""
     bad = np.zeros(indices.shape[:-1], np.bool_)
     for axis, size in enumerate(sizes):
         places = indices[..., axis]

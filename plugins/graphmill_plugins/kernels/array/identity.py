@@ -1,4 +1,4 @@
-"""Ops that hand a value on, and ops that make one from an attr."""
+"""Identity-like ops, and ops that make a value from an attr."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _handle(value: Value) -> ResourceHandle:
 @kernel("Const", make=True)
 @kernel("HostConst", make=True, host_memory=("output",))
 def const(_xp: ArrayNamespace, value: Value, dtype: np.dtype[Any]) -> Callable[[], Value]:
-    """Return the value of the attr, without a copy; a scalar as a NumPy scalar.
+    """Return the attr's value without a copy; a scalar as a NumPy scalar.
 
     Raises:
         InvalidArgumentError: the value is not of the node's type.
@@ -81,7 +81,7 @@ def identity_n(_xp: ArrayNamespace) -> Callable[[list[Value]], list[Value]]:
 
 @kernel("Placeholder", "PlaceholderV2", stateful=True)
 def placeholder(ctx: Any, *, dtype: np.dtype[Any], shape: Shape) -> Value:
-    """Raise: a placeholder runs only when it was not fed.
+    """Raise, because a placeholder runs only if it was not fed.
 
     Raises:
         InvalidArgumentError: always; names the placeholder, its type and its shape.

@@ -1,4 +1,4 @@
-"""Declare gathers, scatters and writes of slices, and make their kernels for a backend.
+"""Declare gathers, scatters and slice writes, and make their kernels for a backend.
 
 What a backend gives are functions of arrays that it need not check: `index_plan` has.
 """
@@ -49,7 +49,7 @@ def gather_kernels(
     gather: Callable[[Dtype, int], Gather],
     at_vectors: Callable[[Dtype, bool], Callable[[Value, Value, tuple[int, ...]], Value]],
 ) -> KernelTable:
-    """Return a backend's kernels of gathers.
+    """Return a backend's gather kernels.
 
     Args:
         backend: name of the backend.
@@ -101,7 +101,7 @@ def scatter_kernels(
     zeros: Callable[[tuple[int, ...], Dtype], Value],
     inplace: Callable[[str], Scatter],
 ) -> KernelTable:
-    """Return a backend's kernels of scatters into tensors.
+    """Return a backend's tensor scatter kernels.
 
     Args:
         backend: name of the backend.

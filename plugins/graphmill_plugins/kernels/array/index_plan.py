@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def gather_axis(axis: Value, rank: int) -> int:
-    """Return the axis along which to gather, counted from the front.
+    """Return the gather axis, counted from the front.
 
     Raises:
         InvalidArgumentError: it is no scalar, or no axis.
@@ -81,7 +81,7 @@ def take_batches(
 
 
 def ignores_bad_indices(policy: str) -> bool:
-    """Say whether bad indices are passed over, by the attr `bad_indices_policy`.
+    """Return whether `bad_indices_policy` ignores out-of-range indices.
 
     Raises:
         InvalidArgumentError: there is no such policy.
@@ -94,7 +94,7 @@ def ignores_bad_indices(policy: str) -> bool:
 
 
 def vector_sizes(params: Shape, indices: Shape) -> Shape:
-    """Return the sizes of the dimensions that index vectors point into.
+    """Return the sizes of the dimensions that index vectors address.
 
     Raises:
         InvalidArgumentError: the indices are a scalar or their vectors too long, or something is
@@ -117,7 +117,7 @@ def vector_sizes(params: Shape, indices: Shape) -> Shape:
 
 
 def check_scatter(shape: Shape, indices: Shape, updates: Shape) -> None:
-    """Check that updates fit the slices of `shape` that the index vectors point to.
+    """Check that updates fit the slices of `shape` that index vectors address.
 
     Raises:
         InvalidArgumentError: they do not; names the shapes.
@@ -150,7 +150,7 @@ def check_scatter(shape: Shape, indices: Shape, updates: Shape) -> None:
 
 
 def check_inplace(x: Shape, i: Shape, v: Shape) -> None:
-    """Check that there is a row of `v`, like those of `x`, for each number in `i`.
+    """Check that `v` has one row, shaped like those of `x`, per index in `i`.
 
     Raises:
         InvalidArgumentError: there is not.
@@ -168,7 +168,7 @@ def check_inplace(x: Shape, i: Shape, v: Shape) -> None:
 def index_maker(
     begin_mask: int, end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int
 ) -> IndexMaker:
-    """Return the function from a shape, begin, end and strides to a NumPy index.
+    """Return a function from shape, begin, end and strides to a NumPy index.
 
     Raises:
         InvalidArgumentError: (here) there are two ellipses; (there) the slice does not fit.

@@ -1,4 +1,4 @@
-"""The kernel of `_MultiHot`, which passes put in: how often each index stands in a tensor."""
+"""The kernel of `_MultiHot`, a pass's op that counts how often each index occurs."""
 
 from __future__ import annotations
 

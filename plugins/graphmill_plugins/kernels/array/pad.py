@@ -1,4 +1,4 @@
-"""Padding, with constants or mirrored, and its gradient."""
+"""Padding with constants or mirrored, and its gradient."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def pad_v2(xp: ArrayNamespace, x: Value, paddings: Value, constant_values: Value
 
 @kernel("MirrorPad", static=("paddings",), make=True)
 def mirror_pad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]:
-    """Surround with a mirror image, with (SYMMETRIC) or without (REFLECT) the edge itself."""
+    """Surround with a mirror image, including (SYMMETRIC) or excluding (REFLECT) the edge."""
 
     def surround(x: Value, paddings: Value) -> Value:
         pairs = checked_paddings(paddings, x.ndim)
@@ -111,7 +111,7 @@ def _mirrored(size: int, before: int, after: int, mode: str) -> Value:
 
 @kernel("MirrorPadGrad", static=("paddings",), make=True)
 def mirror_pad_grad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]:
-    """Fold the borders of a gradient back onto what they mirrored."""
+    """Add the borders of a gradient to the elements that they mirrored."""
 
     def fold(dy: Value, paddings: Value) -> Value:
         for axis, (before, after) in enumerate(checked_paddings(paddings, dy.ndim)):

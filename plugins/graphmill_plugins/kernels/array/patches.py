@@ -1,4 +1,4 @@
-"""Patches of images and volumes: what lies under a window, for each of its places."""
+"""Extract patches of images and volumes: the elements under each window."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def extract_image_patches(
     rates: tuple[int, ...],
     padding: str,
 ) -> Value:
-    """Put the patch under each place of a window into the depth dimension."""
+    """Put the patch at each window position into the depth dimension."""
     _check(images, 4, ksizes=ksizes, strides=strides, rates=rates)
     return _patches(xp, images, ksizes[1:3], strides[1:3], rates[1:3], padding)
 
@@ -88,6 +88,6 @@ def extract_volume_patches(
     strides: tuple[int, ...],
     padding: str,
 ) -> Value:
-    """Put the patch under each place of a window into the depth dimension."""
+    """Put the patch at each window position into the depth dimension."""
     _check(volume, 5, ksizes=ksizes, strides=strides)
     return _patches(xp, volume, ksizes[1:4], strides[1:4], (1, 1, 1), padding)

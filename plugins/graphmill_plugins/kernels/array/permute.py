@@ -1,4 +1,4 @@
-"""Elements in another order: reversal, rotation, permutations, sorted places, one-hot."""
+"""Reorder elements: reversal, rotation, permutations, binary search, one-hot."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _reversed(x: Value, marks: list[bool]) -> Value:
 def reverse_sequence(
     xp: ArrayNamespace, seq_dim: int, batch_dim: int
 ) -> Callable[[Value, Value], Value]:
-    """Reverse the first elements of each sequence of a batch, as many as its length says.
+    """Reverse the first elements of each sequence in a batch, up to its length.
 
     Raises:
         InvalidArgumentError: dimensions are out of range or equal; on NumPy also if a length is
@@ -107,7 +107,7 @@ def _check_lengths(lengths: Value, size: int) -> None:
 
 @kernel("Roll", static=("axis",))
 def roll(xp: ArrayNamespace, x: Value, shift: Value, axis: Value) -> Value:
-    """Rotate along dimensions; a dimension that is given twice is rotated by the sum."""
+    """Rotate along dimensions; repeated dimensions add up."""
     if x.ndim < 1:
         raise InvalidArgumentError("input must be 1-D or higher")
     if shift.shape != axis.shape or shift.ndim > 1:

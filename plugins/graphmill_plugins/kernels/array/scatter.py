@@ -1,4 +1,4 @@
-"""Scattering into tensors by index vectors, on NumPy.
+"""Scatter into tensors by index vectors on NumPy.
 
 Semantics: tensorflow/core/kernels/scatter_nd_op.cc. Indices outside of the tensor raise unless the
 policy is "IGNORE".
@@ -49,7 +49,7 @@ def _flat_rows(
 def scatter(
     ufunc: np.ufunc | None, target: Value, indices: Value, updates: Value, ignore: bool
 ) -> Value:
-    """Combine updates into a contiguous array that the caller owns; None assigns, the last wins."""
+    """Combine updates into a contiguous array the caller owns; None assigns, the last wins."""
     places, rows = _flat_rows(target.shape, indices, updates, ignore)
     flat = target.reshape((math.prod(target.shape[: indices.shape[-1]]), rows.shape[1]))
     if ufunc is None:

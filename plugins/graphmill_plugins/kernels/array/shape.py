@@ -1,4 +1,4 @@
-"""Shapes: reading, changing, broadcasting, and tensors of one value."""
+"""Read and change shapes, broadcast, and make tensors of one value."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def rank(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
 
 @kernel("Reshape", static=("shape",), make=True)
 def reshape(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
-    """Give the elements another shape; one size may be -1 and follows from the others.
+    """Change the shape; one size may be -1 and is inferred.
 
     Raises:
         InvalidArgumentError: the numbers of elements differ, or no size follows.
@@ -256,7 +256,7 @@ def broadcast_to(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value
 
 @kernel("BroadcastArgs", static=("s0", "s1"))
 def broadcast_args(_xp: ArrayNamespace, s0: Value, s1: Value) -> Value:
-    """Return the shape that two shapes broadcast to; numbers below zero are sizes like others."""
+    """Return the shape that two shapes broadcast to; negative numbers count as sizes."""
     pairs = _pairs(s0, s1)
     return np.array([b if a == 1 else a for a, b in pairs], s0.dtype)
 
@@ -286,7 +286,7 @@ def _incompatible(s0: Value, s1: Value) -> InvalidArgumentError:
 
 @kernel("BroadcastGradientArgs", static=("s0", "s1"))
 def broadcast_gradient_args(_xp: ArrayNamespace, s0: Value, s1: Value) -> tuple[Value, Value]:
-    """Return the dimensions over which the gradients of two broadcast operands are added.
+    """Return the dimensions over which gradients of broadcast operands are summed.
 
     Semantics: tensorflow/core/util/bcast.h.
     """
@@ -333,7 +333,7 @@ def bitcast(
     T: np.dtype[Any],
     type: np.dtype[Any],  # noqa: A002 - the attr's name
 ) -> Callable[[Value], Value]:
-    """Read the same bytes as another type; a size ratio becomes or consumes a last dimension."""
+    """Reinterpret the bytes as another type; a size ratio adds or removes a last dimension."""
     if T.itemsize == type.itemsize:
         return lambda x: x.view(type)
     if T.itemsize > type.itemsize:
@@ -354,7 +354,7 @@ def bitcast(
 
 @kernel("TileGrad", static=("multiples",))
 def tile_grad(xp: ArrayNamespace, x: Value, multiples: Value) -> Value:
-    """Add the tiles of a tiled tensor together."""
+    """Sum the tiles of a tiled tensor."""
     times = to_ints(multiples)
     pairs = [(count, size // count) for count, size in zip(times, x.shape, strict=True)]
     tiles = x.reshape([size for pair in pairs for size in pair])

@@ -1,4 +1,4 @@
-"""Ops whose result has as many elements as the values say: Unique, ListDiff, Where.
+"""Unique, ListDiff and Where kernels, whose output shapes depend on values.
 
 They need concrete values, and so always run on NumPy.
 """
@@ -131,19 +131,19 @@ def _unique_along(x: Value, axis: Value, out_idx: np.dtype[Any]) -> tuple[Value,
 
 @kernel("Unique", host=True, dynamic_shape=True)
 def unique(x: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value]:
-    """Return the distinct elements of a vector in order of occurrence, and each one's number."""
+    """Return the distinct elements of a vector in order of occurrence, and each one's index."""
     return _unique_vector(x, out_idx)[:2]
 
 
 @kernel("UniqueWithCounts", host=True, dynamic_shape=True)
 def unique_with_counts(x: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value, Value]:
-    """Like Unique, and how often each occurs."""
+    """Like Unique, with the number of occurrences of each."""
     return _unique_vector(x, out_idx)
 
 
 @kernel("UniqueV2", host=True, dynamic_shape=True)
 def unique_v2(x: Value, axis: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value]:
-    """Return the distinct slices along an axis in order of occurrence, and each one's number."""
+    """Return the distinct slices along an axis in order of occurrence, and each one's index."""
     return _unique_along(x, axis, out_idx)[:2]
 
 
@@ -151,13 +151,13 @@ def unique_v2(x: Value, axis: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, 
 def unique_with_counts_v2(
     x: Value, axis: Value, *, out_idx: np.dtype[Any]
 ) -> tuple[Value, Value, Value]:
-    """Like UniqueV2, and how often each occurs."""
+    """Like UniqueV2, with the number of occurrences of each."""
     return _unique_along(x, axis, out_idx)
 
 
 @kernel("ListDiff", host=True, dynamic_shape=True)
 def list_diff(x: Value, y: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Value]:
-    """Return the elements of a vector that another one lacks, and their places."""
+    """Return the elements of a vector that are not in another one, and their indices."""
     for name, value in (("x", x), ("y", y)):
         if value.ndim != 1:
             raise InvalidArgumentError(
@@ -174,7 +174,7 @@ def list_diff(x: Value, y: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Val
 
 @kernel("Where", host=True, dynamic_shape=True)
 def where(condition: Value) -> Value:
-    """Return the indices of true (nonzero) elements in row-major order, one to a row, as int64."""
+    """Return the indices of nonzero elements in row-major order, one per row, as int64."""
     if condition.ndim == 0:
         raise InvalidArgumentError("WhereOp: a scalar has no indices, expected rank 1 or more")
     if condition.dtype == np.float16:

@@ -1,4 +1,4 @@
-"""Array ops on variants."""
+"""Array kernels for variants."""
 
 from __future__ import annotations
 

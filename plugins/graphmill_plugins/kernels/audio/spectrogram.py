@@ -1,4 +1,4 @@
-"""AudioSpectrogram and Mfcc: what frequencies sound has over time.
+"""AudioSpectrogram and Mfcc kernels: frequency spectra of audio over time.
 
 Semantics: tensorflow/core/kernels/spectrogram.cc, mfcc.cc, mfcc_mel_filterbank.cc, mfcc_dct.cc.
 All is computed in float64 and rounded once.

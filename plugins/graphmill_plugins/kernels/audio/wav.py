@@ -1,4 +1,4 @@
-"""DecodeWav and EncodeWav: samples of 16 bits in WAV files.
+"""DecodeWav and EncodeWav kernels for 16-bit WAV files.
 
 Semantics: tensorflow/core/lib/wav/wav_io.cc, tensorflow/core/kernels/decode_wav_op.cc,
 encode_wav_op.cc.
@@ -27,7 +27,7 @@ _MOST = (1 << 32) - 1
 
 
 class _Format(NamedTuple):
-    """The chunk that says how samples are stored."""
+    """The WAV chunk that describes the sample format."""
 
     kind: int
     channels: int
@@ -37,7 +37,7 @@ class _Format(NamedTuple):
     bits: int
 
     def check(self) -> None:
-        """Raise InvalidArgumentError unless it is one that TensorFlow reads."""
+        """Raise InvalidArgumentError unless TensorFlow reads this format."""
         frame = _BYTES * self.channels
         if self.kind != _PCM or self.bits != 8 * _BYTES:
             raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Control-flow ops: what they give; where it goes is the executor's business.
+"""Kernels of control-flow ops; the executor routes their outputs.
 
 Semantics: tensorflow/core/kernels/no_op.cc, control_flow_ops.cc. An executor hands a `Merge` None
 for the inputs that did not arrive; an output without a value is `DEAD`.
@@ -41,14 +41,14 @@ def forward(xp: ArrayNamespace) -> Any:
 
 @kernel("LoopCond", host_memory=("input", "output"), make=True)
 def loop_cond(xp: ArrayNamespace) -> Any:
-    """Forward the condition, which the executor's host looks at."""
+    """Forward the condition, which the executor reads."""
     del xp
     return lambda value: value
 
 
 @kernel("Switch", "RefSwitch", host_memory=("pred",), make=True, forwards=True)
 def switch(xp: ArrayNamespace) -> Any:
-    """Give `data` at output 1 if `pred` holds, else at output 0.
+    """Return `data` at output 1 if `pred` is true, else at output 0.
 
     Raises:
         InvalidArgumentError: `pred` is no scalar.
@@ -71,7 +71,7 @@ def switch(xp: ArrayNamespace) -> Any:
 
 @kernel("_SwitchN", host_memory=("output_index",), forwards=True)
 def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int) -> list[Any]:
-    """Give `data` at output `output_index`; at the last one for an index out of range.
+    """Return `data` at output `output_index`; at the last one for an index out of range.
 
     Raises:
         InvalidArgumentError: `output_index` is no scalar.
@@ -87,7 +87,7 @@ def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int
 
 @kernel("Merge", "RefMerge", host_memory=("value_index",), make=True, forwards=True)
 def merge(xp: ArrayNamespace, N: int) -> Any:
-    """Give the input that arrived, and which it is."""
+    """Return the input that arrived and its index."""
     del xp
     positions = tuple(map(np.int32, range(N)))
 
@@ -102,7 +102,7 @@ def merge(xp: ArrayNamespace, N: int) -> Any:
 
 @kernel("RefSelect", host=True)
 def ref_select(index: Value, inputs: list[Any]) -> Any:
-    """Give the reference at `index`."""
+    """Return the reference at `index`."""
     if not 0 <= index < len(inputs):
         raise errors.InvalidArgumentError(
             f"Index must be in the range [0, {len(inputs)}) but got {index}"
@@ -112,7 +112,7 @@ def ref_select(index: Value, inputs: list[Any]) -> Any:
 
 @kernel("Abort", host=True)
 def abort(error_msg: str, exit_without_error: bool) -> None:
-    """Raise AbortedError: TensorFlow ends the whole process, graphmill only the step.
+    """Raise AbortedError; TensorFlow would abort the whole process.
 
     With `exit_without_error` TensorFlow's process ends in success; here the step is still aborted,
     since what comes after the node must not run.

@@ -1,4 +1,4 @@
-"""Send and receive: how a tensor crosses from one device to another, dead or alive.
+"""Send and receive kernels: transfer a tensor, dead or alive, between devices.
 
 Semantics: tensorflow/core/kernels/sendrecv_ops.cc. An executor runs them even where their inputs
 are dead; the sender then gets `DEAD` for its input, and the receiver gives it.
@@ -20,7 +20,7 @@ _HOST_OPS = frozenset({"_HostSend", "_HostRecv"})
 
 
 class _Transfer:
-    """What both ends share: the key, and where the value is."""
+    """The common part of both ends: the rendezvous key and the device."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self.prefix = RendezvousKey(
@@ -34,7 +34,7 @@ class _Transfer:
         self.args = TransferArgs(device, self.on_host)
 
     def key(self, ctx: OpKernelContext) -> str:
-        """Return the key in the present iteration."""
+        """Return the key for the current iteration."""
         return self.prefix + ctx.frame_iteration
 
 

@@ -1,4 +1,4 @@
-"""`Accumulator`: sums gradients until enough have come. No op, graph or step is known here.
+"""`Accumulator`: sum gradients until enough have arrived; independent of ops and graphs.
 
 Semantics: tensorflow/core/kernels/conditional_accumulator_base.h, conditional_accumulator.h,
 sparse_conditional_accumulator.h. A gradient of an older step than the accumulator's is dropped
@@ -30,7 +30,7 @@ _log = logging.getLogger("graphmill.kernels")
 
 
 class Accumulator(ABC):
-    """A sum of gradients, and those who wait for it.
+    """A sum of gradients, and the callers that wait for it.
 
     Threads: `_lock` guards everything; callbacks run outside it.
 
@@ -53,12 +53,12 @@ class Accumulator(ABC):
 
     @property
     def count(self) -> int:
-        """How many gradients are in the sum."""
+        """The number of gradients in the sum."""
         with self._lock:
             return self._count
 
     def set_step(self, step: int) -> None:
-        """Set the step; gradients of older ones are dropped from now on."""
+        """Set the step; gradients of older steps are dropped from now on."""
         with self._lock:
             if step < self._step:
                 _log.warning(
@@ -88,7 +88,7 @@ class Accumulator(ABC):
         done: Callable[..., None],
         cancellation: CancellationManager | None = None,
     ) -> None:
-        """Call `done(result)` when there are at least `required` gradients; begin anew then.
+        """Call `done(result)` when there are `required` gradients, and start again.
 
         Raises:
             InvalidArgumentError: `required` is not positive.
@@ -159,7 +159,7 @@ class DenseAccumulator(Accumulator):
 
 
 class SparseAccumulator(Accumulator):
-    """A sum of rows; the mean of a row is over the gradients that had it."""
+    """A sum of rows; the mean of a row is over the gradients that contain it."""
 
     def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
         super().__init__(name, dtype, shape, reduction)
@@ -209,7 +209,7 @@ class SparseAccumulator(Accumulator):
             )
 
     def add(self, *gradient: Value, is_first: bool) -> None:
-        """Add rows to those of equal index, and put others between them."""
+        """Add rows to those with equal indices, and insert the others in order."""
         indices, values = gradient[:2]
         ones = np.ones(len(indices), np.int32)
         if is_first:

@@ -1,4 +1,4 @@
-"""`Queue`: what enqueue and dequeue kernels work on. No op, graph or step is known here.
+"""`Queue`: the queue that enqueue and dequeue kernels use; independent of ops and graphs.
 
 Semantics: tensorflow/core/kernels/queue_base.cc, fifo_queue.cc. Enqueues and dequeues are attempts
 that wait in two lines; whenever something changes, the attempt in front of each line is tried, as
@@ -34,7 +34,7 @@ _COMPLETE: Final = 2
 
 
 class Attempt(ABC):
-    """An operation that waits for the queue to let it through.
+    """An operation that waits for the queue to accept it.
 
     Attributes:
         done: called outside the queue's lock when the attempt has ended, in whatever way.
@@ -59,11 +59,11 @@ class Attempt(ABC):
         """Get on as far as possible: `_STUCK`, `_MOVED` or `_COMPLETE`; under the lock."""
 
     def result(self) -> list[Element] | None:
-        """Return what was taken."""
+        """Return the elements that were taken."""
         return None
 
     def finish(self) -> None:
-        """Tell the one who waits; outside the lock, once."""
+        """Notify the caller; once, outside of the lock."""
         if self._cancellation is not None:
             self._cancellation.deregister(self._token)
         if self.error is not None:
@@ -72,7 +72,7 @@ class Attempt(ABC):
             self.done(self.result(), None)
 
     def watch(self, queue: Queue, cancellation: CancellationManager) -> None:
-        """Have the attempt cancelled with its step, if it has not ended already."""
+        """Cancel the attempt with its step, unless it has ended."""
         token = cancellation.register(lambda: queue.cancel(self))
         if token is None:
             queue.cancel(self)
@@ -80,12 +80,12 @@ class Attempt(ABC):
             cancellation.deregister(token)
 
     def note_token(self, cancellation: CancellationManager, token: int) -> None:
-        """Remember what to withdraw at the end; under the lock."""
+        """Remember the cancellation token to withdraw at the end; under the lock."""
         self._cancellation, self._token = cancellation, token
 
 
 class Enqueue(Attempt):
-    """Put elements into a queue, one by one as there is room."""
+    """Put elements into a queue one by one as there is room."""
 
     __slots__ = ("_elements", "_next")
 
@@ -110,7 +110,7 @@ class Enqueue(Attempt):
 
 
 class Close(Attempt):
-    """Close a queue when the enqueues that came before are through."""
+    """Close a queue after the enqueues that came before."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ class Close(Attempt):
 
 
 class Dequeue(Attempt):
-    """Take elements out of a queue, one by one as they come.
+    """Take elements from a queue one by one as they arrive.
 
     With `allow_fewer` a closed queue may give fewer than `count`, but not none.
     """
@@ -214,7 +214,7 @@ class Queue(ABC):
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Forget who waits: those steps are not in this process."""
+        """Forget the waiting steps, which do not exist in this process."""
         self._enqueues.clear()
         self._dequeues.clear()
 
@@ -252,7 +252,7 @@ class Queue(ABC):
             return self.take()
 
     def submit(self, attempt: Attempt, cancellation: CancellationManager | None = None) -> None:
-        """Try an attempt, or have it wait; `attempt.done` is called now or later."""
+        """Try an attempt or let it wait; `attempt.done` is called now or later."""
         waiting = self._dequeues if attempt.is_dequeue else self._enqueues
         with self._lock:
             waiting.append(attempt)
@@ -296,7 +296,7 @@ class Queue(ABC):
         done(None, None)
 
     def note_token(self, attempt: Attempt, cancellation: CancellationManager, token: int) -> bool:
-        """Give an attempt its cancellation token; False if it has ended meanwhile."""
+        """Give an attempt its cancellation token; return False if it has ended meanwhile."""
         with self._lock:
             if attempt.has_ended:
                 return False
@@ -313,7 +313,7 @@ class Queue(ABC):
 
     @abstractmethod
     def give_back(self, elements: Sequence[Element]) -> None:
-        """Put back what was taken; under the lock."""
+        """Put back elements that were taken; under the lock."""
 
     def _new_entries(self) -> Any:
         return deque()

@@ -1,4 +1,4 @@
-"""The kinds of queues: in what order they give what they hold.
+"""The kinds of queues, which differ in the order of their elements.
 
 Semantics: tensorflow/core/kernels/fifo_queue.cc, padding_fifo_queue.cc, priority_queue.cc,
 random_shuffle_queue_op.cc.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FifoQueue(Queue):
-    """A queue that gives its elements in the order in which they came."""
+    """A queue that returns its elements in order of arrival."""
 
     kind = "FIFOQueue"
 
@@ -40,13 +40,13 @@ class FifoQueue(Queue):
 
 
 class PaddingFifoQueue(FifoQueue):
-    """A queue whose shapes may have unknown sizes; several elements are padded to one size."""
+    """A FIFO queue with partly unknown shapes; batches are padded to one size."""
 
     kind = "PaddingFIFOQueue"
 
 
 class RandomShuffleQueue(Queue):
-    """A queue that gives its elements in random order, and keeps some back for that.
+    """A queue that returns elements in random order and keeps a minimum for shuffling.
 
     Args:
         numbers: random numbers of 32 bits.
@@ -105,13 +105,13 @@ class RandomShuffleQueue(Queue):
 
 
 class _Prioritised(int):
-    """The priority of an element, by which it is compared; and the element."""
+    """An element with its priority, by which it is compared."""
 
     element: Element
 
 
 class PriorityQueue(Queue):
-    """A queue that gives its elements by their first component, the smallest first.
+    """A queue that returns the element with the smallest first component.
 
     What one dequeue takes is in order, so it takes nothing before all is there.
     """

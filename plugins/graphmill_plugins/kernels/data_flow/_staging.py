@@ -1,4 +1,4 @@
-"""`Staging` areas and `Barrier`s: elements kept by place or by key, put in and taken out.
+"""`Staging` areas and `Barrier`s: stores of elements by position or key.
 
 Semantics: tensorflow/core/kernels/{stage_op,map_stage_op,barrier_ops}.cc. Requests wait in two
 lines and are tried again whenever something changes, so that no thread waits.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Request:
-    """Something that is tried until it succeeds: `attempt` gives a result in a tuple, or None.
+    """An operation that is tried until it succeeds: `attempt` returns a tuple, or None.
 
     Threads: `has_ended` is set under the lock of the store.
     """
@@ -37,7 +37,7 @@ class Request:
         self.token: int | None = None
 
     def finish(self) -> None:
-        """Tell the one who asked; outside the lock."""
+        """Notify the caller; outside of the lock."""
         if self.cancellation is not None:
             self.cancellation.deregister(self.token)
         result, error = self.outcome
@@ -48,7 +48,7 @@ class Request:
 
 
 class Store:
-    """What requests to put and to take work on.
+    """The object that put and take requests work on.
 
     Threads: `lock` guards everything; `done` is called outside of it.
     """
@@ -60,7 +60,7 @@ class Store:
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Forget who waits: those steps are not in this process."""
+        """Forget the waiting steps, which do not exist in this process."""
         self._puts.clear()
         self._takes.clear()
 
@@ -72,7 +72,7 @@ class Store:
         *,
         is_take: bool = False,
     ) -> None:
-        """Try something now, and again whenever something changes, until it succeeds.
+        """Try a request now, and again after each change until it succeeds.
 
         `attempt` runs under the lock; what it raises is the request's error.
         """
@@ -115,7 +115,7 @@ class Store:
         return ended
 
     def changed(self) -> None:
-        """Try again what waits, after something changed outside of requests."""
+        """Try waiting requests again after a change outside of requests."""
         with self.lock:
             ended = self._settle()
         for one in ended:

@@ -1,4 +1,4 @@
-"""Kernels of conditional accumulators: sums of gradients from many workers.
+"""Kernels of conditional accumulators, which sum gradients from several workers.
 
 Semantics: tensorflow/core/kernels/conditional_accumulator_op.cc,
 conditional_accumulator_base_op.h, sparse_conditional_accumulator_op.cc. Taking waits until enough
@@ -43,7 +43,7 @@ _TYPES = {"dtype": (dtypes.float16, dtypes.float32, dtypes.float64)}
     effects=_STATE,
 )
 class AccumulatorKernel:
-    """Find or make a node's accumulator, and hand on its handle."""
+    """Find or create a node's accumulator, and return its handle."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._container, self._name = resource_key(construction)
@@ -83,7 +83,7 @@ class AccumulatorKernel:
 
 
 def accumulator_of(ctx: OpKernelContext, handle: Any) -> Accumulator:
-    """Return the accumulator that either kind of handle points to.
+    """Return the accumulator of a handle of either kind.
 
     Raises:
         NotFoundError: there is none of that name.
@@ -121,7 +121,7 @@ def num_accumulated(ctx: OpKernelContext, handle: Any) -> Value:
     "AccumulatorSetGlobalStep", "ResourceAccumulatorSetGlobalStep", stateful=True, effects=_STATE
 )
 def set_global_step(ctx: OpKernelContext, handle: Any, new_global_step: Value) -> None:
-    """Set the step, before which gradients are dropped."""
+    """Set the step; older gradients are dropped."""
     accumulator_of(ctx, handle).set_step(_scalar(new_global_step, "new_global_step"))
 
 
@@ -163,7 +163,7 @@ def sparse_apply_gradient(
 def take_gradient(
     ctx: OpKernelContext, handle: Any, num_required: Value, dtype: np.dtype[Any], done: Done
 ) -> None:
-    """Return sum or mean when enough gradients have come, and begin anew."""
+    """Return the sum or mean when enough gradients have arrived, and start again."""
     found = _typed(ctx, handle, dtype, DenseAccumulator)
     found.take(_scalar(num_required, "num_required"), done, ctx.cancellation)
 
@@ -172,7 +172,7 @@ def take_gradient(
 def sparse_take_gradient(
     ctx: OpKernelContext, handle: Any, num_required: Value, dtype: np.dtype[Any], done: Done
 ) -> None:
-    """Return indices, rows and shape when enough gradients have come, and begin anew."""
+    """Return indices, rows and shape when enough gradients have arrived; start again."""
     found = _typed(ctx, handle, dtype, SparseAccumulator)
     found.take(_scalar(num_required, "num_required"), done, ctx.cancellation)
 

@@ -1,4 +1,4 @@
-"""Barrier kernels: elements put together by key from components that come one by one.
+"""Barrier kernels: collect the components of elements by key.
 
 Semantics: tensorflow/core/kernels/barrier_ops.cc. Complete elements are taken in the order in which
 their first components came; of one insertion the one that was complete first.
@@ -87,7 +87,7 @@ class Barrier(Store):
         self._next_index += 1
 
     def check_open(self) -> None:
-        """Check that something may still come.
+        """Check that components may still be added.
 
         Raises:
             CancelledError: the barrier was closed, and what was pending cancelled.
@@ -136,7 +136,7 @@ class Barrier(Store):
 
 @kernel("Barrier", stateful=True, effects=_STATE)
 class BarrierKernel:
-    """Hand on a barrier."""
+    """Find or create a node's barrier, and return its handle."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
@@ -211,7 +211,7 @@ def barrier_insert_many(
 
 @kernel("BarrierTakeMany", async_=True, waits=True, host_memory=("num_elements",), effects=_STATE)
 class BarrierTakeManyKernel:
-    """Take complete elements; wait for them."""
+    """Take complete elements, waiting for them."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
@@ -253,7 +253,7 @@ def _stacked(
 
 @kernel("BarrierClose", stateful=True, effects=_STATE)
 def barrier_close(ctx: OpKernelContext, handle: Any, cancel_pending_enqueues: bool) -> None:
-    """Let no new key in; or nothing at all, and forget what is not complete."""
+    """Reject new keys, or with cancellation everything, dropping incomplete elements."""
     barrier = _barrier(ctx, handle)
     with barrier.lock:
         if barrier.cancels or (barrier.is_closed and not cancel_pending_enqueues):
@@ -273,5 +273,5 @@ def barrier_ready_size(ctx: OpKernelContext, handle: Any) -> Value:
 
 @kernel("BarrierIncompleteSize", stateful=True, effects=_STATE)
 def barrier_incomplete_size(ctx: OpKernelContext, handle: Any) -> Value:
-    """Return the number of elements of which components are missing."""
+    """Return the number of incomplete elements."""
     return np.int32(len(_barrier(ctx, handle).incomplete))

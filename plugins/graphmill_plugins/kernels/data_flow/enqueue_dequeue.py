@@ -33,7 +33,7 @@ _STATE = ("state",)
 
 
 class _UserKernel:
-    """What puts into queues or takes out of them: checks its types against the queue's."""
+    """Base of the kernels that enqueue or dequeue; checks types against the queue's."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def dynamic_partition(
     xp: ArrayNamespace, data: Value, partitions: Value, num_partitions: int
 ) -> list[Value]:
-    """Return one tensor for each number below `num_partitions`, of the rows that have it."""
+    """Return one tensor per partition, with the rows assigned to it."""
     rank = partitions.ndim
     if data.shape[:rank] != partitions.shape:
         raise InvalidArgumentError(
@@ -43,7 +43,7 @@ def dynamic_partition(
 
 @kernel("DynamicStitch", "ParallelDynamicStitch", dynamic_shape=True, host=True)
 def dynamic_stitch(xp: ArrayNamespace, indices: list[Value], data: list[Value]) -> Value:
-    """Return a tensor whose rows at `indices` are those of `data`; of equal ones the last counts.
+    """Return the tensor with the rows of `data` at `indices`; the last duplicate wins.
 
     It is as long as the largest index needs; rows that no index names are zeros.
     """
@@ -61,7 +61,7 @@ def dynamic_stitch(xp: ArrayNamespace, indices: list[Value], data: list[Value]) 
 
 @kernel("DynamicStitch", "ParallelDynamicStitch", backend="jax", static=("indices",))
 def stitch_where_known(xp: ArrayNamespace, indices: list[Value], data: list[Value]) -> Value:
-    """Do the same while a compiler traces it, where the indices are known: shapes of gradients."""
+    """Stitch while tracing, where the indices are static (shapes of gradients)."""
     rest = _common_rest(indices, data)
     numbers = np.concatenate(_checked_numbers(indices))
     source = np.full(int(numbers.max(initial=-1)) + 1, numbers.size)  # the row of zeros behind all

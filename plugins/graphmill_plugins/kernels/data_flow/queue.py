@@ -1,4 +1,4 @@
-"""Queue kernels: make queues, close them, ask about them.
+"""Kernels that create, close and inspect queues.
 
 Semantics: tensorflow/core/kernels/queue_op.cc, queue_ops.cc. The older ops hand a queue on as a
 reference to two strings (container, name) instead of a resource.
@@ -37,7 +37,7 @@ _STATE = ("state",)
 
 
 class _QueueKernel:
-    """Find or make a node's queue, and hand on its handle."""
+    """Find or create a node's queue, and return its handle."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
@@ -83,7 +83,7 @@ class _QueueKernel:
 
 
 def reference(container: str, name: str) -> Ref:
-    """Return the older kind of handle: a reference to the strings container and name."""
+    """Return a v1 handle: a reference to the strings container and name."""
     ref = Ref(dtypes.string, (2,), name)
     ref.value = string_array([container.encode(), name.encode()])
     return ref
@@ -173,13 +173,13 @@ class RandomShuffleQueueKernel(_QueueKernel):
 
 @kernel("FakeQueue", stateful=True, effects=_STATE)
 def fake_queue(ctx: OpKernelContext, resource: Any) -> Ref:
-    """Return the older kind of handle for a queue given by the newer kind."""
+    """Return a v1 handle for a queue with a resource handle."""
     del ctx
     return reference(resource.container, resource.name)
 
 
 def queue_of(ctx: OpKernelContext, handle: Any) -> Queue:
-    """Return the queue that either kind of handle points to.
+    """Return the queue of a handle of either kind.
 
     Raises:
         NotFoundError: there is none of that name.
@@ -201,7 +201,7 @@ def queue_of(ctx: OpKernelContext, handle: Any) -> Queue:
 def queue_close(
     ctx: OpKernelContext, handle: Any, cancel_pending_enqueues: bool, done: Done
 ) -> None:
-    """Close a queue, after the enqueues that wait or cancelling them."""
+    """Close a queue after waiting enqueues, or cancel them."""
 
     def closed(_elements: Any, error: BaseException | None) -> None:
         done(error=error) if error is not None else done()

@@ -1,4 +1,4 @@
-"""RecordInput: records of TFRecord files in random order, epoch after epoch.
+"""RecordInput: read records of TFRecord files in random order, epoch after epoch.
 
 Semantics: tensorflow/core/kernels/record_input_op.cc, record_yielder.cc. TensorFlow reads with
 threads, so its order depends on chance whatever the seed; ours depends on the seed alone.
@@ -24,7 +24,7 @@ _READ_SIZE = 1 << 18
 
 
 class _Yielder:
-    """Gives the records of an epoch in random order, as far as a buffer of them allows.
+    """Yields the records of an epoch in random order, limited by a buffer.
 
     Args:
         pattern: what the paths of the files match.
@@ -42,7 +42,7 @@ class _Yielder:
         self._random = random.Random(seed)
 
     def records(self) -> Iterator[bytes]:
-        """Yield records for ever.
+        """Yield records forever.
 
         Raises:
             NotFoundError: there is no file, or no record in any.
@@ -85,7 +85,7 @@ class _Yielder:
 
 @kernel("RecordInput", stateful=True, host=True, expensive=True, effects=("fs.read", "rng"))
 class RecordInputKernel:
-    """Hand out batches of records.
+    """Return batches of records.
 
     Threads: `_lock` guards the iterator over the records; files are read under it.
     """

@@ -1,4 +1,4 @@
-"""Tensors that stay in the session between runs: kept, read and given up by handle.
+"""Store tensors in the session between runs: get, read and delete them by handle.
 
 Semantics: tensorflow/core/kernels/session_ops.cc (row S9).
 """
@@ -28,7 +28,7 @@ def _state(ctx: OpKernelContext) -> Any:
 
 @kernel("GetSessionHandle", stateful=True, effects={"state"})
 def get_session_handle(ctx: OpKernelContext, value: Value) -> Value:
-    """Keep a tensor in the session; return its handle as a string."""
+    """Store a tensor in the session; return its handle as a string."""
     handle = np.empty((), object)
     handle[()] = _state(ctx).add(ctx.node_name, keepable(value), ctx.device.name).encode()
     return handle
@@ -36,7 +36,7 @@ def get_session_handle(ctx: OpKernelContext, value: Value) -> Value:
 
 @kernel("GetSessionHandleV2", stateful=True, effects={"state"})
 def get_session_handle_v2(ctx: OpKernelContext, value: Value) -> ResourceHandle:
-    """Keep a tensor in the session; return its handle as a resource."""
+    """Store a tensor in the session; return its handle as a resource."""
     value = keepable(value)
     name = _state(ctx).add(ctx.node_name, value, ctx.device.name)
     return ResourceHandle(ctx.device.name, "session", name, "SessionTensor", value)
@@ -44,7 +44,7 @@ def get_session_handle_v2(ctx: OpKernelContext, value: Value) -> ResourceHandle:
 
 @kernel("GetSessionTensor", stateful=True, effects={"state"})
 def get_session_tensor(ctx: OpKernelContext, handle: Value, dtype: np.dtype[Any]) -> Value:
-    """Return a tensor that the session keeps."""
+    """Return a tensor stored in the session."""
     value = _state(ctx).get(_text(handle))
     if not has_dtype(value, as_dtype(dtype)):
         raise InvalidArgumentError(
@@ -55,7 +55,7 @@ def get_session_tensor(ctx: OpKernelContext, handle: Value, dtype: np.dtype[Any]
 
 @kernel("DeleteSessionTensor", stateful=True, effects={"state"})
 def delete_session_tensor(ctx: OpKernelContext, handle: Value) -> None:
-    """Give up a tensor that the session keeps."""
+    """Delete a tensor stored in the session."""
     _state(ctx).delete(_text(handle))
 
 

@@ -1,4 +1,4 @@
-"""Stack kernels: what v1 loops push in the forward pass and pop in the backward pass.
+"""Stack kernels: v1 loops push in the forward pass and pop in the backward pass.
 
 Semantics: tensorflow/core/kernels/stack.cc. A stack lives as long as the step. The older ops hand
 it on as a reference to two strings instead of a resource.
@@ -69,7 +69,7 @@ class Stack:
             return elements.pop()
 
     def close(self) -> None:
-        """Drop everything; the stack cannot be used any more."""
+        """Drop all elements and make the stack unusable."""
         with self._lock:
             self._elements = None
 
@@ -80,7 +80,7 @@ class Stack:
 
 
 def stack_of(ctx: OpKernelContext, handle: Any) -> Stack:
-    """Return the stack that either kind of handle points to.
+    """Return the stack of a handle of either kind.
 
     Raises:
         NotFoundError: there is none of that name in this step.
@@ -126,7 +126,7 @@ class StackKernel:
 
 @kernel("StackPush", "StackPushV2", stateful=True, effects=_STATE)
 class StackPushKernel:
-    """Put a tensor on a stack, and hand it on."""
+    """Push a tensor on a stack, and return it."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._dtype: dtypes.DType = construction.attrs["T"]
@@ -144,11 +144,11 @@ class StackPushKernel:
 
 @kernel("StackPop", "StackPopV2", stateful=True, effects=_STATE)
 def stack_pop(ctx: OpKernelContext, handle: Any) -> Value:
-    """Take the tensor from the top of a stack, without a copy."""
+    """Pop a tensor from a stack, without a copy."""
     return stack_of(ctx, handle).pop()
 
 
 @kernel("StackClose", "StackCloseV2", stateful=True, effects=_STATE)
 def stack_close(ctx: OpKernelContext, handle: Any) -> None:
-    """Drop what a stack holds; what uses it later fails."""
+    """Close a stack; later uses fail."""
     stack_of(ctx, handle).close()

@@ -1,4 +1,4 @@
-"""Kernels of staging areas: `Stage` by place, `MapStage` and `OrderedMapStage` by key.
+"""Kernels of staging areas: `Stage` by position, `MapStage` and `OrderedMapStage` by key.
 
 Semantics: tensorflow/core/kernels/stage_op.cc, map_stage_op.cc.
 """
@@ -32,7 +32,7 @@ def _bytes_of(values: list[Value]) -> int:
 
 
 class Area(Store):
-    """Holds elements up to a number and a size in bytes; 0 for any.
+    """Holds elements up to a count and a size in bytes; 0 means no limit.
 
     Attributes:
         elements: for a `Stage` by place, for a map by key.
@@ -69,12 +69,12 @@ class Area(Store):
         return len(self.queue) + len(self.elements)
 
     def keep(self, key: int, values: list[Value]) -> None:
-        """Keep a whole element, unless there is one of the key already."""
+        """Store a whole element, unless its key exists."""
         if self.elements.setdefault(key, values) is values:
             self.size_in_bytes += _bytes_of(values)
 
     def keep_part(self, key: int, values: dict[int, Value], whole: int) -> None:
-        """Keep components of an element, by their places, until all `whole` of them are there.
+        """Store components of an element by index until all `whole` of them are there.
 
         Raises:
             InvalidArgumentError: one is there already.
@@ -95,7 +95,7 @@ class Area(Store):
             self.keep(key, complete)
 
     def clear(self) -> None:
-        """Forget all elements."""
+        """Drop all elements."""
         with self.lock:
             self.queue.clear()
             self.elements.clear()
@@ -105,7 +105,7 @@ class Area(Store):
 
 
 class _AreaKernel:
-    """Finds or makes the staging area that its attrs name."""
+    """Finds or creates the staging area named by its attrs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
@@ -135,7 +135,7 @@ class _AreaKernel:
 
 @kernel("Stage", async_=True, waits=True, effects=_STATE)
 class StageKernel(_AreaKernel):
-    """Put an element in; wait for room."""
+    """Put an element in, waiting for room."""
 
     def __call__(self, ctx: OpKernelContext, values: list[Value], done: Done) -> None:
         """Call `done` when the element is in."""
@@ -154,7 +154,7 @@ class StageKernel(_AreaKernel):
 
 @kernel("Unstage", async_=True, waits=True, effects=_STATE)
 class UnstageKernel(_AreaKernel):
-    """Take the oldest element out; wait for one."""
+    """Take the oldest element out, waiting for one."""
 
     def __call__(self, ctx: OpKernelContext, done: Done) -> None:
         """Call `done` with the element."""
@@ -172,7 +172,7 @@ class UnstageKernel(_AreaKernel):
 
 @kernel("StagePeek", async_=True, waits=True, host_memory=("index",), effects=_STATE)
 class StagePeekKernel(_AreaKernel):
-    """Look at an element by its place; wait until it is there."""
+    """Return an element by position, waiting for it."""
 
     def __call__(self, ctx: OpKernelContext, index: Value, done: Done) -> None:
         """Call `done` with the element."""
@@ -198,7 +198,7 @@ class AreaSizeKernel(_AreaKernel):
 
 @kernel("MapIncompleteSize", "OrderedMapIncompleteSize", stateful=True, effects=_STATE)
 class AreaIncompleteSizeKernel(_AreaKernel):
-    """Return the number of elements of which components are missing."""
+    """Return the number of incomplete elements."""
 
     def __call__(self, ctx: OpKernelContext) -> Value:
         """Return the number."""
@@ -207,7 +207,7 @@ class AreaIncompleteSizeKernel(_AreaKernel):
 
 @kernel("StageClear", "MapClear", "OrderedMapClear", stateful=True, effects=_STATE)
 class AreaClearKernel(_AreaKernel):
-    """Forget all elements."""
+    """Drop all elements."""
 
     def __call__(self, ctx: OpKernelContext) -> None:
         """Clear the area."""
@@ -215,7 +215,7 @@ class AreaClearKernel(_AreaKernel):
 
 
 class _MapKernel(_AreaKernel):
-    """What puts and takes by key: looks at the indices of components."""
+    """Base of the kernels that put and take by key; checks component indices."""
 
     def _indices(self, indices: Value, count: int | None = None) -> list[int]:
         found: list[int] = indices.ravel().tolist()
@@ -275,7 +275,7 @@ class MapStageKernel(_MapKernel):
     effects=_STATE,
 )
 class MapTakeKernel(_MapKernel):
-    """Take components of the element of a key, or look at them; wait for it."""
+    """Take or peek components of the element of a key, waiting for it."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction)
@@ -302,7 +302,7 @@ class MapTakeKernel(_MapKernel):
     effects=_STATE,
 )
 class MapTakeAnyKernel(_MapKernel):
-    """Take components of some element, the one of the smallest key if keys are ordered."""
+    """Take components of any element; of the smallest key if keys are ordered."""
 
     def __call__(self, ctx: OpKernelContext, indices: Value, done: Done) -> None:
         """Call `done` with the key and the components."""

@@ -1,4 +1,4 @@
-"""The strings by which another step finds an iterator: handles as protocol messages."""
+"""String handles of iterators: resource handles as serialised messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def handle_text(handle: Any) -> Value:
 
 
 def named_handle(string_handle: Value) -> ResourceHandleProto:
-    """Return what such a string says.
+    """Return the resource handle in a string handle.
 
     Raises:
         InvalidArgumentError: it is no scalar, or no handle.

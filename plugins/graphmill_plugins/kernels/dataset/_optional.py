@@ -1,4 +1,4 @@
-"""`Optional`: the value of a variant that holds an element or nothing.
+"""`Optional`: a variant that holds an element or nothing.
 
 Semantics: tensorflow/core/kernels/data/optional_ops.h.
 """

@@ -1,4 +1,4 @@
-"""Kernels that go through a whole dataset within a step, or ask how long it is.
+"""Kernels that consume a whole dataset within a step, or return its length.
 
 Semantics: tensorflow/core/kernels/data/iterator_ops.cc, reduce_dataset_op.cc and
 experimental/to_tf_record_op.cc. They run in a thread of the session.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class _WholeKernel:
-    """Goes through a dataset from one end to the other, in a thread of the session."""
+    """Consumes a whole dataset in a thread of the session."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
@@ -90,7 +90,7 @@ class DatasetToSingleElementKernel(_WholeKernel):
 
 @dataset_kernel("ReduceDataset", async_=True)
 class ReduceDatasetKernel(_WholeKernel):
-    """Call a function on a state and each element, which gives the next state."""
+    """Call a function on a state and each element, which returns the next state."""
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
         """Return the last state."""
@@ -123,13 +123,13 @@ class DatasetToTFRecordKernel(_WholeKernel):
 
 @dataset_kernel("DatasetCardinality", "ExperimentalDatasetCardinality")
 def dataset_cardinality(ctx: OpKernelContext, dataset: Value) -> Value:
-    """Return the number of elements, -1 for ever and -2 for what is not known."""
+    """Return the number of elements, -1 for infinite and -2 for unknown."""
     del ctx
     return np.int64(dataset_of(dataset).cardinality)
 
 
 class _Walk:
-    """One way through a dataset within a step; left, it stops what works for it."""
+    """One iteration over a dataset within a step, which stops its background work at the end."""
 
     def __init__(self, ctx: OpKernelContext, dataset: Any) -> None:
         self.scope = Scope(ctx)

@@ -1,4 +1,4 @@
-"""Kernels that make a dataset whose elements functions of the graph make or choose."""
+"""Kernels of datasets that call functions: map, filter, scan, interleave, group by."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def map_dataset(
     output_shapes: Shapes,
     preserve_cardinality: bool,
 ) -> Dataset:
-    """Make a dataset of what a function makes of each element."""
+    """Make a dataset that maps a function over the elements."""
     return function_datasets.Map(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
@@ -70,7 +70,7 @@ def parallel_map_dataset(
     output_shapes: Shapes,
     preserve_cardinality: bool,
 ) -> Dataset:
-    """Make a dataset of what a function makes of each element, several at a time."""
+    """Make a dataset that maps a function over the elements in parallel."""
     return function_datasets.Map(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
@@ -93,7 +93,7 @@ def map_and_batch_dataset(
     output_shapes: Shapes,
     preserve_cardinality: bool,
 ) -> Dataset:
-    """Make a dataset of batches of what a function makes of each element."""
+    """Make a dataset of batches of mapped elements."""
     types, shapes = structure(output_types, output_shapes)
     rows = [None if shape is None else shape[1:] for shape in shapes]
     mapped = function_datasets.Map(
@@ -111,7 +111,7 @@ def map_and_batch_dataset(
 def filter_dataset(
     ctx: OpKernelContext, source: Value, captured: list[Value], predicate: Any
 ) -> Dataset:
-    """Make a dataset of the elements for which a function says true."""
+    """Make a dataset of the elements that satisfy a predicate."""
     return function_datasets.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
 
 
@@ -123,7 +123,7 @@ def parallel_filter_dataset(
     num_parallel_calls: Value,
     predicate: Any,
 ) -> Dataset:
-    """Make a dataset of the elements for which a function says true; in their order."""
+    """Make a dataset of the elements that satisfy a predicate, in order."""
     _parallel(num_parallel_calls)
     return function_datasets.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
 
@@ -132,7 +132,7 @@ def parallel_filter_dataset(
 def take_while_dataset(
     ctx: OpKernelContext, source: Value, captured: list[Value], predicate: Any
 ) -> Dataset:
-    """Make a dataset of the elements before the first for which a function says false."""
+    """Make a dataset of the elements before the first that fails a predicate."""
     return function_datasets.TakeWhile(
         dataset_of(source), CapturedFunction(ctx, predicate, captured)
     )
@@ -149,7 +149,7 @@ def scan_dataset(
     output_shapes: Shapes,
     preserve_cardinality: bool,
 ) -> Dataset:
-    """Make a dataset of what a function makes of a running state and each element."""
+    """Make a dataset that maps a function with a running state over the elements."""
     return function_datasets.Scan(
         dataset_of(source),
         initial_state,
@@ -168,7 +168,7 @@ def flat_map_dataset(
     output_types: Types,
     output_shapes: Shapes,
 ) -> Dataset:
-    """Make a dataset of the elements of all datasets that a function gives."""
+    """Make a dataset of the elements of the datasets that a function returns."""
     return function_datasets.Interleave(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
@@ -187,7 +187,7 @@ def interleave_dataset(
     output_types: Types,
     output_shapes: Shapes,
 ) -> Dataset:
-    """Make a dataset of the elements of the datasets that a function gives, by turns."""
+    """Make a dataset that interleaves the datasets that a function returns."""
     return function_datasets.Interleave(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
@@ -228,7 +228,7 @@ def parallel_interleave_dataset(
     output_types: Types,
     output_shapes: Shapes,
 ) -> Dataset:
-    """Make a dataset of the elements of several datasets by turns, made ahead of time."""
+    """Make a dataset that interleaves datasets, computed ahead of time."""
     block = int(scalar(block_length, "block_length"))
     return function_datasets.Interleave(
         dataset_of(source),
@@ -254,7 +254,7 @@ def parallel_interleave_dataset_v4(
     output_types: Types,
     output_shapes: Shapes,
 ) -> Dataset:
-    """Make a dataset of the elements of several datasets by turns, made ahead of time."""
+    """Make a dataset that interleaves datasets, computed ahead of time."""
     del prefetch_input_elements
     block = int(scalar(block_length, "block_length"))
     buffer = int(scalar(buffer_output_elements, "buffer_output_elements"))
@@ -282,7 +282,7 @@ def legacy_parallel_interleave_dataset(
     output_types: Types,
     output_shapes: Shapes,
 ) -> Dataset:
-    """Make a dataset of the elements of several datasets by turns, in order also if `sloppy`."""
+    """Make a dataset that interleaves datasets, in order even if `sloppy`."""
     del sloppy, prefetch_input_elements
     block = int(scalar(block_length, "block_length"))
     buffer = int(scalar(buffer_output_elements, "buffer_output_elements"))
@@ -309,7 +309,7 @@ def legacy_parallel_interleave_dataset_v2(
     output_types: Types,
     output_shapes: Shapes,
 ) -> Dataset:
-    """Make a dataset of the elements of several datasets by turns, always in order."""
+    """Make a dataset that interleaves datasets, always in order."""
     made: Dataset = legacy_parallel_interleave_dataset(
         *(ctx, source, captured, cycle_length, block_length, None),
         *(buffer_output_elements, prefetch_input_elements, f, output_types, output_shapes),
@@ -330,7 +330,7 @@ def group_by_window_dataset(
     output_types: Types,
     output_shapes: Shapes,
 ) -> Dataset:
-    """Make a dataset of what a function makes of windows of elements of one key."""
+    """Make a dataset that maps a function over windows of elements with equal keys."""
     return group_by.GroupByWindow(
         dataset_of(source),
         CapturedFunction(ctx, key_func, key_captured),
@@ -355,7 +355,7 @@ def group_by_reducer_dataset(
     output_types: Types,
     output_shapes: Shapes,
 ) -> Dataset:
-    """Make a dataset of what functions make of all elements of one key."""
+    """Make a dataset that reduces all elements with equal keys."""
     return group_by.GroupByReducer(
         dataset_of(source),
         CapturedFunction(ctx, key_func, key_captured),
@@ -370,7 +370,7 @@ def group_by_reducer_dataset(
 def directed_interleave_dataset(
     ctx: OpKernelContext, selector: Value, sources: list[Value], stop_on_empty_dataset: bool = False
 ) -> Dataset:
-    """Make a dataset of elements of several, in the order in which a dataset names these."""
+    """Make a dataset that takes each element from the dataset a selector names."""
     del ctx
     return function_datasets.DirectedInterleave(
         dataset_of(selector),

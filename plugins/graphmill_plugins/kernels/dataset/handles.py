@@ -1,4 +1,4 @@
-"""Kernels of the resources that datasets share: caches, generators of seeds.
+"""Kernels of resources shared by datasets: memory caches and seed generators.
 
 Semantics: tensorflow/core/kernels/data/{cache_ops,random_seed_ops}.cc.
 """
@@ -22,14 +22,14 @@ _numbers = itertools.count()
 
 
 def anonymous(ctx: OpKernelContext, resource: Any, kind: str) -> ResourceHandle:
-    """Return the handle of a resource that lives as long as somebody holds the handle."""
+    """Return the handle of a resource that lives as long as the handle."""
     container = ctx.resources.default_container
     name = f"{kind}/{next(_numbers)}"
     return ResourceHandle(ctx.device.name, container, name, kind, resource)
 
 
 class Deleter:
-    """What deletes a resource with its handle: a variant, of which nothing is asked."""
+    """A variant that deletes a resource together with its handle."""
 
     dtype = dtypes.variant.as_numpy_dtype
     shape: tuple[int, ...] = ()
@@ -39,7 +39,7 @@ class Deleter:
 
 @dataset_kernel("AnonymousMemoryCache", effects=_STATE)
 def anonymous_memory_cache(ctx: OpKernelContext) -> tuple[ResourceHandle, Deleter]:
-    """Hand on a new cache for elements, and what deletes it."""
+    """Create a memory cache; return its handle and its deleter."""
     return anonymous(ctx, MemoryCache(), "AnonymousMemoryCache"), Deleter()
 
 
@@ -47,7 +47,7 @@ def anonymous_memory_cache(ctx: OpKernelContext) -> tuple[ResourceHandle, Delete
 def anonymous_random_seed_generator(
     ctx: OpKernelContext, seed: Value, seed2: Value
 ) -> tuple[ResourceHandle, Deleter]:
-    """Hand on a new generator of seeds, and what deletes it."""
+    """Create a seed generator; return its handle and its deleter."""
     return _seed_generator(ctx, seed, seed2, reseeds=True)
 
 
@@ -55,7 +55,7 @@ def anonymous_random_seed_generator(
 def anonymous_seed_generator(
     ctx: OpKernelContext, seed: Value, seed2: Value, reshuffle: Value
 ) -> tuple[ResourceHandle, Deleter]:
-    """Hand on a new generator of seeds, and what deletes it."""
+    """Create a seed generator; return its handle and its deleter."""
     return _seed_generator(ctx, seed, seed2, reseeds=bool(scalar(reshuffle, "reshuffle")))
 
 
@@ -68,7 +68,7 @@ def _seed_generator(
 
 @dataset_kernel("DummyMemoryCache", "DummySeedGenerator", "DummyIterationCounter", effects=_STATE)
 def dummy_handle(ctx: OpKernelContext) -> ResourceHandle:
-    """Hand on a handle of nothing: whoever takes it makes what it needs."""
+    """Return a handle without a resource; its consumer creates what it needs."""
     return anonymous(ctx, None, "Dummy")
 
 
@@ -76,6 +76,6 @@ def dummy_handle(ctx: OpKernelContext) -> ResourceHandle:
     "DeleteMemoryCache", "DeleteRandomSeedGenerator", "DeleteSeedGenerator", effects=_STATE
 )
 def delete_resource(ctx: OpKernelContext, handle: Any, deleter: Any) -> None:
-    """Delete what a handle holds."""
+    """Delete the resource of a handle."""
     del ctx, deleter
     handle.resource = None

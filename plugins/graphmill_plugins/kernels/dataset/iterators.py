@@ -1,4 +1,4 @@
-"""Iterator kernels: handles, starting, taking elements; and what goes through a whole dataset.
+"""Iterator kernels: create handles, start iterators and take elements.
 
 Semantics: tensorflow/core/kernels/data/iterator_ops.cc. Taking an element is asynchronous: what
 files or functions must give is made in a thread of the session, and while a prefetched element is
@@ -67,7 +67,7 @@ _numbers = itertools.count()
 
 
 class IteratorResource:
-    """An iterator that steps take elements from; none before `start`.
+    """An iterator that steps take elements from; it has none before `start`.
 
     Threads: `_lock` is held while an element is taken; `start` replaces everything at once.
 
@@ -85,11 +85,11 @@ class IteratorResource:
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Refuse to go on if another thread was just taking an element."""
+        """Refuse to continue if another thread was taking an element."""
         self._is_torn, self._is_taking = self._is_torn or self._is_taking, False
 
     def start(self, dataset: Dataset, ctx: OpKernelContext) -> None:
-        """Begin a dataset anew.
+        """Start iterating over a dataset.
 
         Raises:
             InvalidArgumentError: its elements are not what the iterator is for.
@@ -107,13 +107,13 @@ class IteratorResource:
         self._finalizer = on_drop(self, scope.close)
 
     def close(self) -> None:
-        """Stop what works for the iterator."""
+        """Stop the iterator's background work."""
         before, self._running = self._running, None
         if before is not None:
             before[2].close()
 
     def running(self) -> tuple[Dataset, Elements, Scope]:
-        """Return the dataset, the place in it, and its scope.
+        """Return the dataset, its iterator and its scope.
 
         Raises:
             FailedPreconditionError: nothing was started.
@@ -130,7 +130,7 @@ class IteratorResource:
         return running
 
     def take(self, step: CancellationManager | None) -> Element | None:
-        """Return the next element, None at the end; wait for it here."""
+        """Return the next element, None at the end; block until it is there."""
         _, elements, scope = self.running()
         with self._lock:
             self._is_taking = True
@@ -174,7 +174,7 @@ def check_structure(
     given_types: Sequence[DType],
     given_shapes: Sequence[Shape],
 ) -> None:
-    """Check that elements are what is expected.
+    """Check that elements have the expected types and shapes.
 
     Raises:
         InvalidArgumentError: they are not.
@@ -196,7 +196,7 @@ def _type_names(types: Sequence[DType]) -> str:
 
 
 class _HandleKernel:
-    """Find or make a node's resource, and hand on its handle."""
+    """Find or create a node's resource, and return its handle."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
@@ -216,7 +216,7 @@ class _HandleKernel:
 
 @dataset_kernel("Iterator", "IteratorV2", effects=_STATE)
 class IteratorKernel(_HandleKernel):
-    """Hand on an iterator, that nothing has started yet."""
+    """Return an iterator that has not been started."""
 
     def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
         """Return the handle."""
@@ -225,7 +225,7 @@ class IteratorKernel(_HandleKernel):
 
 @dataset_kernel("OneShotIterator", effects=_STATE)
 class OneShotIteratorKernel(_HandleKernel):
-    """Hand on an iterator of the dataset that a function gives, started once."""
+    """Return an iterator over the dataset of a function, started once."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction)
@@ -252,7 +252,7 @@ class OneShotIteratorKernel(_HandleKernel):
 def anonymous_iterator(
     ctx: OpKernelContext, output_types: Sequence[Any], output_shapes: Sequence[Shape]
 ) -> ResourceHandle:
-    """Hand on a new iterator."""
+    """Create an iterator; return its handle."""
     resource = IteratorResource(*structure(output_types, output_shapes), ctx.node_name)
     handle = anonymous(ctx, resource, "AnonymousIterator")
     _named(ctx, handle)
@@ -263,12 +263,12 @@ def anonymous_iterator(
 def anonymous_iterator_v2(
     ctx: OpKernelContext, output_types: Sequence[Any], output_shapes: Sequence[Shape]
 ) -> tuple[ResourceHandle, Deleter]:
-    """Hand on a new iterator, and what deletes it."""
+    """Create an iterator; return its handle and its deleter."""
     return anonymous_iterator(ctx, output_types, output_shapes), Deleter()
 
 
 class _Named:
-    """Where an iterator without a name of its own is found by its string handle."""
+    """A registry of anonymous iterators by string handle."""
 
     def __init__(self) -> None:
         self.by_name: weakref.WeakValueDictionary[str, IteratorResource] = (
@@ -290,7 +290,7 @@ def delete_iterator(ctx: OpKernelContext, handle: Any, deleter: Any) -> None:
 
 
 def iterator_of(handle: Any) -> IteratorResource:
-    """Return the iterator that a handle holds."""
+    """Return the iterator of a handle."""
     found: IteratorResource = handle.expect(IteratorResource)
     return found
 
@@ -309,7 +309,7 @@ def iterator_get_next(
     output_shapes: Sequence[Shape],
     done: Done,
 ) -> None:
-    """Take the next element."""
+    """Return the next element."""
     expected = structure(output_types, output_shapes)
 
     def taken(element: Element | None, error: BaseException | None) -> None:
@@ -330,7 +330,7 @@ def iterator_get_next_sync(
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> list[Value]:
-    """Take the next element in the thread of the step."""
+    """Return the next element in the thread of the step."""
     element = iterator_of(iterator).take(ctx.cancellation)
     fault = element_fault(element, *structure(output_types, output_shapes))
     if fault is not None:
@@ -341,7 +341,7 @@ def iterator_get_next_sync(
 def element_fault(
     element: Element | None, types: Sequence[DType], shapes: Sequence[Shape]
 ) -> BaseException | None:
-    """Return what is wrong with an element that was taken."""
+    """Return what is wrong with an element."""
     if element is None:
         return OutOfRangeError("End of sequence")
     if len(element) != len(types):
@@ -372,7 +372,7 @@ def iterator_get_next_as_optional(
     output_shapes: Sequence[Shape],
     done: Done,
 ) -> None:
-    """Take the next element as an optional, which is empty at the end."""
+    """Return the next element as an optional, empty at the end."""
     expected = structure(output_types, output_shapes)
 
     def taken(element: Element | None, error: BaseException | None) -> None:
@@ -388,7 +388,7 @@ def iterator_get_next_as_optional(
 
 @dataset_kernel("IteratorToStringHandle", effects=_STATE)
 def iterator_to_string_handle(ctx: OpKernelContext, handle: Any) -> Value:
-    """Return a string by which another step finds the iterator."""
+    """Return a string handle by which another step finds the iterator."""
     del ctx
     iterator_of(handle)
     return handle_text(handle)

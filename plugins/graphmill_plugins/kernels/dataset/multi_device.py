@@ -1,4 +1,4 @@
-"""Iterators whose elements go to several devices in turn.
+"""Iterators that distribute their elements over several devices.
 
 Semantics: tensorflow/core/kernels/data/multi_device_iterator_ops.cc. Elements are made when a
 device asks; those that are not its own wait for theirs.
@@ -46,7 +46,7 @@ _KIND = "MultiDeviceIterator"
 
 
 class MultiDeviceIterator:
-    """Deals the elements of a dataset out to devices.
+    """Distributes the elements of a dataset over devices in turn.
 
     Threads: `_lock` guards what waits for devices, and is held while an element is taken.
 
@@ -63,7 +63,7 @@ class MultiDeviceIterator:
         self._turn = 0
 
     def start(self, dataset: Value, ctx: OpKernelContext) -> int:
-        """Begin a dataset; return the number of the incarnation."""
+        """Start iterating over a dataset; return the incarnation id."""
         with self._lock:
             self.iterator.start(dataset_of(dataset), ctx)
             self.incarnation += 1
@@ -104,7 +104,7 @@ def _resource(handle: Any) -> MultiDeviceIterator:
 
 @dataset_kernel("MultiDeviceIterator", effects=_STATE)
 class MultiDeviceIteratorKernel:
-    """Hand on an iterator for several devices, that nothing has started yet."""
+    """Return an iterator for several devices that has not been started."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._container, self._name = resource_key(construction)
@@ -134,7 +134,7 @@ def anonymous_multi_device_iterator(
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> ResourceHandle:
-    """Hand on a new iterator for several devices."""
+    """Create an iterator for several devices; return its handle."""
     resource = MultiDeviceIterator(len(devices), *structure(output_types, output_shapes))
     return anonymous(ctx, resource, "AnonymousMultiDeviceIterator")
 
@@ -146,7 +146,7 @@ def anonymous_multi_device_iterator_v1(
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> tuple[ResourceHandle, Deleter]:
-    """Hand on a new iterator for several devices, and what deletes it."""
+    """Create an iterator for several devices; return its handle and deleter."""
     return anonymous_multi_device_iterator(ctx, devices, output_types, output_shapes), Deleter()
 
 
@@ -154,7 +154,7 @@ def anonymous_multi_device_iterator_v1(
 def multi_device_iterator_init(
     ctx: OpKernelContext, dataset: Value, multi_device_iterator: Any, max_buffer_size: Value
 ) -> Value:
-    """Begin a dataset; return the number that tells it from those before."""
+    """Start iterating over a dataset; return the incarnation id."""
     scalar(max_buffer_size, "max_buffer_size")
     return np.int64(_resource(multi_device_iterator).start(dataset, ctx))
 
@@ -168,7 +168,7 @@ def multi_device_iterator_get_next(
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> list[Value]:
-    """Take the next element for a device."""
+    """Return the next element for a device."""
     shard = int(scalar(shard_num, "shard_num"))
     incarnation = int(scalar(incarnation_id, "incarnation_id"))
     element = _resource(multi_device_iterator).take(shard, incarnation, ctx.cancellation)

@@ -1,4 +1,4 @@
-"""Kernels of optionals: an element or nothing, in a variant.
+"""Kernels of optionals: variants that hold an element or nothing.
 
 Semantics: tensorflow/core/kernels/data/optional_ops.cc.
 """
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 def optional_from_value(
     ctx: OpKernelContext, components: list[Value], Toutput_types: Sequence[Any]
 ) -> Optional:
-    """Return an optional that holds some values."""
+    """Return an optional with values."""
     del ctx
     return Optional(tuple(components), [as_dtype(dtype) for dtype in Toutput_types])
 
 
 @kernel("OptionalNone", stateful=True)
 def optional_none(ctx: OpKernelContext) -> Optional:
-    """Return the optional that holds nothing."""
+    """Return an empty optional."""
     del ctx
     return Optional()
 
 
 @kernel("OptionalHasValue", stateful=True)
 def optional_has_value(ctx: OpKernelContext, optional: Value) -> Value:
-    """Return whether an optional holds something."""
+    """Return whether an optional has a value."""
     del ctx
     return np.bool_(optional_of(optional).values is not None)
 
@@ -53,7 +53,7 @@ def optional_get_value(
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> list[Value]:
-    """Return what an optional holds."""
+    """Return the value of an optional."""
     del ctx
     found = optional_of(optional)
     values = found.values

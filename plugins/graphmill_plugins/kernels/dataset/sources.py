@@ -1,4 +1,4 @@
-"""Kernels that make datasets out of tensors, numbers and files."""
+"""Kernels of datasets from tensors, ranges and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that make a dataset out of others."""
+"""Kernels of datasets that transform others: take, batch, shuffle, cache and more."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def skip_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
 
 @dataset_kernel("RepeatDataset")
 def repeat_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
-    """Make a dataset of the elements several times over."""
+    """Make a dataset that repeats the elements."""
     del ctx
     return basic.Repeat(dataset_of(source), _count(count))
 
@@ -106,7 +106,7 @@ def concatenate_dataset(ctx: OpKernelContext, source: Value, other: Value) -> Da
 
 @dataset_kernel("ZipDataset")
 def zip_dataset(ctx: OpKernelContext, sources: list[Value]) -> Dataset:
-    """Make a dataset of the elements of several side by side."""
+    """Make a dataset of tuples of the elements of several."""
     del ctx
     return basic.Zip([dataset_of(source) for source in sources])
 
@@ -123,7 +123,7 @@ def shard_dataset(
 
 @dataset_kernel("BatchDataset")
 def batch_dataset(ctx: OpKernelContext, source: Value, batch_size: Value) -> Dataset:
-    """Make a dataset of elements stacked."""
+    """Make a dataset of batches."""
     del ctx
     return batch.Batch(dataset_of(source), _count(batch_size, "batch_size"), drops_rest=False)
 
@@ -132,7 +132,7 @@ def batch_dataset(ctx: OpKernelContext, source: Value, batch_size: Value) -> Dat
 def batch_dataset_v2(
     ctx: OpKernelContext, source: Value, batch_size: Value, drop_remainder: Value
 ) -> Dataset:
-    """Make a dataset of elements stacked, with or without a last batch of fewer."""
+    """Make a dataset of batches, with or without a smaller last one."""
     del ctx
     size, drops = _count(batch_size, "batch_size"), scalar(drop_remainder, "drop_remainder")
     return batch.Batch(dataset_of(source), size, drops_rest=bool(drops))
@@ -146,7 +146,7 @@ def parallel_batch_dataset(
     num_parallel_calls: Value,
     drop_remainder: Value,
 ) -> Dataset:
-    """Make a dataset of elements stacked; in order, whatever the number of parallel calls."""
+    """Make a dataset of batches, in order for any number of parallel calls."""
     scalar(num_parallel_calls, "num_parallel_calls")
     made: Dataset = batch_dataset_v2(ctx, source, batch_size, drop_remainder)
     return made
@@ -160,7 +160,7 @@ def padded_batch_dataset(
     padded_shapes: list[Value],
     padding_values: list[Value],
 ) -> Dataset:
-    """Make a dataset of elements padded and stacked."""
+    """Make a dataset of padded batches."""
     del ctx
     return _padded(source, batch_size, padded_shapes, padding_values, drops_rest=False)
 
@@ -174,7 +174,7 @@ def padded_batch_dataset_v2(
     padding_values: list[Value],
     drop_remainder: Value,
 ) -> Dataset:
-    """Make a dataset of elements padded and stacked, with or without a last batch of fewer."""
+    """Make a dataset of padded batches, with or without a smaller last one."""
     del ctx
     drops = bool(scalar(drop_remainder, "drop_remainder"))
     return _padded(source, batch_size, padded_shapes, padding_values, drops_rest=drops)
@@ -208,7 +208,7 @@ def unbatch_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
 def rebatch_dataset_v2(
     ctx: OpKernelContext, source: Value, batch_sizes: Value, drop_remainder: Value
 ) -> Dataset:
-    """Make a dataset of batches of other sizes."""
+    """Make a dataset of batches of another size."""
     del ctx
     sizes = batch_sizes.ravel().tolist()
     drops = bool(scalar(drop_remainder, "drop_remainder"))
@@ -236,21 +236,21 @@ def window_dataset(
 
 @dataset_kernel("AssertCardinalityDataset")
 def assert_cardinality_dataset(ctx: OpKernelContext, source: Value, cardinality: Value) -> Dataset:
-    """Make a dataset that fails unless it has as many elements as it is said to have."""
+    """Make a dataset that fails unless it has the asserted number of elements."""
     del ctx
     return element_checks.AssertCardinality(dataset_of(source), _count(cardinality, "cardinality"))
 
 
 @dataset_kernel("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset")
 def ignore_errors_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
-    """Make a dataset of the elements that do not fail."""
+    """Make a dataset that skips elements with errors."""
     del ctx
     return element_checks.IgnoreErrors(dataset_of(source))
 
 
 @dataset_kernel("UniqueDataset", "ExperimentalUniqueDataset")
 def unique_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
-    """Make a dataset of the elements that have not come before."""
+    """Make a dataset of the distinct elements."""
     del ctx
     found = dataset_of(source)
     if len(found.dtypes) != 1:
@@ -266,21 +266,21 @@ def unique_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
 
 @dataset_kernel("PrefetchDataset")
 def prefetch_dataset(ctx: OpKernelContext, source: Value, buffer_size: Value) -> Dataset:
-    """Make a dataset of which some elements are made ahead of time."""
+    """Make a dataset that computes elements ahead of time."""
     del ctx
     return Prefetch(dataset_of(source), _count(buffer_size, "buffer_size"))
 
 
 @dataset_kernel("CacheDataset", effects=("fs.read", "fs.write"))
 def cache_dataset(ctx: OpKernelContext, source: Value, filename: Value) -> Dataset:
-    """Make a dataset that keeps its elements, in memory or in files."""
+    """Make a dataset that caches its elements in memory or in files."""
     del ctx
     return _cached(source, filename, MemoryCache())
 
 
 @dataset_kernel("CacheDatasetV2", effects=("fs.read", "fs.write", "state"))
 def cache_dataset_v2(ctx: OpKernelContext, source: Value, filename: Value, cache: Any) -> Dataset:
-    """Make a dataset that keeps its elements, in a cache or in files."""
+    """Make a dataset that caches its elements in a cache resource or in files."""
     del ctx
     found = cache.resource if isinstance(cache, ResourceHandle) else None
     return _cached(source, filename, found if isinstance(found, MemoryCache) else MemoryCache())
@@ -343,7 +343,7 @@ def shuffle_and_repeat_dataset(
     count: Value,
     reshuffle_each_iteration: bool,
 ) -> Dataset:
-    """Make a dataset of several passes over the elements, each in random order."""
+    """Make a dataset that repeats the elements, shuffled anew each time."""
     del ctx
     seeds = seed_generator_of(None, seed, seed2, reseeds=reshuffle_each_iteration)
     size = _count(buffer_size, "buffer_size")
@@ -361,7 +361,7 @@ def shuffle_and_repeat_dataset_v2(
     seed_generator: Any,
     reshuffle_each_iteration: bool,
 ) -> Dataset:
-    """Make a dataset of several passes over the elements, each in random order."""
+    """Make a dataset that repeats the elements, shuffled anew each time."""
     del ctx
     seeds = seed_generator_of(seed_generator, seed, seed2, reseeds=reshuffle_each_iteration)
     size = _count(buffer_size, "buffer_size")

@@ -1,4 +1,4 @@
-"""What members of a group make of their tensors, always in the order of their ranks."""
+"""Combine the tensors of a group's members, in the order of ranks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MERGES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def reduction(merge_op: str, final_op: str) -> Callable[[Requests], Results]:
-    """Return what merges all tensors into one, of which each member gets a copy.
+    """Return a function that reduces all tensors to one, which each member gets.
 
     Raises:
         InvalidArgumentError: there is no such operation.
@@ -42,7 +42,7 @@ def reduction(merge_op: str, final_op: str) -> Callable[[Requests], Results]:
 
 
 def scattered_reduction(merge_op: str, final_op: str) -> Callable[[Requests], Results]:
-    """Return what merges all tensors into one, of which each member gets its part of the rows.
+    """Return a function that reduces all tensors, of which each member gets its rows.
 
     Raises:
         InvalidArgumentError: there is no such operation.
@@ -58,13 +58,13 @@ def scattered_reduction(merge_op: str, final_op: str) -> Callable[[Requests], Re
 
 
 def gather(requests: Requests) -> Results:
-    """Join the tensors of all members along the first axis."""
+    """Concatenate the tensors of all members along the first axis."""
     whole = np.concatenate([np.atleast_1d(_value(request)) for request in requests])
     return [whole, *(whole.copy() for _ in requests[1:])]
 
 
 def exchange(requests: Requests) -> Results:
-    """Give row `i` of each member to the member of rank `i`.
+    """Send row `i` of each member to the member of rank `i`.
 
     Raises:
         InvalidArgumentError: the tensors do not have a row for each member.
@@ -74,7 +74,7 @@ def exchange(requests: Requests) -> Results:
 
 
 def broadcast(requests: Requests) -> Results:
-    """Give the one tensor that is there to all.
+    """Send the only tensor to all members.
 
     Raises:
         InternalError: no member sends, or several do.

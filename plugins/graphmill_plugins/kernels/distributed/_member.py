@@ -1,4 +1,4 @@
-"""One node's part in collectives: from inputs in device memory to a request, and back."""
+"""A node's membership in a collective: from its inputs to a request, and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROUNDS: Final = re.compile(r":(\d+)(?=/|$)")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which collective it is, and which member.
+    """The identity of a collective and of a member.
 
     Attributes:
         group_key, group_size: the group.
@@ -39,7 +39,7 @@ class Place:
 
 
 class Member:
-    """What the members of an op have in common: how they combine, and how long they wait.
+    """The common part of collective ops: the reduction and the timeout.
 
     Args:
         construction: of the node.

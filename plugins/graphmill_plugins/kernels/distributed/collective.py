@@ -1,4 +1,4 @@
-"""Collectives whose group is told by attrs or inputs: reduce, gather, broadcast, all-to-all.
+"""Collectives whose group is given by attrs or inputs: reduce, gather, broadcast, all-to-all.
 
 Semantics: tensorflow/core/kernels/collective_ops.cc.
 """
@@ -89,7 +89,7 @@ _MEMBERS: dict[str, Callable[[OpKernelConstruction], Member]] = {
 
 @kernel("CollectiveReduce", "CollectiveGather", async_=True, effects=_NET)
 class CollectiveKernel:
-    """Combine tensors with the other members of a group that attrs tell."""
+    """Combine tensors with the other members of a group given by attrs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._place = _place_in_attrs(construction)
@@ -110,7 +110,7 @@ class CollectiveKernel:
     host_memory=_KEYS,
 )
 class CollectiveV2Kernel:
-    """Combine tensors with the other members of a group that inputs tell."""
+    """Combine tensors with the other members of a group given by inputs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._member = _MEMBERS[construction.op](construction)
@@ -133,7 +133,7 @@ class CollectiveV2Kernel:
 
 @kernel("CollectiveBcastSend", async_=True, effects=_NET)
 class BcastSend:
-    """Send a tensor to the other members of a group that attrs tell."""
+    """Send a tensor to the other members of a group given by attrs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._place = _place_in_attrs(construction)
@@ -152,7 +152,7 @@ class BcastSend:
 
 @kernel("CollectiveBcastRecv", async_=True, effects=_NET)
 class BcastRecv:
-    """Receive a tensor from a member of a group that attrs tell."""
+    """Receive a tensor from a member of a group given by attrs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._place = _place_in_attrs(construction)
@@ -166,7 +166,7 @@ class BcastRecv:
 
 @kernel("CollectiveBcastSendV2", async_=True, effects=_NET, host_memory=_KEYS)
 class BcastSendV2:
-    """Send a tensor to the other members of a group that inputs tell."""
+    """Send a tensor to the other members of a group given by inputs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._member = Member(construction, "Broadcast", broadcast)
@@ -187,7 +187,7 @@ class BcastSendV2:
 
 @kernel("CollectiveBcastRecvV2", async_=True, effects=_NET, host_memory=(*_KEYS, "shape"))
 class BcastRecvV2:
-    """Receive a tensor from a member of a group that inputs tell."""
+    """Receive a tensor from a member of a group given by inputs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._dtype = np.dtype(construction.attr("T"))

@@ -1,4 +1,4 @@
-"""Groups as values: CollectiveAssignGroupV2, communicators and the collectives that take them.
+"""Collective groups as values: CollectiveAssignGroupV2, communicators, their collectives.
 
 Semantics: tensorflow/core/kernels/collective_ops.cc.
 """
@@ -28,7 +28,7 @@ _NET = ("net",)
 
 
 class Communicator:
-    """A member's end of a group whose members have found each other.
+    """A member's handle of an initialised group.
 
     Attributes:
         group_key, group_size, rank: the group, and the member's place in it.
@@ -49,7 +49,7 @@ class Communicator:
 def collective_assign_group(
     ctx: OpKernelContext, group_assignment: Value, device_index: Value, base_key: Value
 ) -> tuple[Value, Value]:
-    """Return size and key of the group that has a device: a row of a matrix."""
+    """Return size and key of a device's group, which is a row of a matrix."""
     del ctx
     if group_assignment.ndim != 2:
         raise InvalidArgumentError(
@@ -76,7 +76,7 @@ def collective_assign_group(
     host_memory=("group_key", "rank", "group_size"),
 )
 class InitializeCommunicator:
-    """Wait for all members of a group; return the member's end."""
+    """Wait for all members of a group; return the member's communicator."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._member = Member(construction, "InitializeCommunicator", _check_ranks)

@@ -1,4 +1,4 @@
-"""Bring the rows of several callers together: which of them make a batch, and when it runs.
+"""Group the rows of several callers into batches, and decide when each batch runs.
 
 Semantics: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h. There are no threads
 here but the timers of batches that wait for more rows: a batch runs in the step of the last
@@ -26,7 +26,7 @@ _NO_WAIT = 100e-6  # seconds: a timer takes as long
 
 @dataclass(eq=False, slots=True)
 class Rows:
-    """What one caller brings to a batch, or a part of it.
+    """The rows of one caller in a batch, or a part of them.
 
     Attributes:
         count: how many rows.
@@ -43,7 +43,7 @@ class Rows:
 
 @dataclass(eq=False, slots=True)
 class Batch:
-    """Rows that go together.
+    """The rows that run together.
 
     Attributes:
         queue: the name of those that may.
@@ -64,7 +64,7 @@ class Batch:
 
 
 def timer(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
-    """Call something later, in a thread of its own; return what withdraws that."""
+    """Call a function later in a thread; return what cancels it."""
     made = threading.Timer(seconds, call)
     made.daemon = True
     made.start()
@@ -72,7 +72,7 @@ def timer(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
 
 
 class Batcher:
-    """The batches that wait, and how many run.
+    """The waiting batches, and the number of running ones.
 
     Args:
         most_running: how many batches run at once.
@@ -103,12 +103,12 @@ class Batcher:
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Forget all batches: those steps are not in this process."""
+        """Forget all batches, whose steps do not exist in this process."""
         self._waiting.clear()
         self._running = 0
 
     def submit(self, queue: str, rows: Rows, cancellation: CancellationManager | None) -> None:
-        """Put rows into a batch; it runs when it is full or has waited, as soon as there is room.
+        """Add rows to a batch, which runs when it is full or timed out, and capacity is free.
 
         Raises:
             UnavailableError: too many batches wait.
@@ -127,7 +127,7 @@ class Batcher:
         self._start_due()
 
     def ended(self) -> None:
-        """Note that a batch has run."""
+        """Record that a batch has run."""
         with self._lock:
             self._running -= 1
         self._start_due()

@@ -1,4 +1,4 @@
-"""BatchFunction: a function of batches, for callers that bring a few rows each.
+"""BatchFunction: call a function once for the rows of several callers.
 
 Semantics: tensorflow/core/kernels/batch_kernels.cc. Callers in several steps, sessions with the
 same resources and nodes of the same name share a batcher.
@@ -74,7 +74,7 @@ def _check_attrs(most: int, allowed: Sequence[int], may_be_larger: bool) -> None
 
 @kernel("BatchFunction", async_=True)
 class BatchFunction:
-    """Call a function with the rows of all callers that come about the same time."""
+    """Call a function with the rows of all callers that arrive about the same time."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._key = node_key(construction)
@@ -97,7 +97,7 @@ class BatchFunction:
         captured_tensors: list[Value],
         done: Done,
     ) -> None:
-        """Give the rows to the batcher; `done` gets those of the results that belong to them."""
+        """Submit the rows to the batcher; `done` gets their part of the results."""
         rows = _rows(in_tensors, self._most, self._splits)
         batcher = ctx.resources.lookup_or_create(*self._key, Batcher, self._make)
         run = partial(self._post, ctx, captured_tensors, batcher)

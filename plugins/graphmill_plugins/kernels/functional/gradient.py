@@ -1,4 +1,4 @@
-"""SymbolicGradient: the gradient of a function, by its registered gradient or by JAX.
+"""SymbolicGradient: compute a function's gradient by its registered gradient or by JAX.
 
 Semantics: `SymbolicGradientOp` in tensorflow/core/kernels/function_ops.cc. A function with a
 gradient in the graph's library calls that. For any other the body is traced with its JAX kernels
@@ -48,7 +48,7 @@ def symbolic_gradient(
 
 
 class _Differentiated:
-    """The gradient of one body: traced for each call, compiled when calls are alike.
+    """The gradient of one body: traced for each call, compiled if signatures repeat.
 
     Inputs that have no gradient (shapes, indices) are constants of a trace, because kernels may
     need their values. If they stay the same for some calls, what was traced is compiled and kept.
@@ -66,7 +66,7 @@ class _Differentiated:
         self._compiled: Callable[..., Any] | None = None
 
     def __call__(self, inputs: Sequence[Value]) -> list[Value]:
-        """Return the gradients of the arguments; zeros for one that has none, as TensorFlow."""
+        """Return the gradients of the arguments; zeros if there is none, as TensorFlow."""
         jax = jax_module()
         args, given = self._split([_as_jax_takes_it(value, jax) for value in inputs])
         with jax.enable_x64(True):
@@ -78,7 +78,7 @@ class _Differentiated:
         ]
 
     def traced(self, *inputs: Any) -> list[Any]:
-        """Return the gradients while something around is traced: of gradients, for instance."""
+        """Return the gradients inside an outer trace, of a higher-order gradient for instance."""
         args, given = self._split(inputs)
         results = self._pull(args)([args[index] for index in self._smooth], given)
         found = dict(zip(self._smooth, map(_conjugate, results), strict=True))

@@ -1,4 +1,4 @@
-"""Ops that call functions: PartitionedCall, If, Case, While, For; and a function's own ends.
+"""Kernels that call functions (PartitionedCall, If, Case, While, For), and `_Arg`, `_Retval`.
 
 Semantics: tensorflow/core/kernels/function_ops.cc, functional_ops.cc, partitioned_function_ops.cc.
 A function is instantiated once for each node and session; the loops run in Python around it.
@@ -80,7 +80,7 @@ class _Calls:
         self._results: list[Value] | None = None
 
     def go_on(self, results: list[Value] | None = None) -> None:
-        """Send results to the generator, and make its next calls until one has to wait."""
+        """Send results to the generator, and make its next calls until one blocks."""
         run_async = self._ctx.functions.run_async
         while True:
             try:
@@ -111,7 +111,7 @@ class _Calls:
 
 
 def truth(value: Value) -> bool:
-    """Return what a condition means: a scalar itself, a string or tensor by its not being empty.
+    """Return the truth of a condition: a scalar's value, or whether a tensor is not empty.
 
     Semantics: tensorflow/core/kernels/functional_ops.cc, ToBool.
     """
@@ -124,7 +124,7 @@ def truth(value: Value) -> bool:
 
 @kernel("ToBool", host=True)
 def to_bool(xp: ArrayNamespace, value: Value) -> Value:
-    """Return whether a condition holds, as `If` and `While` see it."""
+    """Return the truth of a condition, as `If` and `While` define it."""
     return xp.bool_(truth(value))
 
 
@@ -159,7 +159,7 @@ def case(
 
 @kernel("While", "StatelessWhile", "_While", async_=True, waits=False)
 def while_(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any, done: Done) -> None:
-    """Call `body` on its own outputs for as long as `cond` of them holds."""
+    """Call `body` on its own outputs as long as `cond` of them is true."""
     _Calls(ctx, _while_calls(ctx, values, cond, body), done).go_on()
 
 
@@ -233,7 +233,7 @@ def retval(ctx: OpKernelContext, value: Value, index: int) -> None:
 
 @kernel("FakeParam", make=True)
 def fake_param(xp: ArrayNamespace, dtype: np.dtype[Any], shape: Shape) -> Any:
-    """Return a placeholder for an output that the other branch of a conditional makes.
+    """Return a placeholder for an output that only the other branch computes.
 
     It is never read. An unknown size counts as zero.
     """
@@ -249,7 +249,7 @@ def fake_param(xp: ArrayNamespace, dtype: np.dtype[Any], shape: Shape) -> Any:
 
 @kernel("DeviceIndex", stateful=True)
 def device_index(ctx: OpKernelContext, device_names: tuple[str, ...]) -> Value:
-    """Return the place of this device's type in `device_names`, or their number."""
+    """Return the index of this device's type in `device_names`, or their count."""
     kind = ctx.device.device_type
     known = device_names.index(kind) if kind in device_names else len(device_names)
     return np.int32(known)

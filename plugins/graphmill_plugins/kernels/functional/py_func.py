@@ -1,4 +1,4 @@
-"""PyFunc and its kin: call a Python function that an installed distribution publishes.
+"""PyFunc and similar: call a Python function published by an installed distribution.
 
 Semantics: `DoCallPyFunc` and `PyFuncOp` in tensorflow/python/lib/core/py_func.cc, for EagerPyFunc
 `EagerFunc` in tensorflow/python/ops/script_ops.py. Which exception
@@ -38,13 +38,13 @@ _CLASSES: Final[tuple[tuple[Any, type[OpError]], ...]] = (
 
 @kernel("PyFunc", "PyFuncStateless", make=True, host=True, waits=True, effects={"python"})
 def py_func(token: str, Tout: Sequence[Any]) -> Callable[[list[Value]], tuple[Value, ...]]:
-    """Call the function that is published as `token` with read-only NumPy arrays."""
+    """Call the function published as `token` with read-only NumPy arrays."""
     return _caller(token, Tout, converts=False)
 
 
 @kernel("EagerPyFunc", make=True, host=True, waits=True, effects={"python"})
 def eager_py_func(token: str, Tout: Sequence[Any]) -> Callable[[list[Value]], tuple[Value, ...]]:
-    """Call it likewise; numbers, and arrays of a lesser kind, become what the graph says."""
+    """Call it with read-only arrays; convert its results to the types of the graph."""
     return _caller(token, Tout, converts=True)
 
 

@@ -1,4 +1,4 @@
-"""UnbatchGrad: join the gradients of the rows of a batch, which several steps bring.
+"""UnbatchGrad: concatenate the gradients of a batch's rows from several steps.
 
 Semantics: tensorflow/core/kernels/batch_kernels.cc. Steps, and sessions with the same resources,
 meet at nodes of the same name. Each brings the key (`id`) of its rows; one of them brings the
@@ -48,7 +48,7 @@ def _index(given: Value) -> list[list[int]]:
 
 @dataclass(slots=True)
 class _Wanting:
-    """A step that has brought a batch and waits for the gradients of some of its rows."""
+    """A step with a batch that waits for the gradients of some of its rows."""
 
     keys: list[int]
     missing: set[int]
@@ -56,7 +56,7 @@ class _Wanting:
 
 
 class Gradients:
-    """The gradients that steps have brought, and the batches that wait for theirs.
+    """The gradients of steps, and the batches that wait for them.
 
     Threads: `_lock` guards all; nothing is called under it.
     """
@@ -68,7 +68,7 @@ class Gradients:
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Forget who waits: those steps are not in this process."""
+        """Forget the waiting steps, which do not exist in this process."""
         self._wanting.clear()
 
     def bring(
@@ -79,7 +79,7 @@ class Gradients:
         done: Done,
         cancellation: CancellationManager | None,
     ) -> None:
-        """Take the gradient of a step; call `done` with those of its batch once all are there.
+        """Add the gradient of a step; call `done` with its batch's gradients once complete.
 
         `wanted` has the keys of the batch that the step brought, and is None if it brought none.
 
@@ -153,7 +153,7 @@ class Gradients:
 
 @kernel("UnbatchGrad", async_=True)
 class UnbatchGrad:
-    """Join the gradients that the steps of a batch bring."""
+    """Concatenate the gradients from the steps of a batch."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._key = resource_key(construction)
@@ -167,7 +167,7 @@ class UnbatchGrad:
         id: Value,  # noqa: A002 - the name of the op's input
         done: Done,
     ) -> None:
-        """Give this step's gradient; the step that brought the batch gets all, others no rows."""
+        """Add this step's gradient; the step with the batch gets all, the others get no rows."""
         key = _key(id)
         found: Gradients = ctx.resources.lookup_or_create(*self._key, Gradients, Gradients)
         wanted: list[int] | None = None

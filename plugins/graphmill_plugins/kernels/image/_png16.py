@@ -1,4 +1,4 @@
-"""PNG files of 16 bits a channel, in colour: Pillow reads them as 8 bits and cannot write them.
+"""PNG files with 16 bits per channel in colour, which Pillow does not support.
 
 The format: https://www.w3.org/TR/png-3/. Interlaced files are left out.
 """
@@ -23,7 +23,7 @@ _HEADER: Final = struct.Struct(">IIBBBBB")
 
 
 class Header(NamedTuple):
-    """What the first chunk of a PNG tells."""
+    """The contents of a PNG's first chunk."""
 
     width: int
     height: int
@@ -35,19 +35,19 @@ class Header(NamedTuple):
 
     @property
     def channels(self) -> int:
-        """How many numbers a pixel has; 0 for colours of a palette."""
+        """The number of channels; 0 for palette images."""
         return _CHANNELS.get(self.color_type, 0)
 
 
 def header_of(contents: bytes) -> Header | None:
-    """Return the header of a PNG; None if it is none."""
+    """Return the header of a PNG; None for other files."""
     if contents[:8] != _SIGNATURE or contents[12:16] != b"IHDR" or len(contents) < 29:
         return None
     return Header(*_HEADER.unpack_from(contents, 16))
 
 
 def decode(contents: bytes, header: Header) -> Any:
-    """Return the pixels of a PNG of 16 bits: (height, width, channels), uint16.
+    """Return the pixels of a 16-bit PNG: (height, width, channels), uint16.
 
     Raises:
         InvalidArgumentError: the data is cut off or malformed.

@@ -1,4 +1,4 @@
-"""The kernels with which ScaleAndTranslate samples, and their weights along an axis.
+"""The sampling kernels of ScaleAndTranslate, and their weights along an axis.
 
 Semantics: tensorflow/core/kernels/image/sampling_kernels.h, scale_and_translate_op.cc.
 """
@@ -20,7 +20,7 @@ _SMALLEST_SUM = 1000 * np.finfo(np.float32).tiny
 
 
 class SamplingKernel(NamedTuple):
-    """A function of the distance from a pixel, and the distance from which on it is zero."""
+    """A function of the distance from a pixel, and its radius."""
 
     radius: float
     function: Callable[[Any], Any]
@@ -74,7 +74,7 @@ _KERNELS = {
 
 
 def named(name: str) -> SamplingKernel:
-    """Return the kernel of a name, however it is capitalised.
+    """Return the kernel with a name, ignoring case.
 
     Raises:
         InvalidArgumentError: there is none.
@@ -89,7 +89,7 @@ def named(name: str) -> SamplingKernel:
 def weights(
     kernel: SamplingKernel, size: int, wanted: int, scale: Any, translation: Any, antialias: bool
 ) -> Any:
-    """Return the matrix (wanted, size) that scales and moves an axis, in float32."""
+    """Return the matrix (wanted, size) that scales and translates an axis, in float32."""
     inverse = _F(1) / _F(scale)
     shift = -inverse * _F(translation)
     width = max(inverse, _F(1)) if antialias else _F(1)

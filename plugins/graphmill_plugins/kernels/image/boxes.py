@@ -1,4 +1,4 @@
-"""Non-maximum suppression: pick the best boxes that overlap little.
+"""Non-maximum suppression: select the best boxes with little overlap.
 
 Semantics: tensorflow/core/kernels/image/non_max_suppression_op.cc.
 """
@@ -26,7 +26,7 @@ _FEWEST: Final = 16  # the same where few are to be picked
 
 
 class Limits(NamedTuple):
-    """Say when boxes are dropped.
+    """The thresholds for dropping boxes.
 
     Attributes:
         most: how many are picked at most.
@@ -42,7 +42,7 @@ class Limits(NamedTuple):
 
 
 def check_limits(limits: Limits, *, is_iou: bool = True) -> None:
-    """Raise InvalidArgumentError for limits that make no sense."""
+    """Raise InvalidArgumentError for invalid thresholds."""
     if limits.most < 0:
         raise errors.InvalidArgumentError(f"output size must be non-negative, got {limits.most}")
     if is_iou and not 0 <= limits.overlap <= 1:
@@ -54,14 +54,14 @@ def check_limits(limits: Limits, *, is_iou: bool = True) -> None:
 
 
 def scalar(name: str, value: Value) -> Any:
-    """Return the number in a scalar input; raise InvalidArgumentError if it is none."""
+    """Return the value of a scalar input; raise InvalidArgumentError if it is not a scalar."""
     if np.ndim(value) != 0:
         raise errors.InvalidArgumentError(f"{name} must be 0-D, got shape {list(np.shape(value))}")
     return np.asarray(value).item()
 
 
 def iou_of(boxes: Any) -> Similarity:
-    """Return the function from boxes and others to intersections over unions, in float32.
+    """Return a function of boxes and others that computes intersection over union, in float32.
 
     Of both it takes numbers, one or an array.
     """
@@ -85,12 +85,12 @@ def iou_of(boxes: Any) -> Similarity:
 
 
 def overlap_of(overlaps: Any) -> Similarity:
-    """Return the function from a box and others to the given overlaps."""
+    """Return a function of a box and others that looks up the given overlaps."""
     return lambda box, others: overlaps[box, others]
 
 
 def suppress(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list[int], list[float]]:
-    """Return the picked boxes, best first, and their (possibly faded) scores."""
+    """Return the selected boxes, best first, and their (possibly decayed) scores."""
     if limits.sigma <= 0:
         picked = _suppress_at_once(similarity, scores, limits)
         return picked, [float(score) for score in scores[picked]]
@@ -190,7 +190,7 @@ def _indices(boxes: Value, scores: Value, limits: Limits) -> tuple[Value, Value]
 def non_max_suppression(
     boxes: Value, scores: Value, max_output_size: Value, iou_threshold: float
 ) -> Value:
-    """Return the picked boxes' numbers."""
+    """Return the indices of the selected boxes."""
     count = scalar("max_output_size", max_output_size)
     return _indices(boxes, scores, Limits(count, iou_threshold))[0]
 
@@ -199,7 +199,7 @@ def non_max_suppression(
 def non_max_suppression_v2(
     boxes: Value, scores: Value, max_output_size: Value, iou_threshold: Value
 ) -> Value:
-    """Return the picked boxes' numbers; the overlap is an input."""
+    """Return the indices of the selected boxes; the overlap threshold is an input."""
     limits = Limits(scalar("max_output_size", max_output_size), scalar("iou", iou_threshold))
     return _indices(boxes, scores, limits)[0]
 
@@ -212,7 +212,7 @@ def non_max_suppression_v3(
     iou_threshold: Value,
     score_threshold: Value,
 ) -> Value:
-    """Return the picked boxes' numbers; low scores are dropped."""
+    """Return the indices of the selected boxes; low scores are dropped."""
     limits = Limits(
         scalar("max_output_size", max_output_size),
         scalar("iou_threshold", iou_threshold),
@@ -238,7 +238,7 @@ def non_max_suppression_v4(
     score_threshold: Value,
     pad_to_max_output_size: bool,
 ) -> tuple[Value, Value]:
-    """Return the picked boxes' numbers, padded with zeros if asked, and how many there are."""
+    """Return the indices of the selected boxes, padded with zeros if asked, and their count."""
     limits = Limits(
         scalar("max_output_size", max_output_size),
         scalar("iou_threshold", iou_threshold),
@@ -258,7 +258,7 @@ def non_max_suppression_v5(
     soft_nms_sigma: Value,
     pad_to_max_output_size: bool,
 ) -> tuple[Value, Value, Value]:
-    """Return numbers and scores of the picked boxes, and how many there are."""
+    """Return indices and scores of the selected boxes, and their count."""
     limits = Limits(
         scalar("max_output_size", max_output_size),
         scalar("iou_threshold", iou_threshold),
@@ -282,7 +282,7 @@ def non_max_suppression_with_overlaps(
     overlap_threshold: Value,
     score_threshold: Value,
 ) -> Value:
-    """Return the picked boxes' numbers, given the overlap of every pair of boxes."""
+    """Return the indices of the selected boxes, given all pairwise overlaps."""
     if overlaps.ndim != 2 or overlaps.shape != (scores.size, scores.size) or scores.ndim != 1:
         raise errors.InvalidArgumentError(
             f"overlaps must be square, one row for each score, got {list(overlaps.shape)} and "

@@ -1,4 +1,4 @@
-"""Decode image files with Pillow, which is imported when the first one comes.
+"""Decode image files with Pillow, which is imported on first use.
 
 Semantics: tensorflow/core/kernels/image/decode_image_op.cc. Pillow and TensorFlow both use
 libjpeg-turbo; TensorFlow asks it for the fast transform, Pillow for the accurate one, so pixels of

@@ -101,7 +101,7 @@ def _hue(xp: ArrayNamespace, r: Value, g: Value, b: Value, high: Value, span: Va
 
 @kernel("AdjustHue", types={"T": _FLOATS})
 def adjust_hue(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
-    """Turn the hue of RGB images by `delta` of the circle."""
+    """Rotate the hue of RGB images by `delta` of the circle."""
     _check_image(images)
     _check_rgb(images)
     _check_scalar("delta", delta)

@@ -1,4 +1,4 @@
-"""CombinedNonMaxSuppression: the best boxes of every class of a batch of images.
+"""CombinedNonMaxSuppression: select the best boxes of every class for a batch of images.
 
 Semantics: tensorflow/core/kernels/image/non_max_suppression_op.cc.
 """
@@ -66,7 +66,7 @@ def _picked(boxes: Value, scores: Value, limits: Limits) -> tuple[Any, Any, Any]
 
 
 class _SharedBoxes:
-    """Boxes that all classes share: which ones overlap is found out once for each.
+    """Boxes shared by all classes; their overlaps are computed once.
 
     It is kept as an integer with a bit for each box. Boxes go by their best score in any class, so
     that those that are likely picked are side by side, and what they overlap is found together.
@@ -84,7 +84,7 @@ class _SharedBoxes:
         self._overlapping: dict[int, int] = {}
 
     def picked(self) -> list[list[int]]:
-        """Return the boxes that are picked of each class, best first."""
+        """Return the selected boxes of each class, best first."""
         return [self._of_class(scores) for scores in np.ascontiguousarray(self._scores.T)]
 
     def _of_class(self, scores: Value) -> list[int]:
@@ -158,7 +158,7 @@ def combined_non_max_suppression(
     pad_per_class: bool,
     clip_boxes: bool,
 ) -> tuple[Value, Value, Value, Value]:
-    """Return boxes, scores and classes of each image, padded with zeros, and their number.
+    """Return boxes, scores and classes of each image, padded with zeros, and counts.
 
     `boxes` is (batch, boxes, 1 or classes, 4), `scores` (batch, boxes, classes). Of equal scores
     of two classes the lower class comes first.

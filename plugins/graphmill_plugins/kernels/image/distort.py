@@ -1,4 +1,4 @@
-"""SampleDistortedBoundingBox: a random crop that covers enough of an object.
+"""SampleDistortedBoundingBox: sample a random crop that covers enough of an object.
 
 Semantics: tensorflow/core/kernels/image/sample_distorted_bounding_box_op.cc. With a seed set the
 crops are TensorFlow's.
@@ -46,7 +46,7 @@ class _Box(NamedTuple):
 
 
 class _Wanted(NamedTuple):
-    """What a crop has to be like."""
+    """The constraints on a crop."""
 
     aspect_ratio: Sequence[float]
     area: Sequence[float]
@@ -54,7 +54,7 @@ class _Wanted(NamedTuple):
     whole_if_no_box: bool
 
     def check(self) -> None:
-        """Raise InvalidArgumentError for what no crop can be like."""
+        """Raise InvalidArgumentError for constraints that no crop can satisfy."""
         for name, pair in (("aspect_ratio_range", self.aspect_ratio), ("area_range", self.area)):
             if len(pair) != 2 or not (pair[0] > 0 and pair[1] > 0):
                 raise InvalidArgumentError(f"{name} must be two positive numbers, got {list(pair)}")
@@ -188,7 +188,7 @@ def _outputs(crop: _Box, height: int, width: int, dtype: Any) -> tuple[Value, Va
     effects=("rng",),
 )
 class SampleDistortedBoundingBoxKernel:
-    """Draw a crop of an image; how much of an object it covers is an attr, or in V2 an input."""
+    """Sample a crop; the required coverage is an attr, or in V2 an input."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._source = GuardedPhilox(construction)
@@ -223,7 +223,7 @@ def stateless_sample_distorted_bounding_box(
     max_attempts: int,
     use_image_if_no_bounding_boxes: bool,
 ) -> tuple[Value, Value, Value]:
-    """Return first pixel, size, and box of a crop of an image that a seed stands for."""
+    """Sample a crop from a seed; return first pixel, size and box."""
     wanted = _Wanted(aspect_ratio_range, area_range, max_attempts, use_image_if_no_bounding_boxes)
     numbers = Numbers(numbers_of(concrete(scrambled(xp, seed))))
     return _sample(image_size, bounding_boxes, min_object_covered, wanted, numbers)

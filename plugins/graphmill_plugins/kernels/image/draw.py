@@ -1,4 +1,4 @@
-"""DrawBoundingBoxes and ExtractGlimpse: boxes drawn into images, and windows cut out of them.
+"""DrawBoundingBoxes and ExtractGlimpse: draw boxes into images, and cut out windows.
 
 Semantics: tensorflow/core/kernels/image/draw_bounding_box_op.cc, attention_ops.cc.
 """
@@ -87,13 +87,13 @@ def _default_colors(images: Value) -> Any:
 
 @kernel("DrawBoundingBoxes", types=_TYPES, host=True, expensive=True)
 def draw_bounding_boxes(images: Value, boxes: Value) -> Value:
-    """Return the images with boxes (top, left, bottom, right) drawn in ten colours in turn."""
+    """Return the images with boxes (top, left, bottom, right) in ten cycling colours."""
     return _drawn(images, boxes, _default_colors(images))
 
 
 @kernel("DrawBoundingBoxesV2", types=_TYPES, host=True, expensive=True)
 def draw_bounding_boxes_v2(images: Value, boxes: Value, colors: Value) -> Value:
-    """Return the images with boxes drawn in given colours in turn, or in ten if there are none."""
+    """Return the images with boxes in the given cycling colours, by default ten."""
     depth = images.shape[3] if images.ndim == 4 else 0
     if not colors.size and colors.ndim == 2:
         return _drawn(images, boxes, _default_colors(images))
@@ -105,14 +105,14 @@ def draw_bounding_boxes_v2(images: Value, boxes: Value, colors: Value) -> Value:
 
 
 class _Placing(NamedTuple):
-    """How places of windows are given: from the centre or the corner, in images or pixels."""
+    """How window positions are given: from the centre or the corner, normalised or in pixels."""
 
     centered: bool
     normalized: bool
     version: int
 
     def starts(self, x: Value, size: tuple[int, int], offsets: Value) -> Any:
-        """Return the first row and column of each window, cut off towards zero."""
+        """Return the first row and column of each window, truncated towards zero."""
         sides = np.array(x.shape[1:3], np.float32)
         half = np.float32(2)
         places = offsets * sides if self.normalized else offsets
@@ -194,7 +194,7 @@ def extract_glimpse(
     uniform_noise: bool,
     noise: str,
 ) -> Value:
-    """Return a window of each image around a place; random noise lies beyond the image.
+    """Return a window of each image around a point, with random noise outside of the image.
 
     The noise is of our own generator, which no seed reaches, as none reaches TensorFlow's.
     """
@@ -212,6 +212,6 @@ def extract_glimpse_v2(
     uniform_noise: bool,
     noise: str,
 ) -> Value:
-    """Return a window of each image, from a place on unless it is centred and normalised."""
+    """Return a window of each image at a point, centred and normalised by default."""
     placing = _Placing(centered, normalized, 2)
     return _glimpse(x, size, offsets, placing, _kind(uniform_noise, noise))

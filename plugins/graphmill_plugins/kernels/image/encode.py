@@ -1,4 +1,4 @@
-"""Encode image files with Pillow, which is imported when the first one comes.
+"""Encode image files with Pillow, which is imported on first use.
 
 Semantics: tensorflow/core/kernels/image/encode_png_op.cc, encode_jpeg_op.cc and
 tensorflow/core/lib/jpeg/jpeg_mem.cc. Pillow and TensorFlow both use libpng and libjpeg-turbo; the

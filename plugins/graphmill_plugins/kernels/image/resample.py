@@ -1,4 +1,4 @@
-"""Resize kernels that weigh more than two neighbours: cubic, area, and ScaleAndTranslate.
+"""Resize with more than two neighbours: bicubic, area, and ScaleAndTranslate.
 
 Semantics: tensorflow/core/kernels/image/resize_bicubic_op.cc, resize_area_op.cc,
 scale_and_translate_op.cc. Sizes, scales and translations are known when traced, so the weights of
@@ -52,7 +52,7 @@ def _cubic_table(sharpness: float) -> Any:
 
 
 def cubic_weights(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
-    """Return the matrix (wanted, size) that makes an axis of another size, cubically."""
+    """Return the matrix (wanted, size) that resizes an axis by cubic interpolation."""
     place = positions(size, wanted, align_corners, 0.5 if half else 0.0)
     if half:
         place = place - _F(0.5)
@@ -72,7 +72,7 @@ def cubic_weights(size: int, wanted: int, align_corners: bool, half: bool) -> An
 
 
 def area_weights(size: int, wanted: int, align_corners: bool) -> Any:
-    """Return the matrix (wanted, size) of the shares that input pixels have in output pixels."""
+    """Return the matrix (wanted, size) of the shares of input pixels in output pixels."""
     scale = resize_scale(size, wanted, align_corners)
     if scale == 0:  # of one pixel: it is in all
         return np.eye(1, size, dtype=np.float32).repeat(wanted, axis=0)
@@ -105,7 +105,7 @@ def _kept(make: Callable[..., Any], *what: int) -> Any:
 
 
 def resampled(xp: ArrayNamespace, images: Value, down: Any, across: Any) -> Value:
-    """Return images, in float32, with `down` along the rows and `across` along the columns.
+    """Return images, in float32, multiplied by `down` along rows and `across` along columns.
 
     Both are matrices (output, input) of NumPy. Where an output takes few inputs these are picked;
     else it is a product, of whole planes if there are few channels.
@@ -160,7 +160,7 @@ def resize_bicubic(
     align_corners: bool,
     half_pixel_centers: bool,
 ) -> Value:
-    """Return the images at another size, as float32."""
+    """Return the images resized by cubic interpolation, as float32."""
     check_images(images)
     check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size, images)
@@ -206,7 +206,7 @@ def _check_gradient(grads: Value, original: Value) -> None:
 
 @kernel("ResizeArea", types={"T": dtypes.REAL}, static=("size",), expensive=True)
 def resize_area(xp: ArrayNamespace, images: Value, size: Value, align_corners: bool) -> Value:
-    """Return the images at another size, each pixel the mean of an area, as float32."""
+    """Return the images resized, each pixel the mean of an area, as float32."""
     check_images(images)
     height, width = output_size(size, images)
     down = _weights(area_weights, images.shape[1], height, align_corners)
@@ -260,7 +260,7 @@ def scale_and_translate(
     kernel_type: str,
     antialias: bool,
 ) -> Value:
-    """Return the images scaled, moved, and cut to a size, as float32."""
+    """Return the images scaled, translated and cropped, as float32."""
     check_images(images)
     wanted = output_size(size, images)
     _check_scale(scale, translation)

@@ -59,20 +59,20 @@ def check_images(images: Value) -> None:
 
 
 def resize_scale(size: int, wanted: int, align_corners: bool) -> Any:
-    """Return how many input pixels an output pixel stands for, in float32."""
+    """Return the number of input pixels per output pixel, in float32."""
     if align_corners and wanted > 1:
         return np.float32(size - 1) / np.float32(wanted - 1)
     return np.float32(size) / np.float32(wanted)
 
 
 def positions(size: int, wanted: int, align_corners: bool, offset: float) -> Any:
-    """Return where each output pixel lies on the input, in float32 as TensorFlow counts."""
+    """Return the input position of each output pixel, in float32 as TensorFlow computes it."""
     scale = resize_scale(size, wanted, align_corners)
     return (np.arange(wanted, dtype=np.float32) + np.float32(offset)) * scale
 
 
 def check_centers(align_corners: bool, half_pixel_centers: bool) -> None:
-    """Raise InvalidArgumentError if both ways to place pixels are asked for."""
+    """Raise InvalidArgumentError if both ways to align pixels are set."""
     if align_corners and half_pixel_centers:
         raise errors.InvalidArgumentError(
             "If half_pixel_centers is True, align_corners must be False."
@@ -159,7 +159,7 @@ def resize_nearest_neighbor(
 
 
 def check_box_values(xp: ArrayNamespace, boxes: Value, box_ind: Value, num_images: int) -> None:
-    """Refuse boxes that are not finite, or of images that do not exist, where values are known."""
+    """Refuse boxes that are not finite or refer to missing images, if values are static."""
     if xp is not np:
         return
     if ((box_ind < 0) | (box_ind >= num_images)).any():
@@ -182,7 +182,7 @@ def _check_crops(image: Value, boxes: Value, box_ind: Value, method: str) -> Non
 def crop_positions(
     xp: ArrayNamespace, start: Value, end: Value, size: int, wanted: int
 ) -> tuple[Value, Value]:
-    """Return positions (boxes, wanted) on an axis of the image, and which lie on the image."""
+    """Return positions (boxes, wanted) on an axis of the image, and which are inside."""
     last = np.float32(size - 1)
     if wanted > 1:
         step = divided(xp, (end - start) * last, wanted - 1)

@@ -1,4 +1,4 @@
-"""Gradients of resizing and of crops.
+"""Gradients of resizing and cropping.
 
 Semantics: tensorflow/core/kernels/image/resize_bilinear_op.cc, resize_nearest_neighbor_op.cc,
 crop_and_resize_op.cc.

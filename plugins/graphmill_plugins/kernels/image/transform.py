@@ -1,4 +1,4 @@
-"""ImageProjectiveTransformV2 and V3: images seen through a projective map.
+"""ImageProjectiveTransformV2 and V3: apply projective transforms to images.
 
 Semantics: tensorflow/core/kernels/image/image_ops.h. Everything is worked out in float32.
 """
@@ -167,7 +167,7 @@ def image_projective_transform_v2(
     interpolation: str,
     fill_mode: str,
 ) -> Value:
-    """Return images seen through maps; what lies outside is zero, or by `fill_mode`."""
+    """Return the transformed images; outside is zero, or filled by `fill_mode`."""
     modes = _check_modes(interpolation, fill_mode)
     return _transformed(xp, images, transforms, output_shape, _F(0), *modes)
 
@@ -182,7 +182,7 @@ def image_projective_transform_v3(
     interpolation: str,
     fill_mode: str,
 ) -> Value:
-    """Return images seen through maps; what lies outside is `fill_value`, or by `fill_mode`."""
+    """Return the transformed images; outside is `fill_value`, or by `fill_mode`."""
     modes = _check_modes(interpolation, fill_mode)
     if np.ndim(fill_value):
         raise InvalidArgumentError(
