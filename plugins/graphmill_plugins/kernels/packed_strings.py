@@ -1,4 +1,4 @@
-"""Many strings as one: what NumPy then computes of all of them at once."""
+"""Pack many strings into one array, to process them with NumPy at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARGIN: Final = 2 * WORD
 
 
 class JoinedStrings:
-    """Strings one after the other, with a zero between them.
+    """Concatenated strings with a zero byte between them.
 
     Attributes:
         text: all of them.
@@ -43,5 +43,5 @@ class JoinedStrings:
         return np.ndarray((len(padded) - WORD + 1,), "<u8", padded, 0, (1,))
 
     def words_at(self, places: Any) -> Any:
-        """Return the 8 bytes at each place of the text, as uint64; from -16 on, zero beyond it."""
+        """Return the 8 bytes at each position as uint64; from -16 on, zero out of range."""
         return self._words[places + _MARGIN]

@@ -1,4 +1,4 @@
-"""`Reader`: takes names of work (mostly files) from a queue and gives records one by one.
+"""`Reader`: take work items (mostly file names) from a queue and return records.
 
 Semantics: tensorflow/core/framework/reader_base.cc. Reads are served in the order in which they
 came; while one waits for the queue, no thread does.
@@ -135,7 +135,7 @@ class Reader:
         """Let go of the work."""
 
     def reset(self) -> None:
-        """Begin anew: no work, all numbers zero."""
+        """Start again: no work, all counts zero."""
         if self.work is not None:
             self.stop()
         self.work, self.last_work = None, b""
@@ -195,7 +195,7 @@ class Reader:
 
 
 class IdentityReader(Reader):
-    """Gives the name of the work itself."""
+    """Returns the work item itself."""
 
     can_save = True
     has_one_record = True
@@ -206,7 +206,7 @@ class IdentityReader(Reader):
 
 
 class WholeFileReader(IdentityReader):
-    """Gives each file whole."""
+    """Returns each file as one record."""
 
     def next(self) -> Record | None:
         """Return the file."""
@@ -214,7 +214,7 @@ class WholeFileReader(IdentityReader):
 
 
 class PartsReader(Reader):
-    """Gives the pieces of files.
+    """Returns the records of files.
 
     Args:
         open_part: opens a file.

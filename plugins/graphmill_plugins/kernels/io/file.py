@@ -29,7 +29,7 @@ def read_file(filename: Value) -> Value:
 
 @kernel("WriteFile", host=True, expensive=True, effects=("fs.write",))
 def write_file(filename: Value, contents: Value) -> None:
-    """Write a file, and the folder it lies in if that is missing."""
+    """Write a file, creating its folder if necessary."""
     content = np.asarray(contents, object)
     if content.ndim:
         raise errors.InvalidArgumentError(
@@ -52,7 +52,7 @@ def _in_folder(pattern: str) -> str:
 
 @kernel("MatchingFiles", host=True, expensive=True, dynamic_shape=True, effects=("fs.read",))
 def matching_files(pattern: Value) -> Value:
-    """Return the paths that match the patterns, sorted; one that matches two comes twice.
+    """Return the paths that match the patterns, sorted, with duplicates.
 
     Semantics: tensorflow/core/platform/file_system_helper.cc: what is found in the working folder
     itself by a pattern without a folder begins with `./`.

@@ -62,7 +62,7 @@ class _ReaderKernel:
 
 @kernel("IdentityReader", "IdentityReaderV2", stateful=True, effects=_STATE)
 class IdentityReaderKernel(_ReaderKernel):
-    """Hand on a reader that gives the names of its work."""
+    """Return a reader whose records are its work items."""
 
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
         del construction
@@ -71,7 +71,7 @@ class IdentityReaderKernel(_ReaderKernel):
 
 @kernel("WholeFileReader", "WholeFileReaderV2", stateful=True, effects=_READ)
 class WholeFileReaderKernel(_ReaderKernel):
-    """Hand on a reader that gives files whole."""
+    """Return a reader whose records are whole files."""
 
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
         del construction
@@ -170,7 +170,7 @@ def reader_read_up_to(
 
 @kernel("ReaderNumRecordsProduced", "ReaderNumRecordsProducedV2", stateful=True, effects=_STATE)
 def reader_num_records_produced(ctx: OpKernelContext, reader: Any) -> Value:
-    """Return how many records a reader has given."""
+    """Return the number of records that a reader has returned."""
     return np.int64(reader_of(ctx, reader).produced)
 
 

@@ -1,4 +1,4 @@
-"""How gradients of convolutions are computed where XLA's transposed convolutions are slow.
+"""Gradients of convolutions where XLA's transposed convolutions are slow.
 
 The measurements are in `docs/explanation/lowerings.md`; what is chosen, in `nn_conv_grad`.
 """
@@ -29,13 +29,13 @@ def transposed(function: Callable[[Value], Value], shape: Sequence[int], gradien
 
 
 def turned_volumes(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Value:
-    """Return the gradient of volumes whose windows have a stride of one: a convolution."""
+    """Return the gradient of volumes for windows with stride one: a convolution."""
     kernel = weights[::-1, ::-1, ::-1].swapaxes(-1, -2)
     return over_slices(gradient, kernel, [turned(axis) for axis in axes])
 
 
 def spread_products(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Value:
-    """Multiply for all taps at once, and add the parts where they lie on the input.
+    """Multiply for all taps at once, and add the products at their input positions.
 
     Taps that are a stride apart lie on the inputs of neighbouring windows, those between fill the
     gaps: so blocks as large as a stride are added, and the blocks laid side by side at the end.

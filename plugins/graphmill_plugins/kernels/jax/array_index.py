@@ -1,4 +1,4 @@
-"""Gathering, scattering and writing of slices on JAX.
+"""Gather, scatter and slice assignment on JAX.
 
 Values are unknown while a program is traced: a gather takes the nearest element for an index out of
 range, as XLA does; a scatter drops it.
@@ -68,7 +68,7 @@ def _gather_vectors(
 
 
 def scatter(how: str, target: Value, indices: Value, updates: Value) -> Value:
-    """Combine updates into `target` at the places that index vectors point to.
+    """Combine updates into `target` at the positions given by index vectors.
 
     Adding truth values combines them by or.
     """

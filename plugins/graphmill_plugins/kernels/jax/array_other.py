@@ -1,4 +1,4 @@
-"""Array ops whose JAX form is a primitive of its own."""
+"""Array ops that map to a JAX primitive."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def _bounds(side: str, sorted_inputs: Value, values: Value, out_type: np.dtype[A
 
 @kernel("LowerBound", backend="jax")
 def lower_bound(sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]) -> Value:
-    """Return for each value of a row the number of sorted elements below it."""
+    """Return for each value of a row the number of smaller sorted elements."""
     return _bounds("left", sorted_inputs, values, out_type)
 
 
 @kernel("UpperBound", backend="jax")
 def upper_bound(sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]) -> Value:
-    """Return for each value of a row the number of sorted elements not above it."""
+    """Return for each value of a row the number of sorted elements up to it."""
     return _bounds("right", sorted_inputs, values, out_type)
 
 

@@ -1,4 +1,4 @@
-"""Linear algebra on JAX that differs in form from NumPy's."""
+"""Linear algebra kernels on JAX that differ from NumPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting on JAX, for ops that know the number of bins. Negative values are dropped."""
+"""Bin counts on JAX, for ops with a given number of bins; negative values are dropped."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def dense_bincount(x: Value, size: Value, weights: Value, *, binary_output: bool
 def histogram_fixed_width(
     values: Value, value_range: Value, nbins: Value, *, dtype: np.dtype[Any]
 ) -> Value:
-    """Count values in bins of one width; what lies outside of the range goes to the end bins."""
+    """Count values in bins of equal width; the end bins include values out of range."""
     count = scalar_int("nbins", nbins)
     if count <= 0:
         raise InvalidArgumentError(f"nbins should be a positive number, but got '{count}'")

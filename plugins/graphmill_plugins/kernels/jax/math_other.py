@@ -1,4 +1,4 @@
-"""Math ops whose JAX form is a primitive of its own."""
+"""Math ops that map to a JAX primitive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HALF_FUNCTIONS = functions_in_float32(
 
 @kernel("Complex", backend="jax")
 def complex_(real: Value, imag: Value) -> Value:
-    """Make complex numbers of real and imaginary parts, with broadcasting."""
+    """Combine real and imaginary parts to complex numbers, with broadcasting."""
     return lax.complex(*jnp.broadcast_arrays(real, imag))
 
 

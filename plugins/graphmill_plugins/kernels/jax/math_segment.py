@@ -1,4 +1,4 @@
-"""Segment reductions on JAX, for ops that know the number of segments.
+"""Segment reductions on JAX, for ops with a given number of segments.
 
 Ids outside of the segments are dropped; ids are not checked, since values are unknown while a
 program is traced.

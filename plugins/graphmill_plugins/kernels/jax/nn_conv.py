@@ -89,7 +89,7 @@ def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
 
 
 def over_slices(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
-    """Convolve volumes as images: what windows read of slices behind each other is channels."""
+    """Convolve volumes as images, with the depth of the window as channels."""
     depth, *flat = axes
     images = slices_as_channels(x, depth)
     weights = jnp.moveaxis(kernel, 0, 2).reshape(*kernel.shape[1:3], images.shape[-1], -1)

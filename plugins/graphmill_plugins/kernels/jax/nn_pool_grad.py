@@ -81,7 +81,7 @@ def _max_gradient_by_taps(x: Value, out: Value, gradient: Value, axes: Sequence[
 
 
 def spread(values: Value, axis: Axis, tap: int, position: int) -> Value:
-    """Put the value of each window where its tap lies on the padded input, zeros elsewhere."""
+    """Put each window's value at its tap's position on the padded input, zeros elsewhere."""
     first = tap * axis.dilation
     last = first + (axis.out - 1) * axis.stride
     config = [(0, 0, 0)] * values.ndim

@@ -1,4 +1,4 @@
-"""Convolve 3 by 3 windows with fewer products: Winograd's minimal filtering.
+"""Convolve with 3 by 3 windows by Winograd's minimal filtering.
 
 F(4x4, 3x3) makes a tile of 4 by 4 outputs with 36 products for each pair of channels instead of
 144, F(2x2, 3x3) a tile of 2 by 2 with 16 instead of 36; what comes on top are sums over tiles of

@@ -1,4 +1,4 @@
-"""Solve tridiagonal and banded triangular systems row by row, in memory that grows with the rows.
+"""Solve tridiagonal and banded triangular systems row by row in linear memory.
 
 The rows are a recurrence: each step works on one row of all systems at once. `Scan` says how the
 steps are taken one after the other: a loop of Python here, `lax.scan` in compiled programs.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def scan_in_python(xp: ArrayNamespace) -> Scan:
-    """Return what `lax.scan` does, as a loop: step(carry, row) gives the next carry and a row."""
+    """Return the result of `lax.scan`, computed in a loop: step(carry, row)."""
 
     def scan(
         step: Callable[[Any, Any], tuple[Any, Any]], carry: Any, rows: Any, *, reverse: bool = False
@@ -40,7 +40,7 @@ def scan_in_python(xp: ArrayNamespace) -> Scan:
 def solve_tridiagonal(
     xp: ArrayNamespace, scan: Scan, diagonals: Value, rhs: Value, *, pivoting: bool, perturb: bool
 ) -> Value:
-    """Solve systems whose diagonals are [..., 3, M]: above, on and below the main one.
+    """Solve systems given by diagonals [..., 3, M]: superdiagonal, main, subdiagonal.
 
     A system that is singular gives nan (of complex numbers zeros), or with `perturb` what its
     pivots give when they are moved away from zero, as little as leaves the result finite
@@ -59,7 +59,7 @@ def solve_tridiagonal(
     first = (middle[0], above[0] if middle.shape[0] > 1 else zero, sides[0])
 
     def eliminate(carry: Any, row: Any) -> tuple[Any, Any]:
-        """Take the row of the larger pivot; subtract it from the other, which comes next."""
+        """Choose the row with the larger pivot, and eliminate with it in the other."""
         (a, b, side), (c, d, e, other) = carry, row
         swap = (abs(a) < abs(c)) if pivoting else abs(a) < 0
         pivot, rest = xp.where(swap, c, a), xp.where(swap, a, c)
@@ -103,7 +103,7 @@ def _moved(xp: ArrayNamespace, pivot: Value, side: Value, least: Value, limits: 
 def solve_banded(
     xp: ArrayNamespace, scan: Scan, bands: Value, rhs: Value, *, lower: bool, adjoint: bool
 ) -> Value:
-    """Solve triangular systems of equal batch dimensions, given by bands [..., K, M].
+    """Solve triangular systems with equal batch dimensions, given by bands [..., K, M].
 
     Lower matrices have the main diagonal in the first row and the k-th below it in row k, where
     the first k elements are not used; upper ones have it last, the k-th above in row K-1-k, where

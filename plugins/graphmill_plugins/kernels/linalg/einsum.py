@@ -1,4 +1,4 @@
-"""Einsum, as transposes, reshapes and one matrix product where NumPy computes it.
+"""Einsum; on NumPy as transposes, reshapes and one matrix product.
 
 Semantics: tensorflow/core/kernels/linalg/einsum_op.h. One or two operands; `...` broadcasts;
 a label that stands twice in an operand takes the diagonal, twice in the output it makes one.
@@ -31,7 +31,7 @@ _ELLIPSIS = "..."
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The labels of the operands and the output for given ranks; an ellipsis is spelt out.
+    """The labels of operands and output for given ranks, with ellipses expanded.
 
     Labels of an ellipsis are `...0`, `...1` from the right, so that they broadcast as axes do.
     """

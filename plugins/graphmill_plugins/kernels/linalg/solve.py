@@ -1,4 +1,4 @@
-"""Systems of linear equations, inverses and determinants, for stacks of matrices.
+"""Solve linear systems, invert matrices and compute determinants, for stacks of matrices.
 
 Semantics: tensorflow/core/kernels/linalg/. A singular matrix raises on NumPy; while a compiler
 traces values are unknown, and the result is infinite or nan.

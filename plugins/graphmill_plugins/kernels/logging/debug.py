@@ -1,4 +1,4 @@
-"""What a debugger's watches run: Copy, DebugIdentity, DebugNanCount, DebugNumericSummary (row P6).
+"""Debugger watches: Copy, DebugIdentity, DebugNanCount, DebugNumericSummary (row P6).
 
 Semantics: tensorflow/core/kernels/debug_ops.h.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @kernel("Copy", "CopyHost", make=True)
 def copy(xp: ArrayNamespace) -> Any:
-    """Forward the value: values are never written in place, so nobody can change it meanwhile."""
+    """Return the value; no copy is needed, because values are immutable."""
     del xp
     return lambda value: value
 
@@ -62,7 +62,7 @@ def debug_numeric_summary(
     upper_bound: float,
     mute_if_healthy: bool,
 ) -> Value:
-    """Publish whether a value is there, how many elements are of which kind, and their moments.
+    """Publish whether a value exists, counts of element kinds, and moments.
 
     Elements: initialised, count, NaN, -inf or below the lower bound, negative, zero, positive, +inf
     or above the upper bound, minimum, maximum, mean, variance, dtype, rank, sizes.

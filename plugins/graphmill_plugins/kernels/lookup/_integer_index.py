@@ -1,4 +1,4 @@
-"""Values of a look-up table by integer keys that lie close together: one array, read at once.
+"""Index a lookup table with dense integer keys by one array.
 
 Numbers of words, of users, of classes: most integer keys are such. A look-up in a dictionary is a
 step of Python for each key, which takes fifteen times as long.
@@ -21,7 +21,7 @@ _LEAST: Final = 1 << 10  # places that any table may have
 
 
 class IntegerIndex:
-    """An index over the entries of a table, made when as many keys were asked for as there are.
+    """An array index of a table's entries, built after as many lookups as there are keys.
 
     Threads: any may ask; what was made is replaced as a whole.
 
@@ -56,7 +56,7 @@ class IntegerIndex:
 
 
 class _Places:
-    """A place for each integer from the lowest key to the highest, and one for all others."""
+    """A slot for each integer from the lowest key to the highest, and one for all others."""
 
     def __init__(self, entries: Mapping[int, Any], dtype: np.dtype[Any]) -> None:
         self.entries = entries

@@ -1,4 +1,4 @@
-"""The look-up tables that lookup kernels keep as resources.
+"""The lookup tables that lookup kernels keep as resources.
 
 Semantics: tensorflow/core/kernels/lookup_table_op.h, initializable_lookup_table.cc. Keys are Python
 scalars (bytes or integers), values NumPy arrays of the table's value shape.
@@ -133,7 +133,7 @@ class LookupTable:
         return out
 
     def insert(self, keys: Value, values: Value) -> None:
-        """Add entries; a key that is there gets the new value."""
+        """Insert entries; existing keys get the new values."""
         rows = self._rows(values, self.outer_shape(keys))
         with self._lock:
             self._entries = {**self._entries, **dict(zip(self.keys_of(keys), rows, strict=True))}
@@ -145,7 +145,7 @@ class LookupTable:
             self._entries = dict(zip(self.keys_of(keys), rows, strict=True))
 
     def remove(self, keys: Value) -> None:
-        """Remove entries; keys that are not there are passed over."""
+        """Remove entries; missing keys are ignored."""
         gone = set(self.keys_of(keys))
         with self._lock:
             self._entries = {key: row for key, row in self._entries.items() if key not in gone}

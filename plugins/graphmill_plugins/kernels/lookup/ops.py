@@ -1,4 +1,4 @@
-"""Look-up kernels: tables as resources, find, insert, remove, import, export, size.
+"""Lookup table kernels: create, find, insert, remove, import, export, size.
 
 Semantics: tensorflow/core/kernels/lookup_table_op.cc. The older ops without V2 hand a table on as a
 reference to the two strings (container, name) instead of a resource handle.

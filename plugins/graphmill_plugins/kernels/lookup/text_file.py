@@ -61,7 +61,7 @@ def _parse(field: bytes, kind: dtypes.DType, number: int) -> Any:
 def column(
     lines: list[bytes], index: int, delimiter: bytes, kind: dtypes.DType, path: str
 ) -> Value:
-    """Return the keys or values that `index` names: line numbers (-1), lines (-2), a column.
+    """Return the keys or values selected by `index`: line numbers (-1), lines (-2), a column.
 
     Raises:
         InvalidArgumentError: a line has too few columns, or a field is no value of `kind`.

@@ -1,4 +1,4 @@
-"""First centres of clusters: KmeansPlusPlusInitialization and KMC2ChainInitialization.
+"""Choose initial cluster centres: KmeansPlusPlusInitialization, KMC2ChainInitialization.
 
 Semantics: tensorflow/core/kernels/clustering_ops.cc (after Arthur and Vassilvitskii, "k-means++",
 2007; Bachem et al., "Approximate K-Means++ in Sublinear Time", 2016). The draws are TensorFlow's.
@@ -80,7 +80,7 @@ def kmeans_plus_plus(
     seed: Value,
     num_retries_per_sample: Value,
 ) -> Value:
-    """Return rows of the points, each drawn in proportion to its squared distance to the others."""
+    """Return rows sampled in proportion to their squared distance to the chosen ones."""
     if points.ndim != 2 or not len(points):
         raise InvalidArgumentError(
             f"Input points should be a matrix of at least one row, got {shape_text(points.shape)}"

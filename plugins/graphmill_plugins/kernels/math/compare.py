@@ -81,7 +81,7 @@ def _equality(
 
 @kernel("ApproximateEqual", types={"T": dtypes.NUMERIC})
 def approximate_equal(xp: ArrayNamespace, x: Value, y: Value, *, tolerance: float) -> Value:
-    """Tell where |x - y| <= tolerance, for two arrays of one shape."""
+    """Return whether |x - y| <= tolerance, elementwise."""
     if x.shape != y.shape:
         raise InvalidArgumentError(
             f"x and y must be of the same shape, got {shape_text(x.shape)} and "

@@ -1,4 +1,4 @@
-"""Complex numbers: parts, magnitude, angle, conjugate."""
+"""Complex numbers: real and imaginary parts, magnitude, angle, conjugate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @kernel("Complex", backend="numpy")
 def complex_(real: Value, imag: Value, *, Tout: np.dtype[Any]) -> Value:
-    """Make complex numbers of real and imaginary parts, with broadcasting."""
+    """Combine real and imaginary parts to complex numbers, with broadcasting."""
     # Not real + 1j * imag: that makes nan of infinite parts.
     result = np.empty(np.broadcast_shapes(real.shape, imag.shape), Tout)
     result.real = real

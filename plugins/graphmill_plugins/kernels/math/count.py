@@ -1,4 +1,4 @@
-"""Counting: bins, buckets, histograms.
+"""Bin counts, bucketing and histograms.
 
 Semantics: tensorflow/core/kernels/bincount_op.cc, count_ops.cc, bucketize_op.cc, histogram_op.cc.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def bucketize(
     xp: ArrayNamespace, T: np.dtype[Any], boundaries: tuple[float, ...]
 ) -> Callable[[Value], Value]:
-    """Return for each element the number of boundaries that are not above it."""
+    """Return for each element the number of boundaries less than or equal to it."""
     edges = np.asarray(boundaries, np.float32)
     if (edges[1:] < edges[:-1]).any():
         raise InvalidArgumentError(f"Expected sorted boundaries, got {list(boundaries)}")
@@ -39,7 +39,7 @@ def bucketize(
 
 
 def bins_of(size: Value) -> int:
-    """Return a number of bins.
+    """Return the number of bins in an input.
 
     Raises:
         InvalidArgumentError: it is no scalar, or negative.
@@ -183,7 +183,7 @@ def _check_sparse(indices: Value, values: Value, dense_shape: Value) -> None:
 def histogram_fixed_width(
     values: Value, value_range: Value, nbins: Value, *, dtype: np.dtype[Any]
 ) -> Value:
-    """Count values in bins of one width; what lies outside of the range goes to the end bins."""
+    """Count values in bins of equal width; the end bins include values out of range."""
     count = scalar_int("nbins", nbins)
     if count <= 0:
         raise InvalidArgumentError(f"nbins should be a positive number, but got '{count}'")

@@ -25,7 +25,7 @@ def scan(
     reverse: bool,
     start: Any,
 ) -> Scan:
-    """Return the kernel of a cumulative op, given its inclusive forward form.
+    """Return the kernel of a cumulative op from its inclusive forward form.
 
     An exclusive scan begins with `start` and leaves the last element out.
     """

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic of the `math` family: operators, functions of one value, gradients.
+"""Elementwise arithmetic: operators, functions of one value, gradients.
 
 Integer overflow wraps silently, as in TensorFlow; invalid floats give nan and inf. The executor
 switches NumPy's floating point warnings off once per step, so kernels do not.
@@ -117,7 +117,7 @@ BITS = namespace_functions(
 
 @kernel("PopulationCount", make=True)
 def population_count(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
-    """Count the bits that are set; negative numbers in two's complement."""
+    """Count the set bits; negative numbers in two's complement."""
     unsigned = np.dtype(f"u{T.itemsize}")
     return lambda x: xp.bitwise_count(x.view(unsigned)).astype(np.uint8)
 

@@ -1,4 +1,4 @@
-"""Gradients of elementwise functions, given the function's output `y` and its gradient `dy`.
+"""Gradients of elementwise functions from the output `y` and its gradient `dy`.
 
 Semantics: tensorflow/core/kernels/cwise_ops_gradients.h. Complex outputs are conjugated, except by
 TanhGrad and SigmoidGrad.

@@ -1,4 +1,4 @@
-"""The derivative of the regularised lower incomplete gamma function by its parameter, on NumPy.
+"""The derivative of the lower incomplete gamma function by its parameter, on NumPy.
 
 SciPy has none. The power series and the continued fraction of `igamma` are differentiated term by
 term, in float64. Semantics: Eigen's igamma_der_a_impl.

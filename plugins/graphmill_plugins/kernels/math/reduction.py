@@ -1,4 +1,4 @@
-"""Reductions: sums, products, extremes, means, norms, and the place of the extreme.
+"""Reductions: sum, product, minimum, maximum, mean, norm, argmin and argmax.
 
 Integers keep their type and wrap; narrow floats are accumulated in float32. The NumPy kernels call
 `ufunc.reduce`, which costs half of what `np.sum` and its like do on small arrays.
@@ -64,12 +64,12 @@ def _mean_accumulator(T: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """Return what a maximum over nothing is: minus infinity, or the smallest integer."""
+    """Return the maximum of no values: minus infinity, or the smallest integer."""
     return dtype.type(np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf)
 
 
 def highest(dtype: np.dtype[Any]) -> Any:
-    """Return what a minimum over nothing is: infinity, or the largest integer."""
+    """Return the minimum of no values: infinity, or the largest integer."""
     return dtype.type(np.iinfo(dtype).max if dtype.kind in "iu" else np.inf)
 
 
@@ -257,13 +257,13 @@ def min_(
 
 @kernel("All", static=_STATIC)
 def all_(xp: ArrayNamespace, x: Value, indices: Value, *, keep_dims: bool) -> Value:
-    """Tell whether all are true over axes; of nothing, true."""
+    """Return whether all elements over axes are true; true for none."""
     return xp.all(x, axis=_axes(indices, x.ndim), keepdims=keep_dims)
 
 
 @kernel("Any", static=_STATIC)
 def any_(xp: ArrayNamespace, x: Value, indices: Value, *, keep_dims: bool) -> Value:
-    """Tell whether any is true over axes; of nothing, false."""
+    """Return whether any element over axes is true; false for none."""
     return xp.any(x, axis=_axes(indices, x.ndim), keepdims=keep_dims)
 
 

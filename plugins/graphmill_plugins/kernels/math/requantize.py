@@ -1,4 +1,4 @@
-"""Requantize and RequantizationRange: quantized numbers moved to a range that fits.
+"""Requantize and RequantizationRange: convert quantized values to another range.
 
 Semantics: tensorflow/core/kernels/requantize.cc, requantization_range_op.cc.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def requantization_range(
     xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value
 ) -> tuple[Value, Value]:
-    """Return the range that the numbers of the input use; it reaches down to 0 at least."""
+    """Return the range of the input's values, which includes 0."""
     return used_range(xp, x, first_of("input_min", input_min), first_of("input_max", input_max))
 
 
@@ -36,7 +36,7 @@ def requantize(
     requested_output_max: Value,
     out_type: np.dtype[Any],
 ) -> tuple[Value, Value, Value]:
-    """Return the numbers in the requested range, and that range."""
+    """Return the values in the requested range, and that range."""
     ranges = (
         sole("input_min", input_min),
         sole("input_max", input_max),

@@ -58,7 +58,7 @@ def _one(dtype: np.dtype[Any]) -> Any:
 def combine_sorted(
     ufunc: np.ufunc, data: Value, ids: Value, count: int, fill: Any, order: Value | None = None
 ) -> Value:
-    """Combine rows of `data` whose ids are in ascending order into `count` rows.
+    """Combine rows of `data` with ascending ids into `count` rows.
 
     Rows that no id names hold `fill`. The type is that of `data`, except that narrow floats come
     out in float32, for the caller to round. `order` tells which row each id is of; without it,
@@ -201,7 +201,7 @@ SORTED_SEGMENTS = KernelTable(
 
 @kernel("SegmentMean", backend="numpy", dynamic_shape=True)
 def segment_mean(data: Value, ids: Value) -> Value:
-    """Average the rows of each segment; zero where there are none."""
+    """Average the rows of each segment; zero for empty ones."""
     _check_sorted(data, ids)
     count = int(ids[-1]) + 1 if ids.size else 0
     total = combine_sorted(np.add, data, ids, count, 0)
@@ -266,7 +266,7 @@ def sparse_segment_mean(data: Value, indices: Value, ids: Value) -> Value:
 
 @kernel("SparseSegmentSqrtN", backend="numpy", dynamic_shape=True)
 def sparse_segment_sqrt_n(data: Value, indices: Value, ids: Value) -> Value:
-    """Add the chosen rows of each segment and divide by the root of their number."""
+    """Sum the chosen rows of each segment, divided by the square root of their count."""
     check_vectors(indices.shape, ids.shape)
     return _sparse_segments(data, indices, ids, None, "sqrtn")
 

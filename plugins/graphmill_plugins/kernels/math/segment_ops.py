@@ -1,4 +1,4 @@
-"""Declare the segment reductions that know the number of segments, and make their kernels.
+"""Declare the segment reductions with a given number of segments, and make their kernels.
 
 A backend gives functions of arrays that it need not check for their shapes; what the values say is
 its own to check, or to pass over. Semantics: tensorflow/core/kernels/segment_reduction_ops_impl.h.
@@ -51,7 +51,7 @@ def check_prefix(data: Shape, ids: Shape) -> None:
 
 
 def segment_count(num_segments: Value) -> int:
-    """Return the number of segments that an input says.
+    """Return the number of segments in an input.
 
     Raises:
         InvalidArgumentError: it is no scalar, or negative.

@@ -1,4 +1,4 @@
-"""Special functions on NumPy, from SciPy, which is imported when a node needs one.
+"""Special functions on NumPy from SciPy, which is imported on first use.
 
 JAX has its own module, `graphmill_plugins.kernels.jax.math_special`.
 """
@@ -81,7 +81,7 @@ def _horner(x: Value, coefficients: tuple[np.float32, ...], out: Value) -> None:
 
 
 def erf_float32(x: Value) -> Value:
-    """Compute erf of float32 values block by block, to about three units in the last place."""
+    """Compute erf of float32 values block by block, accurate to about three ulps."""
     flat = x.reshape(-1)
     if flat.size <= _ERF_FEW:
         few = [math.erf(value) for value in flat.tolist()]
@@ -120,7 +120,7 @@ _ERFC = (
 
 
 def erfc_float32(x: Value) -> Value:
-    """Compute 1 - erf of float32 values, in float64: small results keep all their places."""
+    """Compute 1 - erf of float32 values in float64, so that small results stay accurate."""
     if x.size <= _ERF_FEW:
         few = [math.erfc(value) for value in x.ravel().tolist()]
         return np.array(few, np.float32).reshape(x.shape)

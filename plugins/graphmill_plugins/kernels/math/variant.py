@@ -1,4 +1,4 @@
-"""Math ops on variants."""
+"""Math kernels for variants."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Kernels of the family `nn`."""
+"""Neural-network kernels: activations, losses, convolutions, pooling and more."""

@@ -1,4 +1,4 @@
-"""Activation kernels over any array namespace: Relu and its kin, Softplus, Softsign, softmaxes.
+"""Activation kernels over any array namespace: Relu and variants, Softplus, softmaxes.
 
 Semantics: tensorflow/core/kernels/relu_op_functor.h, softplus_op.h, softsign_op.h,
 softmax_op_functor.h.

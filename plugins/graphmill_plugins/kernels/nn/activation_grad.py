@@ -40,7 +40,7 @@ def relu_grad(xp: ArrayNamespace, gradients: Value, features: Value) -> Value:
 
 @kernel("Relu6Grad", types={"T": dtypes.REAL})
 def relu6_grad(xp: ArrayNamespace, gradients: Value, features: Value) -> Value:
-    """Pass gradients where features lie between 0 and 6."""
+    """Pass gradients where features are between 0 and 6."""
     _check(gradients, features)
     one = gradients.dtype.type
     return passed(xp, (features > one(0)) & (features < one(6)), gradients)

@@ -1,4 +1,4 @@
-"""Numbers of axes and vectors of sizes, moved between data formats.
+"""Convert axis indices and size vectors between data formats.
 
 Semantics: tensorflow/core/kernels/data_format_ops.cc.
 """

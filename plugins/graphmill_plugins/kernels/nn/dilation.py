@@ -1,4 +1,4 @@
-"""Dilation2D, the maximum of an image and a shifted filter, and its gradients.
+"""Dilation2D, the maximum of image plus shifted filter, and its gradients.
 
 Semantics: tensorflow/core/kernels/dilation_ops.cc. A gradient goes to the first of equal taps.
 """
@@ -97,7 +97,7 @@ def dilation_2d_backprop_input(
     rates: tuple[int, ...],
     padding: str,
 ) -> Value:
-    """Give each gradient to the input that made the largest sum."""
+    """Add each gradient to the input element of the largest sum."""
     axes = _axes(x, kernel_, strides, rates, padding)
     _check_gradient(x, axes, gradient)
     _, number = _best(xp, x, kernel_, axes)
@@ -119,7 +119,7 @@ def dilation_2d_backprop_filter(
     rates: tuple[int, ...],
     padding: str,
 ) -> Value:
-    """Give each gradient to the element of the filter that made the largest sum."""
+    """Add each gradient to the filter element of the largest sum."""
     axes = _axes(x, kernel_, strides, rates, padding)
     _check_gradient(x, axes, gradient)
     _, number = _best(xp, x, kernel_, axes)

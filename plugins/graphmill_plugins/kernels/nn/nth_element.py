@@ -1,4 +1,4 @@
-"""NthElement: what would stand at a place if the last axis were sorted.
+"""NthElement: the n-th smallest or largest element of the last axis.
 
 Semantics: tensorflow/core/kernels/nth_element_op.cc.
 """

@@ -1,4 +1,4 @@
-"""Work out where the windows of convolutions and poolings fall along each axis.
+"""Compute the positions of convolution and pooling windows along each axis.
 
 Semantics: tensorflow/core/framework/kernel_shape_util.cc, tensorflow/core/util/tensor_format.h.
 """
@@ -27,7 +27,7 @@ _CHANNELS_LAST = frozenset({"NHWC", "NDHWC", "CHANNELS_LAST"})
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Place windows along one spatial axis; all sizes count elements.
+    """The windows along one spatial axis; all sizes count elements.
 
     Attributes:
         size: length of the input.
@@ -63,12 +63,12 @@ class Axis:
         return self.kernel == 1 and not (self.before or self.after)
 
     def taps(self, tap: int) -> slice:
-        """Return the slice of the padded input that tap number `tap` of all windows reads."""
+        """Return the slice of the padded input that tap `tap` of all windows reads."""
         start = tap * self.dilation
         return slice(start, start + (self.out - 1) * self.stride + 1, self.stride)
 
     def overlap(self, tap: int) -> tuple[slice, slice]:
-        """Return (windows, inputs): the windows whose tap falls on the unpadded input, and where.
+        """Return (windows, inputs): windows whose tap hits the unpadded input, and where.
 
         Both slices are empty when the tap falls into padding for every window.
         """
@@ -128,7 +128,7 @@ def make_axis(
     before: int = 0,
     after: int = 0,
 ) -> Axis:
-    """Place windows along one axis; `before` and `after` count for `"EXPLICIT"` padding only.
+    """Compute the windows along one axis; `before`, `after` apply to `"EXPLICIT"` only.
 
     Raises:
         InvalidArgumentError: a stride or dilation below one, an unknown padding, or a window
@@ -189,7 +189,7 @@ class Windows:
         return len(self.strides) + 2
 
     def axes(self, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[Axis, ...]:
-        """Place the windows of size `kernel` over an input of the spatial `sizes`."""
+        """Compute the windows of size `kernel` over an input with spatial `sizes`."""
         axes = tuple(
             make_axis(size, taps, stride, dilation, self.padding, *pads)
             for size, taps, stride, dilation, pads in zip(
@@ -214,7 +214,7 @@ class Windows:
         return xp.moveaxis(value, -1, 1) if self.channels_first else value
 
     def shape_channels_last(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return `shape`, given in the node's own format, with the channels last."""
+        """Return a shape in the node's format with the channels last."""
         sizes = tuple(int(size) for size in shape)
         return (sizes[0], *sizes[2:], sizes[1]) if self.channels_first else sizes
 

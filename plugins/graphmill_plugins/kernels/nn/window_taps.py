@@ -1,4 +1,4 @@
-"""Windows seen tap by tap, over any array namespace: what a tap of all windows reads."""
+"""Read windows tap by tap, over any array namespace."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _reach(axis: Axis) -> int:
 
 
 def places_on(axis: Axis, tap: int) -> Any:
-    """Return where a tap of each window lies on the unpadded input, which may be beyond it."""
+    """Return the input positions of each window's tap, which may be out of range."""
     return np.arange(axis.out) * axis.stride + tap * axis.dilation - axis.before
 
 
@@ -64,7 +64,7 @@ def _is_inside(axes: Sequence[Axis], index: Sequence[int]) -> Any:
 
 
 def spread(xp: ArrayNamespace, like: Value, axes: Sequence[Axis], parts: Any) -> Value:
-    """Add parts, pairs of (place on the padded input, values), into zeros like an input."""
+    """Add parts, pairs of (padded input position, values), into zeros like an input."""
     total = padded_input(xp, xp.zeros(like.shape, like.dtype), axes)
     for at, values in parts:
         if xp is np:

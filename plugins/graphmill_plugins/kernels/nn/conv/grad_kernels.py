@@ -1,4 +1,4 @@
-"""Gradient kernels of convolutions on NumPy, whose ops, checks and shapes are in `ops`."""
+"""Convolution gradient kernels on NumPy; ops, checks and shapes are in `ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolution kernels on NumPy; their ops, checks and shapes are in `ops` and `plan`."""
+"""Convolution kernels on NumPy; ops, checks and shapes are in `ops` and `plan`."""
 
 from __future__ import annotations
 

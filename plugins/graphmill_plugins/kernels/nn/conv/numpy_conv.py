@@ -1,4 +1,4 @@
-"""Convolve NumPy arrays: channels-last images, a matrix product at the heart of each way.
+"""Convolve channels-last NumPy arrays by matrix products.
 
 Ways, chosen by shape from measurements (2 cores, OpenBLAS; times of one image):
 

@@ -1,4 +1,4 @@
-"""Declare the convolution ops, and make their kernels for a backend from its array work.
+"""Declare the convolution ops, and make their kernels from a backend's array functions.
 
 `conv_kernels` and `conv_gradient_kernels` read a node's attributes, plan each shape once, and lay
 values out; what a backend gives them are functions of channels-last arrays and a `ConvPlan`.

@@ -69,7 +69,7 @@ def _check_depth(channels: int, depth: int) -> None:
 
 
 def convolution_plan(windows: Windows, given: Shape, kernel: Shape) -> ConvPlan:
-    """Return the plan of a convolution of an input of shape `given`, in the node's own format.
+    """Return the plan of a convolution for an input shape in the node's format.
 
     Raises:
         InvalidArgumentError: the shapes do not fit; or there are outputs, and no elements of the
@@ -90,7 +90,7 @@ def convolution_plan(windows: Windows, given: Shape, kernel: Shape) -> ConvPlan:
 
 
 def depthwise_plan(windows: Windows, given: Shape, kernel: Shape) -> ConvPlan:
-    """Return the plan of a depthwise convolution of an input of shape `given`.
+    """Return the plan of a depthwise convolution for an input shape.
 
     Raises:
         InvalidArgumentError: the shapes do not fit.

@@ -1,4 +1,4 @@
-"""The beam search of CTCBeamSearchDecoder, a frame of many sequences at once.
+"""The beam search of CTCBeamSearchDecoder, one frame of many sequences at a time.
 
 Semantics: tensorflow/core/util/ctc/ctc_beam_search.h. There the sequences of a beam grow one after
 the other, label by label, and one enters a full beam if it is likelier than the worst one, which
@@ -24,7 +24,7 @@ Path = tuple[list[int], float]
 
 
 class _Trie:
-    """Prefixes as numbers: each is the one before and a label."""
+    """Prefixes as ids: each id is a previous prefix and a label."""
 
     def __init__(self, roots: int, classes: int) -> None:
         self._classes = classes
@@ -33,13 +33,13 @@ class _Trie:
         self._keys: list[int] = []
 
     def extend(self, keys: list[int]) -> list[int]:
-        """Return the numbers of prefixes, given `number before * classes + label` of each."""
+        """Return the ids of prefixes from `previous id * classes + label`."""
         numbers, first = self._numbers, self._roots + 1
         return [numbers.setdefault(key, len(numbers) + first) for key in keys]
 
     @property
     def size(self) -> int:
-        """What all numbers are less than."""
+        """The upper bound of all ids."""
         return self._roots + 1 + len(self._numbers)
 
     def labels(self, number: int, merge_repeated: bool) -> list[int]:
@@ -86,7 +86,7 @@ class _Beams:
         self._grown_place = self._grown_row + np.arange(width + 1) * classes
 
     def step(self, scores: Any) -> None:
-        """Go a step on with the first sequences, given log-probabilities (sequences, classes)."""
+        """Advance the first sequences by one frame of log-probabilities (sequences, classes)."""
         count, width = len(scores), self._width
         labels = scores.copy()
         labels[:, -1] = _NEVER  # no prefix grows by a blank

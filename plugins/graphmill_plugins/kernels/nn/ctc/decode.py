@@ -1,4 +1,4 @@
-"""CTC decoders: from a network's outputs over time to sequences of labels.
+"""CTC decoders: convert network outputs over time to sequences of labels.
 
 Semantics: tensorflow/core/kernels/ctc_decoder_ops.cc.
 """

@@ -1,4 +1,4 @@
-"""CTCLoss: how unlikely it is that a network's outputs over time spell given labels.
+"""CTCLoss: the negative log-likelihood of labels given network outputs over time.
 
 Semantics: tensorflow/core/kernels/ctc_loss_op.cc, tensorflow/core/util/ctc/ctc_loss_calculator.h,
 after Graves, "Supervised Sequence Labelling with Recurrent Neural Networks", chapter 7.

@@ -103,7 +103,7 @@ def fused_batch_norm_grad(
 def fused_batch_norm_grad_v3(
     xp: ArrayNamespace, epsilon: float, data_format: str, is_training: bool
 ) -> Callable[..., tuple[Value, ...]]:
-    """Return what V2 returns; the third reserve space is not looked at."""
+    """Return the results of V2; the third reserve space is ignored."""
     run = fused_batch_norm_grad(xp, epsilon, data_format, is_training)
     return lambda *inputs: run(*inputs[:5])
 

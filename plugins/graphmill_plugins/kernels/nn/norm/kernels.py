@@ -107,7 +107,7 @@ def _moments(xp: ArrayNamespace, spec: BatchNormSpec, x: Value) -> tuple[Value, 
 
 
 class Columns:
-    """A matrix of NumPy's whose columns are the channels, laid out for long inner loops.
+    """A NumPy matrix whose columns are the channels, laid out for long inner loops.
 
     With few channels several rows are taken side by side, and vectors repeated to match.
     """

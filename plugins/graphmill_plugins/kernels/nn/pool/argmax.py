@@ -1,4 +1,4 @@
-"""Poolings that tell where the maximum lies, and second gradients of maxima.
+"""Max pooling that returns the position of the maximum, and second gradients.
 
 Semantics: tensorflow/core/kernels/maxpooling_op.cc, pooling_ops_3d.cc. Of equal elements of a
 window the first one counts, in row-major order.
@@ -42,7 +42,7 @@ def max_pool_with_argmax(
     include_batch_in_index: bool,
     Targmax: np.dtype[Any],
 ) -> tuple[Value, Value]:
-    """Return the maximum of each window, and its number within the image (or the whole batch)."""
+    """Return the maximum of each window, and its index in the image (or the batch)."""
     placed = pool_windows("MaxPoolWithArgmax", ksize, strides, padding, "NHWC")
     placed.windows.check_rank(x.shape, "tensor_in")
     if not x.size:
@@ -74,7 +74,7 @@ def max_pool_grad_with_argmax(
     padding: str,
     include_batch_in_index: bool,
 ) -> Value:
-    """Give each gradient to the element whose number is given.
+    """Add each gradient to the element at the given index.
 
     A number out of range is an InvalidArgumentError; a compiler's program drops its gradient.
     """

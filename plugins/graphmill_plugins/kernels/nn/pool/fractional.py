@@ -1,4 +1,4 @@
-"""Poolings over windows of random sizes, and their gradients.
+"""Fractional pooling over windows of random sizes, and its gradients.
 
 Semantics: tensorflow/core/kernels/fractional_pool_common.cc, fractional_max_pool_op.cc,
 fractional_avg_pool_op.cc (after Graham, "Fractional Max-Pooling", 2014). With seeds set
@@ -240,7 +240,7 @@ def fractional_max_pool_grad(
     columns: Value,
     overlapping: bool,
 ) -> Value:
-    """Give each gradient to the first maximum of its window."""
+    """Add each gradient to the first maximum of its window."""
     _check_sequences(value.shape, gradient, rows, columns)
     if rows.size * columns.size > value.size:
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Gradient kernels of poolings on NumPy; their ops, checks and shapes are in `ops`.
+"""Pooling gradient kernels on NumPy; ops, checks and shapes are in `ops`.
 
 The gradient of a maximum goes to the first of equal elements of a window, in row-major order; in
 three dimensions to every one of them.
@@ -34,7 +34,7 @@ def _overlaps(axes: Sequence[Axis], taps: Sequence[int]) -> tuple[Any, Any]:
 
 
 def max_pool_gradient(x: Array, out: Array, gradient: Array, axes: Sequence[Axis]) -> Array:
-    """Give each window's gradient to its maxima: the first, or all for volumes; channels last."""
+    """Add each window's gradient to its first maximum, or to all for volumes."""
     to_all = len(axes) == 3
     total = np.zeros(x.shape, widen(gradient.dtype))
     pending = np.ones(out.shape, bool)

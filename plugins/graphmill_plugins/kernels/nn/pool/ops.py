@@ -1,4 +1,4 @@
-"""Declare the pooling ops, and make their kernels for a backend from its array work.
+"""Declare the pooling ops, and make their kernels from a backend's array functions.
 
 `pool_kernels` and `pool_gradient_kernels` read a node's attributes, plan each shape once, and lay
 values out; what a backend gives them are functions of channels-last arrays and a `PoolPlan`.
@@ -84,7 +84,7 @@ GRADIENTS: Final = (
 def depth_pool(
     xp: ArrayNamespace, ksize: Sequence[int], strides: Sequence[int], data_format: str
 ) -> Callable[[Value], Value] | None:
-    """Return the maximum over groups of channels if the windows lie along the channels.
+    """Return the maximum over groups of channels if the window spans channels.
 
     Raises:
         UnimplementedError: the windows lie along space too, or overlap, or leave channels over.

@@ -46,13 +46,13 @@ class PoolPlan:
 
 @dataclass(frozen=True, slots=True)
 class PoolWindows:
-    """The windows of a pooling node: where they lie, and their size along each spatial axis."""
+    """The windows of a pooling node: their position, and their size along each spatial axis."""
 
     windows: Windows
     ksize: tuple[int, ...]
 
     def plan(self, given: Sequence[int]) -> PoolPlan:
-        """Return the plan for an input of shape `given`, in the node's own format.
+        """Return the plan for an input shape in the node's format.
 
         Raises:
             InvalidArgumentError: the shape has another rank, or is smaller than a window.
@@ -68,7 +68,7 @@ class PoolWindows:
         return self._plan_of(shape)
 
     def gradient_plan(self, given: Sequence[int], *outputs: Sequence[int]) -> PoolPlan:
-        """Return the plan for the gradient of an input of shape `given`.
+        """Return the plan for the gradient of an input shape.
 
         Args:
             given: shape of the input, in the node's own format.
@@ -102,7 +102,7 @@ class PoolWindows:
 
 
 def check_shape(windows: Windows, given: Sequence[int], expected: Shape) -> None:
-    """Raise InvalidArgumentError unless `given`, in the node's format, is the output's shape."""
+    """Raise InvalidArgumentError unless a shape in the node's format is the output's."""
     shape = windows.shape_channels_last(given) if len(given) > 1 else tuple(given)
     if shape != expected:
         raise errors.InvalidArgumentError(
@@ -153,7 +153,7 @@ def pool_windows(
 
 
 def check_vector(name: str, value: Value) -> tuple[int, ...]:
-    """Return a window input (ksize, strides) as four numbers.
+    """Return a window input (ksize, strides) as four integers.
 
     Raises:
         InvalidArgumentError: it is no vector of four elements.
@@ -167,13 +167,13 @@ def check_vector(name: str, value: Value) -> tuple[int, ...]:
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """Return the value below all others of a real dtype: what padding counts in a maximum."""
+    """Return the smallest value of a real dtype, which pads the input of a maximum."""
     kind = dtypes.as_dtype(dtype)
     return dtype.type(-np.inf) if kind.is_floating else kind.min
 
 
 def window_counts(axes: Sequence[Axis], dtype: np.dtype[Any]) -> Any:
-    """Return how many inputs each window covers: a number, or (spatial axes …, 1)."""
+    """Return the number of inputs under each window, a scalar or (spatial axes …, 1)."""
     counts = [axis.counts() for axis in axes]
     if all(min(row, default=1) == max(row, default=1) for row in counts):
         return dtype.type(np.prod([row[0] if row else 1 for row in counts]))

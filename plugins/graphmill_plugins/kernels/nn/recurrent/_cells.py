@@ -31,7 +31,7 @@ class Weights(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a step computes, in the order of the ops' outputs."""
+    """The results of a step, in the order of the ops' outputs."""
 
     i: Value
     cs: Value
@@ -83,7 +83,7 @@ def sigmoid(xp: ArrayNamespace, x: Value) -> Value:
 def step(
     xp: ArrayNamespace, cell: Cell, weights: Weights, x: Value, cs_prev: Value, h_prev: Value
 ) -> Step:
-    """Return what a cell makes of an input (batch, inputs) and its state (batch, cells)."""
+    """Return the results of a cell for an input (batch, inputs) and a state (batch, cells)."""
     columns = dot(xp, xp.concatenate([x, h_prev], axis=1), weights.w) + weights.b
     gates = cell.split(xp, columns)
     peek = cell.peephole

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def forward(cell: Cell, seq_len_max: Value, inputs: ForwardInputs) -> Step:
-    """Take `seq_len_max` steps; what comes later is zero (NumPy)."""
+    """Run `seq_len_max` steps; later outputs are zero (NumPy)."""
     x, cs_prev, h_prev, weights = inputs
     shape = (len(x), *cs_prev.shape)
     outputs = Step(*(np.zeros(shape, x.dtype) for _ in Step._fields))

@@ -1,4 +1,4 @@
-"""Cells of recurrent networks: LSTMBlockCell, GRUBlockCell, and their gradients.
+"""LSTMBlockCell and GRUBlockCell kernels, and their gradients.
 
 Semantics: tensorflow/core/kernels/rnn/lstm_ops.cc, gru_ops.cc.
 """
@@ -42,7 +42,7 @@ def lstm_block_cell(
     cell_clip: float,
     use_peephole: bool,
 ) -> Step:
-    """Take one step of an LSTM; gates lie in the order input, cell, forget, output."""
+    """Run one step of an LSTM with gates in the order input, cell, forget, output."""
     weights = Weights(w, wci, wcf, wco, b)
     check_cell(x, (cs_prev, h_prev), weights, use_peephole, steps=False)
     cell = Cell("icfo", forget_bias, cell_clip, use_peephole)

@@ -1,4 +1,4 @@
-"""Distributions over classes, from which candidates are drawn one at a time.
+"""Distributions from which candidate classes are sampled one at a time.
 
 Semantics: tensorflow/core/kernels/range_sampler.cc, tensorflow/core/lib/random/weighted_picker.cc,
 distribution_sampler.cc. The alias method is public (Walker 1977, Vose 1991).
@@ -136,7 +136,7 @@ class Unigram:
 
 
 class FixedUnigram:
-    """Classes are as likely as given weights.
+    """Samples classes with given weights.
 
     Raises:
         InvalidArgumentError: there are not as many weights as classes.

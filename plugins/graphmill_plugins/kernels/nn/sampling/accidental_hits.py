@@ -1,4 +1,4 @@
-"""The kernel of `_AccidentalHits`, which passes put in: candidates that are true are marked."""
+"""The kernel of `_AccidentalHits`, a pass's op that marks candidates that are true classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Candidate samplers: classes to compare the true ones with, and ComputeAccidentalHits.
+"""Candidate samplers for sampled losses, and ComputeAccidentalHits.
 
 Semantics: tensorflow/core/kernels/candidate_sampler_ops.cc. With a seed set, a node draws
 TensorFlow's own candidates, call after call.
@@ -27,7 +27,7 @@ _RNG = ("rng",)
 
 
 class _CandidateKernel:
-    """Draw candidates; what from, the subclasses say.
+    """Sample candidates from the distribution that a subclass defines.
 
     Outputs: the candidates (vector of int64), and how often the true classes and the candidates
     are expected among them (float32, in the shapes of both).
@@ -111,7 +111,7 @@ class ThreadUnsafeUnigramKernel(_LearningKernel):
 
 @kernel("FixedUnigramCandidateSampler", stateful=True, host=True, effects=("fs.read", "rng"))
 class FixedUnigramKernel(_DrawnKernel):
-    """Draw classes by weights that attrs or a file give."""
+    """Sample classes with weights from attrs or a file."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         size = construction.attr("range_max")
@@ -185,7 +185,7 @@ def check_classes(true_classes: Value, sampled_candidates: Value, num_true: int)
 def compute_accidental_hits(
     true_classes: Value, sampled_candidates: Value, num_true: int
 ) -> tuple[Value, Value, Value]:
-    """Return row, place of the candidate, and the lowest float for each true class drawn."""
+    """Return row, candidate index and lowest float for each true class sampled."""
     check_classes(true_classes, sampled_candidates, num_true)
     places = {number: place for place, number in enumerate(sampled_candidates.tolist())}
     hits = [
