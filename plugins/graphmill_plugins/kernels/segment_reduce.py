@@ -1,4 +1,4 @@
-"""Combining rows that go to the same place, on NumPy.
+"""Reduce rows with equal segment ids on NumPy.
 
 `ufunc.reduceat` takes a microsecond for each run of rows, however short, and adds up wide rows at a
 fifth of the speed of `ufunc.reduce`. Where no run is long it is several times quicker to take the
@@ -39,7 +39,7 @@ def run_lengths(starts: Value, count: int) -> Value:
 
 
 def within_runs(lengths: Value) -> Value:
-    """Return 0, 1, … for each of some runs of these lengths, one run after the other."""
+    """Return 0, 1, … for each run of given lengths, concatenated."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if ends.size else 0
     return np.arange(total, dtype=np.int64) - np.repeat(ends - lengths, lengths)
@@ -68,7 +68,7 @@ def combine_runs(
     rows: Value,
     order: Value | None = None,
 ) -> None:
-    """Put what each run of `rows[order]` is together into the row of `target` that its id names.
+    """Reduce each run of `rows[order]` into the row of `target` given by its id.
 
     The arguments are those of `combine_in_turns`; what was in these rows of `target` is lost.
     """

@@ -1,4 +1,4 @@
-"""Rows of a few elements, of which there are many: NumPy is quick along the long axis only.
+"""Reduce many short rows along the axis that NumPy processes fast.
 
 A reduction costs NumPy some twenty to forty nanoseconds for each row, however short. Laid out
 column by column, the elements of the rows are a few long arrays.
@@ -33,7 +33,7 @@ def rows_of(columns: Value, shape: tuple[int, ...]) -> Any:
 
 
 def reduced(ufunc: np.ufunc, x: Value, dtype: Any, *, keep_dims: bool) -> Any:
-    """Return `ufunc.reduce` along the last axis of an array whose rows are short."""
+    """Return `ufunc.reduce` along the short last axis of an array."""
     made = ufunc.reduce(columns_of(x), 0, dtype)
     return made.reshape(x.shape[:-1] + (1,) * keep_dims)
 

@@ -1,4 +1,4 @@
-"""Tensors taken apart along their first axis and put together again, for what holds elements.
+"""Unstack tensors along the first axis, and stack them again.
 
 Elements are values as they travel along edges: arrays, NumPy scalars, and for variants and
 resources the objects themselves. None of these functions copies what a view can show.
@@ -28,7 +28,7 @@ def rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
 
 
 def copied_rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
-    """Return the elements of a tensor along its first axis, to be kept: nobody writes into them.
+    """Return copies of the rows of a tensor, which nothing else writes into.
 
     Some small ones have their memory together, so that one which stays does not keep all.
     """
@@ -72,7 +72,7 @@ def _stacked_objects(
 
 
 def joined(xp: ArrayNamespace, values: Sequence[Value]) -> Value:
-    """Return elements of at least one axis joined along the first."""
+    """Return elements of rank one or more concatenated along the first axis."""
     return values[0] if len(values) == 1 else xp.concatenate(values)
 
 

@@ -1,4 +1,4 @@
-"""A line of callers that wait, each with a callback, and leave it when their step is cancelled."""
+"""A queue of waiting callers with callbacks, removed when their step is cancelled."""
 
 from __future__ import annotations
 

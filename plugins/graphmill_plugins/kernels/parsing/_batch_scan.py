@@ -101,7 +101,7 @@ class Scan:
             ) from error
 
     def add(self, row: int, content: bytes, start: int, end: int) -> None:
-        """Take the features of the message `Features` that lies there.
+        """Add the features of the `Features` message at a position.
 
         Raises:
             DataLossError: there is none.
@@ -198,7 +198,7 @@ class Scan:
 
 
 def part_at(content: bytes, at: int, tag: int) -> tuple[int, int]:
-    """Return start and end of what has this tag; zeros where another stands."""
+    """Return start and end of the field with a tag; zeros if another field is there."""
     if content[at] != tag:
         return 0, 0
     size = content[at + 1]

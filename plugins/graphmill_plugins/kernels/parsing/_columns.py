@@ -1,4 +1,4 @@
-"""Columns put together from the values of many examples: dense, sparse, ragged.
+"""Assemble columns from the values of many examples: dense, sparse, ragged.
 
 Semantics: tensorflow/core/util/example_proto_fast_parsing.cc.
 """
@@ -49,7 +49,7 @@ class DenseColumn:
 
     @property
     def row_size(self) -> int:
-        """Number of values of an example, or of one step of the first axis if it is unknown."""
+        """The number of values per example, or per step of the first axis if it is unknown."""
         return math.prod(self.shape[1:] if self.is_variable else self.shape)
 
 

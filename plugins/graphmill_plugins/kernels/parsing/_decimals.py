@@ -1,4 +1,4 @@
-"""Decimal numbers of up to sixteen characters, read from many strings at once.
+"""Parse decimal numbers of up to sixteen characters from many strings at once.
 
 Eight characters are one integer, whose bytes become digits, pairs, fours and one number in three
 multiplications. A number of at most fifteen digits and a power of ten are exact in float64, so the
@@ -34,7 +34,7 @@ _LAST: Final = np.array([(1 << 64) - (1 << 8 * (WORD - count)) for count in rang
 
 
 class Decimals(NamedTuple):
-    """What was read of many strings, an array each.
+    """The parsed parts of many strings, one array each.
 
     Attributes:
         digits: all digits as one integer, without the sign.

@@ -39,7 +39,7 @@ class Headers:
         self.known: dict[bytes, tuple[int | None, int]] = {}
 
     def remember(self, header: bytes, slot: int | None, size: int) -> None:
-        """Remember a header that was taken apart, unless it is long."""
+        """Remember a parsed header, unless it is long."""
         if len(header) > _LONGEST:
             return
         if len(self.known) >= _MOST:
@@ -54,7 +54,7 @@ class HeadersOfNode:
         self._last = Headers(())
 
     def of(self, keys: Sequence[bytes]) -> Headers:
-        """Return what is known of headers in a parser that is asked for these keys."""
+        """Return the headers known for a parser of these keys."""
         headers = self._last
         if headers.keys != keys:
             self._last = headers = Headers(keys)

@@ -1,4 +1,4 @@
-"""Features out of serialised `Example`s and `SequenceExample`s, walked field by field.
+"""Parse serialised `Example`s and `SequenceExample`s field by field.
 
 Semantics: tensorflow/core/util/example_proto_fast_parsing.cc; the encoding is that of
 tensorflow/core/example/{example,feature}.proto. Packed floats are looked at where they lie.
@@ -61,7 +61,7 @@ def parse_features(
     found: dict[bytes, Feature],
     wanted: Container[bytes],
 ) -> None:
-    """Put the features of a message `Features` into `found`, those wanted; of a key twice the last.
+    """Add the wanted features of a `Features` message to `found`; the last duplicate wins.
 
     Raises:
         DataLossError: there is none.
@@ -89,7 +89,7 @@ def parse_steps(content: bytes, spans: Sequence[tuple[int, int]]) -> list[Featur
 
 
 def parse_entry(content: bytes, start: int, end: int) -> tuple[bytes, list[tuple[int, int]]]:
-    """Return the key of an entry of a map, and where its value lies: several are one message.
+    """Return the key of a map entry, and the position of its value.
 
     Raises:
         DataLossError: it is none.
@@ -220,7 +220,7 @@ _DECODERS: Mapping[Any, Any] = {
 
 
 def values_of(feature: Feature | None, dtype: DType, key: bytes, where: str) -> Value | None:
-    """Return the values of a feature, None where there are none.
+    """Return the values of a feature; None if it has none.
 
     Raises:
         InvalidArgumentError: they are of another type, or malformed.

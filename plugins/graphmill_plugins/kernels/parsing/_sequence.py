@@ -1,4 +1,4 @@
-"""Sequence examples parsed into columns: of their contexts, and of their lists of features.
+"""Parse sequence examples into columns: contexts and feature lists.
 
 Semantics: tensorflow/core/util/example_proto_fast_parsing.cc.
 """
@@ -69,7 +69,7 @@ def dense_list(key: bytes, dtype: DType, shape: Shape, *, may_miss: bool) -> Den
 
 @dataclass(frozen=True, slots=True)
 class SequenceColumns:
-    """What is asked of sequence examples, in the order of an op's outputs.
+    """The requested columns of sequence examples, in the order of an op's outputs.
 
     Sparse columns are keys and element types, ragged ones keys and the element types of values
     and splits.

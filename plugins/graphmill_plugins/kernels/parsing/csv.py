@@ -1,4 +1,4 @@
-"""DecodeCSV: records of fields between delimiters.
+"""DecodeCSV: split CSV records into columns.
 
 Semantics: tensorflow/core/kernels/decode_csv_op.cc (RFC 4180, with its own rules for line ends).
 """

@@ -1,4 +1,4 @@
-"""DecodeJSONExample: examples written as JSON to serialised ones.
+"""DecodeJSONExample: convert JSON examples to serialised ones.
 
 Semantics: tensorflow/core/kernels/example_parsing_ops.cc, DecodeJSONExampleOp.
 """

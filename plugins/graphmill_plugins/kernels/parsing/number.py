@@ -1,4 +1,4 @@
-"""Read numbers from strings: StringToNumber.
+"""StringToNumber: parse numbers from strings.
 
 Semantics: tensorflow/core/kernels/string_to_number_op.cc.
 """
@@ -89,7 +89,7 @@ def _integers(items: list[bytes], dtype: np.dtype[Any]) -> Any:
 
 
 def numbers_in(items: list[bytes], dtype: np.dtype[Any]) -> Any:
-    """Return the number in each string, which may have white space around it.
+    """Return the number in each string, ignoring white space around it.
 
     Raises:
         InvalidArgumentError: naming the first that has none, or one that does not fit.
@@ -99,5 +99,5 @@ def numbers_in(items: list[bytes], dtype: np.dtype[Any]) -> Any:
 
 @kernel("StringToNumber", make=True, host=True)
 def string_to_number(out_type: np.dtype[Any]) -> Callable[[Value], Value]:
-    """Read a number from each string, which may have white space around it."""
+    """Parse a number from each string, ignoring white space around it."""
     return lambda value: numbers_in(value.ravel().tolist(), out_type).reshape(value.shape)

@@ -1,4 +1,4 @@
-"""Kernels that parse `SequenceExample`s: a context, and lists of features in time.
+"""Kernels that parse `SequenceExample`s: a context and feature lists.
 
 Semantics: tensorflow/core/kernels/example_parsing_ops.cc, example_proto_fast_parsing.cc.
 """

@@ -1,4 +1,4 @@
-"""Lists of features in time, of many `SequenceExample`s at once, those that were asked for.
+"""Read the requested feature lists of many `SequenceExample`s at once.
 
 Semantics: tensorflow/core/util/example_proto_fast_parsing.cc.
 """
@@ -66,7 +66,7 @@ class StepScan:
         self._spans: dict[tuple[bytes, int], tuple[bytes, list[tuple[int, int]]]] = {}
 
     def add(self, row: int, content: bytes, start: int, end: int) -> None:
-        """Take the lists of the message `FeatureLists` that lies there.
+        """Add the lists of the `FeatureLists` message at a position.
 
         Raises:
             DataLossError: there is none.

@@ -1,4 +1,4 @@
-"""Kernels between bytes and tensors: ParseTensor, SerializeTensor, DecodeRaw and kin.
+"""Convert between bytes and tensors: ParseTensor, SerializeTensor, DecodeRaw.
 
 Semantics: tensorflow/core/kernels/{parse_tensor_op,decode_raw_op,decode_padded_raw_op,
 decode_compressed_op,serialize_tensor}.cc.
@@ -70,7 +70,7 @@ def serialize_tensor(tensor: Value, T: np.dtype[Any]) -> Value:
 
 
 def tensor_message(tensor: Value, dtype: DType) -> TensorProto:
-    """Return a tensor as a message: numbers as one piece of bytes, with the shape in any case."""
+    """Return a tensor as a message: raw bytes, always with the shape."""
     array = np.asarray(tensor)
     if dtype.kind == "s":
         message = numpy_to_tensor_proto(array, dtype)
@@ -87,7 +87,7 @@ def tensor_message(tensor: Value, dtype: DType) -> TensorProto:
 
 @kernel("DecodeRaw", host=True, dynamic_shape=True)
 def decode_raw(content: Value, out_type: np.dtype[Any], little_endian: bool) -> Value:
-    """Return the numbers whose bytes each string is; all strings are of one length."""
+    """Return the numbers in the bytes of each string; all strings have equal length."""
     items: list[bytes] = content.ravel().tolist()
     if not items:
         return np.zeros((*content.shape, 0), out_type)
@@ -124,7 +124,7 @@ def decode_padded_raw(
     out_type: np.dtype[Any],
     little_endian: bool,
 ) -> Value:
-    """Return the numbers whose bytes each string is, cut or padded with zeros to one length."""
+    """Return the numbers in the bytes of each string, cut or zero-padded to one length."""
     if fixed_length.ndim:
         raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(fixed_length.shape)}")
     length = int(fixed_length)
@@ -148,7 +148,7 @@ def decode_padded_raw(
 
 @kernel("DecodeCompressed", host=True, expensive=True)
 def decode_compressed(content: Value, compression_type: str) -> Value:
-    """Return the content of each compressed string; of one that is cut short what is there.
+    """Return the contents of each compressed string; the readable part of truncated ones.
 
     Raises:
         DataLossError: a string is not compressed in this way.

@@ -1,4 +1,4 @@
-"""QuantizeV2 and Dequantize: floats to quantized numbers and back.
+"""QuantizeV2 and Dequantize: convert floats to quantized values and back.
 
 Semantics: tensorflow/core/kernels/quantize_op.cc, dequantize_op.cc.
 """
@@ -65,7 +65,7 @@ def dequantize(
     axis: int,
     dtype: np.dtype[Any],
 ) -> Value:
-    """Return the floats that quantized numbers stand for."""
+    """Return the floats of quantized values."""
     shape = _range_shape(x, axis, min_range, max_range)
     if dtype != np.float32 and mode != "MIN_COMBINED":
         raise InvalidArgumentError(
@@ -110,7 +110,7 @@ def quantize(
     axis: int,
     ensure_minimum_range: float,
 ) -> tuple[Value, Value, Value]:
-    """Quantize floats; return the range too, moved so that it has a width and holds 0."""
+    """Quantize floats; return the range too, adjusted to include 0 and be non-empty."""
     if round_mode == "HALF_TO_EVEN" and mode != "SCALED":
         raise InvalidArgumentError(
             f"Round mode 'HALF_TO_EVEN' only supported for mode 'SCALED', but mode is {mode!r}"

@@ -65,7 +65,7 @@ def fake_quant_args(
     num_bits: int,
     narrow_range: bool,
 ) -> Value:
-    """Round to steps of a range that is given by attrs."""
+    """Round to the steps of a range given by attrs."""
     low, high = _check_args(min, max)
     return _rounded(xp, x, *_nudged(np, low, high, num_bits, narrow_range))
 
@@ -80,7 +80,7 @@ def fake_quant_args_gradient(
     num_bits: int,
     narrow_range: bool,
 ) -> Value:
-    """Return the gradient where the input lies in the range, else zero."""
+    """Return the gradient where the input is within the range, else zero."""
     _check_same(gradients, x)
     low, high, _ = _nudged(np, *_check_args(min, max), num_bits, narrow_range)
     return xp.where((x >= low) & (x <= high), gradients, np.float32(0))
@@ -147,7 +147,7 @@ def _gradients(
 def fake_quant_vars(
     xp: ArrayNamespace, x: Value, low: Value, high: Value, num_bits: int, narrow_range: bool
 ) -> Value:
-    """Round to steps of a range that is given by inputs."""
+    """Round to the steps of a range given by inputs."""
     _check_scalars(low, high)
     return _quantized(xp, x, low, high, num_bits, narrow_range)
 

@@ -1,4 +1,4 @@
-"""Layers of networks on quantized numbers: convolutions, products, pools, relus, joins.
+"""Quantized layers: convolutions, products, pooling, relus, concatenation.
 
 Semantics: tensorflow/core/kernels/quantized_conv_ops.cc, quantized_matmul_op.cc,
 quantized_bias_add_op.cc, quantized_concat_op.cc, quantized_pooling_ops.cc,
@@ -47,7 +47,7 @@ _WIDE = (dtypes.qint32,)
 def product_range(
     xp: ArrayNamespace, a: Value, b: Value, ranges: Sequence[Value]
 ) -> tuple[Value, Value]:
-    """Return the range of int32 sums of products of numbers of two ranges."""
+    """Return the range of int32 sums of products of values from two ranges."""
     min_a, max_a, min_b, max_b = ranges
     steps = []
     for value, low, high in ((a, min_a, max_a), (b, min_b, max_b)):
@@ -60,7 +60,7 @@ def product_range(
 
 
 def centred(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
-    """Return numbers, as int32, such that the float 0 is 0."""
+    """Return values, as int32, shifted so that 0 stands for the float 0."""
     zero = from_float_unclamped(xp, xp.zeros_like(low), low, high, x.dtype)
     return x.astype(np.int32) - zero.astype(np.int32)
 
@@ -189,7 +189,7 @@ def quantized_concat(
     input_maxes: list[Value],
     T: np.dtype[Any],
 ) -> Ranged:
-    """Join numbers of several ranges in one that holds all, and 0."""
+    """Concatenate values of several ranges in a range that includes all of them and 0."""
     lows = [sole("input_mins", value) for value in input_mins]
     highs = [sole("input_maxes", value) for value in input_maxes]
     axis = scalar_int("concat_dim", concat_dim)
@@ -272,7 +272,7 @@ def quantized_avg_pool(
 def quantized_relu(
     xp: ArrayNamespace, x: Value, min_features: Value, max_features: Value
 ) -> Ranged:
-    """Raise what is below zero to zero."""
+    """Clamp values below zero."""
     low, high = sole("min_features", min_features), sole("max_features", max_features)
     zero = from_float(xp, xp.zeros_like(low), low, high, x.dtype)
     return xp.maximum(x, zero).astype(x.dtype), low, high
@@ -282,7 +282,7 @@ def quantized_relu(
 def quantized_relu_6(
     xp: ArrayNamespace, x: Value, min_features: Value, max_features: Value
 ) -> Ranged:
-    """Raise what is below zero to zero, and lower what is above six to six."""
+    """Clamp values to the range from zero to six."""
     low, high = sole("min_features", min_features), sole("max_features", max_features)
     zero, six = (from_float(xp, xp.full_like(low, number), low, high, x.dtype) for number in (0, 6))
     return xp.minimum(xp.maximum(x, zero), six).astype(x.dtype), low, high
@@ -309,7 +309,7 @@ def quantized_reshape(
 def quantize_down_and_shrink_range(
     xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value, out_type: np.dtype[Any]
 ) -> Ranged:
-    """Move numbers to a smaller type, in the range that they use."""
+    """Convert values to a smaller type in the range that they use."""
     low, high = sole("input_min", input_min), sole("input_max", input_max)
     new_low, new_high = used_range(xp, x, low, high)
     return requantized(xp, x, (low, high, new_low, new_high), out_type), new_low, new_high

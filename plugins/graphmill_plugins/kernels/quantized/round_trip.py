@@ -1,4 +1,4 @@
-"""QuantizeAndDequantize V2 to V4: floats rounded to what quantized numbers can hold.
+"""QuantizeAndDequantize V2 to V4: round floats to quantized values.
 
 Semantics: tensorflow/core/kernels/quantize_and_dequantize_op.cc, quantize_and_dequantize_op.h.
 """
@@ -115,7 +115,7 @@ def quantize_and_dequantize(
     narrow_range: bool,
     axis: int,
 ) -> Value:
-    """Round to steps of a range that is given, or that the input has."""
+    """Round to the steps of a given range, or of the input's range."""
     return _round_trip(
         xp, x, input_min, input_max, num_bits, signed_input=signed_input, range_given=range_given,
         round_mode=round_mode, narrow_range=narrow_range, axis=axis,
@@ -134,7 +134,7 @@ def quantize_and_dequantize_v3(
     narrow_range: bool,
     axis: int,
 ) -> Value:
-    """Round to steps of a range that is given, or that the input has; the bits are an input."""
+    """Round to the steps of a range; the number of bits is an input."""
     bits = scalar_int("num_bits", num_bits)
     if not x.ndim:
         raise InvalidArgumentError(
@@ -152,7 +152,7 @@ def quantize_and_dequantize_v3(
 def quantize_and_dequantize_grad(
     xp: ArrayNamespace, gradients: Value, x: Value, input_min: Value, input_max: Value, axis: int
 ) -> tuple[Value, Value, Value]:
-    """Return the gradient where the input lies in the range, and none for its ends."""
+    """Return the gradient where the input is within the range; none for the ends."""
     if gradients.shape != x.shape:
         raise InvalidArgumentError(
             f"gradient and input must be the same size, got {shape_text(gradients.shape)} and "

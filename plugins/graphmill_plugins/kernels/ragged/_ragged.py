@@ -1,4 +1,4 @@
-"""What the kernels of ragged tensors share: checks of splits, rows by number, ragged variants.
+"""Helpers for ragged tensors: checks of splits, row indices, ragged variants.
 
 A ragged tensor travels as its row splits, outermost first, and its dense values.
 """
@@ -55,7 +55,7 @@ def check_nested(nested: Sequence[Value], values: Value) -> None:
 
 
 def spans(starts: Any, lengths: Any) -> Any:
-    """Return all numbers from each start on, as many as its length, one after the other."""
+    """Return the concatenated ranges with given starts and lengths."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)

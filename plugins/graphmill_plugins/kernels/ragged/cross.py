@@ -1,4 +1,4 @@
-"""RaggedCross: features of ragged, sparse and dense columns combined, row by row.
+"""RaggedCross: cross the features of ragged, sparse and dense columns row by row.
 
 Semantics: tensorflow/core/kernels/ragged_cross_op.cc.
 """
@@ -48,7 +48,7 @@ def ragged_cross(
     out_values_type: np.dtype[Any],
     out_row_splits_type: np.dtype[Any],
 ) -> tuple[Value, Value]:
-    """Cross columns in the given order (R, S, D) to joined texts, or to hashes.
+    """Cross columns in the given order (R, S, D) to joined strings, or to hashes.
 
     As in TensorFlow, `out_values_type` says which, whatever `hashed_output` is.
     """

@@ -1,4 +1,4 @@
-"""Ranges, gathering, ragged tensors as dense and sparse ones, empty rows filled.
+"""RaggedRange, RaggedGather, conversions to sparse tensors, and RaggedFillEmptyRows.
 
 Semantics: tensorflow/core/kernels/ragged_range_op.cc, ragged_gather_op.cc,
 ragged_tensor_to_sparse_kernel.cc, ragged_fill_empty_rows_op.cc.
@@ -165,7 +165,7 @@ def ragged_tensor_to_sparse(
 def ragged_fill_empty_rows(
     value_rowids: Value, values: Value, nrows: Value, default_value: Value
 ) -> tuple[Value, Value, Value, Value]:
-    """Give each row without values one, the default.
+    """Give each empty row one value, the default.
 
     Also returns which rows were empty and where each value of the input went.
     """

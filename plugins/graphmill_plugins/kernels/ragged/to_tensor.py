@@ -1,4 +1,4 @@
-"""RaggedTensorToTensor: ragged values in a dense tensor, cut off or filled up.
+"""RaggedTensorToTensor: convert ragged values to a dense tensor, truncated or padded.
 
 Semantics: tensorflow/core/kernels/ragged_tensor_to_tensor_op.cc.
 """

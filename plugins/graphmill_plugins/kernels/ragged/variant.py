@@ -1,4 +1,4 @@
-"""Ragged tensors in variants, batched and unbatched.
+"""Convert ragged tensors to variants, and variants to batched ragged tensors.
 
 Semantics: tensorflow/core/kernels/ragged_tensor_to_variant_op.cc,
 ragged_tensor_from_variant_op.cc.
@@ -92,7 +92,7 @@ def ragged_tensor_from_variant(
     Tvalues: np.dtype[Any],
     Tsplits: np.dtype[Any],
 ) -> tuple[list[Value], Value]:
-    """Return the ragged tensors in variants put together, the variants' axes outermost."""
+    """Return the concatenated ragged tensors of variants, their axes outermost."""
     axes = encoded_ragged.ndim if isinstance(encoded_ragged, np.ndarray) else 0
     rank = output_ragged_rank - axes if input_ragged_rank == -1 else input_ragged_rank
     if rank < 0 or output_ragged_rank != axes + rank:

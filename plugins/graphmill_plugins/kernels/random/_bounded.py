@@ -1,4 +1,4 @@
-"""Normal values between bounds, by three kinds of rejection; NumPy only.
+"""Truncated normal values by three kinds of rejection sampling; NumPy only.
 
 Semantics: tensorflow/core/kernels/parameterized_truncated_normal_op.cc. One generator serves all
 rows in turn. (TensorFlow splits large tensors between threads, which changes what later rows get;

@@ -1,4 +1,4 @@
-"""Samples by rejection: gamma and Poisson; NumPy only.
+"""Rejection sampling of gamma and Poisson values; NumPy only.
 
 Semantics: tensorflow/core/kernels/random_op.cc, stateless_random_gamma_op.cc, random_poisson_op.cc.
 The methods are public: Marsaglia and Tsang (2000) for gamma, Knuth and Hörmann (1993) for Poisson.

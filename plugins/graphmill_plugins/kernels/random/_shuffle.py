@@ -1,4 +1,4 @@
-"""A random order, by the exchanges that TensorFlow makes.
+"""Random permutations by the swaps that TensorFlow makes.
 
 Semantics: tensorflow/core/kernels/random_shuffle_op.cc: the method of Fisher and Yates. Each place
 in turn is exchanged with one that is not before it. Of a run of places that is short beside what is
@@ -22,7 +22,7 @@ _LONGEST: Final = 1 << 12
 
 
 def shuffled(generator: _philox.Philox, size: int) -> Any:
-    """Return the numbers from 0 to `size` - 1 in random order."""
+    """Return the integers from 0 to `size` - 1 in random order."""
     places = np.arange(size - 1)
     samples = _philox.samples(np, generator, size - 1)
     others = places + samples % (size - places).astype(np.uint32)
@@ -30,7 +30,7 @@ def shuffled(generator: _philox.Philox, size: int) -> Any:
 
 
 def exchanged(size: int, others: Value) -> Any:
-    """Return the numbers from 0 to `size` - 1, each place in turn exchanged with another.
+    """Return the integers from 0 to `size` - 1, each position swapped with another in turn.
 
     Args:
         size: how many there are.

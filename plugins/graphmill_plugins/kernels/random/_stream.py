@@ -1,4 +1,4 @@
-"""Random numbers one at a time, as those who shuffle want them.
+"""A stream of random numbers, one at a time, for shuffling.
 
 Semantics: tensorflow/core/lib/random/random_distributions.h, SingleSampleAdapter over Philox;
 tensorflow/core/lib/random/simple_philox.cc.
@@ -31,19 +31,19 @@ def random_seeds(seed: int, seed2: int) -> tuple[int, int]:
 
 
 def random_numbers(seed: int, seed2: int) -> Iterator[int]:
-    """Yield random numbers of 32 bits, those of TensorFlow if a seed is given."""
+    """Yield random 32-bit integers, TensorFlow's if a seed is given."""
     return numbers_of(seeded(*random_seeds(seed, seed2)))
 
 
 def numbers_of(generator: Philox) -> Iterator[int]:
-    """Yield the random numbers of 32 bits that a generator gives."""
+    """Yield the random 32-bit integers of a generator."""
     while True:
         yield from blocks(np, generator, np.arange(_STEP, dtype=np.uint64)).ravel().tolist()
         generator = generator.skip(_STEP)
 
 
 class Numbers:
-    """Random numbers of several kinds out of a stream of 32-bit ones."""
+    """Random numbers of several kinds from a stream of 32-bit integers."""
 
     def __init__(self, stream: Iterator[int]) -> None:
         self._next = stream.__next__

@@ -1,4 +1,4 @@
-"""Random ops whose generator is a resource variable: `tf.random.Generator`.
+"""Random ops whose generator state is a resource variable: `tf.random.Generator`.
 
 Semantics: tensorflow/core/kernels/stateful_random_ops.cc. The variable holds a vector of `int64`:
 both halves of the counter, then the key (Philox).

@@ -1,4 +1,4 @@
-"""RandomGamma, RandomPoisson, ParameterizedTruncatedNormal and their forms without state.
+"""RandomGamma, RandomPoisson, ParameterizedTruncatedNormal and their stateless forms.
 
 Semantics: tensorflow/core/kernels/random_op.cc, random_poisson_op.cc,
 stateless_random_gamma_op.cc, parameterized_truncated_normal_op.cc.
@@ -155,7 +155,7 @@ class ParameterizedTruncatedNormalKernel:
 def stateless_parameterized_truncated_normal(
     xp: ArrayNamespace, shape: Value, seed: Value, *parameters: Value
 ) -> Value:
-    """Draw normal values between bounds; `shape` ends with what the parameters broadcast to."""
+    """Draw truncated normal values; the parameters broadcast to `shape`."""
     generator = concrete(scrambled(xp, seed))
     try:
         given = np.broadcast_arrays(*parameters)

@@ -65,7 +65,7 @@ class GuardedPhilox(Variable):
         return list(self.value)
 
     def reserve_outputs(self, count: int) -> _philox.Philox:
-        """Reserve what TensorFlow reserves for `count` outputs."""
+        """Advance the generator by what TensorFlow reserves for `count` outputs."""
         return self.reserve(count * _philox.RESERVED_PER_OUTPUT)
 
 
@@ -143,7 +143,7 @@ class RandomUniformIntKernel:
 
 @_draws("RandomShuffle")
 class RandomShuffleKernel:
-    """Put the slices along the first axis in random order."""
+    """Shuffle the slices along the first axis."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self.generator = GuardedPhilox(construction)
@@ -204,7 +204,7 @@ class MultinomialKernel:
         self._dtype = construction.attr("output_dtype")
 
     def __call__(self, ctx: OpKernelContext, logits: Value, num_samples: Value) -> Value:
-        """Return (rows, num_samples) class numbers."""
+        """Return (rows, num_samples) class indices."""
         del ctx
         count = sample_count(num_samples)
         reserved = len(logits) * ((count + 3) // 4 * 4) * 2 if logits.ndim else 0

@@ -1,4 +1,4 @@
-"""Random ops without state: the seed, or key and counter, is an input.
+"""Stateless random ops: the seed, or key and counter, is an input.
 
 Semantics: tensorflow/core/kernels/stateless_random_ops.cc, stateless_random_ops_v2.cc. They are
 pure functions: the same inputs give the same values on every backend, and TensorFlow's own.
@@ -24,7 +24,7 @@ _PHILOX, _AUTO = 1, 3
 
 
 def scrambled(xp: ArrayNamespace, seed: Value) -> _philox.Philox:
-    """Return the generator that a seed of two integers stands for."""
+    """Return the generator for a seed of two integers."""
     if np.shape(seed) != (2,):
         raise errors.InvalidArgumentError(f"seed must have shape [2], not {list(np.shape(seed))}")
     words = seed.astype(np.uint64)
@@ -206,13 +206,13 @@ def _key_and_counter(xp: ArrayNamespace, seed: Value) -> tuple[Value, Value]:
 
 @kernel("StatelessRandomGetKeyCounter")
 def get_key_counter(xp: ArrayNamespace, seed: Value) -> tuple[Value, Value]:
-    """Return key and counter that a seed stands for."""
+    """Return key and counter for a seed."""
     return _key_and_counter(xp, seed)
 
 
 @kernel("StatelessRandomGetKeyCounterAlg")
 def get_key_counter_alg(xp: ArrayNamespace, seed: Value) -> tuple[Value, Value, Value]:
-    """Return key, counter and algorithm (Philox) that a seed stands for."""
+    """Return key, counter and algorithm (Philox) for a seed."""
     return (*_key_and_counter(xp, seed), np.int32(_PHILOX))
 
 
@@ -240,7 +240,7 @@ def stateless_multinomial(
 def stateless_shuffle(
     xp: ArrayNamespace, value: Value, key: Value, counter: Value, alg: Value
 ) -> Value:
-    """Put the slices along the first axis in random order."""
+    """Shuffle the slices along the first axis."""
     generator = concrete(from_key(xp, key, counter, alg))
     if value.ndim == 0 or value.shape[0] <= 1:
         return value

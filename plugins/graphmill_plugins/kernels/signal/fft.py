@@ -1,4 +1,4 @@
-"""Fourier transforms of one to three axes, complex and real.
+"""Fourier transforms over one to three axes, complex and real.
 
 Semantics: tensorflow/core/kernels/fft_ops.cc. Without a factor forwards, with 1/n backwards.
 """

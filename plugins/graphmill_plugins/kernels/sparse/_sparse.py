@@ -1,4 +1,4 @@
-"""What the kernels of sparse tensors share: checks of the three parts, order, flat positions.
+"""Helpers for sparse tensors: checks of the three parts, order, flat indices.
 
 A sparse tensor travels as three tensors: `indices` (count, rank), `values` (count), `shape` (rank).
 """
@@ -70,7 +70,7 @@ def checked_sizes(shape: Value, what: str = "shape") -> tuple[int, ...]:
 
 
 def check_bounds(indices: Value, sizes: tuple[int, ...], what: str = "indices") -> None:
-    """Check that every row of indices lies within the sizes.
+    """Check that every row of indices is within the shape.
 
     Raises:
         InvalidArgumentError: naming the first row that does not.
@@ -84,7 +84,7 @@ def check_bounds(indices: Value, sizes: tuple[int, ...], what: str = "indices") 
 
 
 def lie_inside(indices: Value, sizes: tuple[int, ...]) -> bool:
-    """Whether every row of indices lies within the sizes."""
+    """Return whether every row of indices is within the shape."""
     if not indices.size:
         return True
     if indices.size <= _SMALL:  # one comparison: a negative number is a large one without a sign
@@ -148,7 +148,7 @@ def are_in_order(indices: Value) -> bool:
 
 
 def are_among(numbers: Value, others: Value) -> Value:
-    """Return for each of some numbers whether it is among others, which ascend."""
+    """Return for each number whether it is in an ascending array."""
     if not len(others):
         return np.zeros(len(numbers), np.bool_)
     places = np.minimum(np.searchsorted(others, numbers), len(others) - 1)

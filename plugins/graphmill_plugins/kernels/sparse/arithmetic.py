@@ -295,7 +295,7 @@ REDUCTIONS = KernelTable(
 
 @kernel("SparseSoftmax", types={"T": (dtypes.float16, dtypes.float32, dtypes.float64)}, host=True)
 def sparse_softmax(indices: Value, values: Value, shape: Value) -> Value:
-    """Return the softmax along the last axis, over the elements that are there."""
+    """Return the softmax along the last axis over the stored elements."""
     sizes = check_parts(indices, values, shape)
     if len(sizes) < 2:
         raise InvalidArgumentError(f"Input should have rank >= 2, but got: {len(sizes)}")

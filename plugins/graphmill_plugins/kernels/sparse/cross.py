@@ -1,4 +1,4 @@
-"""SparseCross and SparseCrossV2: features of several columns combined, row by row.
+"""SparseCross and SparseCrossV2: cross the features of several columns row by row.
 
 Semantics: tensorflow/core/kernels/sparse_cross_op.cc. Hashes are FarmHash's Fingerprint64,
 combined by `FingerprintCat64` of tensorflow/core/platform/fingerprint.h.
@@ -48,7 +48,7 @@ class Column(NamedTuple):
 
 
 class Crossed(NamedTuple):
-    """What crossing gives.
+    """The results of a cross.
 
     Attributes:
         height: how many rows there are.
@@ -85,7 +85,7 @@ def _hashes(features: Value) -> Value:
 def crossed_hashes(
     columns: Sequence[Column], picks: Sequence[Value], start: int, num_buckets: int
 ) -> Value:
-    """Return the buckets of combined features, their hashes joined behind `start`.
+    """Return the buckets of crossed features, hashed one after the other from `start`.
 
     Without buckets they are numbers that are not negative.
     """
@@ -96,7 +96,7 @@ def crossed_hashes(
 
 
 def crossed_texts(columns: Sequence[Column], picks: Sequence[Value], separator: bytes) -> Value:
-    """Return the texts of combined features, joined by a separator."""
+    """Return crossed features as strings joined by a separator."""
     texts = [
         [feature if isinstance(feature, bytes) else b"%d" % feature for feature in chosen.tolist()]
         for chosen in (
@@ -153,7 +153,7 @@ def dense_column(tensor: Value, place: int) -> Column:
 
 
 def crossed(columns: Sequence[Column]) -> Crossed:
-    """Return what crossing gives for the rows that have features in all columns.
+    """Return the results for rows that have features in all columns.
 
     Raises:
         InvalidArgumentError: the columns have different numbers of rows.
@@ -215,7 +215,7 @@ def sparse_cross(
     out_type: np.dtype[Any],
     internal_type: np.dtype[Any],
 ) -> tuple[Value, Value, Value]:
-    """Cross columns to joined texts, or to hashes that start with `hash_key`.
+    """Cross columns to joined strings, or to hashes that start with `hash_key`.
 
     As in TensorFlow, `out_type` says which, whatever `hashed_output` is.
 
@@ -241,7 +241,7 @@ def sparse_cross_v2(
     dense_inputs: list[Value],
     sep: Value,
 ) -> tuple[Value, Value, Value]:
-    """Cross columns to texts joined by the separator."""
+    """Cross columns to strings joined by the separator."""
     columns = _columns(indices, values, shapes, dense_inputs)
     if np.ndim(sep):
         raise InvalidArgumentError(f"sep must be a scalar, got shape {shape_text(np.shape(sep))}")

@@ -29,7 +29,7 @@ def _as_matrix(indices: Any) -> Any:
 
 
 def check_order(indices: Any, shape: tuple[int, ...]) -> None:
-    """Check that rows of `indices` lie in `shape`, ascend and do not repeat.
+    """Check that rows of `indices` are within `shape`, ascending and unique.
 
     Raises:
         InvalidArgumentError: naming the first row that does not.

@@ -1,4 +1,4 @@
-"""Sparse tensors put in order, reshaped, joined, cut up, and given values in empty rows.
+"""Reorder, reshape, concatenate, split and slice sparse tensors, and fill empty rows.
 
 Semantics: tensorflow/core/kernels/sparse_reorder_op.cc, reshape_util.cc, sparse_concat_op.cc,
 sparse_split_op.cc, sparse_slice_op.cc, sparse_slice_grad_op.cc, sparse_fill_empty_rows_op.cc.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @kernel("SparseReorder", host=True)
 def sparse_reorder(indices: Value, values: Value, shape: Value) -> tuple[Value, Value]:
-    """Put the elements in the order of their indices; of equal ones the order is kept."""
+    """Sort the elements by index; equal ones keep their order."""
     check_bounds(indices, check_parts(indices, values, shape))
     if are_in_order(indices):
         return indices, values
@@ -78,7 +78,7 @@ def _reshaped_sizes(old: tuple[int, ...], wanted: list[int]) -> tuple[int, ...]:
 
 @kernel("SparseReshape", host=True)
 def sparse_reshape(indices: Value, shape: Value, new_shape: Value) -> tuple[Value, Value]:
-    """Give each element the index that it has in a tensor of another shape."""
+    """Convert the indices to those of another shape."""
     if indices.ndim != 2 or shape.ndim != 1 or new_shape.ndim != 1:
         raise InvalidArgumentError(
             "Input indices should be a matrix, input shape and new shape vectors, got shapes "
@@ -205,7 +205,7 @@ def sparse_slice(
 
 @kernel("SparseSliceGrad", host=True)
 def sparse_slice_grad(grad: Value, indices: Value, start: Value, output_indices: Value) -> Value:
-    """Return the gradient of the values of a slice's input: zero for what was outside."""
+    """Return the gradient of a slice's input values: zero outside of the slice."""
     if grad.ndim != 1 or indices.ndim != 2 or output_indices.ndim != 2 or start.ndim != 1:
         raise InvalidArgumentError(
             "expected a vector of gradients, two matrices of indices and a vector start, got "
@@ -242,7 +242,7 @@ def sparse_slice_grad(grad: Value, indices: Value, start: Value, output_indices:
 def sparse_fill_empty_rows(
     indices: Value, values: Value, shape: Value, default_value: Value
 ) -> tuple[Value, Value, Value, Value]:
-    """Give each row without elements one, the default at its first column.
+    """Give each empty row the default value in its first column.
 
     Also returns which rows were empty and where each element of the input went.
     """
@@ -275,7 +275,7 @@ def sparse_fill_empty_rows(
 
 
 def places_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
-    """Return where elements, and those added for empty rows, go if all are put by rows.
+    """Return the positions of elements and fill values when sorted by row.
 
     The elements of a row stay in the order in which they came.
 

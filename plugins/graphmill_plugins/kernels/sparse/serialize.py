@@ -1,4 +1,4 @@
-"""Sparse tensors as strings or variants, kept in a map of the resources, and put together again.
+"""Serialise sparse tensors to strings or variants, or keep them in a resource map.
 
 Semantics: tensorflow/core/kernels/serialize_sparse_op.cc, deserialize_sparse_string_op.cc,
 deserialize_sparse_variant_op.cc, sparse_tensors_map_ops.cc.
@@ -167,7 +167,7 @@ def _stacked(elements: Sequence[Parts], outer: tuple[int, ...], dtype: np.dtype[
 
 @kernel("DeserializeSparse", host=True)
 def deserialize_sparse(serialized_sparse: Value, dtype: np.dtype[Any]) -> Parts:
-    """Read sparse tensors; those of a batch are put together along new first axes."""
+    """Deserialise sparse tensors; those of a batch are stacked along new first axes."""
     if np.ndim(serialized_sparse) < 1 or serialized_sparse.shape[-1] != 3:
         raise InvalidArgumentError(
             "Serialized sparse should have non-zero rank and 3 as the last dimension, got shape "
@@ -193,7 +193,7 @@ def deserialize_many_sparse(serialized_sparse: Value, dtype: np.dtype[Any]) -> P
 
 
 class SparseTensorsMap:
-    """Keep sparse tensors under numbers until they are taken.
+    """Keeps sparse tensors by id until they are taken.
 
     Threads: `_lock` guards the content.
     """
@@ -204,14 +204,14 @@ class SparseTensorsMap:
         self._lock = fork_safe_lock()
 
     def add(self, parts: Parts) -> int:
-        """Keep one and return its number."""
+        """Store one and return its id."""
         with self._lock:
             number = next(self._numbers)
             self._content[number] = parts
         return number
 
     def take(self, numbers: list[int]) -> list[Parts]:
-        """Return those of the numbers, and forget them.
+        """Remove and return those with the given ids.
 
         Raises:
             InvalidArgumentError: one is not kept.
@@ -226,7 +226,7 @@ class SparseTensorsMap:
 
 
 class _MapKernel:
-    """Find the map of a node: that of `shared_name`, else of the node's own name."""
+    """Find a node's map by `shared_name`, else by the node's name."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._container, self._name = resource_key(construction)
@@ -241,7 +241,7 @@ class _MapKernel:
 
 @kernel("AddSparseToTensorsMap", stateful=True, host=True, effects=("state",))
 class AddSparseToTensorsMap(_MapKernel):
-    """Keep a sparse tensor and return its number."""
+    """Store a sparse tensor and return its id."""
 
     def __call__(self, ctx: OpKernelContext, indices: Value, values: Value, shape: Value) -> Value:
         """Return the number."""
@@ -251,7 +251,7 @@ class AddSparseToTensorsMap(_MapKernel):
 
 @kernel("AddManySparseToTensorsMap", stateful=True, host=True, effects=("state",))
 class AddManySparseToTensorsMap(_MapKernel):
-    """Keep each row of a sparse tensor and return the numbers."""
+    """Store each row of a sparse tensor and return the ids."""
 
     def __call__(self, ctx: OpKernelContext, indices: Value, values: Value, shape: Value) -> Value:
         """Return the numbers."""
@@ -265,7 +265,7 @@ class AddManySparseToTensorsMap(_MapKernel):
 
 @kernel("TakeManySparseFromTensorsMap", stateful=True, host=True, effects=("state",))
 class TakeManySparseFromTensorsMap(_MapKernel):
-    """Take sparse tensors out of a map and put them together along a new first axis."""
+    """Take sparse tensors from a map and stack them along a new first axis."""
 
     def __call__(self, ctx: OpKernelContext, handles: Value) -> Parts:
         """Return the parts of the sparse tensor."""

@@ -76,7 +76,7 @@ def _sparse_sets(indices: Value, values: Value, shape: Value, validate: bool) ->
 
 
 class _Numbering:
-    """Distinct numbers for elements of sets, ascending by set and then by element.
+    """Maps set elements to distinct integers, ascending by set and then by element.
 
     Args:
         operands: all sets.
@@ -106,7 +106,7 @@ class _Numbering:
             self._span = len(self._distinct)
 
     def numbers(self, operand: _Sets) -> Value:
-        """Return the numbers of the elements of an operand, ascending, none twice."""
+        """Return the sorted unique integers of an operand's elements."""
         places: Any = operand.places
         elements = operand.elements
         if self._groups is not None:
@@ -121,7 +121,7 @@ class _Numbering:
         return _without_repetitions(places * np.int64(self._span) + codes)
 
     def elements(self, numbers: Value) -> tuple[Value, Value]:
-        """Return the places and the elements that numbers stand for."""
+        """Return the positions and elements for integers."""
         places, codes = np.divmod(numbers, np.int64(self._span))
         if self._groups is not None:
             places = self._groups[places]
@@ -177,7 +177,7 @@ def _operate(first: _Sets, second: _Sets, operation: str) -> tuple[Value, Value,
 def dense_to_dense_set_operation(
     set1: Value, set2: Value, set_operation: str
 ) -> tuple[Value, Value, Value]:
-    """Combine the sets in the last axes of two tensors; gives a sparse tensor."""
+    """Combine the sets in the last axes of two tensors to a sparse tensor."""
     return _operate(_dense_sets(set1), _dense_sets(set2), set_operation)
 
 
@@ -190,7 +190,7 @@ def dense_to_sparse_set_operation(
     set_operation: str,
     validate_indices: bool,
 ) -> tuple[Value, Value, Value]:
-    """Combine the sets of a tensor and of a sparse tensor; gives a sparse tensor."""
+    """Combine the sets of a dense and a sparse tensor to a sparse tensor."""
     second = _sparse_sets(set2_indices, set2_values, set2_shape, validate_indices)
     return _operate(_dense_sets(set1), second, set_operation)
 
@@ -206,7 +206,7 @@ def sparse_to_sparse_set_operation(
     set_operation: str,
     validate_indices: bool,
 ) -> tuple[Value, Value, Value]:
-    """Combine the sets of two sparse tensors; gives a sparse tensor."""
+    """Combine the sets of two sparse tensors to a sparse tensor."""
     first = _sparse_sets(set1_indices, set1_values, set1_shape, validate_indices)
     second = _sparse_sets(set2_indices, set2_values, set2_shape, validate_indices)
     return _operate(first, second, set_operation)
@@ -214,7 +214,7 @@ def sparse_to_sparse_set_operation(
 
 @kernel("SetSize", types=_TYPES, host=True)
 def set_size(indices: Value, values: Value, shape: Value, validate_indices: bool) -> Value:
-    """Return the number of different elements in each set of a sparse tensor."""
+    """Return the number of distinct elements in each set of a sparse tensor."""
     sets = _sparse_sets(indices, values, shape, validate_indices)
     check_size(sets.outer, itemsize=4)
     numbering = _Numbering(sets)

@@ -1,4 +1,4 @@
-"""Mutexes, which make critical sections: MutexV2, MutexLock, ConsumeMutexLock.
+"""Mutexes for critical sections: MutexV2, MutexLock, ConsumeMutexLock.
 
 Semantics: tensorflow/core/kernels/mutex_ops.cc. The lock is a value in the graph: it is held until
 it is consumed, or until nobody has the value any more. Waiting for it is asynchronous.
@@ -32,7 +32,7 @@ _numbers = itertools.count()
 
 
 class Mutex:
-    """A lock that those who wait get in the order in which they came.
+    """A lock that callers acquire in the order in which they asked.
 
     Threads: `_lock` guards the rest; callbacks run outside it.
     """
@@ -66,7 +66,7 @@ class Mutex:
             self._line.watch(waiting, cancellation)
 
     def release(self) -> None:
-        """Let the next one have it."""
+        """Pass the mutex to the next waiter."""
         with self._lock:
             first = self._line.served() if self._line.first is not None else None
             self._is_held = first is not None
@@ -89,7 +89,7 @@ class Hold:
         self._mutex: Mutex | None = mutex
 
     def release(self) -> None:
-        """Give the mutex back; further calls do nothing."""
+        """Release the mutex; further calls do nothing."""
         mutex, self._mutex = self._mutex, None
         if mutex is not None:
             mutex.release()
@@ -99,7 +99,7 @@ class Hold:
 
 
 class MutexLock:
-    """What stands for a hold in the graph: a scalar of dtype variant.
+    """A held lock in the graph: a scalar of dtype variant.
 
     It does not keep the hold alive: the error of a failed step may keep all values of the step.
     """
@@ -115,7 +115,7 @@ class MutexLock:
         self._hold = weakref.ref(hold)
 
     def release(self) -> None:
-        """Give the mutex back, if that has not been done."""
+        """Release the mutex, unless that has been done."""
         hold = self._hold()
         if hold is not None:
             hold.release()
@@ -154,7 +154,7 @@ def mutex_lock(ctx: OpKernelContext, mutex: Any, done: Done) -> None:
 
 @kernel("ConsumeMutexLock", stateful=True, effects=_STATE)
 def consume_mutex_lock(ctx: OpKernelContext, mutex_lock: Any) -> None:
-    """Give the mutex back."""
+    """Release the mutex."""
     del ctx
     if not isinstance(mutex_lock, MutexLock):
         raise InvalidArgumentError(f"Expected input to be a mutex lock, got {mutex_lock!r}")

@@ -1,4 +1,4 @@
-"""Ref variables: VariableV2, Assign and its kin, temporary variables, CountUpTo.
+"""Ref variables: VariableV2, Assign, AssignAdd, temporary variables, CountUpTo.
 
 Semantics: tensorflow/core/kernels/variable_ops.cc, assign_op.h, dense_update_ops.cc,
 count_up_to_op.cc. The executor dereferences refs for ops that do not declare a ref input.

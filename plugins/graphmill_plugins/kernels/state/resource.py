@@ -1,4 +1,4 @@
-"""Resource variables: VarHandleOp, reads, assignments, and what asks about them.
+"""Resource variables: VarHandleOp, reads, assignments and queries.
 
 Semantics: tensorflow/core/kernels/resource_variable_ops.cc. A `VarHandleOp` finds or makes the
 `Variable`, without a value until the first assignment; a variable without a value is to every
@@ -133,7 +133,7 @@ def _read(handle: Value, dtype: np.dtype[Any]) -> Value:
 
 @kernel("ReadVariableOp", stateful=True, effects=("state",), traces_variables=True)
 def read_variable(ctx: OpKernelContext, resource: Value, dtype: np.dtype[Any]) -> Value:
-    """Return the value; a later assignment does not change what was read."""
+    """Return the value; later assignments do not change it."""
     del ctx
     return _read(resource, dtype)
 

@@ -1,4 +1,4 @@
-"""Sparse reads and updates of variables: gathers and scatters, ref and resource forms.
+"""Gathers and scatters on variables, in ref and resource forms.
 
 Semantics: tensorflow/core/kernels/resource_variable_ops.cc, scatter_op.cc, scatter_nd_op.cc,
 gather_nd_op.h. Readers keep what they read: an update makes a new array unless the variable
@@ -51,7 +51,7 @@ _AT_METHODS = {
 
 
 def check_indices(indices: Any, limit: int) -> None:
-    """Raise InvalidArgumentError unless all `indices` lie in [0, limit)."""
+    """Raise InvalidArgumentError unless all `indices` are in [0, limit)."""
     wrong = (indices < 0) | (indices >= limit)
     if wrong.any():
         place = tuple(int(axis) for axis in np.argwhere(wrong)[0])

@@ -1,4 +1,4 @@
-"""What ref and resource variables have in common: keys, checks, read-modify-write."""
+"""Helpers for ref and resource variables: keys, checks, read-modify-write."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def is_compatible(expected: Shape, shape: Sequence[int]) -> bool:
 
 
 def keepable(value: Value) -> Value:
-    """Return `value` such that no one else writes into it: a NumPy view is copied.
+    """Return `value` so that nothing else can write into it; a NumPy view is copied.
 
     A view may look at memory of somebody who changes it (a fed array) or keep much more alive than
     it shows; an array that owns its memory was made by a kernel and is never written to again, and

@@ -24,7 +24,7 @@ FEW: Final = 40
 
 
 class _Texts:
-    """Strings of one class of lengths: `word(i)` is the 8 bytes of each at its place `i`."""
+    """Strings of one length class: `word(i)` is the 8 bytes of each at position `i`."""
 
     def __init__(self, joined: JoinedStrings, chosen: Any) -> None:
         self._words_at = joined.words_at
@@ -32,12 +32,12 @@ class _Texts:
         self.factor = _K2 + self.sizes.astype(_U64) * _U64(2)
 
     def word(self, place: int) -> Any:
-        """Return 8 bytes as a number; a negative place counts from the end."""
+        """Return 8 bytes as an integer; a negative position counts from the end."""
         base = self.starts if place >= 0 else self.starts + self.sizes
         return self._words_at(base + place)
 
     def half(self, place: int) -> Any:
-        """Return 4 bytes as a number."""
+        """Return 4 bytes as an integer."""
         return self.word(place) & _U64(0xFFFFFFFF)
 
     def byte(self, place: Any) -> Any:
@@ -46,7 +46,7 @@ class _Texts:
 
 
 def fingerprints(items: Sequence[bytes], one: Callable[[bytes], int]) -> Any:
-    """Return the fingerprint of each string, uint64; `one` gives that of a single one."""
+    """Return the fingerprint of each string, uint64; `one` computes that of one string."""
     count = len(items)
     joined = JoinedStrings(items)
     sizes = joined.sizes

@@ -21,7 +21,7 @@ _LONGEST: Final = 256
 
 
 def murmur_hashes(items: Sequence[bytes], seed: int, one: Callable[[bytes], int]) -> Any:
-    """Return the hash of each string, uint64; `one` gives that of a single one."""
+    """Return the hash of each string, uint64; `one` computes that of one string."""
     joined = JoinedStrings(items)
     sizes = joined.sizes
     state = _U64(seed) ^ (sizes.astype(_U64) * _FACTOR)

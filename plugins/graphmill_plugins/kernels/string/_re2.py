@@ -1,4 +1,4 @@
-r"""Translate RE2's regular expressions, the language of TensorFlow's regex ops, to Python's `re`.
+r"""Translate RE2 patterns, which TensorFlow's regex ops use, to Python's `re`.
 
 Syntax: github.com/google/re2/wiki/Syntax. The differences that matter are mended here: `$` is the
 end of the text, `\z`, `\Q…\E`, `\x{…}`, `\pN`, POSIX classes, no look-around and no back
@@ -54,7 +54,7 @@ def compile_re2(pattern: str) -> re.Pattern[str]:
 
 
 def for_ascii(pattern: re.Pattern[str]) -> re.Pattern[bytes] | None:
-    """Return what matches in ASCII bytes what `pattern` does in their text; None if unsure."""
+    """Return a bytes pattern equivalent to `pattern` on ASCII text; None if unsure."""
     text = pattern.pattern.replace(f"[^{_INVALID}]", r"[\x00-\x7f]").replace(_INVALID, "")
     # What is escaped by code is beyond what bytes know.
     return re.compile(text.encode()) if text.isascii() and r"\u" not in text.lower() else None

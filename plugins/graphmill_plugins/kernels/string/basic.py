@@ -84,7 +84,7 @@ _CONTINUING = bytes(range(0x80, 0xC0))  # bytes of UTF-8
 
 
 def character_count(item: bytes) -> int:
-    """Return the number of UTF-8 characters: of bytes that continue none."""
+    """Return the number of UTF-8 characters."""
     return len(item.translate(None, _CONTINUING))
 
 

@@ -1,4 +1,4 @@
-"""Kernels that print values into strings: AsString, StringFormat.
+"""AsString and StringFormat: convert values to strings.
 
 Semantics: tensorflow/core/kernels/as_string_op.cc, string_format_op.cc.
 """
@@ -92,7 +92,7 @@ def _float_printer(flags: str, conversion: str, is_complex: bool) -> Callable[[A
 
 @kernel("StringFormat", host=True)
 def string_format(inputs: list[Value], template: str, placeholder: str, summarize: int) -> Value:
-    """Put the printed inputs in the places that `placeholder` marks in `template`."""
+    """Replace the placeholders in `template` by the formatted inputs."""
     pieces = template.split(placeholder) if placeholder else [template]
     if len(pieces) - 1 != len(inputs):
         raise errors.InvalidArgumentError(

@@ -56,7 +56,7 @@ def reduce_join(inputs: Value, reduction_indices: Value, keep_dims: bool, separa
 def unsorted_segment_join(
     inputs: Value, segment_ids: Value, num_segments: Value, separator: str
 ) -> Value:
-    """Join what belongs to the same segment, in input order; an empty segment gives ""."""
+    """Join strings of the same segment in input order; an empty segment gives ""."""
     segments = scalar_int("num_segments", num_segments)
     ids = np.asarray(segment_ids)
     if segments < 0:

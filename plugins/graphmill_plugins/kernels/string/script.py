@@ -1,4 +1,4 @@
-"""UnicodeScript: which script each character belongs to.
+"""UnicodeScript: the script of each character.
 
 Semantics: tensorflow/core/kernels/unicode_script_op.cc. `scripts.json` holds where runs of
 characters of one script begin, as Unicode's `Scripts.txt` (version 15) lists them, with the numbers
@@ -33,7 +33,7 @@ def _runs() -> tuple[Any, Any]:
 
 @kernel("UnicodeScript")
 def unicode_script(xp: ArrayNamespace, characters: Value) -> Value:
-    """Return the number of the script of each character, -1 for what is no code point."""
+    """Return the script code of each character, -1 for invalid code points."""
     starts, scripts = _runs()
     run = xp.searchsorted(xp.asarray(starts), characters, side="right") - 1
     found = xp.asarray(scripts)[xp.clip(run, 0, len(scripts) - 1)]

@@ -131,7 +131,7 @@ class _NGrams(NamedTuple):
     pad_width: int
 
     def pad_of(self, width: int) -> int:
-        """Return how many pads stand at either end of a row for n-grams of `width`."""
+        """Return the number of pads at either end of a row for n-grams of `width`."""
         return width - 1 if self.pad_width < 0 else min(self.pad_width, width - 1)
 
     def of(self, row: list[bytes], width: int) -> list[bytes]:

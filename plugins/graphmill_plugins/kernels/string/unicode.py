@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Policy(NamedTuple):
-    """What becomes of malformed input and control characters."""
+    """How malformed input and control characters are handled."""
 
     errors: str
     replacement: int

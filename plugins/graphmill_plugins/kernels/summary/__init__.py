@@ -1,1 +1,1 @@
-"""Summaries: what a training run reports, as protos and in event files."""
+"""Summary kernels: serialised summaries and event files for TensorBoard."""

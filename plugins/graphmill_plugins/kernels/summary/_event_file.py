@@ -1,4 +1,4 @@
-"""`EventFile`: a file of events that TensorBoard reads, and the handle's resource around it.
+"""`EventFile`: a TensorBoard event file, and the resource of a writer's handle.
 
 Semantics: tensorflow/core/util/events_writer.cc, tensorflow/core/summary/summary_file_writer.cc.
 """
@@ -59,7 +59,7 @@ class EventFile:
                 self._flush_locked()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write buffered events."""
         with self._lock:
             self._flush_locked()
 
@@ -71,13 +71,13 @@ class EventFile:
         self._last_flush = time.monotonic()
 
     def close(self) -> None:
-        """Write what waits, and finish the file."""
+        """Write buffered events, and close the file."""
         self.flush()
         self._file.close()
 
 
 class _Numbers:
-    """Numbers that tell files of one second apart.
+    """Counters that make file names within one second unique.
 
     Threads: `lock` guards the number.
     """
@@ -97,7 +97,7 @@ def _next_number() -> int:
 
 
 class SummaryWriter:
-    """What a writer's handle holds: no file until one is created.
+    """The resource of a writer's handle; it has no file until one is created.
 
     A file that nobody closed is finished when the session drops the writer.
 
@@ -110,7 +110,7 @@ class SummaryWriter:
         self._finalizer: weakref.finalize[..., SummaryWriter] | None = None
 
     def create(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
-        """Begin a file, unless there is one already."""
+        """Open a file, unless there is one."""
         with self._lock:
             if self._file is None:
                 self._file = EventFile(folder, max_queue, flush_seconds, suffix)
@@ -131,7 +131,7 @@ class SummaryWriter:
         return found
 
     def close(self) -> None:
-        """Finish the file, if there is one."""
+        """Close the file, if there is one."""
         with self._lock:
             finalizer, self._finalizer = self._finalizer, None
             self._file = None

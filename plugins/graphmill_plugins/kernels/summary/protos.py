@@ -1,4 +1,4 @@
-"""Kernels that make summaries: serialised protos, for a writer to put into an event file.
+"""Kernels that make serialised summaries for an event file.
 
 Semantics: tensorflow/core/kernels/summary_op.cc, summary_{image,audio,tensor}_op.cc.
 """
@@ -51,7 +51,7 @@ def serialized(summary: Summary) -> Value:
 
 @kernel("ScalarSummary", host=True)
 def scalar_summary(tags: Value, values: Value) -> Value:
-    """Return a summary of one number for each tag."""
+    """Return a summary with one value per tag."""
     if tags.shape != values.shape:
         raise InvalidArgumentError(
             f"tags and values are not the same shape: {shape_text(tags.shape)} != "

@@ -1,4 +1,4 @@
-"""Kernels that write events to files, for TensorBoard.
+"""Kernels that write events to files for TensorBoard.
 
 Semantics: tensorflow/core/kernels/summary_kernels.cc.
 """
@@ -82,7 +82,7 @@ def create_summary_file_writer(
 
 @kernel("FlushSummaryWriter", **_FILE)
 def flush_summary_writer(ctx: OpKernelContext, writer: Any) -> None:
-    """Write what waits."""
+    """Write buffered events."""
     del ctx
     _writer(writer).file().flush()
 
@@ -119,7 +119,7 @@ def write_summary(
 def write_scalar_summary(
     ctx: OpKernelContext, writer: Any, step: Value, tag: Value, value: Value
 ) -> None:
-    """Write a number."""
+    """Write a scalar."""
     del ctx
     if value.ndim:
         raise InvalidArgumentError(f"value must be a scalar, got shape {list(value.shape)}")
@@ -178,7 +178,7 @@ def write_audio_summary(
 
 @kernel("WriteGraphSummary", **_WRITE)
 def write_graph_summary(ctx: OpKernelContext, writer: Any, step: Value, tensor: Value) -> None:
-    """Write a graph, given as a serialised GraphDef."""
+    """Write a graph from a serialised GraphDef."""
     del ctx
     content = _content(tensor)
     try:

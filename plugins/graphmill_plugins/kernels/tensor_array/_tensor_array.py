@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Zeros:
-    """An element that is known to be zeros of a shape, and made when it is read."""
+    """A lazy element of zeros with a static shape, made when it is read."""
 
     __slots__ = ("shape",)
 
@@ -32,7 +32,7 @@ class _Zeros:
 
 
 class _Cleared(_Zeros):
-    """What stands where an element was read and dropped."""
+    """Marks an element that was read and cleared."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ class TensorArray:
 
     @property
     def size(self) -> int:
-        """Number of elements.
+        """The number of elements.
 
         Raises:
             InvalidArgumentError: it was closed.
@@ -96,11 +96,11 @@ class TensorArray:
 
     @property
     def pack_size(self) -> int:
-        """Number of elements that are packed or joined."""
+        """The number of elements that are packed or concatenated."""
         return self.marked_size if self.is_gradient else self.size
 
     def merge_element_shape(self, shape: Shape) -> None:
-        """Add to what is known of the elements' shape.
+        """Merge a shape into the elements' partial shape.
 
         Raises:
             InvalidArgumentError: it contradicts what is known.

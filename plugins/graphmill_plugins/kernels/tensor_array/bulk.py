@@ -1,4 +1,4 @@
-"""Tensor array kernels that read or write many elements at once, as one tensor.
+"""Tensor array kernels that read or write many elements as one tensor.
 
 Semantics: tensorflow/core/kernels/tensor_array_ops.cc.
 """
@@ -34,7 +34,7 @@ def _vector(tensor: Value, what: str) -> list[int]:
 
 
 class _Packer:
-    """What packs elements into one tensor."""
+    """Packs elements into one tensor."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._dtype: dtypes.DType = construction.attrs["dtype"]
@@ -111,7 +111,7 @@ class TensorArrayConcatKernel:
         self._shape = construction.attrs["element_shape_except0"]
 
     def __call__(self, ctx: OpKernelContext, handle: Any, flow_in: Value) -> tuple[Value, Value]:
-        """Return the joined tensor and how long each part is."""
+        """Return the concatenated tensor and the length of each part."""
         del flow_in
         array = typed_array(ctx, handle, self._dtype)
         size = array.pack_size

@@ -1,4 +1,4 @@
-"""Tensor array kernels: arrays that loops write to and read from, and their gradients.
+"""Tensor array kernels: create, read and write arrays, and their gradients.
 
 Semantics: tensorflow/core/kernels/tensor_array_ops.cc. The three versions of the ops differ in the
 handle: a reference to two strings (container, name), a tensor of the two, or a resource. The flow
@@ -204,5 +204,5 @@ def tensor_array_size(ctx: OpKernelContext, handle: Any, flow_in: Value) -> Valu
     "TensorArrayClose", "TensorArrayCloseV2", "TensorArrayCloseV3", stateful=True, effects=_STATE
 )
 def tensor_array_close(ctx: OpKernelContext, handle: Any) -> None:
-    """Drop the elements; what uses the array later fails."""
+    """Drop the elements; later uses of the array fail."""
     array_of(ctx, handle).close()

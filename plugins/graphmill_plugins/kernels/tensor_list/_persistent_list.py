@@ -1,4 +1,4 @@
-"""`PersistentList`: a list that is a value; a change makes a new list and leaves the old one alone.
+"""`PersistentList`: an immutable list; a change makes a new list that shares most nodes.
 
 All the lists of one history share the Python list that the newest of them holds. An older one
 knows only how to get from its successor back to itself (Baker, "Shallow binding makes functional
@@ -60,7 +60,7 @@ class PersistentList:
             return self._own().copy()
 
     def replaced(self, indices: Sequence[int], values: Sequence[Any]) -> PersistentList:
-        """Return the list with other items at some indices; of equal ones the last counts."""
+        """Return the list with other items at some indices; the last duplicate wins."""
         latest = dict(zip(indices, values, strict=True))
         return self._changed(tuple((index, 1, (value,)) for index, value in latest.items()))
 

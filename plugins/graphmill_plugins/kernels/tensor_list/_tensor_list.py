@@ -1,4 +1,4 @@
-"""`TensorList`: the value of a variant that holds a list of tensors."""
+"""`TensorList`: an immutable list of tensors in a variant."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TensorList:
         return self._elements.to_list()
 
     def replaced(self, indices: Sequence[int], values: Sequence[Value]) -> TensorList:
-        """Return the list with other elements at some indices; of equal ones the last counts."""
+        """Return the list with other elements at some indices; the last duplicate wins."""
         return self._with(self._elements.replaced(indices, values))
 
     def pushed(self, value: Value) -> TensorList:
@@ -95,7 +95,7 @@ class TensorList:
         return TensorList(self.element_dtype, self.element_shape, blank)
 
     def add(self, xp: ArrayNamespace, other: Any) -> TensorList:
-        """Return the list of sums; where one list has nothing set, the element of the other.
+        """Return the list of sums; unset elements count as zero.
 
         Raises:
             InvalidArgumentError: `other` is no list, or one of another type, shape or length.

@@ -1,4 +1,4 @@
-"""Tensor list kernels: lists of tensors that are values, for loops and their gradients.
+"""Tensor list kernels: immutable lists of tensors for loops and their gradients.
 
 Semantics: tensorflow/core/kernels/list_kernels.cc and list_kernels.h. The lists themselves are in
 `_tensor_list`.
@@ -86,7 +86,7 @@ def _defined(shape: Shape, what: str) -> tuple[int, ...]:
 
 
 def with_elements(shape: Shape, elements: Iterable[Value], dtype: DType) -> Shape:
-    """Return a shape with what the elements add to it."""
+    """Return a partial shape merged with those of the elements."""
     for element in elements:
         if element is not None:
             shape = merged(shape, shape_of_value(element, dtype))
@@ -127,7 +127,7 @@ def tensor_list_length(input_handle: Value) -> Value:
 
 @kernel("TensorListElementShape", host=True)
 def tensor_list_element_shape(input_handle: Value, shape_type: np.dtype[Any]) -> Value:
-    """Return what is known of the elements' shape; -1 for an unknown rank."""
+    """Return the elements' partial shape; -1 for an unknown rank."""
     shape = list_of(input_handle).element_shape
     return np.array(-1 if shape is None else shape, shape_type)
 

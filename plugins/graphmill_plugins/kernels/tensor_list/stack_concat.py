@@ -223,7 +223,7 @@ def tensor_list_concat_v2(
     leading_dims: Value,
     element_dtype: np.dtype[Any],
 ) -> tuple[Value, Value]:
-    """Join the elements along their first axis; `leading_dims` tells how long unset ones are."""
+    """Concatenate the elements; `leading_dims` has the lengths of unset ones."""
     source = typed_list(input_handle, element_dtype)
     shape = merged(shape_of_tensor(element_shape), source.element_shape)
     if shape == ():

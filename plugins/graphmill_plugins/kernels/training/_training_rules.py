@@ -1,4 +1,4 @@
-"""Update rules of optimizers: from a variable, its slots and a gradient to their new values.
+"""Update rules of optimizers: compute a variable's and its slots' new values.
 
 Semantics: tensorflow/core/kernels/training_ops.cc. A rule is a function of an array namespace and
 the op's inputs by name; it returns the new values of its states in order, the variable first.

@@ -36,7 +36,7 @@ def rule_name(op: str) -> str:
 
 
 class OptimizerKernel:
-    """Bind an optimizer op: find its rule, and which input is what."""
+    """Bind an optimizer op to its update rule and the roles of its inputs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._rule: Rule = RULES[rule_name(construction.op)]

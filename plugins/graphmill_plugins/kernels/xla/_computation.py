@@ -1,4 +1,4 @@
-"""Functions of scalars that XLA's operations combine elements with."""
+"""Scalar functions with which XLA operations combine elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading `DotDimensionNumbers`, the message that says which dimensions a product contracts.
+"""Parse `DotDimensionNumbers`, which names the contracted dimensions of a product.
 
 Semantics: xla/xla_data.proto: fields 1 and 2 name the contracted dimensions of the operands, 3 and
 4 those that are batched.

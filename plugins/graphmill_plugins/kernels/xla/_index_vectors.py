@@ -1,4 +1,4 @@
-"""The vectors of indices that slices begin at: along which axis they lie, and how long they are."""
+"""Index vectors of gathers and scatters: their axis and length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the numbers of small protobuf messages that ops carry as strings."""
+"""Parse the integers of small protobuf messages in op attrs."""
 
 from __future__ import annotations
 

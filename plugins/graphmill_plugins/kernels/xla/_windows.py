@@ -1,4 +1,4 @@
-"""Windows that move over a tensor: which elements each of them has."""
+"""Windows over a tensor: the elements of each."""
 
 from __future__ import annotations
 

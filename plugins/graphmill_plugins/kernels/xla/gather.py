@@ -1,4 +1,4 @@
-"""XlaGather: slices of an operand, at places that another tensor names.
+"""XlaGather: gather slices at positions given by a tensor.
 
 Semantics: the Gather operation of XLA (openxla.org/xla/operation_semantics); the message that says
 which dimension is what is `GatherDimensionNumbers` of xla/xla_data.proto.

@@ -1,4 +1,4 @@
-"""Ops that stand for instructions of XLA, which TensorFlow runs in compiled functions only.
+"""Ops for single XLA instructions, which TensorFlow runs in compiled functions only.
 
 Semantics: tensorflow/compiler/tf2xla/ops/xla_ops.cc and the operation semantics of XLA. Here they
 are kernels as any others, so that graphs that hold them run interpreted too.

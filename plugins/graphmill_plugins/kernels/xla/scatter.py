@@ -1,4 +1,4 @@
-"""Scattering by functions: XlaScatter and XlaSelectAndScatter.
+"""XlaScatter and XlaSelectAndScatter: scatter with a combining function.
 
 Semantics: the Scatter and SelectAndScatter operations of XLA
 (openxla.org/xla/operation_semantics); the message that says which dimension is what is

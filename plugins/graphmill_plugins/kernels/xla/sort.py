@@ -1,4 +1,4 @@
-"""XlaVariadicSort: sorting several tensors together by a function that compares.
+"""XlaVariadicSort: sort several tensors together by a comparator.
 
 Semantics: the Sort operation of XLA (openxla.org/xla/operation_semantics). Runs are merged, all of
 them at once: the place of each element is found in the other run by bisection, so the function is
