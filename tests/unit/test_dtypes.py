@@ -103,12 +103,12 @@ def test_what_names_a_type(value: object, dtype: dtypes.DType | None) -> None:
     ],
     ids=repr,
 )
-def test_what_names_no_type_is_an_invalid_argument(value: object) -> None:
+def test_invalid_dtype_name_is_invalid_argument(value: object) -> None:
     with pytest.raises(errors.InvalidArgumentError):
         as_dtype(value)
 
 
-def test_near_matches_are_told() -> None:
+def test_near_matches_are_suggested() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="did you mean 'float32'"):
         as_dtype("flaot32")
 
@@ -154,7 +154,7 @@ def test_types_without_limits(dtype: dtypes.DType) -> None:
         _ = dtype.max
 
 
-def test_strings_handles_and_quantised_numbers_are_told_apart() -> None:
+def test_strings_handles_and_quantized_types_are_distinguished() -> None:
     arrays = {
         name: np.zeros(2, as_dtype(name).as_numpy_dtype) for name in ("string", "resource", "qint8")
     }

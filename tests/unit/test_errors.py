@@ -66,7 +66,7 @@ def test_s12_an_op_alone_is_no_place() -> None:
     assert (error.node, error.op) == ("n", "Neg")
 
 
-def test_s12_the_node_def_is_made_when_it_is_asked_for() -> None:
+def test_s12_node_def_is_made_when_it_is_requested() -> None:
     made = []
 
     def make() -> object:

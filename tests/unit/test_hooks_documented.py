@@ -69,7 +69,7 @@ def host_with_example(hook: str) -> Host:
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_the_docstring_tells_all_that_an_author_must_know(hook: str) -> None:
+def test_hook_docstrings_are_complete(hook: str) -> None:
     text = inspect.getdoc(getattr(hookspecs, hook))
     assert text is not None
     for field in (*TOOL.FIELDS, "Example:"):

@@ -196,7 +196,7 @@ def test_ops_are_known_by_traits_and_not_by_name(part: Part) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.folder)
-def test_no_name_is_allowed_that_is_not_there(part: Part) -> None:
+def test_allowed_names_are_all_in_use(part: Part) -> None:
     found = {name: op_names_in(path.read_text("utf-8")) for name, path in part.files()}
     stale = {
         name: " ".join(sorted(extra.elements()))

@@ -140,7 +140,7 @@ def test_two_plugins_with_one_name_conflict_and_both_are_named() -> None:
     assert isinstance(caught.value, errors.AlreadyExistsError)
 
 
-def test_one_plugin_with_one_name_twice_is_told_so() -> None:
+def test_duplicate_registration_of_one_plugin_is_reported() -> None:
     devices = registry()
     devices.add("NPU", Base, owner=NPU)
     with pytest.raises(PluginConflictError, match="registered twice by plugin 'npu'"):
@@ -163,7 +163,7 @@ def test_the_winner_does_not_depend_on_the_order(order: tuple[int, ...]) -> None
     assert devices.provenance("NPU") == CORE
 
 
-def test_a_higher_priority_wins_and_is_told() -> None:
+def test_higher_priority_wins_and_is_logged() -> None:
     devices = registry()
     devices.add("NPU", Derived, owner=TPU, priority=10)
     devices.add("NPU", Base, owner=NPU, priority=1)

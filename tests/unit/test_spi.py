@@ -80,9 +80,7 @@ def test_the_package_names_its_modules() -> None:
     ],
     ids=named,
 )
-def test_a_name_that_is_not_there_says_so_with_the_version(
-    module: ModuleType, name: str, message: str
-) -> None:
+def test_missing_name_says_so_with_the_version(module: ModuleType, name: str, message: str) -> None:
     with pytest.raises(AttributeError, match=message):
         getattr(module, name)
 

@@ -34,7 +34,7 @@ def test_gradients_of_several_ys_add_up(graph: graphmill.Graph) -> None:
     assert values(graph, dx, {x: [1, 2]}).tolist() == [5, 7]
 
 
-def test_what_ys_do_not_depend_on_is_none_or_zeros(graph: graphmill.Graph) -> None:
+def test_unconnected_gradient_is_none_or_zeros(graph: graphmill.Graph) -> None:
     x, z = graph.placeholder("float32", (2,)), graph.placeholder("float32", (3,))
     assert graphmill.gradients(x * 2.0, [z]) == [None]
     (dz,) = graphmill.gradients(x * 2.0, [z], unconnected_gradients="zero")

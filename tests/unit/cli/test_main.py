@@ -55,12 +55,12 @@ def test_a_command_of_a_plugin_runs(graphmill_cli: Callable[..., Any]) -> None:
     assert graphmill_cli("weigh", host=host_with("weigh", command)).out == "12 kg\n"
 
 
-def test_a_plugin_cannot_take_the_place_of_our_command(graphmill_cli: Callable[..., Any]) -> None:
+def test_plugin_cannot_replace_built_in_command(graphmill_cli: Callable[..., Any]) -> None:
     command = click.Command("ops", callback=lambda: click.echo("mine"))
     assert "mine" not in graphmill_cli("ops", "NoOp", host=host_with("ops", command)).out
 
 
-def test_a_plugin_command_that_is_none_is_told_with_its_owner(
+def test_invalid_plugin_command_names_its_owner(
     graphmill_cli: Callable[..., Any],
 ) -> None:
     outcome = graphmill_cli("weigh", host=host_with("weigh", SimpleNamespace()))
@@ -88,7 +88,7 @@ def test_no_command_shows_the_help(graphmill_cli: Callable[..., Any]) -> None:
     assert "Commands:" in outcome.out + outcome.err  # it depends on the version of click
 
 
-def test_error_says_what_where_and_what_to_try(graphmill_cli: Callable[..., Any]) -> None:
+def test_error_report_has_cause_location_and_advice(graphmill_cli: Callable[..., Any]) -> None:
     error = errors.InvalidArgumentError("bad thing", node="n", op="Add", device="CPU:0", plugin="p")
     error.add_note("try: a good thing")
     outcome = graphmill_cli("fail", host=host_with("fail", failing(error)))

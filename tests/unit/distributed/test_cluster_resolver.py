@@ -24,7 +24,7 @@ CLUSTER = {"worker": ["a:1", "b:2"], "ps": {3: "c:4"}}
 SPEC = {"ps": {3: "c:4"}, "worker": {0: "a:1", 1: "b:2"}}
 
 
-def test_a_written_cluster_gives_its_addresses_and_targets() -> None:
+def test_static_cluster_has_addresses_and_targets() -> None:
     resolver = SimpleClusterResolver(CLUSTER, "worker", 1)
     assert resolver.cluster_spec() == SPEC
     assert resolver.master() == "grpc://b:2"
@@ -176,7 +176,7 @@ def test_every_resolver_tells_of_tasks_that_move_and_restart(resolver: Any) -> N
     assert changes == []
 
 
-def test_tasks_that_come_and_go_are_told_apart() -> None:
+def test_added_and_removed_tasks_are_distinguished() -> None:
     resolver = SimpleClusterResolver({"worker": ["a:1", "b:1"]})
     changes: list[Any] = []
     resolver.watch(changes.append)
@@ -224,7 +224,7 @@ def test_slurm_is_read_again_on_refresh() -> None:
     assert change.cluster["ps"][0] == "m1:7000"
 
 
-def test_one_that_watches_and_fails_keeps_nobody_from_the_news(caplog: Any) -> None:
+def test_failing_watcher_does_not_block_other_watchers(caplog: Any) -> None:
     resolver = SimpleClusterResolver({"worker": ["a:1"]})
     changes: list[Any] = []
 

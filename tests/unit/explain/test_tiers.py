@@ -49,7 +49,7 @@ def the_signatures(record: Any) -> list[Any]:
     return [signature for cluster in compilation.clusters for signature in cluster.signatures]
 
 
-def test_before_the_first_step_it_is_told_when_it_will_be_compiled(
+def test_explain_before_first_step_says_when_compilation_starts(
     graph: graphmill.Graph, graphmill_host: Host
 ) -> None:
     x, y = tanh_graph(graph)
@@ -79,7 +79,7 @@ def test_each_call_is_counted_in_its_tier(graph: graphmill.Graph, graphmill_host
     assert 0 < compiled.seconds == signature.seconds
 
 
-def test_nodes_in_a_cluster_name_it_and_others_say_why_not(
+def test_nodes_name_their_cluster_or_the_reason(
     graph: graphmill.Graph, graphmill_host: Host
 ) -> None:
     x, y = tanh_graph(graph)
@@ -97,9 +97,7 @@ def test_nodes_in_a_cluster_name_it_and_others_say_why_not(
     assert {note.node for note in compilation.outside} >= {"text"}
 
 
-def test_a_loop_is_told_with_what_became_of_it(
-    graph: graphmill.Graph, graphmill_host: Host
-) -> None:
+def test_loop_is_reported_with_its_lowering(graph: graphmill.Graph, graphmill_host: Host) -> None:
     x = graph.placeholder("int32", [], name="x")
     y = graphmill.while_loop(lambda i: i < 10, lambda i: i + 1, [x])
     with graphmill.Session("", graph, config(jit="eager"), graphmill_host) as session:
@@ -164,7 +162,7 @@ def test_failed_checks_are_counted(graph: graphmill.Graph, graphmill_host: Host)
     assert (signature.num_compiled, signature.num_checks_failed) == (1, 2)
 
 
-def test_values_that_must_be_known_are_told(graph: graphmill.Graph, graphmill_host: Host) -> None:
+def test_required_static_values_are_reported(graph: graphmill.Graph, graphmill_host: Host) -> None:
     x = graph.placeholder("float32", [6], name="x")
     shape = graph.placeholder("int32", [2], name="shape")
     y = ops.math.tanh(ops.array.reshape(x * 2.0, shape + 0))
@@ -177,7 +175,7 @@ def test_values_that_must_be_known_are_told(graph: graphmill.Graph, graphmill_ho
     assert second.cause.startswith("again, with more inputs known: ")
 
 
-def test_a_storm_of_signatures_is_told_in_one_record(
+def test_many_signatures_are_reported_in_one_record(
     graph: graphmill.Graph, graphmill_host: Host
 ) -> None:
     x, y = tanh_graph(graph, None)
@@ -252,7 +250,7 @@ def test_a_record_is_ready_for_json(graph: graphmill.Graph, graphmill_host: Host
     assert cluster["source"].startswith("def cluster(args, a0):")
 
 
-def test_all_signatures_of_a_session_are_told(graph: graphmill.Graph, graphmill_host: Host) -> None:
+def test_all_signatures_are_reported(graph: graphmill.Graph, graphmill_host: Host) -> None:
     x, y = tanh_graph(graph)
     z = ops.math.exp(x, name="z")
     with graphmill.Session("", graph, None, graphmill_host) as session:

@@ -61,7 +61,7 @@ def test_ancestors_are_the_roots_and_all_that_they_reach_backwards(
     assert found == closed
 
 
-def test_nodes_that_are_free_at_once_come_by_id() -> None:
+def test_ready_nodes_are_ordered_by_id() -> None:
     """G1: an order that is the same in each process."""
     graph = Graph()
     for name in "cab":
@@ -77,7 +77,7 @@ def test_source_and_sink_are_no_ancestors() -> None:
     assert ancestors([node]) == {node}
 
 
-def test_a_cycle_is_told_node_by_node() -> None:
+def test_cycle_error_lists_its_nodes() -> None:
     """S3."""
     graph = Graph()
     a, b, c, tail = (graph.add_node(name, NO_OP) for name in ("a", "b", "c", "tail"))

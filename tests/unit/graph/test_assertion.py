@@ -31,7 +31,7 @@ def test_strings_and_integers_are_at_hand(graph: Graph, x: Tensor) -> None:
     assert (node.name, node.op, node.attrs["summarize"]) == ("Assert/Assert", "Assert", 3)
 
 
-def test_other_data_are_looked_at_if_the_check_fails(graph: Graph, x: Tensor) -> None:
+def test_assertion_data_is_evaluated_on_failure(graph: Graph, x: Tensor) -> None:
     node = Assert(x > 3, [x, 1.5], summarize=7, name="check")
     assert (node.name, node.op) == ("check/AssertGuard/Merge", "Merge")
     check = graph.node("check/AssertGuard/Assert")
@@ -39,7 +39,7 @@ def test_other_data_are_looked_at_if_the_check_fails(graph: Graph, x: Tensor) ->
     assert [edge.src.op for edge in check.in_edges] == ["Switch", "Switch", "Const"]
 
 
-def test_a_check_in_a_scope_holds_back_what_follows(graph: Graph, x: Tensor) -> None:
+def test_check_in_scope_precedes_later_nodes(graph: Graph, x: Tensor) -> None:
     with graph.control_dependencies([Assert(x > 3, [x])]):
         y = -x
     assert [edge.src.name for edge in y.op.control_in_edges] == ["Assert/Assert"]

@@ -176,7 +176,7 @@ def test_control_dependencies(graph: Graph) -> None:
     assert control(graph.create_op("NoOp")) == []
 
 
-def test_what_an_input_waits_for_needs_no_edge(graph: Graph) -> None:
+def test_transitive_control_input_needs_no_edge(graph: Graph) -> None:
     a = graph.create_op("NoOp", name="a")
     x = graph.constant(1, name="x")
     with graph.control_dependencies([a]):

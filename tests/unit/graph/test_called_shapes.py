@@ -133,7 +133,7 @@ def test_loops_know_what_stays(graph: Graph) -> None:
         assert y.shape == shape, body
 
 
-def test_a_gradient_has_the_shape_of_what_it_is_for(graph: Graph) -> None:
+def test_gradient_has_the_shape_of_its_input(graph: Graph) -> None:
     x, w = graph.placeholder("float32", [2, 3]), graph.placeholder("float32", [3, 5])
     d = graph.placeholder("float32", [2, 5])
     dx, dw = functional.symbolic_gradient([x, w, d], Tout=["float32", "float32"], f="product")

@@ -189,7 +189,7 @@ def test_a_call_waits_for_its_branch(
     assert waits(graph, "cond/call") == ["cond/switch_t"]
 
 
-def test_a_call_waits_for_its_turn(
+def test_call_waits_for_control_dependencies(
     graph: Graph, x: Tensor, call: Callable[[Tensor], Tensor]
 ) -> None:
     while_loop(lambda i: i < x, lambda i: call(i), [0])

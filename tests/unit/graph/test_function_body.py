@@ -91,7 +91,7 @@ def test_e10_names_of_arguments_and_results_give_way_to_nodes() -> None:
     assert [node.name for node in made.graph if node.op == "_Retval"] == ["y_RetVal_"]
 
 
-def test_e10_what_no_result_and_no_effect_needs_is_dropped_but_arguments_stay() -> None:
+def test_e10_unused_nodes_are_pruned_but_arguments_stay() -> None:
     used = node_def("used", "NoOp")
     state = node_def("state", "VarHandleOp", dtype="float32", shape=None)
     function = function_def(
@@ -159,7 +159,7 @@ def test_e10_a_result_must_be_as_many_tensors_as_it_says() -> None:
         body(function, T=FLOAT)
 
 
-def test_e10_an_attr_that_is_missing_is_told() -> None:
+def test_e10_missing_attr_is_reported() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="in function 'f': attr 'T' is missing"):
         body(polymorphic())
     function = function_def("g", {}, {}, node_def("c", "Const", dtype="float32"))
@@ -297,7 +297,7 @@ ONE_RESULT = {"y": ("float32", "n:y:0")}
         ),
     ],
 )
-def test_e10_a_malformed_body_is_told_with_function_and_node(
+def test_e10_malformed_body_names_function_and_node(
     function: Any, error: Any, words: str, node: str | None
 ) -> None:
     with pytest.raises(error, match=words) as caught:

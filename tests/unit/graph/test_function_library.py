@@ -46,7 +46,7 @@ def test_e10_a_signature_is_the_definition_of_an_op(library: FunctionLibrary) ->
         library.signature("hlper")
 
 
-def test_e10_an_equal_function_may_come_again_a_different_one_not(library: FunctionLibrary) -> None:
+def test_e10_equal_function_may_be_added_again_different_may_not(library: FunctionLibrary) -> None:
     library.add(function("helper"))
     with pytest.raises(errors.InvalidArgumentError, match="'helper' because a different function"):
         library.add(function("helper", "another"))

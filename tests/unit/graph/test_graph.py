@@ -62,7 +62,7 @@ def test_source_and_sink_are_joined_to_the_loose_ends(graph: Graph) -> None:
     assert [edge.dst for edge in x.out_edges] == [y]
 
 
-def test_a_node_is_found_by_name_and_near_matches_are_told(graph: Graph) -> None:
+def test_node_is_found_by_name_and_near_matches_are_reported(graph: Graph) -> None:
     """G1, S12."""
     x = placeholder(graph, "weights")
     assert graph.node("weights") is x
@@ -98,7 +98,7 @@ def test_too_few_inputs_leave_no_node_behind(graph: Graph) -> None:
     assert graph.num_node_ids == 3
 
 
-def test_an_input_of_another_type_leaves_no_edge_behind(graph: Graph) -> None:
+def test_rejected_input_leaves_no_edge(graph: Graph) -> None:
     """G1, S12."""
     x = placeholder(graph, "x", dtypes.int32)
     with pytest.raises(errors.InvalidArgumentError, match=r"was passed int32 .* expected float"):
@@ -197,7 +197,7 @@ def test_an_attr_of_a_copy_is_its_own(graph: Graph) -> None:
     assert x.get_attr("dtype") is dtypes.float32
 
 
-def test_an_attr_that_tells_no_type_is_refused_whole(graph: Graph) -> None:
+def test_attr_without_type_is_refused(graph: Graph) -> None:
     """G1, S12."""
     y = neg(graph, "y", placeholder(graph, "x"))
     del y.attrs["T"]
@@ -262,7 +262,7 @@ def test_the_nodes_since_an_id(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("edit", ["control edge", "input", "attr", "remove", "remove control"])
-def test_a_change_of_a_node_that_a_session_took_is_an_edit(graph: Graph, edit: str) -> None:
+def test_change_of_node_in_session_is_an_edit(graph: Graph, edit: str) -> None:
     """S3."""
     x = placeholder(graph, "x")
     y = neg(graph, "y", x)
@@ -283,7 +283,7 @@ def test_a_change_of_a_node_that_a_session_took_is_an_edit(graph: Graph, edit: s
     assert graph.edit_count == 1
 
 
-def test_a_change_of_a_node_that_no_session_took_is_none(graph: Graph) -> None:
+def test_change_of_node_outside_sessions_is_no_edit(graph: Graph) -> None:
     """S3."""
     x = placeholder(graph, "x")
     graph.mark_taken()

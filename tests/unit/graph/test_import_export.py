@@ -118,7 +118,7 @@ def test_a_node_may_call_a_function_of_the_library_by_its_name() -> None:
     assert graph.node("y").output_types == (dtypes.float32,)
 
 
-def test_contents_that_were_cut_out_of_the_message_stand_in_for_it() -> None:
+def test_detached_tensor_contents_are_restored() -> None:
     """G2: graphs over 2 GB."""
     large = np.arange(6, dtype=np.float32)
     message = graph_def(node_def("c", "Const", dtype="float32", value=np.zeros(0, np.float32)))
@@ -126,7 +126,7 @@ def test_contents_that_were_cut_out_of_the_message_stand_in_for_it() -> None:
     assert graph.node("c").get_attr("value").numpy() is large
 
 
-def test_attrs_that_the_op_does_not_know_have_no_effect_and_come_back(
+def test_unknown_attrs_are_preserved_without_effect(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """G3: a newer TensorFlow writes attrs that we have not heard of; it ignores them itself."""
@@ -239,7 +239,7 @@ def test_names_that_tensorflow_takes(name: str) -> None:
     assert graph_from_graph_def(graph_def(node_def(name, "NoOp")), OPS).has_node(name)
 
 
-def test_an_extension_may_read_what_was_there_and_nothing_may_come_twice(graph: Graph) -> None:
+def test_extension_may_read_old_nodes_but_not_redefine_them(graph: Graph) -> None:
     """S3."""
     extend_graph(graph, graph_def(identity("y", "old")), OPS)
     assert graph.node("y").inputs == [(graph.node("old"), 0)]

@@ -221,7 +221,7 @@ def refused(content: bytes, tmp_path: Path, name: str = "model.pb") -> errors.Op
         (b'{"node": [', "JSON form"),
     ],
 )
-def test_what_is_no_model_is_told_in_words(content: bytes, words: str, tmp_path: Path) -> None:
+def test_invalid_model_file_is_explained(content: bytes, words: str, tmp_path: Path) -> None:
     error = refused(content, tmp_path)
     assert isinstance(error, errors.InvalidArgumentError)
     assert words in error.message

@@ -40,7 +40,7 @@ def test_spellings_of_a_tensor_name(text: str, parts: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("text", ["n:", "n:x", "n:-1", "n:1.0", "n:²", "n: 1", "n:" + "9" * 5000])
-def test_what_is_no_tensor_name_is_an_invalid_argument(text: str) -> None:
+def test_invalid_tensor_name_is_invalid_argument(text: str) -> None:
     """G1, S12."""
     with pytest.raises(errors.InvalidArgumentError, match="is not a tensor name; expected 'node'"):
         parse_tensor_name(text)
@@ -82,7 +82,7 @@ def test_an_edge_knows_both_ends_and_the_name_of_its_tensor() -> None:
     assert repr(data) == "<Edge x -> y[0]>"
 
 
-def test_a_missing_attr_is_told_with_those_that_are_there() -> None:
+def test_missing_attr_is_reported_with_those_that_are_there() -> None:
     """G1, S12."""
     x = chain().node("x")
     assert x.get_attr("dtype") is dtypes.float32

@@ -51,7 +51,7 @@ def test_a_size_that_is_not_known_stays_open(graph: Graph) -> None:
     assert ops.array.reshape(x, graph.placeholder("int32")).shape.rank is None
 
 
-def test_an_op_that_does_not_tell_is_unknown(graph: Graph) -> None:
+def test_op_without_shape_function_has_unknown_shape(graph: Graph) -> None:
     x = graph.placeholder("string", [2])
     assert ops.parsing.string_to_number(x).shape == graphmill.TensorShape(None)
 
@@ -83,7 +83,7 @@ def test_branches_that_agree_are_known(graph: Graph) -> None:
     assert chosen.shape == (None, 2)
 
 
-def test_what_cannot_be_is_refused_when_it_is_added(graph: Graph) -> None:
+def test_invalid_shape_is_refused_at_build_time(graph: Graph) -> None:
     x, y = graph.placeholder("float32", [2, 3]), graph.placeholder("float32", [4, 5])
     count = len(graph)
     with pytest.raises(InvalidArgumentError, match="must be equal, but are 3 and 4") as caught:
@@ -92,7 +92,7 @@ def test_what_cannot_be_is_refused_when_it_is_added(graph: Graph) -> None:
     assert len(graph) == count
 
 
-def test_nothing_of_a_graph_that_is_loaded_is_checked_before_somebody_asks(graph: Graph) -> None:
+def test_loaded_graph_shapes_are_inferred_lazily(graph: Graph) -> None:
     x, y = graph.placeholder("float32", [2, 3]), graph.placeholder("float32", [3, 5])
     ops.math.tanh(ops.math.mat_mul(x, y, name="bad"), name="after")
     message = graph.as_graph_def()
@@ -124,7 +124,7 @@ def test_a_graph_that_was_loaded_knows_too(graph: Graph) -> None:
     assert loaded.get_tensor_by_name("y:0").shape == (None, 3)
 
 
-def test_an_op_of_ones_own_refuses_when_it_is_added(graph: Graph) -> None:
+def test_custom_op_shape_error_is_raised_at_build_time(graph: Graph) -> None:
     scale = made(lambda op: op.shape("x").with_rank(2))
     assert scale(graph.placeholder("float32", [3, None])).shape == (3, None)
     count = len(graph)

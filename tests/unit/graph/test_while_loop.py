@@ -113,12 +113,12 @@ def test_an_invariant_enters_each_loop_around(graph: Graph, x: Tensor) -> None:
     assert inner.attrs["frame_name"] == b"while/while/while_context"
 
 
-def test_what_only_needs_invariants_runs_with_the_body(graph: Graph, x: Tensor) -> None:
+def test_invariant_nodes_run_with_the_body(graph: Graph, x: Tensor) -> None:
     while_loop(lambda i: i < 3, lambda i: ops.math.neg(x), [0])
     assert inputs(graph.node("while/Neg")) == ["while/Neg/Enter", "^while/Identity"]
 
 
-def test_what_only_needs_invariants_runs_with_the_test(graph: Graph, x: Tensor) -> None:
+def test_invariant_nodes_run_with_the_condition(graph: Graph, x: Tensor) -> None:
     while_loop(lambda i: x > 3, lambda i: i, [0])
     assert inputs(graph.node("while/Greater/y")) == ["^while/Merge"]
 
@@ -134,7 +134,7 @@ def test_an_inner_loop_that_begins_with_an_invariant_runs_with_the_body(
     assert inputs(inner) == ["while/while/Enter", "^while/Identity"]
 
 
-def test_a_loop_in_a_branch_enters_what_was_switched(graph: Graph, x: Tensor) -> None:
+def test_loop_in_branch_enters_switched_values(graph: Graph, x: Tensor) -> None:
     cond(x > 2, lambda: count_to(x), lambda: x)
     (invariant,) = enters(graph, constant=True)
     switch = invariant.in_edges[0].src
@@ -204,7 +204,7 @@ def test_the_result_comes_as_body_returns_it(x: Tensor, result: type) -> None:
 
 
 @pytest.mark.parametrize("maximum", [None, 5])
-def test_one_tensor_comes_alone_unless_told(x: Tensor, maximum: int | None) -> None:
+def test_single_result_is_unpacked_by_default(x: Tensor, maximum: int | None) -> None:
     assert isinstance(count_to(x, maximum_iterations=maximum), Tensor)
     same = count_to(x, maximum_iterations=maximum, return_same_structure=True)
     assert isinstance(same, list)

@@ -80,7 +80,7 @@ def test_s3_source_is_not_copied(make: Any) -> None:
     assert [src.name for node in state.graph for src in node.control_inputs] == ["first"]
 
 
-def test_s3_functions_come_along_and_nothing_stays_of_a_failure(make: Any) -> None:
+def test_s3_functions_are_copied_and_failure_is_atomic(make: Any) -> None:
     graph, state = drawn(), make()
     graph.library.add(function_def("f", {}, {}))
     state.extend(graph_def(node_def("y", "NoOp")))

@@ -92,7 +92,9 @@ def test_e10_recursion_runs_to_the_stated_depth(sum_to: Any) -> None:
     assert sum_to(n) == n * (n + 1) // 2
 
 
-def test_e10_beyond_the_stated_depth_is_a_typed_error_and_the_session_goes_on(sum_to: Any) -> None:
+def test_e10_beyond_the_stated_depth_is_a_typed_error_and_the_session_continues(
+    sum_to: Any,
+) -> None:
     with pytest.raises(errors.ResourceExhaustedError, match=f"more than {MAX_CALL_DEPTH} deep"):
         sum_to(100 * MAX_CALL_DEPTH)
     assert sum_to(3) == 6
@@ -137,7 +139,7 @@ def test_e10_a_recursion_without_end_is_a_typed_error(by_name: bool) -> None:
         assert session.run("x:0", {"x:0": 1}) == 1
 
 
-def test_e10_the_error_of_a_node_in_a_function_keeps_its_place() -> None:
+def test_e10_error_in_function_keeps_its_node() -> None:
     divide = unary("divide", "z:z:0", node_def("z", "FloorDiv", "n", "n", T="int32"))
     outer = if_node("outer", "yes", "x", "divide", "divide")
     message = graph_def(X, const_def("yes", np.bool_(True)), outer, functions=[divide])
@@ -211,7 +213,7 @@ def test_e10_the_same_attrs_give_the_same_instance(runtime: Any) -> None:
     assert runtime.instantiate("stop") is runtime.instantiate("stop", {"_other": 1})
 
 
-def test_e10_a_function_that_is_not_there(runtime: Any) -> None:
+def test_e10_missing_function(runtime: Any) -> None:
     with pytest.raises(errors.NotFoundError, match="no function 'sumto'; did you mean 'sum_to'"):
         runtime.instantiate("sumto")
 
@@ -239,7 +241,7 @@ def test_e10_functions_are_dropped_with_the_session(runtime: Any) -> None:
     assert runtime.instantiate("stop") is not handle
 
 
-def test_e10_a_result_in_a_branch_not_taken_is_told() -> None:
+def test_e10_result_in_untaken_branch_is_reported() -> None:
     dead = function_def(
         "dead",
         {"n": "int32"},
@@ -286,14 +288,14 @@ def test_e10_a_kernel_may_call_a_function_and_wait_for_it() -> None:
         assert session.run("y:0", {"x:0": 100}) == 5050
 
 
-def test_e10_what_fails_in_a_function_that_is_waited_for_keeps_its_place() -> None:
+def test_e10_error_in_awaited_function_keeps_its_node() -> None:
     divide = unary("divide", "z:z:0", node_def("z", "FloorDiv", "n", "n", T="int32"))
     with calling(divide) as session, pytest.raises(errors.InvalidArgumentError) as caught:
         session.run("y:0", {"x:0": 0})
     assert caught.value.node == "z"
 
 
-def test_e10_a_result_not_computed_is_told_to_who_waits_for_it() -> None:
+def test_e10_missing_result_is_reported_to_waiters() -> None:
     switch = node_def("switch", "Switch", "n", "no:output:0", T="int32")
     dead = unary("dead", "switch:output_true:0", const_def("no", np.bool_(False)), switch)
     with (

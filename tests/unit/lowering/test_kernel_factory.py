@@ -169,7 +169,7 @@ def test_e11_a_host_kernel_is_given_numpy_on_any_device(make: Any) -> None:
     assert factory.create(graph.node("t")).compute(1) is np
 
 
-def test_g3_all_missing_kernels_are_told_at_once_by_op(make: Any) -> None:
+def test_g3_missing_kernels_are_reported_together_by_op(make: Any) -> None:
     twos = [node_def(f"two{i}", "Square", "x", T="float32") for i in range(7)]
     graph = graph_of(make, X, neg("n"), node_def("e", "Exp", "x", T="float32"), *twos)
     with pytest.raises(errors.NotFoundError) as caught:
@@ -205,7 +205,7 @@ def test_s12_a_kernel_that_cannot_be_made_names_node_and_plugin(make: Any) -> No
     assert isinstance(error.__cause__, KeyError)
 
 
-def test_g3_the_types_that_were_asked_for_are_told(make: Any) -> None:
+def test_g3_requested_dtypes_are_reported(make: Any) -> None:
     node = node_def("i", "Exp", "x", T="float32")
     with pytest.raises(errors.NotFoundError, match=r"'Exp' on device type 'CPU' \(T=float32\)"):
         make().choose(graph_of(make, X, node).node("i"))

@@ -65,7 +65,7 @@ def test_copies_are_inserted_once_where_memories_meet_p2(device, finder) -> None
     assert sum(node.op == "_CopyToHost" for node in graph.nodes) == 1
 
 
-def test_what_stays_on_the_host_is_not_copied_p2(device, finder) -> None:
+def test_host_values_are_not_copied_p2(device, finder) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")

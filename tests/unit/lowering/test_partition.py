@@ -139,7 +139,7 @@ def test_without_control_flow_receives_are_known_to_be_live_p3(devices: DeviceMg
     assert recv.attrs[NEVER_DEAD_ATTR]
 
 
-def test_a_reference_is_sent_for_each_consumer_after_what_that_waits_for_p3(
+def test_reference_is_sent_per_consumer_after_its_control_inputs_p3(
     devices: DeviceMgr,
 ) -> None:
     graph = graphmill.Graph()
@@ -182,7 +182,7 @@ def test_host_memory_is_sent_and_received_as_such_p2_p3(devices: DeviceMgr) -> N
     assert by_source == {"Reshape": "_Send", "Size": "_HostSend"}
 
 
-def test_a_loop_on_two_devices_gets_a_control_loop_on_the_other_one_p3(devices: DeviceMgr) -> None:
+def test_loop_across_devices_gets_a_control_loop_p3(devices: DeviceMgr) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         loop(graph, CPU[1])
@@ -253,7 +253,7 @@ def test_control_loops_that_a_master_added_are_taken_p3(devices: DeviceMgr) -> N
         }
 
 
-def test_what_a_foreign_receive_gives_may_be_dead_p3(devices: DeviceMgr) -> None:
+def test_foreign_receive_may_be_dead_p3(devices: DeviceMgr) -> None:
     graph = graphmill.Graph()
     op_def = graphmill.default_host().ops.get("_Recv")
     attrs = {

@@ -134,7 +134,7 @@ def test_a_group_goes_where_all_have_kernels_p1(placing: Placing) -> None:
     assert placing.place()["b"] == "CPU:0"
 
 
-def test_references_and_handles_stay_with_what_uses_them_p1() -> None:
+def test_references_and_handles_are_colocated_with_users_p1() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         ref = ops.state.variable_v2(shape=(), dtype="float32", name="ref")
@@ -157,7 +157,7 @@ def test_a_generator_follows_its_consumers_p1(placing: Placing) -> None:
     assert placing.records["one"].reason == "follows its consumer x"
 
 
-def test_what_looks_at_a_shape_follows_its_input_p1() -> None:
+def test_shape_ops_follow_their_input_p1() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")
@@ -212,9 +212,7 @@ def test_requests_that_cannot_both_be_met_are_refused_p1(placing: Placing) -> No
 
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("dtype", [dtypes.resource, dtypes.float32.as_ref])
-def test_what_takes_a_handle_or_reference_goes_where_that_is_p1(
-    placing: Placing, dtype: Any, soft: bool
-) -> None:
+def test_handle_consumers_are_colocated_p1(placing: Placing, dtype: Any, soft: bool) -> None:
     v = placing.node("v", on="/cpu:1", dtype=dtype)
     placing.node("write", v, on="/cpu:0", dtype=dtype)
     placing.node("read", v, on="/device:FAST:0", dtype=dtype)
@@ -223,7 +221,7 @@ def test_what_takes_a_handle_or_reference_goes_where_that_is_p1(
     assert placing.records["write"].reason == "colocated with v, which asks for it"
 
 
-def test_the_place_that_a_variable_has_by_now_is_stronger_than_what_is_asked_p1(
+def test_existing_variable_device_wins_over_request_p1(
     placing: Placing,
 ) -> None:
     v = placing.node("v", dtype=dtypes.resource, stateful=True)
@@ -233,7 +231,7 @@ def test_the_place_that_a_variable_has_by_now_is_stronger_than_what_is_asked_p1(
     assert placing["v"] == placing["write"] == "FAST:1"
 
 
-def test_of_a_variable_that_asks_for_nothing_the_first_request_counts_p1(placing: Placing) -> None:
+def test_unplaced_variable_follows_first_request_p1(placing: Placing) -> None:
     v = placing.node("v", dtype=dtypes.resource)
     placing.node("write", v, on="/cpu:1", dtype=dtypes.resource)
     placing.node("read", v, on="/cpu:0", dtype=dtypes.resource)
@@ -248,7 +246,7 @@ def test_a_malformed_request_names_its_node_p1(placing: Placing) -> None:
     assert caught.value.node == "b"
 
 
-def test_soft_placement_passes_over_what_cannot_be_p1(placing: Placing) -> None:
+def test_soft_placement_ignores_impossible_requests_p1(placing: Placing) -> None:
     placing.node("none", placing.node("s"), on="/device:GPU:0")
     placing.node("lacks", placing.node("t"), on="/device:FAST:0", kernels="CPU")
     placing.node("a", placing.node("u"), on="/cpu:0")
@@ -259,12 +257,12 @@ def test_soft_placement_passes_over_what_cannot_be_p1(placing: Placing) -> None:
     assert placing.records["none"].reason.startswith("soft placement")
 
 
-def test_an_op_without_any_kernel_is_left_to_be_told_with_all_others_g3(placing: Placing) -> None:
+def test_missing_kernel_is_reported_with_all_others_g3(placing: Placing) -> None:
     placing.node("b", placing.node("a"), kernels="")
     assert placing.place()["b"] == "FAST:0"
 
 
-def test_stateful_nodes_stay_where_an_earlier_step_put_them_p1(placing: Placing) -> None:
+def test_stateful_nodes_keep_their_earlier_device_p1(placing: Placing) -> None:
     placing.pinned["v"] = PREFIX + "CPU:1"
     placing.node("v", placing.node("s"), stateful=True)
     placing.node("new", placing.node("t"), stateful=True)
@@ -273,7 +271,7 @@ def test_stateful_nodes_stay_where_an_earlier_step_put_them_p1(placing: Placing)
     assert placing.pinned == {"v": PREFIX + "CPU:1", "new": PREFIX + "FAST:0"}
 
 
-def test_requests_of_the_whole_graph_count_in_a_part_of_it_p1(placing: Placing) -> None:
+def test_device_requests_of_full_graph_apply_to_subgraph_p1(placing: Placing) -> None:
     whole = Placing()
     whole.node("v", whole.node("s"))
     whole.node("user", whole.node("t"), on="/cpu:1", with_=["v"])

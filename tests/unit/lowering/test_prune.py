@@ -51,7 +51,7 @@ def inputs(found: Any, name: str) -> list[str]:
     return [edge.tensor_name for edge in node.in_edges] + control
 
 
-def test_s4_what_no_fetch_or_target_needs_is_dropped() -> None:
+def test_s4_unused_nodes_are_pruned() -> None:
     assert names(client([], ["y:0"])) == {"x", "y", "_retval_y_0_0"}
     assert names(client([], [], ["after_y"])) == {"x", "y", "after_x", "after_y"}
 
@@ -133,7 +133,7 @@ def test_s4_the_full_graph_is_not_changed() -> None:
         (([], [], ["_SINK"]), errors.NotFoundError, "'_SINK' does not exist"),
     ],
 )
-def test_s4_what_cannot_be_asked_for(arguments: Any, error: Any, words: str) -> None:
+def test_s4_what_cannot_be_requested(arguments: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         client(*arguments)
 
@@ -144,7 +144,7 @@ def test_s4_source_is_not_copied() -> None:
     assert names(client([], ["y:0"], full=full)) == {"x", "y", "_retval_y_0_0"}
 
 
-def test_s4_ends_of_functions_are_not_mixed_up_with_the_clients() -> None:
+def test_s4_function_args_and_retvals_are_distinct_from_feeds_and_fetches() -> None:
     """The argument of a graph that was cut before would read what is fed for another tensor."""
     full = graph_from_graph_def(
         graph_def(
@@ -165,7 +165,7 @@ def test_s4_ends_of_functions_are_not_mixed_up_with_the_clients() -> None:
     assert inputs(found, "sum") == ["_arg__arg_x_0_0_0_1", "_arg_x_0_0"]
 
 
-def test_s4_names_that_are_taken_get_another_end() -> None:
+def test_s4_conflicting_names_get_a_suffix() -> None:
     full = graph_from_graph_def(
         graph_def(
             node_def("x", "Placeholder", dtype="float32"),
@@ -274,7 +274,7 @@ def test_s6_a_tensor_of_a_loop_is_not_fed(name: str) -> None:
     assert caught.value.node == name
 
 
-def test_s6_what_goes_into_a_loop_and_out_of_it_is_fed_and_fetched() -> None:
+def test_s6_loop_inputs_and_outputs_can_be_fed_and_fetched() -> None:
     graph = loop_graph()
     for feed, fetch in [("x:0", "exit:0"), ("exit:0", "after:0"), ("x:0", "enter:0")]:
         assert build_client_graph(graph, OPS, [feed], [fetch], []).fetch_types

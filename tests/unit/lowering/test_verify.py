@@ -153,7 +153,7 @@ def test_p4_a_pass_that_breaks_the_graph_is_named(
     assert "(POST_PLACEMENT)" in str(caught.value)
 
 
-def test_p4_a_graph_that_was_broken_before_is_no_fault_of_the_pass(
+def test_p4_broken_input_graph_is_not_blamed_on_the_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(VALIDATE_VARIABLE, "1")
@@ -164,7 +164,7 @@ def test_p4_a_graph_that_was_broken_before_is_no_fault_of_the_pass(
 
 
 @pytest.mark.parametrize("setting", ["", "0"])
-def test_p4_nothing_is_checked_unless_it_is_asked_for(
+def test_p4_nothing_is_checked_unless_it_is_requested(
     setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VALIDATE_VARIABLE, setting)

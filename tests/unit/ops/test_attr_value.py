@@ -73,7 +73,7 @@ def test_an_empty_list_is_a_value() -> None:
     assert attr_from_proto(message) == ()
 
 
-def test_a_shape_is_told_from_a_list() -> None:
+def test_shape_is_distinguished_from_list() -> None:
     assert attr_to_proto((1, 2)).list.i == [1, 2]
     assert [d.size for d in attr_to_proto(ShapeAttr((1, 2))).shape.dim] == [1, 2]
     assert attr_to_proto((1, 2), attr_type="shape").HasField("shape")
@@ -134,7 +134,7 @@ class Deferred:
         return np.array([1, 2], np.int32)
 
 
-def test_a_deferred_array_is_read_when_asked_for_and_not_kept() -> None:
+def test_deferred_array_is_read_when_requested_and_not_kept() -> None:
     source = Deferred()
     value = TensorAttr(source)
     assert (value.dtype, value.shape, source.reads) == (dtypes.int32, (2,), 0)
@@ -153,7 +153,7 @@ def test_tensors_are_equal_by_type_shape_and_bytes() -> None:
     assert TensorAttr(nan) != 1
 
 
-def test_what_a_cluster_holds_is_written_by_name() -> None:
+def test_cluster_attr_lists_node_names() -> None:
     class Held(FuncAttr):
         """A program beside the name."""
 

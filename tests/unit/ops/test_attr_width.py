@@ -35,7 +35,7 @@ def test_more_bits_are_refused(value: int) -> None:
         )
 
 
-def test_what_fits_and_what_has_64_bits_passes() -> None:
+def test_fitting_and_64_bit_values_pass() -> None:
     check_attr_widths(OPS.get("InTopK"), {"k": -(1 << 31)})
     check_attr_widths(OPS.get("TopK"), {"k": 1 << 40})
 

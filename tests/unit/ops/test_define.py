@@ -54,7 +54,7 @@ def test_inputs_attrs_outputs_and_texts() -> None:
     )
 
 
-def test_the_function_stays_as_it_is_and_can_be_the_kernel() -> None:
+def test_function_is_unchanged_and_can_be_the_kernel() -> None:
     assert scale_by(np, np.float32(3), factor=2.0) == 6.0
     assert [k.ops for k in kernels_of(scale_by)] == [("MyPackage>ScaleBy",)]
 

@@ -48,7 +48,7 @@ def test_families_are_those_of_the_modules() -> None:
     assert all(name.isidentifier() and not keyword.iskeyword(name) for name in FAMILIES)
 
 
-def test_family_is_told_without_parsing() -> None:
+def test_family_is_known_without_parsing() -> None:
     assert bundled_ops().family("MatMul") == "math"
     assert bundled_ops().family("NoSuchOp") is None
 

@@ -81,7 +81,7 @@ def test_list_inputs(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("left", [2, 2.5, np.float32(2), [1, 2]])
-def test_values_take_the_type_of_tensors_wherever_they_stand(graph: Graph, left: Any) -> None:
+def test_values_take_dtype_of_tensors_in_any_position(graph: Graph, left: Any) -> None:
     x = graph.placeholder("float16" if np.ndim(left) else "float32", name="x")
     y = gm_ops.math.mul(left, x)
     assert y.dtype is x.dtype
@@ -105,7 +105,7 @@ def test_values_alone(graph: Graph, x: Any, y: Any, dtype: dtypes.DType) -> None
     assert gm_ops.math.add_v2(x, y).dtype is dtype
 
 
-def test_a_type_attr_with_a_default_is_what_numbers_take(graph: Graph) -> None:
+def test_numbers_take_default_of_type_attr(graph: Graph) -> None:
     x = graph.placeholder("float32", name="x")
     assert source(gm_ops.array.reshape(x, [1, 2]).op, 1).dtype is dtypes.int32
     big = source(gm_ops.array.reshape(x, [2**40]).op, 1)

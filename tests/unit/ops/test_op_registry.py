@@ -98,6 +98,6 @@ def test_what_defines_no_op(ops: OpRegistry) -> None:
         ops.add(OpDef("twice"))
 
 
-def test_an_unknown_family_is_answered_with_those_there_are(ops: OpRegistry) -> None:
+def test_unknown_family_lists_alternatives(ops: OpRegistry) -> None:
     with pytest.raises(NotFoundError, match="did you mean 'math'"):
         ops.ops_in("maths")

@@ -34,7 +34,7 @@ def test_a_message_is_read() -> None:
 
 
 @pytest.mark.parametrize("bad", [3, "ab", [1.5], [-2]])
-def test_what_is_no_shape_is_refused(bad: object) -> None:
+def test_invalid_shape_is_refused(bad: object) -> None:
     with pytest.raises(InvalidArgumentError):
         TensorShape(bad)
 

@@ -41,7 +41,7 @@ def shape_after(ops: OpRegistry) -> Any:
         return array.reshape(x, sizes).shape
 
 
-def test_value_function_of_an_op_tells_partial_values() -> None:
+def test_value_function_returns_partial_values() -> None:
     ops = OpRegistry()
     ops.add(HALVE, value=halved)
     assert shape_after(ops) == (4, None)

@@ -52,7 +52,7 @@ def test_natural_types(value: Any, dtype: dtypes.DType) -> None:
         (np.array([1.5]), dtypes.float32),
     ],
 )
-def test_types_that_are_asked_for(value: Any, dtype: dtypes.DType) -> None:
+def test_types_that_are_requested(value: Any, dtype: dtypes.DType) -> None:
     skip_without_ml_dtypes(dtype)
     array, found = to_array(value, dtype)
     assert found is dtype

@@ -117,7 +117,7 @@ class TestGoodPlugin:
         seen = sys.modules["fake_downstream"].SEEN
         assert seen == [("configure", host)]
 
-    def test_its_observers_are_told_of_steps(self, host: Host) -> None:
+    def test_observers_are_notified_of_steps(self, host: Host) -> None:
         observers = host.step_observers
         assert observers is not None
         step = StepInfo(7, "s", ["x:0"], ["y:0"], [])
@@ -390,9 +390,7 @@ class TestDefaultHost:
         assert len(got) == 3
         assert len(set(map(id, got))) == 1
 
-    def test_a_plugin_that_asks_for_it_too_early_is_told(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_too_early_access_to_host_is_reported(self, monkeypatch: pytest.MonkeyPatch) -> None:
         mine = plugin("mine", register_ops=lambda ops: default_host())
         monkeypatch.setattr(TestDefaultHost, "plugins", (mine,))
         with pytest.raises(PluginError, match="while the default host is being assembled"):

@@ -39,7 +39,7 @@ def test_only_distributions_that_name_the_group_are_given(
 
 
 @pytest.mark.parametrize("name", ["Some_Dist-0.9.egg-info", "some_dist.egg-info"])
-def test_what_lies_further_down_the_path_is_shadowed(
+def test_later_path_entries_are_shadowed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = write_dist(tmp_path / "1"), write_dist(tmp_path / "2", name)

@@ -99,7 +99,7 @@ def test_two_distributions_with_one_plugin_name_are_both_refused_and_named(
     assert "fake_twin_a" not in sys.modules
 
 
-def test_twins_are_told_the_same_in_either_order_of_the_path(use_dists: UseDists) -> None:
+def test_duplicate_plugins_are_reported_in_either_path_order(use_dists: UseDists) -> None:
     use_dists("twin_a", "twin_b")
     first = load("twin-a", "twin-b")
     use_dists("twin_a")  # now further up than twin_b

@@ -28,7 +28,7 @@ def test_a_plugin_that_declares_nothing_is_used() -> None:
 
 
 @pytest.mark.parametrize("declared", [">=2", "<1.0", "==0.9"])
-def test_another_range_is_told_with_both_versions(declared: str) -> None:
+def test_version_mismatch_names_both_versions(declared: str) -> None:
     assert spi_problem(declaring(declared)).startswith(f"it needs graphmill.spi {declared}, this ")
 
 
@@ -36,7 +36,7 @@ def test_a_range_is_a_text() -> None:
     assert "expected a text such as" in spi_problem(declaring(1))
 
 
-def test_what_a_plugin_declares_is_told_before_what_its_import_raised(use_dists) -> None:
+def test_declared_version_is_reported_before_import_error(use_dists) -> None:
     use_dists("spi_too_new")
     manager = PluginManager()
     with warnings.catch_warnings(record=True) as caught:
@@ -48,6 +48,6 @@ def test_what_a_plugin_declares_is_told_before_what_its_import_raised(use_dists)
     assert sum(w.category is PluginWarning for w in caught) == 2
 
 
-def test_a_program_that_brings_such_a_plugin_is_told_by_an_error() -> None:
+def test_explicit_plugin_with_wrong_version_is_an_error() -> None:
     with pytest.raises(PluginError, match=r"needs graphmill\.spi >=9"):
         PluginManager().load_objects([declaring(">=9")])

@@ -181,7 +181,7 @@ def test_field_numbers_are_tensorflows(name):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_tensorflows_bytes_come_out_as_they_went_in(name):
+def test_tensorflow_bytes_round_trip(name):
     message, data = sample(name)
     assert message.SerializeToString(deterministic=True) == data
 
@@ -269,7 +269,7 @@ def test_lists_of_attributes_are_packed_as_tensorflow_packs_them():
     assert value.SerializeToString() == b"\x0a\x05\x1a\x03\x01\xac\x02"
 
 
-def test_presence_is_told_where_tensorflow_tells_it():
+def test_field_presence_matches_tensorflow():
     assert not proto.GraphDebugInfo.FileLineCol().HasField("line")  # proto2
     assert not proto.ChunkedMessage().HasField("chunk_index")  # proto3 optional
     with pytest.raises(ValueError, match="presence"):

@@ -126,7 +126,7 @@ def test_a_full_group_takes_no_other_device() -> None:
     assert "the group of 2 is full" in step.told[2][1].message
 
 
-def test_cancellation_fails_those_that_wait_and_those_that_come() -> None:
+def test_cancellation_fails_present_and_late_members() -> None:
     step = Step()
     step.join(0)
     step.cancellation.start_cancel(errors.AbortedError("a neighbour has failed"))
@@ -139,7 +139,7 @@ def test_cancellation_fails_those_that_wait_and_those_that_come() -> None:
         assert "a neighbour has failed" in error.message
 
 
-def test_a_timeout_fails_those_that_wait_and_those_that_come() -> None:
+def test_timeout_fails_present_and_late_members() -> None:
     step = Step()
     step.join(0, timeout=0.01)
     assert step.is_told.acquire(timeout=30)

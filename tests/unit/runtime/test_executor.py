@@ -41,11 +41,11 @@ def test_e2_run_waits_and_raises(later: bool) -> None:
     assert caught.value is FIRST
 
 
-def test_e2_an_executor_has_nothing_to_give_back_by_default() -> None:
+def test_e2_executor_release_does_nothing_by_default() -> None:
     Outcome().close()
 
 
-def test_e13_a_step_makes_a_manager_of_its_own_when_it_is_asked_for() -> None:
+def test_e13_step_makes_a_manager_of_its_own_when_it_is_requested() -> None:
     parent = CancellationManager()
     args = step(cancellation_manager=parent)
     args.start_cancel(FIRST)  # nobody waits: nothing is told
@@ -59,7 +59,7 @@ def test_e13_a_step_makes_a_manager_of_its_own_when_it_is_asked_for() -> None:
     assert not parent.is_cancelled
 
 
-def test_e13_a_step_is_cancelled_with_what_is_around_it() -> None:
+def test_e13_step_is_cancelled_with_its_parent() -> None:
     parent = CancellationManager()
     args = step(cancellation_manager=parent)
     assert not args.is_cancelled
@@ -70,7 +70,7 @@ def test_e13_a_step_is_cancelled_with_what_is_around_it() -> None:
     assert args.cancellation_manager.is_cancelled
 
 
-def test_e13_a_step_that_ended_is_forgotten_by_what_is_around_it() -> None:
+def test_e13_ended_step_is_removed_from_its_parent() -> None:
     parent = CancellationManager()
     args = step(cancellation_manager=parent)
     args.close()
@@ -108,7 +108,7 @@ def test_e9_the_barrier_is_done_with_the_last_partition() -> None:
     assert ended == [None]
 
 
-def test_e9_the_first_error_aborts_the_others_and_what_they_raise_is_derived() -> None:
+def test_e9_first_error_aborts_others_with_derived_errors() -> None:
     rendezvous = Rendezvous()
     args = step(rendezvous=rendezvous)
     manager = args.cancellation_manager
@@ -142,7 +142,7 @@ def test_a_call_has_everything_that_its_step_has() -> None:
         assert getattr(call, name) is getattr(args, name), name
 
 
-def test_what_a_step_was_given_is_freed_when_it_ends_s11() -> None:
+def test_step_inputs_are_freed_at_its_end_s11() -> None:
     """No cycle keeps the results of a step until the garbage collector comes."""
     args = ExecutorArgs(1, CallFrame((), 0))
     call = args.for_call(CallFrame((), 0))
@@ -150,7 +150,7 @@ def test_what_a_step_was_given_is_freed_when_it_ends_s11() -> None:
     assert not any(found is args for found in gc.get_referents(args))
 
 
-def test_a_function_call_shares_all_but_what_is_its_own() -> None:
+def test_function_call_shares_step_state() -> None:
     """The fields are copied one by one, which is twenty times as fast as `copy.copy`."""
     fields = {name: object() for name in ("rendezvous", "session_state", "step_container")}
     args = step(**fields, session_handle="s", start_time=1.0, deadline=2.0, sync_on_finish=True)

@@ -125,7 +125,7 @@ def test_a_second_send_is_refused_and_the_first_value_kept_r1() -> None:
     assert receiver.outcomes[0][0] == 1
 
 
-def test_a_second_receive_is_refused_and_the_first_goes_on_r1() -> None:
+def test_second_receive_is_refused_and_the_first_continues_r1() -> None:
     rendezvous, first, second = IntraProcessRendezvous(), Receiver(), Receiver()
     rendezvous.recv_async(KEY, HOST, first)
     rendezvous.recv_async(KEY, HOST, second)
@@ -202,7 +202,7 @@ def test_values_are_copied_to_where_they_are_wanted_r1(
     assert (received if wanted_on_host else target.to_host(received)) == 3
 
 
-def test_what_stays_in_one_memory_is_not_copied_r1() -> None:
+def test_same_memory_transfer_does_not_copy_r1() -> None:
     device = box(A)
     rendezvous, receiver = IntraProcessRendezvous(), Receiver()
     value = device.to_device(3)
@@ -211,7 +211,7 @@ def test_what_stays_in_one_memory_is_not_copied_r1() -> None:
     assert receiver.outcomes[0][0] is value
 
 
-def test_a_copy_that_fails_is_told_to_the_receiver_r1() -> None:
+def test_failed_copy_is_reported_to_the_receiver_r1() -> None:
     rendezvous, receiver = IntraProcessRendezvous(), Receiver()
     rendezvous.recv_async(KEY, HOST, receiver)
     rendezvous.send(KEY, TransferArgs(box(A), on_host=False), Boxed(B, 1))  # it is not A's

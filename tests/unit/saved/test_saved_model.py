@@ -179,7 +179,7 @@ def test_tags_choose_the_meta_graph(maker: Maker, tags: Any, scale: float) -> No
         np.testing.assert_array_equal(z, scale * WEIGHTS)
 
 
-def test_wrong_tags_list_what_there_is(maker: Maker) -> None:
+def test_wrong_tags_lists_alternatives(maker: Maker) -> None:
     maker.meta_graph("serve", "gpu")
     maker.meta_graph("train")
     path = maker.write()
@@ -234,7 +234,7 @@ def test_several_initialisers_are_refused(maker: Maker) -> None:
         load(maker.write())
 
 
-def test_an_initialiser_that_is_not_there(maker: Maker) -> None:
+def test_missing_initialiser(maker: Maker) -> None:
     meta = maker.meta_graph("serve")
     meta.collection_def["saved_model_main_op"].node_list.value.append("lost")
     with pytest.raises(errors.NotFoundError, match="lost"):

@@ -81,7 +81,7 @@ GOOD = encode({b"": b"header", b"name": b"value" * 20, b"name2": b"x"})
         (b"X" + GOOD[1:], "checksum"),
     ],
 )
-def test_damage_is_told(content: bytes, words: str) -> None:
+def test_damaged_table_is_reported(content: bytes, words: str) -> None:
     with pytest.raises(errors.DataLossError, match=words) as caught:
         list(opened(content).items())
     assert "t.index" in caught.value.message

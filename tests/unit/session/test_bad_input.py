@@ -67,7 +67,7 @@ def test_things_that_are_no_graph(graph: Any) -> None:
         graphmill.Session(graph=graph)
 
 
-def test_a_file_that_is_no_model_or_not_there(tmp_path: Path) -> None:
+def test_missing_or_invalid_model_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "model.pb"
     with pytest.raises(errors.NotFoundError, match=r"model\.pb"):
         graphmill.Session(graph=path)
@@ -159,9 +159,7 @@ def const_of(
         (const_of(dtype=7, attr="string", tensor_content=b"\x05a"), "do not hold 2 strings"),
     ],
 )
-def test_a_const_whose_content_is_not_what_it_says_is_an_error_naming_it(
-    session: Any, node: Any, words: str
-) -> None:
+def test_inconsistent_const_is_named(session: Any, node: Any, words: str) -> None:
     """At extension or at the first run, never a wrong result; TensorFlow refuses the same."""
 
     def extend_and_run() -> None:
@@ -183,7 +181,7 @@ def test_a_const_whose_content_is_not_what_it_says_is_an_error_naming_it(
         ({"int_val": [7, 8]}, [0, 0]),
     ],
 )
-def test_lists_of_values_that_are_short_or_long_mean_what_they_mean_to_tensorflow(
+def test_short_and_long_value_lists_match_tensorflow(
     session: Any, content: Any, expected: list[float]
 ) -> None:
     session.extend(graph_def(const_of(**content)))
@@ -193,7 +191,7 @@ def test_lists_of_values_that_are_short_or_long_mean_what_they_mean_to_tensorflo
 # ------------------------------------------------------------------------------------- no kernels
 
 
-def test_all_ops_without_a_kernel_are_told_at_once_for_the_pruned_graph_only(
+def test_missing_kernels_are_reported_for_pruned_graph_only(
     make_host: Any,
 ) -> None:
     from graphmill.ops.op_def import ArgDef, OpDef
@@ -236,7 +234,7 @@ def test_all_ops_without_a_kernel_are_told_at_once_for_the_pruned_graph_only(
         assert session.run("b:0", {"b:0": 1.0}) == 1
 
 
-def test_g3_ops_without_a_kernel_are_told_for_all_devices_at_once(make_host: Any) -> None:
+def test_g3_missing_kernels_are_reported_for_all_devices(make_host: Any) -> None:
     from graphmill.ops.op_def import ArgDef, OpDef
 
     class Plugin:
@@ -287,7 +285,7 @@ def test_a_kernel_that_cannot_be_made_for_a_node_is_a_typed_error(make_host: Any
 # ---------------------------------------------------------------------------------------- functions
 
 
-def test_a_call_of_a_function_that_is_not_there(session: Any) -> None:
+def test_call_of_a_missing_function(session: Any) -> None:
     attrs = {"Tin": ["float32"], "Tout": ["float32"], "f": FuncAttr("hlper")}
     helper = function_def("helper", {"x": "float32"}, {"y": ("float32", "x")})
     session.extend(graph_def(node_def("call", "PartitionedCall", "x", **attrs), functions=[helper]))
@@ -329,7 +327,7 @@ def test_a_call_of_a_function_that_is_not_there(session: Any) -> None:
         (function_def("f", {"x": "int32"}, {"y": ("float32", "x")}), "passed int32"),
     ],
 )
-def test_a_malformed_function_is_told_when_it_is_called(
+def test_malformed_function_is_reported_when_it_is_called(
     session: Any, function: Any, words: str
 ) -> None:
     attrs = {"Tin": ["float32"], "Tout": ["float32"], "f": FuncAttr("f")}

@@ -87,7 +87,7 @@ def test_s7_names_are_looked_up_when_it_is_made(session: Any) -> None:
         session.make_callable("neg:0", ["a:0"], targets=["cuont"])
 
 
-def test_s7_after_an_error_it_goes_on(session: Any, probe: Any) -> None:
+def test_s7_after_an_error_it_continues(session: Any, probe: Any) -> None:
     call = session.make_callable(["neg:0", "bad:0"], ["a:0"])
     for _ in range(2):
         with pytest.raises(errors.InvalidArgumentError) as caught:

@@ -54,7 +54,7 @@ def test_run_options_hold_for_each_call_s7(session: Any) -> None:
 
 
 @pytest.mark.parametrize(("source", "found"), [("a:0", 22.0), ("x:0", 12.0), ("a", 22.0)])
-def test_a_connection_puts_one_tensor_in_the_place_of_another_s7(
+def test_connection_replaces_one_tensor_by_another_s7(
     session: Any, source: str, found: float
 ) -> None:
     options = {"feed": ["x:0"], "fetch": ["c:0"], "tensor_connection": [joined(source, "y:0")]}
@@ -96,7 +96,7 @@ def test_a_callable_with_a_connection_is_built_again_as_any_signature_is_s7(sess
         ({"fetch_devices": {"z:0": CPU}}, InvalidArgumentError, "was not found in the Graph"),
     ],
 )
-def test_what_is_wrong_is_told_s7(
+def test_invalid_callable_options_are_reported_s7(
     session: Any, options: Any, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):

@@ -120,7 +120,7 @@ def test_s11_closing_wakes_a_step_that_waits(probe: Any, probe_host: Any, in_thr
         result()
 
 
-def test_s11_functions_of_a_device_that_come_while_the_session_closes_are_closed_too() -> None:
+def test_s11_functions_added_during_close_are_closed() -> None:
     """A step of another thread may be making its executors then."""
     config = graphmill.ConfigProto(device_count={"CPU": 2})
     session = graphmill.Session(graph=graphmill.Graph(), config=config)

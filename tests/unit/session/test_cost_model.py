@@ -49,7 +49,7 @@ def test_s6_each_node_of_the_partition_has_an_entry_with_its_edges() -> None:
     assert [numbers[i] for i in nodes["after"].control_input] == ["square"]
 
 
-def test_s6_what_ran_has_its_time_and_outputs() -> None:
+def test_s6_executed_nodes_have_time_and_outputs() -> None:
     (message,) = costs(EVERY)
     node = next(node for node in message.node if node.name == "square")
     (output,) = node.output_info
@@ -58,7 +58,7 @@ def test_s6_what_ran_has_its_time_and_outputs() -> None:
     assert node.compute_cost == node.compute_time >= 0
 
 
-def test_s6_there_is_none_unless_the_config_asks_for_it() -> None:
+def test_s6_cost_model_is_off_by_default() -> None:
     """As in TensorFlow, tracing alone gives step statistics only."""
     assert [len(m.node) for m in costs({})] == [0]
     assert [len(m.node) for m in costs({}, trace_level="FULL_TRACE")] == [0]

@@ -45,7 +45,7 @@ def test_s5_the_first_of_two_racing_threads_wins() -> None:
     assert len(cache) == 1
 
 
-def test_s5_what_has_not_run_for_longest_is_evicted() -> None:
+def test_s5_least_recently_used_executor_is_evicted() -> None:
     cache = ExecutorsCache(capacity=2)
     for step, name in enumerate(["a:0", "b:0"], start=1):
         cache.get_or_create(key(name), make).executors.last_step = step
@@ -56,7 +56,7 @@ def test_s5_what_has_not_run_for_longest_is_evicted() -> None:
     assert (len(cache), cache.num_evicted) == (2, 1)
 
 
-def test_s5_growth_is_told_once_and_names_the_calling_line() -> None:
+def test_s5_cache_growth_warns_once_with_calling_line() -> None:
     cache = ExecutorsCache(warn_at=3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

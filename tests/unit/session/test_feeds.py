@@ -194,7 +194,7 @@ def test_s6_the_graph_says_shapes_of_placeholders() -> None:
     assert static_shape(scalar, 0, 23) is None  # old producers meant an unknown shape by it
 
 
-def test_s6_the_graph_says_shapes_of_other_tensors_by_an_attr() -> None:
+def test_s6_output_shapes_attr_gives_feed_shapes() -> None:
     shapes = (ShapeAttr((2,)), None)
     named = node("Identity", "c", T="float32", _output_shapes=shapes[:1])
     assert static_shape(named, 0, 1395) == (2,)
@@ -270,11 +270,11 @@ def test_s6_a_placeholder_that_is_not_fed_is_an_error_naming_it(session: Any) ->
     assert list(session.run("y:0", {"x:0": X})) == [-1, -2]
 
 
-def test_s6_what_waits_for_a_fed_placeholder_goes_on(session: Any) -> None:
+def test_s6_successors_of_fed_placeholder_run(session: Any) -> None:
     assert session.run("after_x:0", {"x:0": X}) == 1
 
 
-def test_s6_what_waits_for_another_node_still_waits_for_it(session: Any) -> None:
+def test_s6_control_inputs_of_other_nodes_are_kept(session: Any) -> None:
     """As in TensorFlow: only control edges of placeholders are moved to the feed."""
     with pytest.raises(errors.InvalidArgumentError, match="placeholder tensor 'x'"):
         session.run("after_y:0", {"y:0": X})
@@ -315,14 +315,12 @@ def test_s6_an_unknown_feed_is_not_found(session: Any, feeds: Any, words: str) -
         ({"x:y": X}, "'x:y' is not a tensor name"),
     ],
 )
-def test_s6_what_is_no_feed_dict_is_an_invalid_argument(
-    session: Any, feeds: Any, words: str
-) -> None:
+def test_s6_invalid_feed_dict_is_invalid_argument(session: Any, feeds: Any, words: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=words):
         session.run("y:0", feeds)
 
 
-def test_s6_a_fed_value_cannot_stand_where_a_variable_is_changed(session: Any) -> None:
+def test_s6_feed_cannot_replace_a_variable_reference(session: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError) as caught:
         session.run("assign:0", {"v:0": X, "x:0": X})
     assert (

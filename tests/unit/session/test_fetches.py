@@ -133,7 +133,7 @@ def test_s6_a_subclass_of_list_comes_back_as_a_list_and_one_of_tuple_as_itself(
     ],
     ids=repr,
 )
-def test_s6_what_is_no_fetch_is_an_invalid_argument(session: Any, fetch: Any, words: str) -> None:
+def test_s6_invalid_fetch_is_invalid_argument(session: Any, fetch: Any, words: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=words):
         session.run(fetch)
 
@@ -149,7 +149,7 @@ def test_s6_what_is_no_fetch_is_an_invalid_argument(session: Any, fetch: Any, wo
         ("_SINK:0", "'_SINK' does not exist"),
     ],
 )
-def test_s6_an_unknown_fetch_is_not_found_and_near_matches_are_told(
+def test_s6_unknown_fetch_is_not_found_and_near_matches_are_reported(
     session: Any, fetch: str, words: str
 ) -> None:
     with pytest.raises(errors.NotFoundError, match=words):

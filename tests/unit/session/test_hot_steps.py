@@ -90,7 +90,7 @@ def test_modes_and_steps(keys: dict[str, Any], seen: list[int], hot: HotPass, ho
             assert hot.seen == count
 
 
-def test_what_the_executor_forbids_is_not_built_again(
+def test_executor_can_refuse_rebuild(
     hot: HotPass, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host.executors.get("INLINE"), "forbids_passes", ("probe_hot",))
@@ -109,7 +109,7 @@ def test_config_that_means_nothing_is_refused(key: str, host: Host) -> None:
         session(host, jit="fast")
 
 
-def test_what_cannot_be_built_again_goes_on_as_it_was(hot: HotPass, host: Host) -> None:
+def test_failed_rebuild_keeps_the_old_executor(hot: HotPass, host: Host) -> None:
     hot.error = UnimplementedError("the pass's own words")
     with session(host) as made:
         run(made, host, 8)
@@ -124,7 +124,7 @@ def test_eager_sessions_tell_what_refuses_a_graph(hot: HotPass, host: Host) -> N
         made.run("y:0", {"x:0": 2})
 
 
-def test_steps_go_on_while_the_graph_is_built_again(hot: HotPass, host: Host) -> None:
+def test_steps_continue_while_the_graph_is_built_again(hot: HotPass, host: Host) -> None:
     hot.may_go_on.clear()
     with session(host) as made:
         for _ in range(20):

@@ -66,7 +66,7 @@ def test_s1_a_message_of_another_library_is_read() -> None:
     ],
     ids=repr,
 )
-def test_s1_what_is_no_config_is_an_invalid_argument(value: Any, words: str) -> None:
+def test_s1_invalid_config_is_invalid_argument(value: Any, words: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=words):
         as_message(proto.ConfigProto, value, "config")
 

@@ -45,7 +45,7 @@ def test_s1_a_session_may_begin_empty() -> None:
         assert session.run("y:0", {"x:0": 2.0}) == -2
 
 
-def test_s1_one_cpu_by_default_and_as_many_as_are_asked_for() -> None:
+def test_s1_one_cpu_by_default_and_as_many_as_are_requested() -> None:
     with graphmill.Session(config={"device_count": {"GPU": 0}}) as session:
         cpus = [d.name for d in session.list_devices() if d.device_type == "CPU"]
         assert cpus == [PREFIX + "CPU:0"]
@@ -63,7 +63,7 @@ def test_s1_a_config_may_be_a_message_bytes_or_a_dict() -> None:
             assert sum(d.device_type == "CPU" for d in session.list_devices()) == 2
 
 
-def test_s1_a_device_type_that_nobody_supplies_is_told() -> None:
+def test_s1_unknown_device_type_is_reported() -> None:
     with pytest.raises(
         errors.InvalidArgumentError, match=r"device_count asks for .* type NPU; regis"
     ):

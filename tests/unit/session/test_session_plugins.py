@@ -90,7 +90,7 @@ def test_s12_an_executor_that_breaks_is_a_typed_error(error: Exception) -> None:
             session.run("y:0", {"x:0": 1.0})
 
 
-def test_e1_an_unknown_executor_type_lists_those_there_are() -> None:
+def test_e1_unknown_executor_type_lists_alternatives() -> None:
     config = {"experimental": {"executor_type": "DEFALT"}}
     with pytest.raises(errors.NotFoundError, match="DEFAULT") as caught:
         graphmill.Session(config=config)
@@ -129,7 +129,7 @@ class DevicePlugin:
         devices.add("NPU", self.factory)
 
 
-def test_s1_a_plugin_supplies_a_device_and_nodes_ask_for_it() -> None:
+def test_s1_plugin_supplies_a_device_and_nodes_request_it() -> None:
     host = graphmill.Host(plugins=[DevicePlugin()])
     on_npu = node_def("y", "Neg", "x", T="float32", device="/device:NPU:0")
     with graphmill.Session(graph=graph_def(X, on_npu), host=host) as session:
@@ -198,7 +198,7 @@ def test_p4_a_pass_that_breaks_is_a_typed_error_naming_pass_and_plugin() -> None
     assert "Plugin" in e.value.plugin
 
 
-def test_s6_step_observers_are_told_of_every_step(probe: Any) -> None:
+def test_s6_step_observers_are_notified_of_every_step(probe: Any) -> None:
     told: list[Any] = []
 
     class Observer:

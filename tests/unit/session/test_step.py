@@ -143,7 +143,7 @@ def test_s6_writing_to_what_was_fetched_changes_no_feed(memory: Any, fetch: str)
 
 
 @pytest.mark.parametrize(("assign", "read"), [("assign:0", "read:0"), ("assign_r", "read_r:0")])
-def test_s6_a_variable_keeps_its_value_whatever_becomes_of_feeds_and_fetches(
+def test_s6_variable_value_is_isolated_from_feeds_and_fetches(
     memory: Any, assign: str, read: str
 ) -> None:
     fed = np.array([1, 2], np.float32)
@@ -166,7 +166,7 @@ def test_s6_reading_a_variable_and_changing_it_later_leaves_what_was_read(memory
 
 @pytest.mark.parametrize("is_view", [False, True])
 @pytest.mark.parametrize("is_held", [False, True])
-def test_s6_what_only_the_step_held_is_not_copied(is_view: bool, is_held: bool) -> None:
+def test_s6_values_owned_by_the_step_are_not_copied(is_view: bool, is_held: bool) -> None:
     """Big results cost no copy; what anybody else may hold does."""
     frame = CallFrame([], 1)
     frame.retvals[0] = np.ones(4)[1:] if is_view else np.ones(3)
@@ -228,7 +228,7 @@ def test_s12_ctrl_c_is_not_an_error_of_the_step(probe: Any, probe_host: Any) -> 
         assert session.run("x:0", {"x:0": 1.0}) == 1
 
 
-def test_s12_what_waits_is_told_to_stop_by_ctrl_c(probe: Any, probe_host: Any) -> None:
+def test_s12_interrupt_cancels_waiting_kernels(probe: Any, probe_host: Any) -> None:
     """Else a queue would hand its next element to a step that is no more."""
     probe.error = KeyboardInterrupt()
     message = graph_def(X, node_def("bad", "Probe>Raise", "x"), node_def("w", "Probe>Wait", "x"))
@@ -239,7 +239,7 @@ def test_s12_what_waits_is_told_to_stop_by_ctrl_c(probe: Any, probe_host: Any) -
         assert probe.was_woken.is_set()
 
 
-def test_s6_a_fetch_in_a_branch_not_taken_is_told() -> None:
+def test_s6_fetch_in_untaken_branch_is_reported() -> None:
     switch = node_def("switch", "Switch", "x", "no", T="float32")
     with graphmill.Session(graph=graph_def(X, const_def("no", np.bool_(False)), switch)) as session:
         assert session.run("switch:0", {"x:0": 1.0}) == 1
@@ -411,7 +411,7 @@ def test_e12_waiting_kernels_and_called_functions_are_traced(probe: Any, probe_h
     assert any(name.endswith("sum") for name in nodes)
 
 
-def test_s6_nothing_is_traced_that_was_not_asked_for(traced: Any) -> None:
+def test_s6_tracing_is_off_by_default(traced: Any) -> None:
     metadata = RunMetadata()
     x = np.ones((1, 2), np.float32)
     traced.run("y:0", {"x:0": x}, run_metadata=metadata)

@@ -59,7 +59,7 @@ def test_w0_reset_goes_to_the_factory_of_the_target() -> None:
 
 
 @pytest.mark.parametrize("call", [graphmill.Session, graphmill.reset])
-def test_w0_an_unknown_scheme_tells_the_known_ones(call: Any) -> None:
+def test_w0_unknown_scheme_lists_alternatives(call: Any) -> None:
     host = Host([ElsewhereFactory()], load_entry_points=False)
     with pytest.raises(
         errors.NotFoundError, match=r"known are '' \(this process\), 'away://\.\.\.'"

@@ -62,7 +62,7 @@ def test_s5_feeds_in_another_order_reach_their_tensors() -> None:
         assert session.make_callable("d:0", ["b:0", "x:0"])(5.0, 2.0) == -3
 
 
-def test_s5_threads_that_race_to_the_first_step_all_get_it_right(in_thread: Any) -> None:
+def test_s5_concurrent_first_steps_are_correct(in_thread: Any) -> None:
     nodes = [
         X,
         *(node_def(f"n{i}", "Neg", f"n{i - 1}" if i else "x", T="float32") for i in range(50)),

@@ -57,7 +57,7 @@ def test_other_cases_do_not_change_a_digest():
     assert alone.digest == second.digest
 
 
-def test_what_the_answer_depends_on_changes_the_digest():
+def test_relevant_changes_alter_the_digest():
     texts = [
         '[[Neg]]\nin = ["float32[3]"]',
         '[[Abs]]\nin = ["float32[3]"]',
@@ -68,7 +68,7 @@ def test_what_the_answer_depends_on_changes_the_digest():
     assert len({parse(text)[0].digest for text in texts}) == len(texts)
 
 
-def test_what_it_does_not_depend_on_leaves_the_digest():
+def test_irrelevant_changes_keep_the_digest():
     a = parse('[[Neg]]\nin = ["float32[3]"]')[0]
     b = parse('[[Neg]]\nin = ["float32[3]"]\nlabel = "x"\nskip = { jax = "why" }')[0]
     assert a.digest == b.digest

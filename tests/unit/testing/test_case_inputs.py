@@ -113,7 +113,7 @@ def test_quantized_values_are_held_by_their_integers():
 @pytest.mark.parametrize(
     "text", ["flat32[2]", "float32[a]", "", "float32: [1, oops]", "float32: open('x')"]
 )
-def test_what_is_no_input_is_refused(text):
+def test_invalid_input_is_refused(text):
     with pytest.raises(SpecError):
         draw(text)
 

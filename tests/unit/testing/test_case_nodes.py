@@ -41,7 +41,7 @@ def test_a_function():
         "y = Op(x, after=i)",
     ],
 )
-def test_what_is_no_node_is_refused(text):
+def test_invalid_node_is_refused(text):
     with pytest.raises(SpecError):
         parse_node(text)
 
@@ -49,7 +49,7 @@ def test_what_is_no_node_is_refused(text):
 @pytest.mark.parametrize(
     "text", ["f(x: int32): return x", "f(x: int32) -> int32: y = Neg(x)", "f(x) -> int32: return x"]
 )
-def test_what_is_no_function_is_refused(text):
+def test_invalid_function_is_refused(text):
     with pytest.raises(SpecError):
         parse_function(text)
 
@@ -61,6 +61,6 @@ def test_an_op_with_a_namespace(op):
 
 
 @pytest.mark.parametrize("text", ["y = Mine<Scale(x)", "y = 1>Scale(x)", "y = Mine>Scale"])
-def test_what_is_no_op_with_a_namespace_is_refused(text):
+def test_invalid_namespaced_op_is_refused(text):
     with pytest.raises(SpecError, match="is not"):
         parse_node(text)

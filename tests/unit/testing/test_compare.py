@@ -46,7 +46,7 @@ def test_equal_answers_do_not_differ():
         (answer([1.0]), Answer(), "0 outputs, expected 1"),
     ],
 )
-def test_each_kind_of_difference_is_told(want, got, words):
+def test_all_kinds_of_difference_are_reported(want, got, words):
     import re
 
     assert re.search(words, says(want, got))
@@ -76,7 +76,7 @@ def test_other_comparisons():
     assert says(answer([1.0]), answer([1 + 1.2e-7]), case('compare = "exact"'))
 
 
-def test_what_differs_on_purpose_is_held_to_our_own_word():
+def test_deliberate_difference_is_compared_with_declared_result():
     the_case = case('differs = "why"\nerror = "Internal"')
     assert says(answer([1.0]), Answer(error="Internal"), the_case) == ""
     assert says(answer([1.0]), answer([1.0]), the_case)

@@ -27,6 +27,6 @@ def test_a_library_that_is_not_installed_is_a_reason_to_skip() -> None:
         KernelTests().test_op(CASE, runner, "")
 
 
-def test_what_a_kernel_does_not_implement_is_a_failure() -> None:
+def test_unimplemented_kernel_case_is_a_failure() -> None:
     with pytest.raises(AssertionError):
         KernelTests().test_op(CASE, Runner("this corner is not there"), "")

@@ -33,5 +33,5 @@ def work() -> Iterator[BackgroundWork]:
     assert made.num_done == 1
 
 
-def test_a_test_is_torn_down_when_nothing_goes_on_behind_it(work: BackgroundWork) -> None:
+def test_teardown_waits_for_background_work(work: BackgroundWork) -> None:
     work.submit(None, lambda: sum(range(3_000_000)))

@@ -106,7 +106,7 @@ class Recorder(train.SessionRunHook):
         self.calls.append("end")
 
 
-def test_hooks_are_called_around_steps_and_get_what_they_asked_for(program: Program) -> None:
+def test_hooks_are_called_around_steps_and_get_what_they_requested(program: Program) -> None:
     silent, asking = Recorder(), Recorder(train.SessionRunArgs({"x": program.x}))
     creator = program.creator()
     with train.MonitoredSession(creator, [silent, asking]) as session:
@@ -126,7 +126,7 @@ def test_hooks_may_feed_but_not_what_is_fed_already(program: Program) -> None:
             session.run(program.x, {program.x: 1.0})
 
 
-def test_hooks_may_ask_for_options(program: Program) -> None:
+def test_hooks_may_request_options(program: Program) -> None:
     traced = graphmill.RunOptions(trace_level=graphmill.RunOptions.FULL_TRACE)
     seen: list[Any] = []
 
@@ -171,7 +171,7 @@ def test_a_lost_task_gives_a_new_session_from_the_last_checkpoint(
     assert train.latest_checkpoint(tmp_path) == f"{tmp_path}/model.ckpt-3"
 
 
-def test_without_checkpoints_it_begins_anew(program: Program) -> None:
+def test_without_checkpoints_it_begins_again(program: Program) -> None:
     with train.MonitoredSession(program.creator()) as session:
         session.run(program.step, {program.x: 1.0})
         program.failures = [errors.AbortedError("gone")]
@@ -185,7 +185,7 @@ def test_recovery_ends_with_the_last_error_when_its_time_is_over(program: Progra
         train.MonitoredSession(creator, max_recovery_secs=0, recovery_wait_secs=0)
 
 
-def test_other_errors_come_through_and_the_session_goes_on(program: Program) -> None:
+def test_other_errors_come_through_and_the_session_continues(program: Program) -> None:
     recorder = Recorder()
     with train.MonitoredSession(program.creator(), [recorder]) as session:
         program.failures = [errors.DataLossError("spoilt")]

@@ -31,7 +31,7 @@ def test_json(graphmill_cli: Callable[..., Any]) -> None:
     assert cpu["incarnation"] != 0
 
 
-def test_types_of_which_there_is_none_by_default_are_listed_with_who_brings_them(
+def test_optional_device_types_are_listed_with_their_plugin(
     graphmill_cli: Callable[..., Any],
 ) -> None:
     host = Host(plugins=[strict_device])

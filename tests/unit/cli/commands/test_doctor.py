@@ -114,7 +114,9 @@ ILL = {
 
 @pytest.mark.usefixtures("no_jax")
 @pytest.mark.parametrize("source", ILL, ids=ILL.get)
-def test_what_a_loaded_plugin_cannot_give_is_told(source, graphmill_cli, host_of) -> None:
+def test_failing_registrations_of_loaded_plugin_are_reported(
+    source, graphmill_cli, host_of
+) -> None:
     outcome = graphmill_cli("doctor", host=host_of(source))
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("-> ")]
     assert line.startswith("-> plugin 'ill' of graphmill-ill 1.2")
@@ -131,7 +133,7 @@ def test_what_a_loaded_plugin_cannot_give_is_told(source, graphmill_cli, host_of
         ("no-such-library>=2.3 ; extra == 'more'", ""),
     ],
 )
-def test_what_a_plugin_requires_and_is_not_there(required, said, graphmill_cli, host_of) -> None:
+def test_missing_plugin_requirements_are_reported(required, said, graphmill_cli, host_of) -> None:
     """graphmill-torch without PyTorch, for one: all works, and doctor says what is missing."""
     source = "@hookimpl\ndef graphmill_configure(host): pass"
     outcome = graphmill_cli("doctor", host=host_of(source, f"Requires-Dist: {required}\n"))
@@ -140,7 +142,7 @@ def test_what_a_plugin_requires_and_is_not_there(required, said, graphmill_cli, 
 
 
 @pytest.mark.usefixtures("no_jax")
-def test_a_broken_built_in_plugin_is_told_without_a_traceback(graphmill_cli, monkeypatch) -> None:
+def test_broken_built_in_plugin_is_reported_without_a_traceback(graphmill_cli, monkeypatch) -> None:
     from graphmill.cli.options import Settings
     from graphmill.registry import PluginError
 
@@ -156,9 +158,7 @@ def test_a_broken_built_in_plugin_is_told_without_a_traceback(graphmill_cli, mon
 
 @pytest.mark.usefixtures("no_jax")
 @pytest.mark.filterwarnings("ignore::graphmill.registry.PluginWarning")
-def test_a_hook_that_asks_for_what_there_is_not_is_told_what_there_is(
-    graphmill_cli, host_of
-) -> None:
+def test_unknown_hook_argument_lists_available_ones(graphmill_cli, host_of) -> None:
     host = host_of("@hookimpl\ndef graphmill_register_devices(device): pass")
     line = next(ln for ln in graphmill_cli("doctor", host=host).out.splitlines() if "'ill'" in ln)
     assert "expected: graphmill_register_devices(devices)" in line
@@ -166,7 +166,7 @@ def test_a_hook_that_asks_for_what_there_is_not_is_told_what_there_is(
 
 @pytest.mark.usefixtures("no_jax")
 @pytest.mark.filterwarnings("ignore::graphmill.registry.PluginWarning")
-def test_an_entry_point_to_nothing_is_told_from_a_missing_library(
+def test_dangling_entry_point_is_distinguished_from_missing_library(
     graphmill_cli, host_of, tmp_path
 ) -> None:
     host_of("@hookimpl\ndef graphmill_configure(host): pass")
@@ -178,7 +178,7 @@ def test_an_entry_point_to_nothing_is_told_from_a_missing_library(
 
 
 @pytest.mark.usefixtures("no_jax")
-def test_a_plugin_of_no_distribution_that_only_looks_on_is_told_with_its_hooks(
+def test_observer_plugin_without_distribution_is_listed_with_hooks(
     graphmill_cli,
 ) -> None:
     class Observer:

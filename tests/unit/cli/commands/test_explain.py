@@ -14,7 +14,7 @@ from graphmill.ops import math, string
 from graphmill.testing.fakes import strict_device
 
 
-def test_each_node_is_told(graphmill_cli, digits) -> None:
+def test_all_nodes_are_shown(graphmill_cli, digits) -> None:
     outcome = graphmill_cli("explain", str(digits / "saved_model_tf2"), "--json")
     assert outcome.code == 0, outcome.err
     nodes = json.loads(outcome.out)["nodes"]
@@ -32,7 +32,7 @@ def test_the_text_is_a_table_with_a_summary(graphmill_cli, digits) -> None:
     assert " interpreted" in outcome.out.strip().splitlines()[-1]
 
 
-def test_it_tells_how_a_model_would_run_on_a_device_and_an_executor(graphmill_cli, digits) -> None:
+def test_explain_honours_device_and_executor_options(graphmill_cli, digits) -> None:
     options = ("--device", "BOXED", "--executor", "INLINE", "--json")
     host = graphmill.Host(plugins=[strict_device])
     outcome = graphmill_cli("explain", str(digits / "digits_frozen.pb"), *options, host=host)
@@ -41,7 +41,7 @@ def test_it_tells_how_a_model_would_run_on_a_device_and_an_executor(graphmill_cl
     assert any(node["device"].endswith("BOXED:0") for node in nodes)
 
 
-def test_placement_and_rejected_kernels_are_told() -> None:
+def test_placement_and_rejected_kernels_are_shown() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [2, 2], name="x")
@@ -64,7 +64,7 @@ def test_a_node_that_no_step_runs_is_an_error(graphmill_cli, digits) -> None:
     assert "probabilities" in outcome.err
 
 
-def test_all_of_a_node_is_told(graphmill_cli, digits) -> None:
+def test_node_details_are_shown(graphmill_cli, digits) -> None:
     outcome = graphmill_cli("explain", str(digits / "digits_frozen.pb"), "--node", "probabilities")
     assert outcome.code == 0, outcome.err
     assert "probabilities (Softmax)" in outcome.out
@@ -73,7 +73,7 @@ def test_all_of_a_node_is_told(graphmill_cli, digits) -> None:
 
 
 @pytest.mark.parametrize("option", ["image=0", "--source", "--steps=3"])
-def test_what_needs_jit_is_a_usage_error_without_it(graphmill_cli, digits, option) -> None:
+def test_jit_options_without_jit_are_a_usage_error(graphmill_cli, digits, option) -> None:
     outcome = graphmill_cli("explain", str(digits / "digits_frozen.pb"), option)
     assert outcome.code == error_reporting.USAGE
     assert "--jit" in outcome.err

@@ -133,7 +133,7 @@ def test_coverage_of_a_survey(graphmill_cli: Callable[..., Any], host: Host, tmp
 
 
 @pytest.mark.parametrize("content", [None, "nothing", "[]", '{"ops": {"A": 1}}'])
-def test_what_is_no_survey_is_told(
+def test_invalid_survey_is_reported(
     graphmill_cli: Callable[..., Any], host: Host, tmp_path: Any, content: str | None
 ) -> None:
     if content is not None:

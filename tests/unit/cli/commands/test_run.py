@@ -274,7 +274,7 @@ def test_an_effect_that_is_forbidden_is_refused(graphmill_cli: Cli, tmp_path: Pa
     assert "ReadFile may read files" in outcome.err
 
 
-def test_a_model_may_read_itself_whatever_is_forbidden(
+def test_model_may_read_its_own_files_despite_forbidden_effects(
     graphmill_cli: Cli, saved: str, seven: str
 ) -> None:
     assert graphmill_cli("run", saved, seven, "--forbid", "fs.read", "--forbid", "net").code == 0

@@ -85,7 +85,7 @@ def test_saved_model_cli_spelling(
         ("--signature_def", "serving", "did you mean 'serving_default'?"),
     ],
 )
-def test_wrong_tags_and_signature_list_what_there_is(
+def test_wrong_tags_and_signature_lists_alternatives(
     graphmill_cli: Callable[..., Any],
     host: Host,
     digits: Path,
@@ -99,7 +99,7 @@ def test_wrong_tags_and_signature_list_what_there_is(
 
 
 @pytest.mark.parametrize("name", ["seven.png", "heldout.npz", "README.md", "missing", "."])
-def test_what_is_no_model_is_told(
+def test_invalid_model_is_reported(
     graphmill_cli: Callable[..., Any], host: Host, digits: Path, name: str
 ) -> None:
     outcome = graphmill_cli("show", str(digits / name), host=host)
@@ -108,7 +108,7 @@ def test_what_is_no_model_is_told(
     assert outcome.out == ""
 
 
-def test_a_truncated_model_is_told(
+def test_truncated_model_is_reported(
     graphmill_cli: Callable[..., Any], host: Host, digits: Path, tmp_path: Path
 ) -> None:
     content = (digits / "digits_frozen.pb").read_bytes()

@@ -41,7 +41,7 @@ def test_the_size_is_that_of_all_files(folder) -> None:
 
 
 @needs_owners
-def test_a_folder_that_is_open_to_others_is_told(folder) -> None:
+def test_world_writable_folder_is_reported(folder) -> None:
     folder.mkdir()
     folder.chmod(0o755)
     (line,) = advice_on_cache()
@@ -49,14 +49,14 @@ def test_a_folder_that_is_open_to_others_is_told(folder) -> None:
 
 
 @needs_owners
-def test_a_folder_of_somebody_else_is_told(folder, monkeypatch) -> None:
+def test_folder_of_another_user_is_reported(folder, monkeypatch) -> None:
     folder.mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     (line,) = advice_on_cache()
     assert "belongs to another user" in line
 
 
-def test_a_file_in_its_place_is_told(folder) -> None:
+def test_file_in_place_of_cache_folder_is_reported(folder) -> None:
     folder.write_text("")
     (line,) = advice_on_cache()
     assert "is no folder" in line

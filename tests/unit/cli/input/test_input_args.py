@@ -25,7 +25,7 @@ def test_short_form_of_files_keys_and_literals() -> None:
 
 
 @pytest.mark.parametrize("argument", ["seven.png", "=@x", "image=", ""])
-def test_what_is_no_input_is_refused_with_an_example(argument: str) -> None:
+def test_invalid_input_is_refused_with_an_example(argument: str) -> None:
     with pytest.raises(errors.InvalidArgumentError) as caught:
         parse_short([argument])
     assert "NAME=@FILE" in caught.value.__notes__[0]

@@ -35,7 +35,7 @@ def test_missing_batch_dimension_is_added() -> None:
     assert load_short("x=[1,2,3]", FLOATS).shape == (1, 3)
 
 
-def test_wrong_shape_is_told_with_both_shapes() -> None:
+def test_wrong_shape_is_reported_with_both_shapes() -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"\[1, 2\], but 'x' takes \[\?, 3\]"):
         load_short("x=[[1,2]]", FLOATS)
 
@@ -87,7 +87,7 @@ def test_npz_by_key_by_input_name_and_alone(tmp_path: Path) -> None:
     assert load_short(f"x=@{tmp_path}/one.npz", FLOATS).sum() == 6
 
 
-def test_npz_without_the_key_lists_what_there_is(tmp_path: Path) -> None:
+def test_npz_without_the_key_lists_alternatives(tmp_path: Path) -> None:
     np.savez(tmp_path / "two.npz", images=np.ones(3), y=np.zeros(3))
     with pytest.raises(errors.NotFoundError, match=r"'image'; did you mean 'images'\?; it has"):
         load(parse_inputs(f"x={tmp_path}/two.npz[image]")[0], FLOATS)

@@ -47,7 +47,7 @@ def test_numpy_constructors(text: str, value: np.ndarray[Any, Any]) -> None:
     np.testing.assert_array_equal(result, value)
 
 
-def test_random_arrays_have_the_shape_asked_for() -> None:
+def test_random_arrays_have_the_shape_requested() -> None:
     assert evaluate("np.random.rand(2, 3)").shape == (2, 3)
 
 

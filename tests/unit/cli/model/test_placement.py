@@ -97,9 +97,7 @@ def test_both_arrive_in_the_session(make_host) -> None:
 @pytest.mark.parametrize(
     ("option", "name", "near"), [("--device", "CPX", "'CPU'"), ("--executor", "INLIN", "'INLINE'")]
 )
-def test_one_that_there_is_not_lists_those_there_are(
-    option, name, near, digits, seven, graphmill_cli
-) -> None:
+def test_unknown_name_lists_alternatives(option, name, near, digits, seven, graphmill_cli) -> None:
     outcome = graphmill_cli("run", str(digits / "digits_frozen.pb"), seven, option, name)
     assert outcome.code == 3
     assert f"did you mean {near}" in outcome.err

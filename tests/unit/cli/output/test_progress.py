@@ -18,7 +18,7 @@ def test_a_quick_stage_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_slow_stage_is_told_at_its_begin_and_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_slow_stage_is_announced_at_start_and_end(capsys: pytest.CaptureFixture[str]) -> None:
     display = progress._Display("reading")
     display.start()
     display.stop()

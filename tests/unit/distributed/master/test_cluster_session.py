@@ -56,7 +56,7 @@ def test_all_tasks_run_under_one_step_id_of_57_bits(master: Master) -> None:
     assert all(1 << 56 <= step_id < 1 << 57 for step_id in first)
 
 
-def test_what_is_registered_is_placed_and_named_once(master: Master) -> None:
+def test_registered_graph_is_placed_and_named_once(master: Master) -> None:
     session = master.session(there_and_back())
     run(session, ["y:0"], {"x:0": 1.0})
     run(session, ["doubled:0"], {"x:0": 1.0})
@@ -153,7 +153,7 @@ def failing() -> Any:
     return graph
 
 
-def test_the_root_cause_is_told_with_its_task_and_all_is_cleaned_up(master: Master) -> None:
+def test_root_cause_names_its_task_and_step_is_cleaned_up(master: Master) -> None:
     session = master.session(failing())
     for _ in range(20):
         with pytest.raises(errors.InvalidArgumentError) as caught:
@@ -187,7 +187,7 @@ def test_a_graph_that_one_task_refuses_is_deregistered_at_the_others(master: Mas
     assert run(session, ["y:0"], {"x:0": 1.0}) == [2]
 
 
-def test_a_lost_worker_fails_the_step_and_the_other_tasks_end(master: Master) -> None:
+def test_lost_worker_fails_the_step_on_all_tasks(master: Master) -> None:
     session = master.session(there_and_back())
     run(session, ["y:0"], {"x:0": 1.0})
     master.workers[1].is_lost = True
@@ -206,7 +206,7 @@ def test_a_restarted_worker_aborts_the_session(master: Master) -> None:
     assert run(master.session(there_and_back()), ["y:0"], {"x:0": 1.0}) == [2]
 
 
-def test_a_silent_worker_is_given_up_after_the_timeout(master: Master) -> None:
+def test_silent_worker_fails_after_timeout(master: Master) -> None:
     session = master.session(there_and_back())
     run(session, ["y:0"], {"x:0": 1.0})
     master.workers[1].silent.add("run_graph")

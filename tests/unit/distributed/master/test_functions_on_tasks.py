@@ -136,7 +136,7 @@ def test_a_loop_in_a_branch_in_a_function(master: Master) -> None:
     assert run(session, ["f:0"], {"p:0": False, "x:0": 3.0}) == [9]
 
 
-def test_effects_of_the_branch_that_is_not_taken_do_not_happen(master: Master) -> None:
+def test_untaken_branch_has_no_effects(master: Master) -> None:
     handle = {"handle": "resource"}
     add = function_def(
         "add", handle, {}, const_def("one", np.float32(1)),
@@ -177,7 +177,7 @@ def test_a_function_that_names_tasks_is_inlined_and_waits(master: Master) -> Non
         run(session, ["late:0"], {"x:0": np.nan})
 
 
-def test_a_missing_function_is_told_with_its_node(master: Master) -> None:
+def test_missing_function_is_reported_with_its_node(master: Master) -> None:
     nodes = [*placeholders(), branches(Tcond=graphmill.bool)]
     session = session_of(master, *nodes, functions=[FUNCTIONS[0]])
     with pytest.raises(errors.OpError, match="near"):

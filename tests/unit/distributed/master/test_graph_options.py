@@ -61,7 +61,7 @@ def test_floats_cross_tasks_as_bfloat16(master: Master) -> None:
         assert sorted(casts) == [(F32.enum, False), (bfloat16.enum, True)]
 
 
-def test_other_types_and_what_is_fed_keep_their_type(master: Master) -> None:
+def test_fed_and_other_dtypes_are_not_compressed(master: Master) -> None:
     session = master.session(there_and_back(), **BFLOAT16)
     assert run(session, ["next:0"], {"n:0": np.int32(70_001)}) == [70_003]
     (fed,) = run(session, ["fed:0"], {"x:0": X})
@@ -115,7 +115,7 @@ def test_receives_wait_until_shortly_before_they_are_needed(master: Master) -> N
     assert after.startswith("^n2")  # of n0 to n29, each of which takes one unit of time
 
 
-def test_receives_begin_at_once_where_nothing_is_asked_for(master: Master) -> None:
+def test_receives_begin_at_once_where_nothing_is_requested(master: Master) -> None:
     session = master.session(late_use(30))
     assert run(session, ["y:0"], {"x:0": np.float32(2)}) == [30]
     assert receive_and_trigger(master)[1] is None

@@ -94,9 +94,7 @@ def test_a_dead_tensor_is_given_as_dead(manager: RendezvousMgr) -> None:
     assert got == [(None, True, None)]
 
 
-def test_what_is_on_a_device_is_given_in_host_memory(
-    manager: RendezvousMgr, device: Device
-) -> None:
+def test_device_tensor_is_sent_from_host_memory(manager: RendezvousMgr, device: Device) -> None:
     got = Outcomes()
     manager.find(7).send(key_to("e"), TransferArgs(device, False), ("on the device", 4))
     manager.recv_local_async(7, key_to("e"), got)
@@ -116,7 +114,7 @@ def test_keys_of_other_senders_and_garbage_are_refused(manager: RendezvousMgr, k
     assert len(manager) == 0
 
 
-def test_cleanup_aborts_what_waits_and_what_comes_later(manager: RendezvousMgr) -> None:
+def test_cleanup_aborts_pending_and_later_receives(manager: RendezvousMgr) -> None:
     got = Outcomes()
     manager.recv_local_async(7, key_to("e"), got)
     manager.cleanup(7)
@@ -140,7 +138,7 @@ def test_ended_steps_are_remembered_within_bounds(
         manager.find(2)
 
 
-def test_a_cancelled_receive_leaves_nothing_of_a_step_that_never_begins(
+def test_cancelled_receive_of_unstarted_step_is_freed(
     manager: RendezvousMgr,
 ) -> None:
     got, cancellation = Outcomes(), CancellationManager()
@@ -219,7 +217,7 @@ def test_a_task_that_nobody_knows_is_unavailable(manager: RendezvousMgr) -> None
     assert step.is_empty
 
 
-def test_what_other_tasks_wait_for_does_not_make_a_step_look_stuck(manager: RendezvousMgr) -> None:
+def test_remote_waits_are_not_a_deadlock(manager: RendezvousMgr) -> None:
     peer = FakePeer()
     step = manager.find(7)
     step.initialize(7, {DEVICE}, peer)

@@ -64,7 +64,7 @@ def test_work_is_cancelled_when_the_last_caller_has_left() -> None:
         assert isinstance(error, errors.CancelledError)
 
 
-def test_outcomes_that_are_too_large_are_forgotten_and_not_run_again(
+def test_oversized_outcomes_are_dropped_and_not_rerun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(requests, "MAX_BYTES", 1000)

@@ -228,7 +228,7 @@ def test_a_deregistered_graph_is_closed_after_its_last_step(cluster: Cluster) ->
         cluster.run({0: handles[0]})
 
 
-def test_tensors_of_an_earlier_life_are_not_given(cluster: Cluster) -> None:
+def test_tensors_of_earlier_incarnation_are_not_served(cluster: Cluster) -> None:
     handles = there_and_back(cluster)
     cluster.restart(1)
     outcome = cluster.start({0: handles[0]}, {"x:0": np.float32(1)}, ["y:0"])[0]
@@ -272,7 +272,7 @@ def test_a_restarted_master_loses_its_earlier_sessions(cluster: Cluster) -> None
     assert sessions.find("other", was_created=True).handle == "other"
 
 
-def test_step_stats_costs_and_graphs_are_returned_when_asked_for(cluster: Cluster) -> None:
+def test_step_stats_costs_and_graphs_are_returned_when_requested(cluster: Cluster) -> None:
     handles = there_and_back(cluster)
     options = {"record_timeline": True, "record_costs": True, "record_partition_graphs": True}
     outcomes = cluster.start(handles, {"x:0": np.float32(1)}, ["y:0"], **options)
@@ -346,7 +346,7 @@ def test_functions_are_called_from_the_registered_library(
         assert cluster.run(handles, {"x:0": np.float32(4)}, ["y:0"]) == [12]
 
 
-def test_what_the_server_forbids_holds_for_all_graphs(
+def test_forbidden_effects_of_server_apply_to_all_graphs(
     new_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = new_cluster(graphmill={"forbid_effects": ["fs.read"]})
@@ -359,14 +359,14 @@ def test_what_the_server_forbids_holds_for_all_graphs(
                 cluster.workers[0].register_graph("s", part, was_created=True, config=config)
 
 
-def test_a_key_that_is_not_sent_is_told(cluster: Cluster) -> None:
+def test_unsent_key_is_reported(cluster: Cluster) -> None:
     handles = there_and_back(cluster)
     outcomes = cluster.start(handles, {"x:0": np.float32(1)}, ["z:0"])
     with pytest.raises(errors.InvalidArgumentError, match="without sending something"):
         outcomes[0].get()
 
 
-def test_recv_tensor_before_the_step_gets_what_it_sends(cluster: Cluster) -> None:
+def test_recv_tensor_may_precede_the_step(cluster: Cluster) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         y = ops.math.neg(graph.constant(2.0))

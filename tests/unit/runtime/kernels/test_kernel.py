@@ -124,7 +124,7 @@ def test_host_kernel_with_list_input_may_leave_the_namespace_out() -> None:
     assert bound(split, SPLIT, T=dtypes.float32, N=2)(0, 1, 2) == [0, 1, 2]
 
 
-def test_host_kernel_without_code_of_its_own_is_looked_into() -> None:
+def test_wrapped_host_kernel_is_inspected() -> None:
     class Callable:
         def __call__(self, x: Any, y: Any, *, T: Any) -> Any:
             return x, y, T
@@ -159,7 +159,7 @@ def test_e11_a_bound_kernel_has_the_variable_that_its_declaration_names() -> Non
     assert not replace(definition, host=True).keeps_variable
 
 
-def test_e11_a_kernel_without_code_of_its_own_is_looked_into() -> None:
+def test_e11_wrapped_kernel_is_inspected() -> None:
     class Callable:
         def __call__(self, xp: Any, x: Any, y: Any, *, T: Any) -> Any:
             return T
@@ -225,7 +225,7 @@ def test_e11_a_list_of_one_or_none() -> None:
 
 
 @pytest.mark.parametrize(("inputs", "result"), [((1,), 1), ((1, 2), [1, 2])])
-def test_e11_a_sole_list_comes_and_goes_as_a_list(inputs: tuple, result: Any) -> None:
+def test_e11_single_list_input_and_output_stay_lists(inputs: tuple, result: Any) -> None:
     @kernel("Pack")
     def pack(xp: Any, values: list[Any]) -> Any:
         assert type(values) is list
@@ -254,7 +254,7 @@ def test_e6_the_outputs_of_an_asynchronous_kernel_go_flat_too(error: Any) -> Non
     assert outcome == [([7, 1, 2], None) if error is None else (None, error)]
 
 
-def test_e11_an_attr_that_was_not_filled_in_is_our_fault() -> None:
+def test_e11_missing_attr_is_an_internal_error() -> None:
     @kernel("Add")
     def add(xp: Any, x: Any, y: Any, *, name: str) -> Any:
         return name
@@ -264,7 +264,7 @@ def test_e11_an_attr_that_was_not_filled_in_is_our_fault() -> None:
     assert e.value.node == "n"
 
 
-def test_e11_a_construction_tells_which_attrs_there_are() -> None:
+def test_e11_kernel_construction_lists_attrs() -> None:
     construction = OpKernelConstruction("n", ADD, FLOAT, None, np)
     assert construction.attr("T") == np.dtype("float32")
     with pytest.raises(errors.InvalidArgumentError, match="no attr 'N'; it has T, name, lambda"):

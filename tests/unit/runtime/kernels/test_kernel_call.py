@@ -40,7 +40,7 @@ def test_outcome_of_lets_an_interrupt_through() -> None:
         outcome_of(interrupted)
 
 
-def test_call_and_wait_lets_the_step_go_on_meanwhile() -> None:
+def test_call_and_wait_lets_the_step_continue_meanwhile() -> None:
     args, order = step(), []
 
     def compute(x: int, done: Any) -> None:

@@ -67,7 +67,7 @@ def test_e6_an_uninitialised_reference_is_an_error_unless_the_op_takes_it() -> N
 
 
 @pytest.mark.parametrize("missing", [None, DEAD])
-def test_e6_what_did_not_arrive_is_left_alone(missing: Any) -> None:
+def test_e6_missing_inputs_are_skipped(missing: Any) -> None:
     inputs = [missing]
     read_refs(GRAPH.node("read"), (0,), inputs)
     assert inputs == [missing]
@@ -127,7 +127,7 @@ def test_e6_right_and_dead_outputs_pass() -> None:
         ),
     ],
 )
-def test_s12_what_a_kernel_raises_becomes_a_status(
+def test_s12_kernel_exception_becomes_a_status(
     raised: Exception, cls: type[errors.OpError], words: str
 ) -> None:
     status = as_status(raised, KERNEL)
@@ -179,7 +179,7 @@ def test_e13_a_cancelled_step_has_an_error_of_its_own() -> None:
     assert step_cancelled(deadline) is deadline
 
 
-def test_e13_a_node_that_only_noticed_a_cancellation_is_not_to_blame() -> None:
+def test_e13_node_that_noticed_cancellation_is_not_the_root_cause() -> None:
     noticed, deadline = errors.CancelledError("noticed"), errors.DeadlineExceededError("late")
     assert with_reason(noticed, None) is noticed
     assert not noticed.is_derived

@@ -41,7 +41,7 @@ def found(registry: KernelRegistry, attrs: Any = FLOAT, device: str = "CPU", *ba
     return choice.definition.function.__qualname__
 
 
-def test_e11_the_only_kernel_is_found_with_who_brought_it(registry: KernelRegistry) -> None:
+def test_e11_only_kernel_is_found_with_its_provenance(registry: KernelRegistry) -> None:
     registry.add(definition("a"), MINE)
     choice = registry.find(NEG, FLOAT, "CPU", ("numpy",))
     assert (choice.owner, choice.backend, choice.rejected) == (MINE, "numpy", ())
@@ -107,7 +107,7 @@ def test_e11_an_op_without_any_kernel(registry: KernelRegistry) -> None:
         found(registry)
 
 
-def test_e11_a_label_asks_for_its_kernel(registry: KernelRegistry) -> None:
+def test_e11_label_requests_its_kernel(registry: KernelRegistry) -> None:
     registry.add(definition("plain"))
     registry.add(definition("fast", label="fast"))
     assert found(registry) == "plain"
@@ -119,7 +119,7 @@ def test_e11_a_type_that_is_not_constrained_may_be_any(registry: KernelRegistry)
     assert found(registry) == "a"
 
 
-def test_e11_two_kernels_that_fit_equally_conflict_and_both_sides_are_named(
+def test_e11_equal_priority_kernels_conflict_and_both_are_named(
     registry: KernelRegistry,
 ) -> None:
     registry.add(definition("a"), MINE)
@@ -151,7 +151,7 @@ def test_e11_what_declares_no_kernel_is_refused(registry: KernelRegistry) -> Non
         registry.add(len)
 
 
-def test_e11_what_an_owner_brought_can_be_withdrawn(registry: KernelRegistry) -> None:
+def test_e11_registrations_of_an_owner_can_be_removed(registry: KernelRegistry) -> None:
     registry.add(definition("a"), MINE)
     registry.add(definition("b"), YOURS)
     registry.add_module("no.such.module", ["Neg"], YOURS)
@@ -201,7 +201,7 @@ def test_e11_a_module_for_another_backend_is_left_alone(
     ("text", "words"),
     [("import no_such_thing", "No module named 'no_such_thing'"), ("1 / 0", "ZeroDivisionError")],
 )
-def test_e11_a_module_that_cannot_be_imported_is_told_each_time(
+def test_e11_failed_kernel_import_is_reported_each_time(
     registry: KernelRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str
 ) -> None:
     (tmp_path / "broken_kernels.py").write_text(text)
@@ -279,7 +279,7 @@ def test_module_reads_only_the_definitions_of_ops_that_are_looked_up(misfit_modu
     assert read == ["Abs"]
 
 
-def test_e11_a_kernel_that_comes_later_is_found_for_nodes_that_were_looked_up_before(
+def test_e11_late_kernel_is_found_for_earlier_lookups(
     registry: KernelRegistry,
 ) -> None:
     registry.add(definition("a"), MINE)
@@ -290,7 +290,7 @@ def test_e11_a_kernel_that_comes_later_is_found_for_nodes_that_were_looked_up_be
     assert found(registry) == "a"
 
 
-def test_e11_nodes_that_are_alike_share_a_choice_and_others_do_not(
+def test_e11_equal_nodes_share_the_kernel_choice(
     registry: KernelRegistry,
 ) -> None:
     registry.add(definition("floats", types={"T": (dtypes.float32,)}), MINE)

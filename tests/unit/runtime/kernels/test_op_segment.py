@@ -18,7 +18,7 @@ def test_e11_a_kernel_is_made_once_for_a_node() -> None:
     assert segment.find_or_create("b", SimpleNamespace) is not made
 
 
-def test_e11_the_first_of_two_that_are_made_at_once_wins() -> None:
+def test_e11_first_of_concurrent_kernels_wins() -> None:
     segment = StatefulKernels()
     first: list[Any] = []
 
@@ -56,7 +56,7 @@ def test_e11_sessions_have_kernels_of_their_own() -> None:
     assert segment.of_session("one").find_or_create("a", SimpleNamespace) is made
 
 
-def test_e11_the_last_hold_keeps_the_kernels_of_a_session() -> None:
+def test_e11_kernels_live_until_last_release() -> None:
     segment = OpSegment()
     segment.add_hold("one")
     segment.add_hold("one")
@@ -68,7 +68,7 @@ def test_e11_the_last_hold_keeps_the_kernels_of_a_session() -> None:
         segment.of_session("one")
 
 
-def test_e11_a_hold_that_nobody_has_is_given_up_without_harm() -> None:
+def test_e11_releasing_unknown_session_is_harmless() -> None:
     segment = OpSegment()
     segment.remove_hold("one")
     segment.add_hold("one")

@@ -57,7 +57,7 @@ def test_lock_is_free_in_the_child(make: Callable[[], threading.Lock]) -> None:
         thread.join(60)
 
 
-def test_tracked_objects_are_told_in_order_and_in_the_child_only() -> None:
+def test_tracked_objects_are_notified_in_order_in_child_only() -> None:
     told: list[int] = []
 
     class Owner:

@@ -79,7 +79,7 @@ def test_shutdown_ends_daemon_that_runs_steps() -> None:
     assert output_of(_A_DAEMON) == "left"
 
 
-def test_shutdown_lets_other_threads_go_on() -> None:
+def test_shutdown_lets_other_threads_continue() -> None:
     assert output_of(_NO_DAEMON) == "42.0"
 
 

@@ -55,7 +55,7 @@ def test_s10_a_resource_may_be_filed_under_another_type(resources: ResourceMgr) 
 
 
 @pytest.mark.parametrize("act", ["lookup", "delete"])
-def test_s10_what_is_missing_is_told(resources: ResourceMgr, act: str) -> None:
+def test_s10_missing_resource_is_reported(resources: ResourceMgr, act: str) -> None:
     with pytest.raises(errors.NotFoundError, match="Container localhost does not exist"):
         getattr(resources, act)("", "t", Table)
     resources.create("", "words", Table())

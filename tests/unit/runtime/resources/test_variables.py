@@ -33,7 +33,7 @@ def test_s10_a_handle_gives_its_resource() -> None:
     assert (handle.shape, handle.ndim) == ((), 0)
 
 
-def test_s10_a_handle_of_nothing_or_of_something_else_is_told() -> None:
+def test_s10_unknown_or_mistyped_handle_is_reported() -> None:
     handle = ResourceHandle("", "box", "v", "Variable")
     with pytest.raises(errors.FailedPreconditionError, match=r"box/v \(Variable\) does not exist"):
         handle.expect(Variable)

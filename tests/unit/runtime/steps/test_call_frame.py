@@ -22,7 +22,7 @@ def test_e2_an_argument_that_was_not_given() -> None:
         CallFrame(["a"], 0).get_arg(1)
 
 
-def test_s10_a_step_container_knows_whether_anybody_asked_for_it() -> None:
+def test_s10_step_container_records_whether_it_was_requested() -> None:
     container = StepContainer(42)
     assert not container.is_used
     assert container.name == "__per_step_42"

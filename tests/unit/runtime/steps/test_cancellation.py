@@ -78,7 +78,7 @@ def test_e13_a_parent_lets_go_of_children_that_are_done() -> None:
     assert not child.is_cancelled
 
 
-def test_e13_a_callback_that_raises_keeps_nothing_from_the_others(
+def test_e13_raising_callback_does_not_stop_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     manager = CancellationManager()

@@ -29,6 +29,6 @@ def test_frame_ids_are_those_that_tensorflow_sends() -> None:
     assert inner == [10647713286725882191, 10647713286725883216, 10647713286725884237]
 
 
-def test_frame_ids_tell_iterations_and_names_apart() -> None:
+def test_frame_ids_distinguish_iterations_and_names() -> None:
     ids = {child_frame_id(0, number, name) for number in range(50) for name in ("a", "b", "")}
     assert len(ids) == 150

@@ -50,7 +50,7 @@ def test_what_is_forgotten_is_not_done() -> None:
     assert done == ["other"]
 
 
-def test_who_forgets_waits_for_what_is_under_way() -> None:
+def test_forget_waits_for_running_jobs() -> None:
     work, has_begun, go_on, done = BackgroundWork(), threading.Event(), threading.Event(), []
 
     def job() -> None:
@@ -81,7 +81,7 @@ def test_a_job_may_forget_its_own_owner() -> None:
     assert done == [None]
 
 
-def test_a_fault_in_a_job_is_told_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_failure_is_reported_and_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     told, done = [], []
     monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_value))
     work = BackgroundWork()
@@ -133,7 +133,7 @@ is_under_way.wait()
 """
 
 
-def test_at_the_end_of_the_program_what_waits_is_dropped() -> None:
+def test_pending_jobs_are_dropped_at_shutdown() -> None:
     found = subprocess.run(
         [sys.executable, "-c", _AT_THE_END], capture_output=True, text=True, check=True, timeout=60
     )

@@ -22,7 +22,7 @@ def test_e5_tasks_run_in_threads_of_the_pool_and_close_waits_for_them() -> None:
     assert set(names) <= {"test-0", "test-1"}
 
 
-def test_s2_threads_start_when_they_are_needed_and_no_more_than_asked_for() -> None:
+def test_s2_threads_start_when_they_are_needed_and_no_more_than_requested() -> None:
     pool = ThreadPool(2)
     assert pool.num_started == 0
     for _ in range(5):

@@ -19,6 +19,6 @@ def test_ops_attrs_and_types_are_known():
             assert all(not allowed or as_dtype(name) in allowed for name in names), op
 
 
-def test_types_that_a_case_asks_for_are_told():
+def test_dtypes_of_cases_are_listed():
     cases = parse_cases('[[Neg]]\neach.T = ["float32", "int8"]\nin = ["T: [1, -2]"]', "mine")
     assert types_asked(cases, OpRegistry())["Neg"]["T"] == {"float32", "int8"}

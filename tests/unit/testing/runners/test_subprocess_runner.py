@@ -22,11 +22,11 @@ def test_an_error_comes_back(process):
     assert process.ask('[[Reshape]]\nin = ["float32[3]", "int32: [2]"]').error == "InvalidArgument"
 
 
-def test_what_is_no_case_is_told(process):
+def test_invalid_case_is_reported(process):
     assert process.ask('[[Neg]]\nin = ["float32[2] sideways"]').error == NO_CASE
 
 
-def test_one_that_takes_too_long_is_ended_and_the_next_answered():
+def test_timed_out_case_is_killed_and_next_one_runs():
     with AnswerProcess("session", seconds=2) as waiting:
         types = "component_types=[float32]"
         nodes = f'"q = FIFOQueueV2({types})", "d = QueueDequeueV2(q, {types})"'
