@@ -109,13 +109,13 @@ def neg(name: str, src: str, *after: str) -> Any:
 # --------------------------------------------------------------------------------- arguments, end
 
 
-def test_e2_arguments_come_in_and_results_go_out_by_the_call_frame() -> None:
+def test_e2_arguments_and_results_pass_through_call_frame() -> None:
     bench = Bench(ARG, neg("n", "arg"), ret("n"), n=lambda x: -x)
     assert bench.run(np.float32(3)) == [-3]
     assert bench.run(np.float32(4)) == [-4]
 
 
-def test_e2_an_argument_that_is_missing_is_told_with_its_node() -> None:
+def test_e2_missing_argument_names_its_node() -> None:
     bench = Bench(ARG, ret("arg"))
     with pytest.raises(errors.InternalError, match="argument 0 is missing") as caught:
         bench.run()
@@ -129,7 +129,7 @@ def test_e8_done_is_called_once_after_the_last_node() -> None:
     assert ended == [None]
 
 
-def test_e8_the_device_is_waited_for_if_the_step_asks_for_it() -> None:
+def test_e8_device_is_synced_if_requested() -> None:
     bench = Bench(ARG, ret("arg"))
     bench.run(ONE)
     assert bench.device.synced == 0
@@ -141,7 +141,7 @@ def test_e8_the_device_is_waited_for_if_the_step_asks_for_it() -> None:
     ("failure", "cls"),
     [(RuntimeError("melted"), errors.InternalError), (errors.AbortedError("melted"), None)],
 )
-def test_e8_a_device_that_fails_in_the_end_fails_the_step(failure: Any, cls: Any) -> None:
+def test_e8_device_failure_at_sync_fails_the_step(failure: Any, cls: Any) -> None:
     bench = Bench(ARG, ret("arg"))
     bench.device.failure = failure
     with pytest.raises(cls or type(failure), match="melted") as caught:
@@ -162,7 +162,7 @@ def test_e11_kernels_are_given_back() -> None:
     assert bench.given_back == ["n"]
 
 
-def test_e2_an_executor_that_owns_no_kernels_gives_none_back() -> None:
+def test_e2_executor_without_owned_kernels_releases_none() -> None:
     device = Plain(DeviceAttributes("/device:CPU:0", "CPU"))
     params = LocalExecutorParams(device, lambda node: pytest.fail("no kernel is needed"))
     graph = graph_from_graph_def(graph_def(ARG, ret("arg")), OpRegistry())
@@ -180,7 +180,7 @@ def test_e2_an_executor_that_owns_no_kernels_gives_none_back() -> None:
         ([ONE], "returned list for output 0"),
     ],
 )
-def test_e6_an_output_must_be_what_the_graph_says(result: Any, words: str) -> None:
+def test_e6_output_dtype_must_match_the_graph(result: Any, words: str) -> None:
     bench = Bench(ARG, neg("n", "arg"), n=lambda x: result)
     with pytest.raises(errors.InternalError, match=words) as caught:
         bench.run(ONE)
@@ -191,7 +191,7 @@ SPLIT = node_def("s", "Unpack", "arg", T="float32", num=2, axis=0)
 
 
 @pytest.mark.parametrize("result", [(ONE,), (ONE,) * 3, ONE, None])
-def test_e6_there_must_be_as_many_outputs_as_the_graph_says(result: Any) -> None:
+def test_e6_output_count_must_match_the_graph(result: Any) -> None:
     bench = Bench(ARG, SPLIT, s=lambda x: result)
     with pytest.raises(errors.InternalError, match="expected 2"):
         bench.run(ONE)
@@ -241,7 +241,9 @@ def test_e13_a_deadline_is_the_error_of_the_step() -> None:
 @pytest.mark.parametrize(
     "reason", [errors.DeadlineExceededError("late"), errors.AbortedError("enough")]
 )
-def test_e13_a_kernel_that_notices_first_tells_the_reason(reason: errors.OpError) -> None:
+def test_e13_kernel_that_notices_cancellation_first_reports_the_reason(
+    reason: errors.OpError,
+) -> None:
     manager = CancellationManager()
 
     def kernel(x: Any) -> Any:
@@ -257,7 +259,7 @@ def test_e13_a_kernel_that_notices_first_tells_the_reason(reason: errors.OpError
         assert caught.value.is_derived
 
 
-def test_e13_a_kernel_that_says_cancelled_by_itself_is_taken_at_its_word() -> None:
+def test_e13_cancelled_error_of_a_kernel_is_kept() -> None:
     def kernel(x: Any) -> Any:
         raise errors.CancelledError("the queue was closed")
 
@@ -282,7 +284,7 @@ class Waiting:
         self.started.set()
 
 
-def test_e6_a_kernel_that_is_done_at_once_is_like_any_other() -> None:
+def test_e6_async_kernel_may_finish_immediately() -> None:
     nodes = (ARG, neg("a", "arg"), neg("b", "a"), ret("b"))
     bench = Bench(*nodes, a=("async", lambda ctx, x, done: done(x + ONE)))
     assert bench.run(ONE) == [2]
@@ -331,7 +333,7 @@ def test_e6_done_may_be_called_once_only() -> None:
         ({}, errors.InternalError, "NoneType for output 0"),
     ],
 )
-def test_e6_what_an_asynchronous_kernel_tells_is_checked(
+def test_e6_async_kernel_outcome_is_validated(
     at_once: bool, outcome: Any, cls: Any, words: str
 ) -> None:
     calls: list[Any] = []
@@ -355,7 +357,7 @@ def test_e6_what_an_asynchronous_kernel_tells_is_checked(
     assert error.node == "a"
 
 
-def test_e6_an_asynchronous_kernel_that_raises_does_not_hold_up_the_step() -> None:
+def test_e6_raising_async_kernel_does_not_block_the_step() -> None:
     def kernel(ctx: Any, x: Any, *, done: Any) -> None:
         raise KeyError("before done")
 
@@ -365,7 +367,7 @@ def test_e6_an_asynchronous_kernel_that_raises_does_not_hold_up_the_step() -> No
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_e7_an_asynchronous_kernel_may_give_a_dead_output(later: bool) -> None:
+def test_e7_async_kernel_may_return_dead_output(later: bool) -> None:
     """As a receive does of what a branch not taken sends."""
     calls: list[Any] = []
 
@@ -391,7 +393,7 @@ def test_e7_an_asynchronous_kernel_may_give_a_dead_output(later: bool) -> None:
     assert args.call_frame.retvals == [1]
 
 
-def test_e8_the_first_error_wakes_what_waits_and_wins() -> None:
+def test_e8_first_error_cancels_waiters_and_is_raised() -> None:
     waiting = Waiting()
     nodes = (ARG, neg("bad", "arg"), neg("wait", "arg"))
     bench = Bench(*nodes, wait=("async", waiting), bad=lambda x: 1 / 0)
@@ -401,7 +403,7 @@ def test_e8_the_first_error_wakes_what_waits_and_wins() -> None:
     assert not caught.value.is_derived
 
 
-def test_e8_the_run_ends_only_when_all_that_was_started_has() -> None:
+def test_e8_run_ends_after_all_started_kernels() -> None:
     calls: dict[str, Any] = {}
 
     def stubborn(name: str) -> Any:
@@ -424,7 +426,7 @@ def test_e8_the_run_ends_only_when_all_that_was_started_has() -> None:
     assert "after" not in bench.log
 
 
-def test_e8_what_ends_well_after_an_error_starts_nothing() -> None:
+def test_e8_success_after_an_error_starts_no_consumers() -> None:
     calls: dict[str, Any] = {}
 
     def stubborn(name: str) -> Any:
@@ -456,7 +458,7 @@ def test_e13_cancellation_while_all_wait_ends_the_step() -> None:
     assert error.message == "woken: Session has been closed."
 
 
-def test_e13_a_step_that_was_cancelled_meanwhile_does_not_go_on() -> None:
+def test_e13_cancelled_step_starts_no_further_nodes() -> None:
     manager = CancellationManager()
     calls: list[Any] = []
     nodes = (ARG, neg("a", "arg"), neg("after", "a"))
@@ -490,7 +492,7 @@ def pooled(bench: Bench) -> None:
 NODES = (ARG, neg("a", "arg"), neg("b", "arg"), ret("a"), ret("b", 1))
 
 
-def test_e5_a_kernel_that_takes_long_runs_in_the_pool_if_there_is_other_work(pool: Any) -> None:
+def test_e5_slow_kernel_runs_in_pool_if_other_nodes_are_ready(pool: Any) -> None:
     threads: dict[str, int] = {}
 
     def kernel(name: str) -> Any:
@@ -514,9 +516,7 @@ def test_e5_a_kernel_that_takes_long_runs_in_the_pool_if_there_is_other_work(poo
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_e6_what_a_kernel_raises_in_the_pool_ends_the_step(
-    pool: Any, raised: Any, cls: Any
-) -> None:
+def test_e6_exception_in_pool_kernel_fails_the_step(pool: Any, raised: Any, cls: Any) -> None:
     here = threading.get_ident()
 
     def fail(x: Any) -> Any:
@@ -565,7 +565,7 @@ class InstantPool:
         task()
 
 
-def test_e5_what_the_pool_has_finished_goes_on_before_another_kernel_is_started() -> None:
+def test_e5_finished_pool_kernels_are_propagated_first() -> None:
     """Else a thread of the pool would wait while this one works through all that was ready."""
     nodes = (ARG, neg("a", "arg"), neg("b", "arg"), neg("after_a", "a"), neg("after_b", "b"))
     bench = Bench(*nodes, a=("pooled", lambda x: x), b=("pooled", lambda x: x))
@@ -577,7 +577,7 @@ def test_e5_what_the_pool_has_finished_goes_on_before_another_kernel_is_started(
 # ------------------------------------------------------------------------------ contexts, transfers
 
 
-def test_e6_a_stateful_kernel_is_given_the_step_and_its_node() -> None:
+def test_e6_stateful_kernel_gets_step_and_node() -> None:
     seen: list[Any] = []
 
     def kernel(ctx: Any, x: Any) -> Any:
@@ -589,7 +589,7 @@ def test_e6_a_stateful_kernel_is_given_the_step_and_its_node() -> None:
     assert seen == [(7, "n", "Neg", bench.device)]
 
 
-def test_e6_a_reference_is_read_for_a_kernel_that_wants_its_value() -> None:
+def test_e6_reference_is_dereferenced_for_value_inputs() -> None:
     ref = Ref(dtypes.float32, (), "v")
     nodes = (
         node_def("v", "VariableV2", dtype="float32", shape=None),
@@ -611,7 +611,7 @@ def test_e12_plain_and_stateful_kernels_are_recorded() -> None:
     assert [stats.node_name for stats in collector.nodes("/device:CPU:0")] == ["p", "s"]
 
 
-def test_r1_receives_that_wait_are_counted_until_they_have_come() -> None:
+def test_r1_pending_receives_are_counted() -> None:
     """By that the step notices when all of its partitions wait for each other."""
     pending: list[Any] = []
     ends = {"tensor_name": b"t", "send_device": b"/a", "recv_device": b"/b"}
@@ -632,7 +632,7 @@ def test_r1_receives_that_wait_are_counted_until_they_have_come() -> None:
     assert (ended, args.call_frame.retvals) == ([None], [ONE])
 
 
-def test_e7_a_send_is_given_what_is_dead() -> None:
+def test_e7_send_receives_dead_values() -> None:
     """It tells the other side, which would wait for it otherwise."""
     sent: list[Any] = []
     ends = {
@@ -653,7 +653,7 @@ def test_e7_a_send_is_given_what_is_dead() -> None:
     assert sent == [DEAD]
 
 
-def test_e13_a_kernel_that_told_the_reason_itself_is_not_told_again() -> None:
+def test_e13_cancellation_reason_is_not_added_twice() -> None:
     manager = CancellationManager()
 
     def kernel(x: Any) -> Any:
@@ -668,7 +668,7 @@ def test_e13_a_kernel_that_told_the_reason_itself_is_not_told_again() -> None:
 # ------------------------------------------------------------------------------------------- stuck
 
 
-def test_a_run_that_cannot_go_on_is_an_internal_error_with_its_story() -> None:
+def test_stalled_run_is_internal_error_with_explanation() -> None:
     """Nothing known leads there; if it should happen, it is told and does not hang."""
     enter = node_def("enter", "Enter", "arg", T="float32", frame_name=b"loop")
     nodes = (ARG, enter, node_def("m", "Merge", "enter", "enter", T="float32", N=2))

@@ -49,7 +49,7 @@ def test_e3_inputs_of_all_nodes_lie_in_one_flat_array() -> None:
     assert items["add"].cleared == [None, None]
 
 
-def test_e3_arguments_results_and_roots_are_told_apart() -> None:
+def test_e3_arguments_results_and_roots_are_distinguished() -> None:
     view, items = view_of(
         ARG,
         node_def("second", "_Arg", T="float32", index=1),
@@ -66,7 +66,7 @@ def test_e3_arguments_results_and_roots_are_told_apart() -> None:
     assert not view.has_control_flow
 
 
-def test_e3_how_a_kernel_is_called_is_known_before() -> None:
+def test_e3_kernel_call_convention_is_precomputed() -> None:
     def function() -> None:
         """Stand for a kernel."""
 
@@ -90,7 +90,7 @@ def test_e3_how_a_kernel_is_called_is_known_before() -> None:
     }
 
 
-def test_e3_references_that_must_be_read_are_known_before() -> None:
+def test_e3_dereferenced_inputs_are_precomputed() -> None:
     variable = node_def("v", "VariableV2", dtype="float32", shape=None)
     _, items = view_of(variable, neg("n", "v"), node_def("a", "Assign", "v", "v", T="float32"))
     assert items["n"].ref_inputs == (0,)
@@ -114,7 +114,7 @@ def test_e3_constants_stand_where_they_are_read() -> None:
     assert view.roots == [items["add"], items["after"]]
 
 
-def test_e3_a_constant_that_waits_or_that_a_merge_reads_is_run() -> None:
+def test_e3_constant_with_control_input_or_merge_consumer_is_executed() -> None:
     merge = node_def("m", "Merge", "c", T="float32", N=1)
     late = const_def("late", 1.0)
     late.input.append("^arg")
@@ -165,9 +165,7 @@ def test_e3_items_say_who_they_are() -> None:
 
 
 @pytest.mark.parametrize(("never_dead", "has_control_flow"), [(True, False), (False, True)])
-def test_e3_what_is_received_may_be_dead_unless_it_is_known_better(
-    never_dead: bool, has_control_flow: bool
-) -> None:
+def test_e3_received_value_may_be_dead_by_default(never_dead: bool, has_control_flow: bool) -> None:
     attrs: dict[str, Any] = {
         "tensor_type": "float32",
         "tensor_name": b"t",

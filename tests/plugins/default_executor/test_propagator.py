@@ -17,7 +17,7 @@ def trips(count):
     return lambda number: TRUE if number < count else FALSE
 
 
-def test_e7_a_node_is_ready_when_all_edges_have_come(drawing, drive) -> None:
+def test_e7_node_is_ready_when_all_inputs_arrived(drawing, drive) -> None:
     a, b = drawing.source("a"), drawing.source("b")
     c = drawing.add("AddV2", "c", a, b)
     drawing.add("NoOp", "after", after=[c])
@@ -34,7 +34,7 @@ def test_e7_constants_are_there_from_the_start(drawing, drive) -> None:
     assert run.log == ["sum"]
 
 
-def test_e7_a_constant_behind_a_control_edge_is_run(drawing, drive) -> None:
+def test_e7_constant_with_control_input_is_executed(drawing, drive) -> None:
     a = drawing.source("a")
     op = drawing.graph.node("a")
     late = drawing.constant("late")
@@ -85,7 +85,7 @@ def test_e7_a_merge_waits_for_its_control_edges(drawing, drive) -> None:
         assert run.log.count("merge") == 1
 
 
-def test_e7_a_dead_control_edge_makes_dead_but_not_a_control_trigger(drawing, drive) -> None:
+def test_e7_dead_control_edge_kills_all_but_control_trigger(drawing, drive) -> None:
     x, p = drawing.source("x"), drawing.source("p", "bool")
     switch = drawing.add("Switch", "switch", x, p)
     no = drawing.add("Neg", "no", (switch, 0))
@@ -143,7 +143,7 @@ def test_e7_a_constant_enter_reaches_every_iteration(drawing, drive) -> None:
         assert run.propagator.is_done
 
 
-def test_e7_a_loop_in_a_branch_not_taken_never_starts_and_its_exit_is_dead(drawing, drive) -> None:
+def test_e7_loop_in_untaken_branch_never_starts_and_exit_is_dead(drawing, drive) -> None:
     x, p = drawing.source("x"), drawing.source("p", "bool")
     switch = drawing.add("Switch", "switch", x, p)
     nodes = loop(drawing, "w", (switch, 0))
@@ -173,7 +173,7 @@ def test_e4_frames_nest(drawing, drive) -> None:
     assert run.propagator.is_done
 
 
-def test_e4_any_legal_order_gives_the_same_nodes(drawing, drive) -> None:
+def test_e4_every_legal_order_runs_the_same_nodes(drawing, drive) -> None:
     x, p = drawing.source("x"), drawing.source("p", "bool")
     nodes = loop(drawing, "w", x, parallel=3)
     branch = drawing.add("Switch", "w/branch", (nodes["switch"], 1), nodes["cond"])
@@ -223,7 +223,7 @@ def test_e7_an_enter_that_nothing_reads_holds_nothing_up(drawing, drive) -> None
     assert drive(drawing).run().propagator.is_done
 
 
-def test_a_run_that_cannot_go_on_says_what_waits_for_what(drawing, drive) -> None:
+def test_stalled_run_lists_waiting_nodes(drawing, drive) -> None:
     x = drawing.source("x")
     merge = drawing.add("Merge", "merge", x, x, after=[x])
     drawing.add("Neg", "after", (merge, 0))
@@ -244,7 +244,7 @@ def test_validate_notices_what_cannot_be(drawing, drive) -> None:
         run.propagator.validate()
 
 
-def test_e7_a_graph_in_which_nothing_is_to_run_is_done_at_once(drawing, drive) -> None:
+def test_e7_empty_graph_is_done_immediately(drawing, drive) -> None:
     drawing.constant("unread")
     propagator = Propagator(drawing.view())
     ready: list = []
@@ -295,9 +295,7 @@ def test_frames_and_iterations_say_who_they_are(drawing, drive) -> None:
     assert repr(run.propagator.root) == "<Frame <root>>"
 
 
-def test_e7_a_later_iteration_may_be_started_already_when_a_value_for_it_comes(
-    drawing, drive
-) -> None:
+def test_e7_value_may_arrive_for_a_started_iteration(drawing, drive) -> None:
     """Two loop variables: the first `NextIteration` starts the iteration, the second finds it."""
     x, y = drawing.source("x"), drawing.source("y")
     nodes = loop(drawing, "w", x)

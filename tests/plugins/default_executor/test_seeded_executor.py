@@ -35,7 +35,7 @@ def test_e5_every_order_is_drawn(first: int) -> None:
     assert len({order(seed) for seed in range(first, 1000, 2)}) == 24
 
 
-def test_e5_a_node_keeps_its_rank_in_a_run() -> None:
+def test_e5_node_rank_is_constant_within_a_run() -> None:
     queue = RandomQueue(1)
     for number in (0, 1, 0, 1):
         queue.append((SimpleNamespace(id=number), None, False))
@@ -65,7 +65,7 @@ def propagator_type(session: Session, fetch: str, feeds: dict[str, Any]) -> Any:
     return item.executor.propagator_type  # type: ignore[attr-defined]
 
 
-def test_e7_it_checks_what_it_knows_after_each_node(make_host: Any) -> None:
+def test_e7_seeded_executor_validates_state_after_each_node(make_host: Any) -> None:
     config = {"experimental": {"executor_type": "SEEDED"}}
     with Session(graph=PLAIN, config=config, host=make_host(Plugin())) as session:
         assert propagator_type(session, "y:0", {"x:0": 1}) is ValidatingSimplePropagator
@@ -74,7 +74,7 @@ def test_e7_it_checks_what_it_knows_after_each_node(make_host: Any) -> None:
 
 
 @pytest.mark.parametrize("executor_type", ["DEFAULT", "INLINE"])
-def test_e7_the_environment_has_the_others_check_too(
+def test_e7_environment_variable_enables_validation_of_all_executors(
     executor_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VALIDATE_VARIABLE, "1")

@@ -112,7 +112,7 @@ def test_e6_a_traced_run_shows_the_node(config: dict[str, Any]) -> None:
     assert "y" in names
 
 
-def test_e5_control_edges_of_it_are_kept(config: dict[str, Any]) -> None:
+def test_e5_single_kernel_graph_keeps_control_edges(config: dict[str, Any]) -> None:
     def make(graph: Any) -> Any:
         x = array.placeholder(dtype="float32", name="x")
         y = math.neg(x, name="y")

@@ -50,7 +50,7 @@ def test_a_peer_without_calls_is_not_asked(peer: Peer) -> None:
     assert (peer.num_questions, peer.num_lost) == (0, 0)
 
 
-def test_a_peer_is_asked_five_times_and_then_given_up(peer: Peer) -> None:
+def test_peer_is_dropped_after_five_unanswered_probes(peer: Peer) -> None:
     peer.heartbeat.begin("call")
     now: float | None = 50.0
     times = []
@@ -62,7 +62,7 @@ def test_a_peer_is_asked_five_times_and_then_given_up(peer: Peer) -> None:
     assert peer.num_questions == 5
 
 
-def test_a_peer_that_answers_is_not_given_up(peer: Peer) -> None:
+def test_answering_peer_is_kept(peer: Peer) -> None:
     peer.heartbeat.begin("call")
     for now in range(1000):
         peer.heartbeat.heard_at = now - 9.5

@@ -101,7 +101,9 @@ def test_metadata_of_a_step_comes_back(server: Any, program: Program) -> None:
     assert len(metadata.partition_graphs) == 1
 
 
-def test_training_goes_on_after_its_server_was_restarted(program: Program, tmp_path: Path) -> None:
+def test_training_continues_after_its_server_was_restarted(
+    program: Program, tmp_path: Path
+) -> None:
     server = graphmill.Server()
     address = server.target.removeprefix("grpc://")
     scaffold = train.Scaffold(graph=program.graph)

@@ -90,7 +90,7 @@ def test_memory_options_reach_jax_and_leave_no_trace_r3(
     ("platforms", "visible", "expected"),
     [("cpu", None, False), ("cuda,cpu", None, True), ("cuda", "", False), ("cuda", "-1", False)],
 )
-def test_the_environment_tells_whether_a_gpu_is_possible_r3(
+def test_environment_decides_whether_gpu_is_probed_r3(
     monkeypatch: pytest.MonkeyPatch, platforms: str, visible: str | None, expected: bool
 ) -> None:
     monkeypatch.setenv("JAX_PLATFORMS", platforms)
@@ -101,7 +101,7 @@ def test_the_environment_tells_whether_a_gpu_is_possible_r3(
     assert gpu.may_have_gpu() is expected
 
 
-def test_without_device_files_jax_is_not_asked_r3(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jax_is_not_probed_without_device_files_r3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     monkeypatch.setattr(gpu, "_DEVICE_FILES", ("/no/such/file",))
     monkeypatch.setattr(gpu, "platform_devices", lambda _: pytest.fail("JAX was asked"))
@@ -110,7 +110,7 @@ def test_without_device_files_jax_is_not_asked_r3(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.gpu
 @pytest.mark.jax
-def test_nodes_go_to_the_gpu_by_preference_and_values_come_back_p1_r3(
+def test_nodes_prefer_the_gpu_and_values_return_p1_r3(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     if not gpu.may_have_gpu():

@@ -44,7 +44,7 @@ def test_rows_that_were_read_twice(through, wanted) -> None:
     np.testing.assert_array_equal(evaluate(build), [*wanted, [0, 0, 0]])
 
 
-def test_a_function_that_takes_slices_is_given_them() -> None:
+def test_slices_are_passed_to_gradient_functions_that_accept_them() -> None:
     given = []
 
     @graphmill.gradient("Tanh", slices=True)

@@ -60,7 +60,7 @@ def raises(error: Exception) -> Callable[..., Any]:
 # ------------------------------------------------------------------------------------------ tiers
 
 
-def test_a_signature_that_comes_again_is_compiled_behind_the_steps() -> None:
+def test_repeated_signature_is_compiled_in_background() -> None:
     with HotSession(SQUARE, "tiered") as session:
         for _ in range(8):
             assert session.run("y:0", {"x:0": 3 * ones(2)}).tolist() == [12, 12]
@@ -100,7 +100,7 @@ def test_a_compiled_form_that_is_slower_is_dropped(monkeypatch: pytest.MonkeyPat
         assert record.num_compiled < 20
 
 
-def test_a_form_that_is_slower_while_others_are_compiled_is_tried_again(
+def test_slower_tier_during_compilation_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from graphmill_plugins.jit import cluster_kernel
@@ -141,9 +141,7 @@ def test_a_form_that_is_slower_while_others_are_compiled_is_tried_again(
 
 
 @pytest.mark.parametrize("recovers", [True, False])
-def test_a_form_that_lost_is_tried_twice_again(
-    monkeypatch: pytest.MonkeyPatch, recovers: bool
-) -> None:
+def test_losing_tier_is_retried_twice(monkeypatch: pytest.MonkeyPatch, recovers: bool) -> None:
     """Something else may have had the processors during its trial."""
     from graphmill_plugins.jit import cluster_kernel
     from graphmill_plugins.jit.programs.compiler import CompiledCluster
@@ -202,7 +200,7 @@ def tier_of(session: HotSession, size: int) -> str:
 
 
 @pytest.mark.parametrize("mode", ["eager", "tiered"])
-def test_a_signature_that_comes_more_often_gets_a_place(mode: str) -> None:
+def test_more_frequent_signature_gets_a_slot(mode: str) -> None:
     with HotSession(SQUARE, mode) as session:
         for size in [*range(1, 17)] * 4:
             session.run("y:0", {"x:0": ones(size)})
@@ -216,7 +214,7 @@ def test_a_signature_that_comes_more_often_gets_a_place(mode: str) -> None:
         assert sum(r.tier == COMPILED for r in records) == 16
 
 
-def test_how_often_one_came_long_ago_does_not_count() -> None:
+def test_old_signature_counts_are_forgotten() -> None:
     with HotSession(SQUARE) as session:
         for _ in range(200):
             for size in range(1, 17):
@@ -226,7 +224,7 @@ def test_how_often_one_came_long_ago_does_not_count() -> None:
         assert tier_of(session, 40) == COMPILED
 
 
-def test_signatures_that_take_turns_keep_their_places() -> None:
+def test_alternating_signatures_keep_their_slots() -> None:
     with HotSession(SQUARE) as session:
         for _ in range(150):
             for size in range(1, 21):
@@ -236,7 +234,7 @@ def test_signatures_that_take_turns_keep_their_places() -> None:
         assert sum(bool(r.compiles) for r in records) == 16
 
 
-def test_what_comes_once_makes_room_for_what_comes_often() -> None:
+def test_rare_signature_is_evicted_for_frequent_one() -> None:
     with HotSession(SQUARE) as session:
         for size in range(1, 90):
             session.session.run("y:0", {"x:0": ones(size)})
@@ -247,7 +245,7 @@ def test_what_comes_once_makes_room_for_what_comes_often() -> None:
         assert tier_of(session, 95) == COMPILED
 
 
-def test_values_that_must_be_known_are_found_by_trying() -> None:
+def test_required_static_values_are_found_by_tracing() -> None:
     with HotSession(RESHAPE) as session:
         for shape in ([2, 3], [3, 2], [2, 3], [6, 1]):
             found = session.run("y:0", {"x:0": ones(6), "i:0": np.array(shape, np.int32)})
@@ -257,7 +255,7 @@ def test_values_that_must_be_known_are_found_by_trying() -> None:
         assert [record.num_compiled for record in records] == [2, 1, 1]
 
 
-def test_known_values_of_another_shape_are_another_signature() -> None:
+def test_static_values_of_another_shape_are_another_signature() -> None:
     """`[6]` and `[[6]]` have the same bytes; the latter is no shape."""
     with HotSession(RESHAPE) as session:
         good = {"x:0": ones(6), "i:0": np.array([6], np.int32)}
@@ -289,7 +287,7 @@ def test_a_storm_of_known_values_is_interpreted() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_compilation_that_fails_is_recorded_and_not_tried_again(
+def test_failed_compilation_is_recorded_and_not_retried(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from graphmill_plugins.jit.programs import compiler
@@ -335,7 +333,7 @@ def test_a_program_that_fails_leaves_variables_as_they_were(
         assert [record.num_straight for record in failed] == [2]
 
 
-def test_values_that_are_refused_leave_variables_as_the_interpreter_does_e8() -> None:
+def test_rejected_values_leave_variables_as_interpreted_e8() -> None:
     """The first variable is written before the index is looked at, as without a compiler."""
     results = []
     for mode in ("off", "eager"):
@@ -349,7 +347,7 @@ def test_values_that_are_refused_leave_variables_as_the_interpreter_does_e8() ->
     assert results[0][:3] == (InvalidArgumentError, "part", "GatherV2")
 
 
-def test_a_result_that_was_fetched_stays_as_it_was() -> None:
+def test_fetched_result_is_unchanged() -> None:
     """Buffers of variables may be used again by the next step; fetched values are not of them."""
     with HotSession(COUNTER) as session:
         session.run([], targets=["start_v", "start_w"])

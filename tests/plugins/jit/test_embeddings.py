@@ -105,7 +105,7 @@ def test_rows_are_updated_as_the_interpreter_does(op: str) -> None:
     assert sum(record.num_compiled for record in cluster.signatures) == len(batches)
 
 
-def test_a_row_that_is_not_there_is_told_and_nothing_changed() -> None:
+def test_missing_row_is_reported_and_nothing_changes() -> None:
     made, states = training("SparseApplyAdagrad")
     good = batches_of(1)[0]
     values = []
@@ -169,7 +169,7 @@ def test_sums_that_are_computed_with_go_into_rows_too() -> None:
     assert {"u", "sum", "train"} <= set(cluster.nodes)
 
 
-def test_what_has_a_row_for_each_distinct_one_is_interpreted() -> None:
+def test_data_dependent_row_count_is_interpreted() -> None:
     """A fed factor fits by luck: the places of the sums in a program would not be its own."""
     nodes = [
         *variables(["var"], resource=False),

@@ -62,7 +62,7 @@ def told(graph, steps):
 
 @pytest.mark.parametrize("variable", [RESOURCE, REF], ids=["resource", "reference"])
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failed_step_leaves_what_the_interpreter_leaves_s12(variable, failure):
+def test_failed_step_leaves_interpreter_state_s12(variable, failure):
     graph = graph_def(ONE, *variable, *FAILURES[failure], x="float32[2]", n="int32", d="int32")
     step = ([], ["bad"]) if failure == "a check" else (["bad:0"], [])
     steps = [([], GOOD, ["start"])]
@@ -74,7 +74,7 @@ def test_a_failed_step_leaves_what_the_interpreter_leaves_s12(variable, failure)
 
 
 @pytest.mark.parametrize("variable", [RESOURCE, REF], ids=["resource", "reference"])
-def test_a_variable_without_a_value_is_told_in_every_step_s12(variable):
+def test_uninitialized_variable_is_reported_in_every_step_s12(variable):
     graph = graph_def(ONE, *variable, "y = Mul(now, x)", x="float32[2]")
     feeds = {"x:0": GOOD["x:0"]}
     steps = [*[(["y:0"], feeds)] * 3, ([], feeds, ["start"]), *[(["y:0"], feeds)] * 3]
@@ -84,7 +84,7 @@ def test_a_variable_without_a_value_is_told_in_every_step_s12(variable):
     assert compiled == interpreted
 
 
-def test_shapes_that_do_not_fit_are_told_in_every_step_s12():
+def test_shape_mismatch_is_reported_in_every_step_s12():
     graph = graph_def("y = MatMul(x, w)", "z = Neg(y)", x="float32[2,3]", w="float32[3,2]")
     good, bad = ({"x:0": np.ones((2, 3)), "w:0": np.ones((n, 2))} for n in (3, 4))
     interpreted, compiled = told(graph, [(["z:0"], one) for one in (good, bad, bad, good)])

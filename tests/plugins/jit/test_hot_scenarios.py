@@ -129,7 +129,7 @@ def test_hot_steps_fail_as_cold_ones_do_e8(build, graphmill_host):
 
 
 @pytest.mark.parametrize("mode", ["eager", "tiered"])
-def test_a_compiled_loop_without_end_is_stopped_by_the_timeout_s6(mode, graphmill_host):
+def test_infinite_compiled_loop_is_stopped_by_timeout_s6(mode, graphmill_host):
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("int32", (), "x")

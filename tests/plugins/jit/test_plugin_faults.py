@@ -138,7 +138,7 @@ def test_a_built_in_kernel_that_raises_while_it_is_traced_is_treated_alike(
 
 @pytest.mark.parametrize("mode", ["tiered", "eager"])
 @pytest.mark.parametrize("op_type", ["Faulty>Sum", "AddV2"])
-def test_shapes_that_do_not_fit_are_an_error_of_the_step_and_no_fault(
+def test_shape_mismatch_is_a_step_error_not_a_fault(
     op_type: str, mode: str, make_host: Any, recwarn: pytest.WarningsRecorder
 ) -> None:
     graph_host = make_host(Sums())

@@ -63,7 +63,7 @@ def test_integers_are_left_to_numpy() -> None:
     assert np.array_equal(_matmul.product(a, a.T), np.dot(a, a.T))
 
 
-def test_the_same_product_gives_the_same_bits_whoever_is_idle() -> None:
+def test_product_is_bitwise_deterministic() -> None:
     a, b = numbers(512, 512), numbers(512, 512)
     first = _matmul.product(a, b)
     idle, HELPERS._idle = HELPERS._idle, type(HELPERS._idle or [])()
@@ -96,7 +96,7 @@ def test_all_pieces_run_once() -> None:
     assert sorted(ran) == list(range(50))
 
 
-def test_what_a_piece_raises_is_raised_when_all_are_done() -> None:
+def test_block_error_is_raised_after_all_blocks_end() -> None:
     ran: list[int] = []
 
     def piece(number: int) -> None:

@@ -16,7 +16,7 @@ from graphmill_plugins.kernels.segment_reduce import (
 
 @pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.maximum, np.multiply])
 @pytest.mark.parametrize("count", [0, 1, 40])
-def test_turns_combine_as_one_by_one(ufunc, count):
+def test_rounds_combine_like_sequential_updates(ufunc, count):
     random = np.random.default_rng(count)
     places, rows = random.integers(0, 9, count), random.random((count, 3))
     want, got = np.ones((9, 3)), np.ones((9, 3))
@@ -45,7 +45,7 @@ def test_starts_of_runs():
     assert run_starts(np.array([], np.int64)).tolist() == []
 
 
-def test_a_long_run_is_not_for_turns():
+def test_long_runs_do_not_use_rounds():
     ids = np.repeat([1, 2], [3, 40])
     assert not are_short(run_starts(ids), ids.size)
     assert are_short(run_starts(ids[:8]), 8)

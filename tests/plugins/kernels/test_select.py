@@ -38,7 +38,7 @@ def test_select_is_where(dtype, layout):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_is_not_passed_is_multiplied_by_zero(dtype, layout):
+def test_unselected_elements_are_multiplied_by_zero(dtype, layout):
     mask, t, _ = operands(dtype, layout)
     with np.errstate(all="ignore"):
         got, want = passed(np, mask, t), t * mask

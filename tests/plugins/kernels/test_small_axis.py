@@ -25,5 +25,5 @@ def test_logarithms_of_shares():
 
 
 @pytest.mark.parametrize("shape", [(2048,), (2000, 1), (100, 100), (10, 10), (0, 4)])
-def test_what_is_long_or_little_is_not_short(shape):
+def test_small_axis_path_needs_short_axis_and_many_rows(shape):
     assert not are_short(np.zeros(shape))

@@ -10,7 +10,7 @@ from graphmill_plugins.kernels.unstack import copied_rows
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (5,), (700, 3), (3, 5000), (4, 0), (2, 3, 4)])
-def test_copied_rows_are_the_rows_and_nobody_elses(shape: tuple[int, ...]) -> None:
+def test_copied_rows_own_their_memory(shape: tuple[int, ...]) -> None:
     tensor = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     before = tensor.copy()
     found = copied_rows(tensor, dtypes.float32)
@@ -21,7 +21,7 @@ def test_copied_rows_are_the_rows_and_nobody_elses(shape: tuple[int, ...]) -> No
         assert np.shape(one) == row.shape
 
 
-def test_a_row_that_stays_keeps_little_more_than_itself() -> None:
+def test_retained_row_does_not_pin_the_whole_array() -> None:
     small = copied_rows(np.ones((10_000, 2), np.float32), dtypes.float32)
     large = copied_rows(np.ones((10, 20_000), np.float32), dtypes.float32)
     assert small[7].base.nbytes <= 4_096

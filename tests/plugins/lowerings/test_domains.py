@@ -97,7 +97,7 @@ SOLVERS = [
 
 
 @pytest.mark.parametrize(("op", "inputs"), SOLVERS)
-def test_a_singular_matrix_shows_in_the_results_of_what_cannot_raise(op, inputs, checked):
+def test_singular_matrix_gives_nan_in_compiled_code(op, inputs, checked):
     made = checked(op, *inputs(REGULAR))
     results = made.compute()
     assert made.failed("results", results) == []

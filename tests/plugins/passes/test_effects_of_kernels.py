@@ -79,7 +79,7 @@ def test_constant_is_computed_by_the_kernel_of_its_device(device: str) -> None:
     assert found == {"CPU": 6, "XLA_CPU": 1006}[device]
 
 
-def test_what_waits_for_a_call_waits_for_kernels_with_effects_in_it() -> None:
+def test_call_successors_wait_for_effects_inside_it() -> None:
     order: list[str] = []
 
     @graphmill.kernel("Neg", priority=10, effects=["log"])

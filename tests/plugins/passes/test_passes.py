@@ -190,9 +190,7 @@ def counter(graph, is_resource, write_first):
 @pytest.mark.parametrize("jit", ["off", "eager"])
 @pytest.mark.parametrize("is_resource", [True, False])
 @pytest.mark.parametrize("write_first", [True, False])
-def test_p4_what_waits_for_nothing_reads_a_variable_before_the_step_writes_it(
-    is_resource, write_first, jit
-) -> None:
+def test_p4_unordered_read_precedes_writes(is_resource, write_first, jit) -> None:
     graph = graphmill.Graph()
     init, read, add, late = counter(graph, is_resource, write_first)
     config = {"graphmill": {"jit": jit}}
@@ -202,7 +200,7 @@ def test_p4_what_waits_for_nothing_reads_a_variable_before_the_step_writes_it(
             assert session.run([read, late, add])[:2] == [step, step + 1]
 
 
-def test_p4_a_write_that_waits_for_the_read_gets_no_second_edge() -> None:
+def test_p4_ordered_write_gets_no_second_edge() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         variable = ops.state.variable_v2(shape=[], dtype="float32", name="v")

@@ -66,7 +66,7 @@ def test_a_step_goes_over_several_jax_devices_r3() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_without_being_asked_for_there_are_none_and_jax_is_not_imported_r3() -> None:
+def test_unrequested_device_does_not_import_jax_r3() -> None:
     script = (
         "import sys, graphmill; s = graphmill.Session(); "
         "assert [d.device_type for d in s.list_devices()] == ['CPU']; "

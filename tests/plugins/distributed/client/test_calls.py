@@ -23,7 +23,7 @@ def unavailable() -> errors.OpError:
     return errors.UnavailableError("not now")
 
 
-def test_an_unavailable_call_is_sent_again_with_its_id(master, session) -> None:
+def test_unavailable_call_is_retried_with_its_id(master, session) -> None:
     session.run("y:0", {"x:0": [1]})
     master.failures["RunStep"] = [unavailable(), unavailable()]
     assert session.run("y:0", {"x:0": [2]}).tolist() == [2]
@@ -39,7 +39,7 @@ def test_a_call_is_sent_eleven_times(master, session) -> None:
     assert len(master.requests("CreateSession")) == 11
 
 
-def test_a_step_that_is_unavailable_is_not_run_again(master, session) -> None:
+def test_unavailable_step_is_not_retried(master, session) -> None:
     master.RunStep = lambda request, data: proto.RunStepResponse(
         status_code=errors.UNAVAILABLE, status_error_message="a worker is gone"
     )
@@ -56,7 +56,7 @@ def test_other_errors_are_not_sent_again(master, session, kind) -> None:
     assert len(master.requests("RunStep")) == 1
 
 
-def test_a_master_that_is_not_there_is_unavailable(master, graph) -> None:
+def test_missing_master_is_unavailable(master, graph) -> None:
     master.stop()
     session = graphmill.Session(master.target, graph=graph)
     with pytest.raises(errors.UnavailableError, match=f"CreateSession at {master.target}"):

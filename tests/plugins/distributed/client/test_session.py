@@ -30,7 +30,7 @@ def test_the_config_is_sent(master, graph) -> None:
     assert master.requests("CreateSession")[0].config.placement_period == 7
 
 
-def test_values_come_back_as_from_a_session_in_this_process(session) -> None:
+def test_values_match_those_of_a_local_session(session) -> None:
     with graphmill.Session(graph=session.graph) as local:
         for fetches, feeds in [
             ("y:0", {"x:0": [1.5]}),
@@ -61,7 +61,7 @@ def test_a_run_of_targets_fetches_nothing(master, session) -> None:
     assert (list(request.fetch), list(request.target)) == ([], ["nothing"])
 
 
-def test_a_graph_that_grew_is_extended_by_what_is_new(master, session, graph) -> None:
+def test_grown_graph_is_extended_by_new_nodes(master, session, graph) -> None:
     session.run("y:0", {"x:0": [1]})
     with graph.as_default():
         ops.math.neg(graph.outputs_of(graph.node("twice"))[0], name="less")
@@ -200,7 +200,7 @@ def test_callables_from_options_keep_their_connections(session, graph) -> None:
     assert call()[0].tolist() == [14]
 
 
-def test_callables_whose_values_stay_on_a_device_are_refused(session) -> None:
+def test_callables_with_device_values_are_refused(session) -> None:
     with pytest.raises(errors.UnimplementedError, match="fetch_devices"):
         session.make_callable_from_options({"fetch": ["y:0"], "fetch_devices": {"y:0": "/cpu:0"}})
 
@@ -223,7 +223,7 @@ def test_metadata_of_a_callable_comes_back(session) -> None:
     assert metadata.step_stats.dev_stats
 
 
-def test_tensors_that_were_not_fetched_are_a_fault_of_the_master(master, session) -> None:
+def test_missing_fetch_is_a_master_fault(master, session) -> None:
     master.RunStep = lambda request, data: proto.RunStepResponse(tensor=[{"name": "other:0"}])
     with pytest.raises(errors.InvalidArgumentError, match="dtype"):
         session.run("y:0", {"x:0": [1]})

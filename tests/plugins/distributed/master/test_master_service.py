@@ -77,7 +77,7 @@ def test_a_name_that_exists_is_invalid_and_changes_nothing(client):
     assert client.run(handle, ["new:0"]) == [7]
 
 
-def test_errors_are_in_the_body_if_so_asked(client):
+def test_errors_are_in_the_body_on_request(client):
     handle = client.create(ARITHMETIC)
     code, message = body_error(client, handle, ["y:0"])
     assert code == errors.INVALID_ARGUMENT

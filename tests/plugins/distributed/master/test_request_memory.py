@@ -74,7 +74,7 @@ def test_a_repeated_request_waits_for_the_running_one():
     assert len(requests) == 1
 
 
-def test_an_answer_that_is_not_kept_is_aborted_and_not_made_again():
+def test_dropped_response_is_aborted_and_not_recomputed():
     memory = RequestMemory(max_response_bytes=8)
     memory.run(1, CALL, lambda _: b"12345")
     memory.run(2, CALL, lambda _: b"12345")

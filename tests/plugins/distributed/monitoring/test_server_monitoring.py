@@ -88,7 +88,7 @@ def test_other_paths_are_not_found(server: Any) -> None:
         scraped(server, "/")
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(errors.UnavailableError, match=f"metrics cannot be offered .*{port}"):
@@ -96,7 +96,7 @@ def test_a_port_in_use_is_told() -> None:
 
 
 @pytest.mark.parametrize("port", [-1, 70000, "http"])
-def test_what_is_no_port_is_refused(port: Any) -> None:
+def test_invalid_port_is_refused(port: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="metrics_port of distributed"):
         graphmill.Server(config=config_with(port))
 
@@ -110,7 +110,7 @@ def run_command(*arguments: str) -> Any:
     return CliRunner().invoke(cli, ["cluster", "status", *arguments], standalone_mode=False)
 
 
-def test_the_status_of_a_task_is_told(server: Any, session: Any) -> None:
+def test_task_status_is_reported(server: Any, session: Any) -> None:
     session.run("y:0", {"x:0": 1.0})
     (task,) = cluster_status(server.target, 30)
     assert task["task"] == "/job:localhost/replica:0/task:0"
@@ -123,7 +123,7 @@ def test_the_status_of_a_task_is_told(server: Any, session: Any) -> None:
     assert json.loads(run_command(server.target, "--json").output)["tasks"][0]["steps"] == 1
 
 
-def test_a_task_that_is_away_is_told_with_the_others() -> None:
+def test_unreachable_task_is_listed_with_the_others() -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         away = f"127.0.0.1:{nobody.getsockname()[1]}"
     cluster = {"worker": ["127.0.0.1:0", away]}

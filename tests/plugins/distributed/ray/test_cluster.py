@@ -58,7 +58,7 @@ def test_one_call_starts_tasks_that_run_sessions(engine: Any, cluster: RayCluste
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_killed_task_is_found_again_where_it_is(
+def test_killed_task_is_found_at_its_new_address(
     engine: Any, cluster: RayCluster, index: int
 ) -> None:
     before = {task.index: task for task in cluster.status()}
@@ -73,9 +73,7 @@ def test_a_killed_task_is_found_again_where_it_is(
         assert session.run("z:0", {"x:0": 3.0}) == 10
 
 
-def test_a_task_that_is_away_is_unavailable_until_it_is_back(
-    engine: Any, cluster: RayCluster
-) -> None:
+def test_restarting_task_is_unavailable(engine: Any, cluster: RayCluster) -> None:
     actor = engine.find_actor("worker:0", NAMESPACE)
     actor.end()
     assert [task.health for task in cluster.status()] == ["AWAY", "SERVING"]
@@ -141,7 +139,7 @@ def test_what_cannot_be_placed_leaves_nothing(engine: Any) -> None:
     assert (engine.actors, engine.is_connected) == ({}, False)
 
 
-def test_a_task_that_does_not_find_the_others_names_them(engine: Any, cluster: RayCluster) -> None:
+def test_task_names_peers_it_cannot_find(engine: Any, cluster: RayCluster) -> None:
     actor = engine.find_actor("worker:0", NAMESPACE)
     actor.instance._tasks.clear()
     with pytest.raises(DeadlineExceededError, match="worker/task:0, /job:worker/task:1"):
@@ -186,9 +184,7 @@ def test_waiting_outlives_a_restart(engine: Any, cluster: RayCluster) -> None:
     call.result(30)
 
 
-def test_a_task_that_cannot_be_started_again_does_not_keep_the_others_from_stopping(
-    engine: Any, cluster: RayCluster
-) -> None:
+def test_unrestartable_task_does_not_block_shutdown(engine: Any, cluster: RayCluster) -> None:
     engine.kill(engine.find_actor("worker:1", NAMESPACE), restarts=False)
     assert [task.health for task in cluster.status()] == ["SERVING", "AWAY"]
     cluster.stop()

@@ -11,7 +11,7 @@ SECOND = Registration("worker", 1, "b:1", 12)
 JOBS = {"worker": 2}
 
 
-def test_a_task_is_registered_and_those_who_wait_are_told() -> None:
+def test_registration_notifies_waiters() -> None:
     async def story() -> None:
         directory = Directory(JOBS)
         empty = await directory.exchange(None, None, 0)
@@ -48,7 +48,7 @@ def test_another_life_of_a_task_replaces_the_one_before() -> None:
     asyncio.run(story())
 
 
-def test_a_directory_that_restarted_is_told_again_by_all() -> None:
+def test_tasks_register_again_after_directory_restart() -> None:
     async def story() -> None:
         before = Directory(JOBS)
         await before.exchange(FIRST, None, 0)

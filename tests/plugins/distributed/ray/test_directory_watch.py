@@ -59,7 +59,7 @@ def thread_of(made: DirectoryWatch) -> threading.Thread:
     return made._thread
 
 
-def test_each_table_is_told_and_asked_for_the_next() -> None:
+def test_watch_reports_each_table_and_requests_the_next() -> None:
     engine, told = Directories(), queue.Queue[Any]()
     made = watch(engine, told.put)
     (_, seen, _), call = engine.next_call()
@@ -76,7 +76,7 @@ def test_each_table_is_told_and_asked_for_the_next() -> None:
     assert not thread_of(made).is_alive()
 
 
-def test_a_call_that_cannot_be_cancelled_does_not_hold_the_end(monkeypatch: Any) -> None:
+def test_uncancellable_call_does_not_block_close(monkeypatch: Any) -> None:
     monkeypatch.setattr(directory_watch, "_END_SECONDS", 0.0)
     engine, told = Directories(Call), queue.Queue[Any]()
     made = watch(engine, told.put)
@@ -99,7 +99,7 @@ def test_a_directory_that_is_gone_for_good_ends_the_watch(caplog: Any) -> None:
     made.close()
 
 
-def test_it_can_be_closed_by_what_it_tells() -> None:
+def test_watch_can_be_closed_by_its_callback() -> None:
     engine, ends = Directories(), queue.Queue[Any]()
     made = watch(engine, lambda found: ends.put(made.close()))
     engine.next_call()[1].set_result(table(1))

@@ -37,7 +37,7 @@ def directory(engine: Any) -> Any:
     return made
 
 
-def test_a_cluster_is_known_when_all_its_tasks_are(engine: Any, directory: Any) -> None:
+def test_cluster_is_resolved_when_all_tasks_are(engine: Any, directory: Any) -> None:
     resolver = RayClusterResolver("lab", timeout=0.01)
     with pytest.raises(UnavailableError, match=r"not started within 0\.01 s: /job:worker/task:1"):
         resolver.cluster_spec()
@@ -48,7 +48,7 @@ def test_a_cluster_is_known_when_all_its_tasks_are(engine: Any, directory: Any) 
     assert RayClusterResolver("lab", "worker", 1).master() == "grpc://b:1"
 
 
-def test_moves_and_restarts_are_told_once(engine: Any, directory: Any) -> None:
+def test_moves_and_restarts_are_reported_once(engine: Any, directory: Any) -> None:
     registered(engine, 1, "b:1", 2)
     resolver = RayClusterResolver("lab")
     changes: queue.Queue[Any] = queue.Queue()
@@ -67,9 +67,7 @@ def test_moves_and_restarts_are_told_once(engine: Any, directory: Any) -> None:
     assert changes.empty()
 
 
-def test_a_restarted_directory_loses_no_task_of_those_who_watch(
-    engine: Any, directory: Any
-) -> None:
+def test_directory_restart_loses_no_watched_task(engine: Any, directory: Any) -> None:
     registered(engine, 1, "b:1", 2)
     resolver = RayClusterResolver("lab")
     changes: queue.Queue[Any] = queue.Queue()

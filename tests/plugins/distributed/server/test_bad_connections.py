@@ -242,9 +242,7 @@ with graphmill.Session(sys.argv[1], queues()) as session:
 """
 
 
-def test_a_client_that_is_killed_in_a_step_loses_that_step_alone(
-    server: Any, ended_steps: Any
-) -> None:
+def test_killed_client_loses_only_its_step(server: Any, ended_steps: Any) -> None:
     with graphmill.Session(server.target, queues()) as session:
         stays = begin_waiting(session)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -15,7 +15,7 @@ def finished(submitted) -> threading.Event:
     return event
 
 
-def test_calls_that_wait_hold_no_thread_of_others():
+def test_waiting_calls_do_not_block_other_threads():
     threads = CallThreads()
     release = threading.Event()
     waiting = [finished(threads.submit(release.wait, TIMEOUT)) for _ in range(100)]

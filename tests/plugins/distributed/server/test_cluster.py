@@ -85,7 +85,7 @@ def loop() -> Any:
     return graph.as_graph_def()
 
 
-def test_a_step_runs_on_the_tasks_that_its_nodes_ask_for(master: Any) -> None:
+def test_step_runs_on_tasks_of_its_nodes(master: Any) -> None:
     graph, init = program()
     handle = master.create(graph)
     master.run(handle, targets=[init])
@@ -158,7 +158,7 @@ def test_reset_clears_the_containers_of_all_tasks(master: Any) -> None:
     assert status_of(lambda: master.call("RunStep", request))[0] == "FAILED_PRECONDITION"
 
 
-def test_a_task_that_is_away_fails_the_session_and_is_named() -> None:
+def test_unreachable_task_fails_the_session_and_is_named() -> None:
     here, away = free_addresses(2)
     config = {"operation_timeout_in_ms": 200}
     with (

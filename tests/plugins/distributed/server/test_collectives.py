@@ -185,7 +185,7 @@ def test_members_of_other_tasks_must_agree(
     assert what in str(caught.value)
 
 
-def test_a_member_that_does_not_come_is_told_after_the_timeout(
+def test_absent_collective_member_is_reported_after_timeout(
     cluster: tuple[str, list[str]],
 ) -> None:
     target, devices = cluster

@@ -54,7 +54,7 @@ def test_others_are_refused(alone: str, files: Any) -> None:
         session.list_devices()
 
 
-def test_tasks_of_a_cluster_show_theirs_to_each_other() -> None:
+def test_tasks_present_certificates_to_each_other() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as one,
         socket.create_server(("127.0.0.1", 0)) as two,
@@ -94,7 +94,7 @@ def test_the_status_is_asked_with_the_certificates_of_the_environment(
         ((FILES / "nothing.pem", OWN[1], ""), False, "tls_certificate of distributed names"),
     ],
 )
-def test_files_that_are_missing_are_told(files: Any, is_server: bool, what: str) -> None:
+def test_files_that_are_missing_are_reported(files: Any, is_server: bool, what: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=what):
         credentials_of(config_with(files), is_server=is_server)
 

@@ -48,7 +48,7 @@ def test_clients_without_tls_are_served(server: Any) -> None:
         np.testing.assert_array_equal(doubled(forwarder.address, large), large * 2)
 
 
-def test_those_whom_the_server_does_not_know_are_refused(server: Any) -> None:
+def test_unknown_clients_are_refused(server: Any) -> None:
     with (
         Forwarder(ANYWHERE, server, tls_context(config_with(STRANGER))) as forwarder,
         pytest.raises(errors.UnavailableError),
@@ -56,7 +56,7 @@ def test_those_whom_the_server_does_not_know_are_refused(server: Any) -> None:
         doubled(forwarder.address, 3.0)
 
 
-def test_a_server_that_is_away_is_told_as_unavailable() -> None:
+def test_unreachable_server_is_unavailable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         away = parse_address(f"127.0.0.1:{nobody.getsockname()[1]}")
     with (
@@ -66,7 +66,7 @@ def test_a_server_that_is_away_is_told_as_unavailable() -> None:
         doubled(forwarder.address, 3.0)
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = parse_address(f"127.0.0.1:{taken.getsockname()[1]}")
         with pytest.raises(errors.UnavailableError, match="cannot listen"):

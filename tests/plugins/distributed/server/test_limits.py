@@ -123,6 +123,6 @@ def test_who_may_reset() -> None:
 @pytest.mark.parametrize(
     "settings", [{"max_sessions": -1}, {"max_graph_nodes": "many"}, {"allow_reset": 1}]
 )
-def test_what_is_no_limit_is_refused(settings: Any) -> None:
+def test_invalid_limit_is_refused(settings: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=f"{next(iter(settings))} of distributed"):
         graphmill.Server(config=config_with(**settings))

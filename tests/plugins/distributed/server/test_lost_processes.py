@@ -90,9 +90,7 @@ def assert_names_the_lost_task(error: Any) -> None:
     assert "last heartbeat" in error.message
 
 
-def test_a_worker_that_is_killed_in_a_step_fails_it_and_comes_back(
-    tasks: list[Task], session: Any
-) -> None:
+def test_killed_worker_fails_the_step_and_recovers(tasks: list[Task], session: Any) -> None:
     step = Waiting(session)
     tasks[1].kill()
     assert_names_the_lost_task(step.end())
@@ -126,9 +124,7 @@ def test_closing_a_session_whose_worker_is_away_is_bounded(tasks: list[Task], se
     new_session(tasks[0]).close()
 
 
-def test_a_worker_that_stands_still_fails_its_steps_and_goes_on_later(
-    tasks: list[Task], session: Any
-) -> None:
+def test_frozen_worker_fails_its_steps_and_recovers(tasks: list[Task], session: Any) -> None:
     step = Waiting(session)
     tasks[1].stop()
     error = step.end()
@@ -143,7 +139,7 @@ def test_a_worker_that_stands_still_fails_its_steps_and_goes_on_later(
     assert step.end() == 5
 
 
-def test_a_master_that_stands_still_fails_the_calls_of_its_clients(
+def test_frozen_master_fails_client_calls(
     tasks: list[Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAPHMILL_SILENCE_SECONDS", str(SILENCE))
@@ -171,7 +167,7 @@ def test_a_master_that_is_killed_fails_its_clients(tasks: list[Task], session: A
         assert Waiting(other).end() == 7
 
 
-def test_training_goes_on_after_a_worker_was_killed(tasks: list[Task], tmp_path: Path) -> None:
+def test_training_continues_after_worker_was_killed(tasks: list[Task], tmp_path: Path) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         train.get_or_create_global_step()
@@ -195,7 +191,7 @@ def test_training_goes_on_after_a_worker_was_killed(tasks: list[Task], tmp_path:
     assert values == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_session_begins_when_a_late_task_is_there() -> None:
+def test_session_starts_once_late_task_is_up() -> None:
     cluster = {"worker": free_addresses(2)}
     first, late = Task(cluster, 0), Task(cluster, 1)
     first.launch().wait_until_ready()
@@ -208,7 +204,7 @@ def test_a_session_begins_when_a_late_task_is_there() -> None:
             task.kill()
 
 
-def test_a_session_names_the_tasks_that_are_missing_unless_they_are_left_out() -> None:
+def test_session_names_missing_tasks_unless_filtered() -> None:
     cluster = {"worker": free_addresses(4)}
     first = Task(cluster, 0).launch()
     config = graphmill.ConfigProto(operation_timeout_in_ms=2000)

@@ -73,7 +73,7 @@ def test_a_new_session_finds_a_task_that_moved(cluster: Cluster) -> None:
         assert cluster.run(session) == 10
 
 
-def test_a_task_that_has_restarted_where_it_was_is_connected_to_anew(cluster: Cluster) -> None:
+def test_task_restarted_at_same_address_is_reconnected(cluster: Cluster) -> None:
     with graphmill.Session(cluster.first.target, graph=program()) as session:
         assert cluster.run(session) == 10
         cluster.resolver.update(cluster.resolver.cluster_spec(), [("worker", 1)])
@@ -83,7 +83,7 @@ def test_a_task_that_has_restarted_where_it_was_is_connected_to_anew(cluster: Cl
         assert cluster.run(session) == 10
 
 
-def test_a_step_that_waits_for_a_task_that_moved_is_aborted(cluster: Cluster) -> None:
+def test_step_waiting_for_a_moved_task_is_aborted(cluster: Cluster) -> None:
     graph = graphmill.Graph()
     with graph.as_default(), graph.device("/job:worker/task:1"):
         queue = ops.data_flow.fifo_queue_v2(component_types=["float32"], shared_name="q")

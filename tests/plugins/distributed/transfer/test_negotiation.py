@@ -235,7 +235,7 @@ def sender(**settings: Any) -> TensorSender:
 
 
 @pytest.mark.parametrize("options", [None, proto.GraphDef(), b"garbage"])
-def test_receivers_that_ask_for_nothing_get_the_tensor_itself(options: Any) -> None:
+def test_receivers_without_options_get_the_inline_tensor(options: Any) -> None:
     request = proto.RecvTensorRequest(step_id=1, rendezvous_key="k")
     if isinstance(options, bytes):
         request.transport_options.type_url = "type.googleapis.com/other.Transport"
@@ -296,13 +296,13 @@ def test_a_tensor_above_the_receivers_bound_is_refused() -> None:
         receiver.offered(response)
 
 
-def test_pieces_of_what_is_not_offered_are_aborted() -> None:
+def test_request_for_unoffered_chunks_is_aborted() -> None:
     wanted = proto.TensorTransferRequest(transfer_id=5, max_piece_bytes=1 << 20)
     with pytest.raises(errors.AbortedError, match="transfer 5 is not known"):
         sender().piece(wanted)
 
 
-def test_what_is_offered_after_the_end_of_its_step_is_withdrawn() -> None:
+def test_offer_after_end_of_step_is_withdrawn() -> None:
     made = TensorSender(TransferSettings(), TransferCounters(), lambda step_id: True)
     request = proto.RecvTensorRequest(step_id=1, rendezvous_key="k")
     request.transport_options.Pack(proto.TensorTransferRequest(max_piece_bytes=1 << 20))

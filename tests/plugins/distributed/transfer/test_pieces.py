@@ -39,7 +39,7 @@ class Sender:
         self.calls.pop(offset)(response(piece), None)
 
 
-def test_pieces_are_asked_for_several_at_once_and_put_in_their_places():
+def test_chunks_are_requested_concurrently_and_reassembled():
     sender = Sender()
     sender.fetch.start(BYTES[:64])
     assert list(sender.calls) == [64, 128, 192]
@@ -52,7 +52,7 @@ def test_pieces_are_asked_for_several_at_once_and_put_in_their_places():
     assert (array.dtype, array.tolist()) == (A.dtype, A.tolist())
 
 
-def test_the_first_piece_is_asked_for_alone_where_it_did_not_come():
+def test_missing_first_chunk_is_requested_alone():
     sender = Sender()
     sender.fetch.start(None)
     assert list(sender.calls) == [0]
@@ -60,7 +60,7 @@ def test_the_first_piece_is_asked_for_alone_where_it_did_not_come():
     assert list(sender.calls) == [64, 128, 192]
 
 
-def test_answers_that_come_before_the_call_returns_do_not_stop_the_fetch():
+def test_early_responses_do_not_stop_the_fetch():
     outcomes = []
 
     def ask(offset, done):

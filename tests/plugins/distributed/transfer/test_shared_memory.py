@@ -67,7 +67,7 @@ def test_strided_arrays_and_all_types_are_written_row_by_row(pool):
     np.testing.assert_array_equal(taken(block, A.nbytes // 2), A.T[::2].ravel())
 
 
-def test_a_block_is_used_again_when_its_receiver_has_let_go(pool):
+def test_block_is_reused_after_receiver_releases_it(pool):
     first = pool.put(A, 1, 11)
     array = taken(first)
     second = pool.put(A + 1, 1, 12)
@@ -80,7 +80,7 @@ def test_a_block_is_used_again_when_its_receiver_has_let_go(pool):
     assert pool.num_bytes == first.capacity + second.capacity
 
 
-def test_the_end_of_a_step_gives_up_what_was_not_taken(pool):
+def test_end_of_step_frees_unclaimed_blocks(pool):
     block = pool.put(A, 1, 11)
     pool.end_step(2)
     assert pool.find(11) is block
@@ -89,7 +89,7 @@ def test_the_end_of_a_step_gives_up_what_was_not_taken(pool):
     assert pool.put(A, 3, 12) is block
 
 
-def test_the_end_of_a_step_takes_nothing_from_a_receiver(pool):
+def test_end_of_step_keeps_claimed_blocks(pool):
     array = taken(pool.put(A, 1, 11))
     pool.end_step(1)
     pool.put(A + 1, 2, 12)
@@ -104,7 +104,7 @@ def test_a_receiver_that_comes_late_is_aborted(pool):
         map_block(os.getpid(), block.fd, block.name, 11, A.nbytes)
 
 
-def test_what_nobody_takes_is_given_up_after_a_while(pool, clock):
+def test_unclaimed_block_is_freed_after_timeout(pool, clock):
     block = pool.put(A, 1, 11)
     clock.now += EXPIRY_SECONDS - 1
     assert pool.put(A, 2, 12) is not block
@@ -141,7 +141,7 @@ def test_idle_blocks_of_another_size_make_room(pool):
     assert pool.num_bytes <= 4 * MEGABYTE
 
 
-def test_other_files_are_not_taken_for_a_block(pool, tmp_path):
+def test_foreign_files_are_not_mapped(pool, tmp_path):
     block = pool.put(A, 1, 11)
     with (tmp_path / "file").open("wb") as file:
         file.truncate(2 * MEGABYTE)
@@ -193,7 +193,7 @@ def killed(process):
     process.communicate()
 
 
-def test_a_receiver_that_is_killed_gives_its_block_back(pool):
+def test_killed_receiver_releases_its_block(pool):
     files = set(SHARED_FILES.iterdir())
     block = pool.put(A, 1, 11)
     with child(RECEIVER, os.getpid(), block.fd, block.name, 11, A.nbytes) as receiver:
@@ -204,7 +204,7 @@ def test_a_receiver_that_is_killed_gives_its_block_back(pool):
     assert set(SHARED_FILES.iterdir()) <= files
 
 
-def test_a_sender_that_is_killed_leaves_nothing_but_what_was_taken():
+def test_killed_sender_leaves_only_claimed_blocks():
     files = set(SHARED_FILES.iterdir())
     with child(SENDER) as sender:
         fd, name = within(sender.stdout.readline, "the sender").split()

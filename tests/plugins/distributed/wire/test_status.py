@@ -100,7 +100,7 @@ def test_derived_errors_are_marked_for_masters_only() -> None:
 
 @pytest.mark.parametrize("is_derived", [False, True])
 @pytest.mark.parametrize("read", [error_from_rpc, error_from_receive])
-def test_a_status_tells_whether_its_error_is_derived(read: Any, is_derived: bool) -> None:
+def test_status_marks_derived_errors(read: Any, is_derived: bool) -> None:
     error = errors.OutOfRangeError("all is read")
     error.is_derived = is_derived
     status, text = grpc_status(error)
@@ -128,7 +128,7 @@ def test_receives_that_fail_at_tensorflows_worker_follow_from_its_step() -> None
         assert not error_from_rpc(Failure(status, text), "RunGraph").is_derived
 
 
-def test_what_tensorflows_worker_got_from_another_task_is_derived() -> None:
+def test_tensorflow_worker_error_from_peer_is_derived() -> None:
     text = (
         "no number\nAdditional GRPC error information from remote target "
         "/job:worker/replica:0/task:0 while calling /tensorflow.WorkerService/RecvTensor:\n"

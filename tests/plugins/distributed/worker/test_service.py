@@ -246,7 +246,7 @@ def test_errors_go_into_the_body_with_their_origin(tasks: list[Task]) -> None:
     assert "chk" in message.status_error_message or "bad" in message.status_error_message
 
 
-def test_an_error_that_follows_from_another_tasks_is_told_by_the_status(tasks: list[Task]) -> None:
+def test_derived_error_is_marked_in_the_status(tasks: list[Task]) -> None:
     def checked(x: Any, far: Any) -> Any:
         with far:
             return ops.array.identity(ops.array.check_numerics(x, message="bad", name="chk"))
@@ -258,7 +258,7 @@ def test_an_error_that_follows_from_another_tasks_is_told_by_the_status(tasks: l
     assert caught.value.message.endswith("[[{{node chk}}]]")
 
 
-def test_errors_are_raised_where_the_body_is_not_asked_for(tasks: list[Task]) -> None:
+def test_errors_are_raised_unless_body_is_requested(tasks: list[Task]) -> None:
     with pytest.raises(errors.AbortedError, match="just restarted"):
         tasks[0].call("RunGraph", graph_handle="0", session_handle="s", step_id=1)
     with pytest.raises(errors.AbortedError, match="Session handle is not found"):
@@ -290,7 +290,7 @@ def test_dead_tensors_are_answered_with_a_dtype_and_no_elements(tasks: list[Task
     assert (tensor.value.shape, tensor.value.dtype) == ((0,), np.float32)
 
 
-def test_receives_of_a_failed_step_are_told_as_derived(tasks: list[Task]) -> None:
+def test_receives_of_failed_step_are_derived_errors(tasks: list[Task]) -> None:
     key = client_key(tasks[0], "d")
     error = errors.OutOfRangeError("all is read", node="reader")
     tasks[0].service.worker.rendezvous.find(3).start_abort(error)
@@ -306,14 +306,14 @@ def test_another_life_of_a_device_is_aborted(tasks: list[Task]) -> None:
         tasks[0].call("RecvTensor", step_id=1, rendezvous_key=key)
 
 
-def test_the_devices_of_the_task_are_told(tasks: list[Task]) -> None:
+def test_task_devices_are_listed(tasks: list[Task]) -> None:
     found = tasks[1].call("GetStatus").device_attributes
     assert found[0].name == tasks[1].cpu
     assert found[0].incarnation == tasks[1].devices.host.attributes.incarnation
     assert found[0].xla_global_id == -1
 
 
-def test_receives_are_logged_while_a_master_asks_for_them(tasks: list[Task]) -> None:
+def test_receives_are_logged_while_a_master_requests_them(tasks: list[Task]) -> None:
     handles = registered(tasks, doubled)
     tasks[1].call("Logging", enable_rpc_logging=True)
     run(tasks, handles, np.float32(1), 5)
@@ -331,9 +331,7 @@ def test_receives_are_logged_while_a_master_asks_for_them(tasks: list[Task]) -> 
     ("method", "reason"),
     [("Tracing", "profile"), ("RecvBuf", "collectives"), ("CompleteGroup", "collectives")],
 )
-def test_what_is_not_here_is_told_with_a_reason(
-    tasks: list[Task], method: str, reason: str
-) -> None:
+def test_missing_item_is_reported_with_reason(tasks: list[Task], method: str, reason: str) -> None:
     with pytest.raises(errors.UnimplementedError, match=reason):
         tasks[0].call(method)
 

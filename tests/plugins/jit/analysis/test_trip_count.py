@@ -129,7 +129,7 @@ def test_a_loop_with_a_small_trip_count_has_no_iteration_budget(
     assert bool(made) == (limit == LONG)
 
 
-def test_outputs_of_one_node_that_forwards_are_told_apart(host: graphmill.Host) -> None:
+def test_outputs_of_one_node_that_forwards_are_distinguished(host: graphmill.Host) -> None:
     """Argument 1 becomes argument 2: the node gives both, and the first of its inputs is 1."""
 
     def swapping(i: Tensor, x: Tensor, y: Tensor) -> Sequence[Tensor]:

@@ -36,7 +36,7 @@ def test_a_loop_becomes_one_node_without_effects(functionalizing) -> None:
     assert "while/Merge" in record.nodes
 
 
-def test_a_condition_that_is_no_scalar_is_refused_and_does_not_run_forever(functionalizing) -> None:
+def test_non_scalar_condition_is_refused(functionalizing) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         limit = graph.placeholder("int32", name="limit")
@@ -106,7 +106,7 @@ def test_reference_variables_are_changed_in_a_branch(functionalizing) -> None:
     assert functionalizing.outcomes == [COND]
 
 
-def test_what_lies_between_two_parts_of_a_conditional_parts_it(functionalizing) -> None:
+def test_node_between_parts_splits_the_conditional(functionalizing) -> None:
     """A value of a branch is used by the same branch later on, as gradients do."""
     graph = graphmill.Graph()
     with graph.as_default():
@@ -147,7 +147,7 @@ def test_a_dead_fetch_stays_dead(functionalizing) -> None:
     assert "may be dead and is fetched" in functionalizing.records[0].outcome
 
 
-def test_what_is_not_wanted_stays_with_what_is_around_it(functionalizing) -> None:
+def test_unselected_region_stays_interpreted(functionalizing) -> None:
     functionalizing.refused = {"cond"}
     graph = graphmill.Graph()
     with graph.as_default():
@@ -162,7 +162,7 @@ def test_what_is_not_wanted_stays_with_what_is_around_it(functionalizing) -> Non
     assert "a conditional in it stays" in functionalizing.outcomes[1][1]
 
 
-def test_a_node_that_has_to_stay_keeps_its_loop(functionalizing) -> None:
+def test_untraceable_node_keeps_its_loop(functionalizing) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         end = counting(graph, graph.constant(3))
@@ -199,7 +199,7 @@ def one_client_graph(graph, fetches, feeds):
     return build_client_graph(graph, graphmill.default_host().ops, feeds, fetches, []).graph
 
 
-def test_only_what_can_be_traced_is_wanted_by_default() -> None:
+def test_only_traceable_regions_are_selected_by_default() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("string", (), "x")

@@ -79,7 +79,7 @@ def tiers(cluster: Any) -> list[str]:
     return [signature.tier for signature in cluster.signatures]
 
 
-def test_a_loop_that_may_end_early_gives_as_many_rows_as_it_made_turns() -> None:
+def test_early_exit_loop_stacks_one_row_per_iteration() -> None:
     """The same program for 6, 9 (the most) and 1 turns; who reads the rows is apart."""
     cluster = both(graph(), X, X / 100, X * 20)
     assert tiers(cluster) == ["compiled"]
@@ -87,7 +87,7 @@ def test_a_loop_that_may_end_early_gives_as_many_rows_as_it_made_turns() -> None
     assert "y" not in cluster.nodes
 
 
-def test_no_turn_at_all_is_left_to_the_interpreter_unless_the_shape_is_known() -> None:
+def test_zero_iterations_are_interpreted_unless_shape_is_static() -> None:
     with HotSession(graph(shape="[2]"), "eager") as hot:
         assert hot.run("y:0", {"x:0": X * 100}).shape == (0, 2)
         assert failed_checks(hot) == [0]
@@ -97,7 +97,7 @@ def test_no_turn_at_all_is_left_to_the_interpreter_unless_the_shape_is_known() -
         assert failed_checks(hot) == [1]
 
 
-def test_where_the_turns_are_counted_the_number_of_rows_is_known() -> None:
+def test_static_trip_count_gives_static_row_count() -> None:
     cluster = both(graph(LESS), X)
     assert tiers(cluster) == ["compiled"]
     assert {"s", "y"} <= set(cluster.nodes)
@@ -119,13 +119,13 @@ def test_pythons_and_bounds_a_loop_too() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 4, 20])
-def test_a_list_with_elements_is_as_long_as_before_or_longer(size: int) -> None:
+def test_non_empty_list_never_shrinks(size: int) -> None:
     """Elements that were never set are zeros."""
     for cond in (LESS, SMALL):
         assert tiers(both(graph(cond, size=size), X, X * 20)) == ["compiled"]
 
 
-def test_who_keeps_the_rows_in_the_same_step_is_apart_too() -> None:
+def test_consumer_of_stacked_rows_is_in_another_cluster() -> None:
     nodes = [
         *NODES[:-1],
         "v = VarHandleOp(dtype=float32, shape='unknown', shared_name='v')",
@@ -145,7 +145,7 @@ def test_elements_may_be_set_again() -> None:
         assert tiers(both(graph(cond, body=body), X, X * 20)) == ["compiled"]
 
 
-def test_an_element_far_behind_the_end_is_left_to_the_interpreter() -> None:
+def test_index_far_past_end_is_interpreted() -> None:
     """There is room for one element a turn."""
     body = BODY.replace(
         "set = TensorListSetItem(l, i",
@@ -156,7 +156,7 @@ def test_an_element_far_behind_the_end_is_left_to_the_interpreter() -> None:
     assert [signature.num_checks_failed for signature in cluster.signatures] == [1]
 
 
-def test_a_number_of_elements_that_is_asked_for_is_checked() -> None:
+def test_requested_num_elements_is_checked() -> None:
     cluster = both(graph(more=", num_elements=6"), X)
     assert tiers(cluster) == ["compiled"]
     with (
@@ -169,11 +169,11 @@ def test_a_number_of_elements_that_is_asked_for_is_checked() -> None:
 UNBOUNDED = SMALL.replace("LogicalAnd(less, small)", "LogicalOr(less, small)")
 
 
-def test_there_is_some_room_where_nobody_bounds_the_turns() -> None:
+def test_unbounded_loop_gets_default_capacity() -> None:
     assert tiers(both(graph(UNBOUNDED, most=2), X, X / 100)) == ["compiled"]
 
 
-def test_a_loop_that_turns_more_often_than_there_is_room_for_is_interpreted() -> None:
+def test_loop_exceeding_capacity_is_interpreted() -> None:
     """After some tries the interpreter is asked at once, for a while."""
     with HotSession(graph(UNBOUNDED, most=300), "eager") as hot:
         for _ in range(40):
@@ -197,7 +197,7 @@ def test_a_form_whose_checks_failed_gets_another_chance(monkeypatch: pytest.Monk
     assert (signature.num_checks_failed, signature.num_compiled, signature.reason) == (32, 2, "")
 
 
-def test_too_much_room_is_not_made_where_nobody_bounds_the_turns() -> None:
+def test_unbounded_loop_capacity_is_limited() -> None:
     with HotSession(graph(UNBOUNDED, most=2, x="float32[100000]"), "eager") as hot:
         hot.run("y:0", {"x:0": np.ones(100000, np.float32)})
         found = [s for c in hot.clusters if "w" in c.nodes for s in c.signatures]
@@ -205,7 +205,7 @@ def test_too_much_room_is_not_made_where_nobody_bounds_the_turns() -> None:
     assert "room for what grows in 256 iterations takes 102400000 bytes" in found[0].reason
 
 
-def test_a_list_that_is_pushed_to_in_a_loop_that_may_end_early() -> None:
+def test_list_pushed_in_early_exit_loop() -> None:
     body = BODY.replace(
         "TensorListSetItem(l, i, x, resize_if_index_out_of_bounds=True)",
         "TensorListPushBack(l, x)",
@@ -245,7 +245,7 @@ def arrays(cond: str, **given: Any) -> Any:
 
 
 @pytest.mark.parametrize("cond", [SMALL, UNBOUNDED], ids=["bounded", "unbounded"])
-def test_a_tensor_array_grows_in_a_loop_that_may_end_early(cond: str) -> None:
+def test_tensor_array_grows_in_early_exit_loop(cond: str) -> None:
     """As the decoders of TensorFlow 1 have it; who reads the rows is apart."""
     cluster = both(arrays(cond, most=9 if cond is SMALL else 2), X, X / 100, X * 20)
     assert tiers(cluster) == ["compiled"]
@@ -253,11 +253,11 @@ def test_a_tensor_array_grows_in_a_loop_that_may_end_early(cond: str) -> None:
     assert "y" not in cluster.nodes
 
 
-def test_where_the_turns_are_counted_the_size_of_a_tensor_array_is_known() -> None:
+def test_static_trip_count_gives_static_tensor_array_size() -> None:
     cluster = both(arrays(LESS), X)
     assert tiers(cluster) == ["compiled"]
     assert {"s", "y"} <= set(cluster.nodes)
 
 
-def test_a_tensor_array_with_a_size_grows_from_there() -> None:
+def test_sized_tensor_array_grows_from_its_size() -> None:
     assert tiers(both(arrays(SMALL, size=3), X)) == ["compiled"]

@@ -99,7 +99,7 @@ def test_others_are_left(nodes) -> None:
     assert ops_after(*nodes) == {"Sum", "OneHot"}
 
 
-def test_an_axis_that_is_not_there_is_told_of_the_sum() -> None:
+def test_missing_axis_is_reported_for_the_sum() -> None:
     made = bag((None, None), [2])
     config = {"graphmill": {"jit": "eager"}}
     with graphmill.Session(graph=made, config=config) as session:

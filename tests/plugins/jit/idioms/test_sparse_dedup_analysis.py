@@ -72,7 +72,7 @@ def test_whoever_else_reads_it_keeps_it_out(reader: str) -> None:
     assert not rows.members
 
 
-def test_two_of_them_are_told_apart() -> None:
+def test_two_sparse_updates_are_distinguished() -> None:
     made, rows = found(
         *GRADIENT,
         "w = Unique(other)",
@@ -83,13 +83,13 @@ def test_two_of_them_are_told_apart() -> None:
     assert rows.why_not(made.node("w")) == REASON
 
 
-def test_a_sparse_update_of_rows_that_may_repeat_stays_out() -> None:
+def test_sparse_update_with_repeated_rows_is_excluded() -> None:
     apply = "apply = ResourceSparseApplyAdagrad(v, v, lr, grad, ids)"
     made, rows = found(UPDATE, apply)
     assert rows.why_not(made.node("apply")) == NOT_DISTINCT
 
 
-def test_what_is_not_in_one_cluster_stays_out() -> None:
+def test_update_across_clusters_is_not_deduplicated() -> None:
     made, rows = found("apply = ResourceSparseApplyAdagrad(v, v, lr, sum, u:0)")
     unique, apply = made.node("u"), made.node("apply")
     everything = set(rows.members[unique])

@@ -85,7 +85,7 @@ def test_kernel_by_type_wins_for_that_type_only() -> None:
     assert choice_of(host, "y = MatMul(x, x)", x="float64[2,2]").kernel is not None
 
 
-def test_kernel_of_lower_priority_is_no_form_of_one_that_outranks_it() -> None:
+def test_lower_priority_kernel_does_not_lower_a_higher_one() -> None:
     @kernel("MatMul", backend="numpy", priority=10)
     def special(xp: Any, a: Any, b: Any) -> Any:
         return a @ b

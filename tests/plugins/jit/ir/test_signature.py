@@ -41,13 +41,13 @@ def key(inputs: Inputs, *values: Any) -> Hashable:
     return inputs.key(values)
 
 
-def test_shapes_tell_apart_and_values_do_not() -> None:
+def test_shapes_are_part_of_the_key_but_values_are_not() -> None:
     inputs, x = arrays(), np.zeros(2, np.float32)
     assert key(inputs, x, np.array([2, 1])) == key(inputs, x + 1, np.array([1, 2]))
     assert key(inputs, x, np.array([2, 1])) != key(inputs, x, np.array([2]))
 
 
-def test_known_values_tell_apart_and_their_shapes_too() -> None:
+def test_static_values_and_their_shapes_are_part_of_the_key() -> None:
     inputs, x = arrays(), np.zeros(2, np.float32)
     inputs.known = frozenset({1})
     assert key(inputs, x, np.array([2, 1])) != key(inputs, x, np.array([1, 2]))
@@ -55,7 +55,7 @@ def test_known_values_tell_apart_and_their_shapes_too() -> None:
     assert key(inputs, x, np.array([2])) == key(inputs, x, np.array([2]))
 
 
-def test_what_was_known_is_a_part_of_the_key() -> None:
+def test_static_values_are_part_of_the_key() -> None:
     inputs, values = arrays(), (np.zeros(2, np.float32), np.array([2, 1]))
     before = inputs.key(values)
     inputs.known = frozenset({1})
@@ -80,5 +80,5 @@ def test_two_handles_of_one_variable_are_another_signature() -> None:
     assert len(found[1]) == 1
 
 
-def test_shapes_of_variables_tell_apart() -> None:
+def test_variable_shapes_are_part_of_the_key() -> None:
     assert key(handles(), variable(2), variable(2)) != key(handles(), variable(2), variable(3))

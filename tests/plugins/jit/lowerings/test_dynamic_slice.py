@@ -64,7 +64,7 @@ def test_a_range_whose_length_is_known() -> None:
     assert (tiers, compiles) == ([COMPILED], 1)
 
 
-def test_a_range_whose_length_is_computed_is_compiled_for_its_value() -> None:
+def test_computed_range_length_is_specialized() -> None:
     nodes = (
         "b = Pack([zero])",
         "e = Pack([next])",
@@ -97,7 +97,7 @@ def test_the_gradient_of_a_slice() -> None:
         ("b = Pack([i, one])", "l = Pack([two, two])", "y = Slice(x, b, l)"),
     ],
 )
-def test_a_place_out_of_range_is_told_by_the_interpreter(nodes: tuple[str, ...]) -> None:
+def test_out_of_range_index_is_reported_by_the_interpreter(nodes: tuple[str, ...]) -> None:
     made = graph_def(*CONSTANTS, *nodes, x="float32[4,6]", n="int32")
     with HotSession(made) as session:
         assert session.run("y:0", {"x:0": X, "n:0": np.int32(1)}).size

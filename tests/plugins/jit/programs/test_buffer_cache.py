@@ -35,7 +35,7 @@ def variable_with(array):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
-def test_it_is_found_as_long_as_the_value_is_the_same_s11(dtype):
+def test_buffer_is_found_while_value_is_unchanged_s11(dtype):
     array = jax.numpy.ones(3, dtype)
     variable = variable_with(array)
     assert kept_of(variable, variable.value) is array

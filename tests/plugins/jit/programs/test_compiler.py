@@ -65,20 +65,20 @@ def test_it_computes_what_the_nodes_do_s6():
     assert compiled(floats(3, 4)) == [[12, 20]]
 
 
-def test_its_key_is_that_of_the_inputs_it_is_for_s6():
+def test_program_key_is_its_input_signature_s6():
     compiled = Compiled(body("y = Neg(x)", x="float32[2]"), [floats(1, 2)])
     assert compiled.cluster.key == compiled.inputs.key([floats(5, 6)])
     assert compiled.cluster.key != compiled.inputs.key([floats(5, 6, 7)])
 
 
-def test_a_result_that_is_known_needs_no_program_s6():
+def test_static_result_needs_no_program_s6():
     values = [floats(1, 2)]
     compiled = Compiled(body("s = Shape(x)", "y = AddV2(s, s)", x="float32[2]"), values)
     assert compiled(*values) == [[4]]
     assert compiled.cluster([floats(1, 2)], STEP)[0].dtype == np.int32
 
 
-def test_what_depends_on_large_constants_alone_is_computed_once_s6():
+def test_large_constant_expressions_are_computed_once_s6():
     text = "c = Const(dtype=float32, value='float32[64,64] fill 2')"
     values = [np.ones((64, 64), np.float32)]
     compiled = Compiled(body(text, "d = Mul(c, c)", "y = AddV2(d, x)", x="float32[64,64]"), values)
@@ -113,7 +113,7 @@ def test_a_variable_without_a_value_is_not_compiled_s6():
         Compiled(made, values_for(made, handle, floats(1, 1)))
 
 
-def test_a_variable_that_lost_its_value_is_left_to_the_interpreter_s12():
+def test_uninitialized_variable_is_interpreted_s12():
     variable, handle = handle_of(1, 2)
     made = with_variable(*ADD, x="float32[2]")
     values = values_for(made, handle, floats(1, 1))
@@ -142,7 +142,7 @@ def test_no_update_of_another_thread_is_lost_s6():
 # ------------------------------------------------------------------------------- checks and faults
 
 
-def test_a_check_that_fails_is_left_to_the_interpreter_s12():
+def test_check_that_fails_is_interpreted_s12():
     made = body(*PICK, x="float32[2]", i="int32[1]")
     order = [dtype.name for dtype in made.arg_types]
 
@@ -160,7 +160,7 @@ def test_a_check_that_fails_is_left_to_the_interpreter_s12():
 @pytest.mark.parametrize(
     "error", [ValueError("a layout"), TypeError("a type"), MemoryError("none left")]
 )
-def test_a_program_that_cannot_be_called_is_left_to_the_interpreter_s12(error, monkeypatch):
+def test_uncallable_program_is_interpreted_s12(error, monkeypatch):
     variable, handle = handle_of(1, 2)
     made = with_variable(*ADD, x="float32[2]")
     values = values_for(made, handle, floats(1, 1))
@@ -176,7 +176,7 @@ def test_a_program_that_cannot_be_called_is_left_to_the_interpreter_s12(error, m
     assert not variable.lock.locked()
 
 
-def test_what_must_be_known_is_told_with_its_node_s12():
+def test_required_static_value_names_its_node_s12():
     made = body("a = Neg(x)", "y = Reshape(a, i)", x="float32[2]", i="int32[1]")
     both = {"float32": floats(1, 2), "int32": np.array([2], np.int32)}
     with pytest.raises(NeedsKnown) as needs:

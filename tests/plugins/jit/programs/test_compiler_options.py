@@ -68,7 +68,7 @@ def test_nothing_is_asked_of_other_platforms():
     assert compiler_options_for(product(), "gpu") == {}
 
 
-def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
+def test_unknown_xla_option_is_dropped(monkeypatch):
     assert not compiler_options._is_known("xla_cpu_no_such_option", "")
     monkeypatch.setattr(compiler_options, "_is_known", lambda *_: False)
     assert compiler_options_for(product()) == {}

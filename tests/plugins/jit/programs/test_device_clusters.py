@@ -78,7 +78,7 @@ class DeviceSession(Session):
         return found
 
 
-def test_what_is_between_programs_never_leaves_the_device_r2(monkeypatch):
+def test_intermediate_values_stay_on_the_device_r2(monkeypatch):
     moved = Moved(monkeypatch)  # before anybody keeps the methods
     constant = "c = Const(dtype=float32, value='float32[32768] fill 2')"
     with DeviceSession(
@@ -135,7 +135,7 @@ COUNTER = (
 @pytest.mark.skipif(
     not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="counts prove nothing there"
 )
-def test_variables_stay_on_the_device_and_are_written_in_place_s11():
+def test_variables_stay_on_device_and_are_updated_in_place_s11():
     ones = np.ones(SIZE, np.float32)
     feeds = {"x:0": ones, "n:0": np.int64(0)}
     with DeviceSession(*COUNTER, x="float32[32768]", n="int64") as session:
@@ -151,7 +151,7 @@ def test_variables_stay_on_the_device_and_are_written_in_place_s11():
         assert variable.value.unsafe_buffer_pointer() != before
 
 
-def test_a_check_that_fails_is_the_error_of_its_node_s12():
+def test_failed_check_is_the_error_of_its_node_s12():
     ones = np.ones(SIZE, np.float32)
     feeds = {"x:0": ones, "n:0": np.int64(0)}
     with DeviceSession(*COUNTER, x="float32[32768]", n="int64") as session:

@@ -70,7 +70,7 @@ def session():
         yield made
 
 
-def test_the_new_value_is_in_the_memory_of_the_old_one_s11(session):
+def test_donation_reuses_the_buffer_s11(session):
     variable = variable_of(session, "v")
     places = set()
     for _ in range(5):
@@ -79,7 +79,7 @@ def test_the_new_value_is_in_the_memory_of_the_old_one_s11(session):
     assert len(places) == 1
 
 
-def test_who_has_read_keeps_what_he_read_s11(session):
+def test_earlier_reads_keep_their_value_s11(session):
     variable = variable_of(session, "v")
     for hold in (lambda v: v, lambda v: v[1:], memoryview, lambda v: kept_of(variable, v)):
         held = hold(variable.value)
@@ -90,7 +90,7 @@ def test_who_has_read_keeps_what_he_read_s11(session):
         del held
 
 
-def test_a_check_that_fails_leaves_the_variable_and_names_the_node_s12(session):
+def test_failed_check_leaves_variable_and_names_node_s12(session):
     variable = variable_of(session, "v")
     before = np.array(variable.value)
     error = session.error("total:0", {**FEEDS, "n:0": np.int64(SIZE)})
@@ -112,7 +112,7 @@ def donating(session):
     return found
 
 
-def test_a_program_that_fails_before_it_writes_leaves_the_variable_s12(session, monkeypatch):
+def test_failure_before_donation_leaves_variable_s12(session, monkeypatch):
     variable = variable_of(session, "v")
     before = np.array(variable.value)
 
@@ -125,7 +125,7 @@ def test_a_program_that_fails_before_it_writes_leaves_the_variable_s12(session, 
     assert not variable.lock.locked()
 
 
-def test_a_program_that_fails_while_it_writes_is_told_as_a_loss_s12(session, monkeypatch):
+def test_failure_during_donation_reports_data_loss_s12(session, monkeypatch):
     variable = variable_of(session, "v")
     made = donating(session)
     program = made._program
@@ -143,7 +143,7 @@ def test_a_program_that_fails_while_it_writes_is_told_as_a_loss_s12(session, mon
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_while_it_writes_leaves_what_it_wrote_s12(session, monkeypatch):
+def test_interrupt_during_donation_keeps_new_value_s12(session, monkeypatch):
     variable = variable_of(session, "v")
     before = np.array(variable.value)
     made = donating(session)
@@ -189,7 +189,7 @@ def test_a_check_that_needs_much_is_no_early_one():
         assert session.error("total:0", feeds, targets=["add"]).node == "good"
 
 
-def test_steps_that_read_what_the_other_writes_neither_wait_for_ever_nor_lose_any_s11():
+def test_concurrent_donation_does_not_deadlock_or_lose_updates_s11():
     graph = graph_def(
         *TWO,
         "one = Const(dtype=float32, value='float32[32768] fill 1')",
@@ -263,7 +263,7 @@ def test_a_program_from_the_cache_writes_in_place_too(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_loan_that_ends_without_new_values_gives_the_old_ones_back(dtype):
+def test_unfinished_donation_restores_old_values(dtype):
     variable = Variable(dtypes.as_dtype(dtype), (4,), "v")
     given = [jax.jit(lambda x: x + 1)(np.zeros(4, dtype))]
     before = ref(given[0])

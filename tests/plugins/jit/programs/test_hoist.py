@@ -41,7 +41,7 @@ def test_constants_that_are_not_needed_any_more_are_not_passed():
     assert [value.shape for value in prepared] == [()]
 
 
-def test_a_constant_that_is_an_output_comes_through():
+def test_constant_output_is_returned():
     hoisted, prepared, rest = split(lambda w, x: (w, x), np.ones(2), np.zeros(2), constants=(0,))
     outputs = hoisted.program(*prepared, *rest)
     np.testing.assert_array_equal(outputs[0], np.ones(2))

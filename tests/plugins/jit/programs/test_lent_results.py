@@ -46,7 +46,7 @@ def session():
         yield made
 
 
-def test_what_a_program_computes_comes_without_a_copy(session):
+def test_program_results_are_not_copied(session):
     result = session.run("twice:0", {"x:0": X})
     for _ in range(4):
         result = session.run("twice:0", {"x:0": X})
@@ -79,7 +79,7 @@ def test_a_result_outlives_its_session():
     assert part.tolist() == (2 * (X[5:10] + 3)).tolist()
 
 
-def test_a_result_that_is_a_number_by_now_is_none_of_these():
+def test_materialized_scalar_is_not_a_borrowed_result():
     graph = graph_def("ones = OnesLike(x)", "y = AddV2(x, ones)", x="float32")
     with HotSession(graph) as session:
         for _ in range(5):

@@ -62,7 +62,7 @@ BUILDS = [a_loop, a_loop_in_a_loop, two_loops, a_loop_in_a_conditional]
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_turns_that_do_not_suffice_are_made_again_s6(build, monkeypatch):
+def test_insufficient_iteration_budget_is_rerun_s6(build, monkeypatch):
     monkeypatch.setattr(preemptible_loops, "_LONGEST_NS", 10**15)  # however busy the machine is
     session, x, y = session_of(build)
     with session:
@@ -73,7 +73,7 @@ def test_turns_that_do_not_suffice_are_made_again_s6(build, monkeypatch):
 
 
 @pytest.mark.parametrize("build", [a_loop, two_loops])
-def test_what_takes_long_goes_on_in_stages_s6(build, monkeypatch):
+def test_long_loop_continues_in_stages_s6(build, monkeypatch):
     monkeypatch.setattr(preemptible_loops, "_LONG_NS", 0)  # each time is long
     session, x, y = session_of(build)
     with session:
@@ -84,7 +84,7 @@ def test_what_takes_long_goes_on_in_stages_s6(build, monkeypatch):
         assert (signature.num_straight, signature.num_compiled) == (0, 4)
 
 
-def test_inner_loops_that_take_long_are_left_to_the_interpreter_s6(monkeypatch):
+def test_long_inner_loops_are_interpreted_s6(monkeypatch):
     monkeypatch.setattr(preemptible_loops, "_LONGEST_NS", 0)
     session, x, y = session_of(a_loop_in_a_loop)
     with session:

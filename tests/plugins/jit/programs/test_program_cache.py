@@ -81,7 +81,7 @@ def test_a_large_constant_counts_to_its_last_element(folder: Path) -> None:
         assert made.call(np.zeros_like(table))[-1] == last
 
 
-def test_programs_that_differ_in_what_they_do_not_use_are_two(folder: Path) -> None:
+def test_unused_differences_give_distinct_programs(folder: Path) -> None:
     cache = ProgramCache(str(folder))
     for pick in (0, 1):
         call = cache.compile(
@@ -138,7 +138,7 @@ def _another_program(path: Path) -> None:
     "damage",
     [_cut, _cut_in_the_header, _empty, _flip, _foreign, _other_header, _another_program],
 )
-def test_a_damaged_file_is_told_and_written_anew(
+def test_damaged_file_is_reported_and_rewritten(
     folder: Path, damage: Callable[[Path], None]
 ) -> None:
     cache = ProgramCache(str(folder))
@@ -152,7 +152,7 @@ def test_a_damaged_file_is_told_and_written_anew(
     assert cache.compile(lowered(), {}).is_loaded
 
 
-def test_what_jax_cannot_load_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unloadable_program_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = ProgramCache(str(folder))
     cache.compile(lowered(), {})
 
@@ -163,7 +163,7 @@ def test_what_jax_cannot_load_is_told(folder: Path, monkeypatch: pytest.MonkeyPa
     assert "JAX cannot load it: made for another machine" in cache.compile(lowered(), {}).note
 
 
-def test_a_folder_in_the_place_of_a_file_is_told(folder: Path) -> None:
+def test_folder_in_place_of_file_is_reported(folder: Path) -> None:
     cache = ProgramCache(str(folder))
     cache.compile(lowered(), {})
     path = the_file(folder)
@@ -187,7 +187,7 @@ def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
 
 
 @needs_owners
-def test_a_file_that_others_can_write_is_not_read(folder: Path) -> None:
+def test_world_writable_file_is_not_read(folder: Path) -> None:
     cache = ProgramCache(str(folder))
     cache.compile(lowered(), {})
     the_file(folder).chmod(0o622)
@@ -204,7 +204,7 @@ def test_a_folder_is_made_for_its_owner_alone(folder: Path) -> None:
 
 @needs_owners
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o777])
-def test_a_folder_that_is_open_to_others_is_refused(folder: Path, mode: int) -> None:
+def test_world_writable_folder_is_refused(folder: Path, mode: int) -> None:
     folder.mkdir()
     folder.chmod(mode)
     made = ProgramCache(str(folder)).compile(lowered(), {})
@@ -215,14 +215,12 @@ def test_a_folder_that_is_open_to_others_is_refused(folder: Path, mode: int) -> 
 
 
 @needs_owners
-def test_a_folder_of_somebody_else_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert "belongs to another user" in ProgramCache(str(folder)).compile(lowered(), {}).note
 
 
-def test_a_file_in_the_place_of_the_folder_is_told(folder: Path) -> None:
+def test_file_in_place_of_folder_is_reported(folder: Path) -> None:
     folder.write_text("")
     assert "cannot be made" in ProgramCache(str(folder)).compile(lowered(), {}).note
 
@@ -263,13 +261,13 @@ def test_what_was_not_used_for_longest_goes(folder: Path) -> None:
     assert len(list(folder.glob("*.program"))) == 2
 
 
-def test_a_program_larger_than_the_cache_is_not_kept(folder: Path) -> None:
+def test_program_larger_than_cache_is_not_stored(folder: Path) -> None:
     made = ProgramCache(str(folder), max_bytes=10).compile(lowered(), {})
     assert "more than the cache may hold" in made.note
     assert not list(folder.iterdir())
 
 
-def test_what_a_killed_process_left_goes_after_a_while(folder: Path) -> None:
+def test_stale_temporary_files_are_removed(folder: Path) -> None:
     folder.mkdir(mode=0o700)
     stale, fresh = folder / ".a.tmp", folder / ".b.tmp"
     stale.write_bytes(b"half")
@@ -325,7 +323,7 @@ def test_the_next_process_starts_compiled(folder: Path) -> None:
     assert told == [f"compiled written {values}", f"loaded loaded {values}"]
 
 
-def test_what_jax_keeps_itself_is_not_written_once_more(
+def test_jax_cached_program_is_not_stored_twice(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JAX loads a program that it kept; serialized again it would be a program without its code."""
@@ -361,9 +359,7 @@ def test_the_environment_names_a_folder_where_the_config_names_none(
     assert the_file(folder).name == the_file(other).name
 
 
-def test_a_folder_that_cannot_be_used_costs_nothing_but_the_saving(
-    folder: Path, graphmill_host: Host
-) -> None:
+def test_unusable_folder_only_disables_saving(folder: Path, graphmill_host: Host) -> None:
     folder.write_text("")
     graph = graphmill.Graph()
     with graph.as_default():

@@ -39,12 +39,12 @@ def test_what_does_not_hang_together_are_several(graphmill_host: Host) -> None:
     assert names(made, graphmill_host) == [{"a"}, {"b"}]
 
 
-def test_a_node_that_cannot_be_traced_parts_what_is_around_it(graphmill_host: Host) -> None:
+def test_untraceable_node_splits_the_cluster(graphmill_host: Host) -> None:
     made = graph("a = Neg(x)", "u = Unique(a)", "b = AddV2(a, u)", **X)
     assert names(made, graphmill_host) == [{"a"}, {"b"}]
 
 
-def test_what_another_node_waits_for_is_not_with_what_waits_for_that(graphmill_host: Host) -> None:
+def test_blocking_ancestor_is_not_clustered_with_descendant(graphmill_host: Host) -> None:
     """A cluster never crosses an order that control edges demand."""
     made = graph("a = Neg(x)", "u = Unique(x, after=[a])", "b = Abs(a, after=[u])", **X)
     assert names(made, graphmill_host) == [{"a"}, {"b"}]
@@ -73,7 +73,7 @@ def test_constants_go_along_with_each_cluster_that_reads_them() -> None:
 
 
 @pytest.mark.parametrize(("size", "count"), [(2, 1), (3, 0)])
-def test_small_ones_stay_as_they_are(size: int, count: int) -> None:
+def test_small_ones_are_unchanged(size: int, count: int) -> None:
     made = graph("a = Neg(x)", "b = Abs(a)", "c = Identity(b)", **X)
     fetch_unread(made)
     assert [node.op for node in form(made, size).nodes].count("_Cluster") == count
@@ -105,12 +105,12 @@ def test_a_product_is_worth_a_cluster_alone() -> None:
         ("Mul(x, x)", "half", 1),
     ],
 )
-def test_what_numpy_is_slow_at_is_worth_a_cluster_alone(node: str, dtype: str, count: int) -> None:
+def test_op_slow_in_numpy_forms_single_op_cluster(node: str, dtype: str, count: int) -> None:
     made = form(graph(f"y = {node}", x=f"{dtype}[2, 2]"), min_size=2)
     assert [each.op for each in made.nodes].count("_Cluster") == count
 
 
-def test_a_cluster_waits_for_what_its_nodes_waited_for_and_is_waited_for() -> None:
+def test_cluster_keeps_control_edges_of_its_nodes() -> None:
     made = graph("u = Unique(x)", "a = Neg(x, after=[u])", "w = Unique(x, after=[a])", **X)
     (cluster,) = [node for node in form(made).nodes if node.op == "_Cluster"]
     assert "u" in [edge.src.name for edge in cluster.control_in_edges]
@@ -125,19 +125,21 @@ def test_control_flow_stays_outside_e3(graphmill_host: Host) -> None:
     assert names(made, graphmill_host) == [{"a"}, {"b"}]
 
 
-def test_the_sides_of_a_switch_are_apart_even_where_something_reads_both_e3(
+def test_switch_branches_are_in_separate_clusters_e3(
     graphmill_host: Host,
 ) -> None:
     made = graph(SWITCH, "a = Neg(s)", "b = Abs(s[1])", "c = AddV2(a, b)", **X, p="bool")
     assert names(made, graphmill_host) == [{"a"}, {"b"}, {"c"}]
 
 
-def test_who_waits_for_a_switch_is_not_with_who_reads_it_e3(graphmill_host: Host) -> None:
+def test_control_successor_of_switch_is_not_clustered_with_consumer_e3(
+    graphmill_host: Host,
+) -> None:
     made = graph(SWITCH, "a = Neg(s)", "b = Abs(x, after=[s])", "c = AddV2(a, b)", **X, p="bool")
     assert {"b"} in names(made, graphmill_host)
 
 
-def test_who_waits_for_a_control_trigger_is_not_with_what_may_be_dead_e3(
+def test_control_trigger_successor_is_not_clustered_with_dead_values_e3(
     graphmill_host: Host,
 ) -> None:
     made = graph(
@@ -150,7 +152,7 @@ def test_who_waits_for_a_control_trigger_is_not_with_what_may_be_dead_e3(
     assert not any("t" in cluster for cluster in names(made, graphmill_host))
 
 
-def test_what_a_merge_gives_is_not_with_what_may_be_dead_e3(graphmill_host: Host) -> None:
+def test_merge_output_is_not_clustered_with_dead_values_e3(graphmill_host: Host) -> None:
     made = graph(
         *(SWITCH, "a = Neg(s)", "m = Merge([s, s[1]])", "b = Abs(m)", "c = AddV2(a, b)"),
         **X,
@@ -159,7 +161,7 @@ def test_what_a_merge_gives_is_not_with_what_may_be_dead_e3(graphmill_host: Host
     assert names(made, graphmill_host) == [{"a"}, {"b"}, {"c"}]
 
 
-def test_what_waits_for_a_queue_is_not_with_what_does_not(graphmill_host: Host) -> None:
+def test_queue_consumers_are_clustered_separately(graphmill_host: Host) -> None:
     made = graph(
         "q = FIFOQueueV2(component_types=[float32])",
         "d = QueueDequeueV2(q, component_types=[float32])",
@@ -169,7 +171,7 @@ def test_what_waits_for_a_queue_is_not_with_what_does_not(graphmill_host: Host) 
     assert names(made, graphmill_host) == [{"a"}, {"b"}]
 
 
-def test_a_cluster_that_would_give_a_variable_away_is_none() -> None:
+def test_cluster_must_not_return_a_variable() -> None:
     made = graph(
         "w = VariableV2(dtype=int32, shape=[])",
         *("k = Const(dtype=int32, value='int32: 1')", "a = AssignAdd(w, k)"),
@@ -209,7 +211,7 @@ def reachable(start: set[Node], inside: set[Node]) -> set[Node]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_clusters_are_convex_and_what_is_left_has_no_cycle(seed: int, graphmill_host: Host) -> None:
+def test_clusters_are_convex_and_graph_stays_acyclic(seed: int, graphmill_host: Host) -> None:
     made: Any
     if seed % 2:
         made = structured_graph(seed, OPS, references=seed % 4 == 1).graph

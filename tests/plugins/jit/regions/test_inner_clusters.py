@@ -43,7 +43,7 @@ def feeds(n: int) -> dict[str, Any]:
     return {"x:0": np.array([7, 800, 90_000], np.int32), "n:0": np.int32(n)}
 
 
-def test_what_can_be_traced_in_a_turn_is_compiled() -> None:
+def test_traceable_part_of_iteration_is_compiled() -> None:
     with HotSession(made(), "off") as off, HotSession(made()) as session:
         for n in (9, 6):
             expected = off.run("y:0", feeds(n))
@@ -68,7 +68,7 @@ def test_of_a_deterministic_session_nothing_is_compiled() -> None:
         assert not [one for one in session.clusters if one.tier == COMPILED]
 
 
-def test_a_loop_with_a_list_that_may_grow_hands_the_list_on() -> None:
+def test_loop_with_growing_list_returns_the_list() -> None:
     """It is generated code; who reads the list is outside of it."""
     test = (
         "c(i: int32, l: variant) -> bool: "

@@ -20,7 +20,7 @@ SHARED = (
 )
 
 
-def test_what_only_makes_values_for_it_is_compiled() -> None:
+def test_producers_of_its_values_are_compiled() -> None:
     """A node that no compiler takes reads the array; the arithmetic before is a cluster."""
     made = graph_def(
         *SHARED,
@@ -37,7 +37,7 @@ def test_what_only_makes_values_for_it_is_compiled() -> None:
         assert (cluster.tier, cluster.nodes) == (COMPILED, ("before", "squared"))
 
 
-def test_an_array_that_nobody_else_has_is_in_the_cluster() -> None:
+def test_unshared_tensor_array_is_in_the_cluster() -> None:
     made = graph_def(
         *SHARED,
         "y = TensorArrayReadV3(t[0], zero, written, dtype=float32)",

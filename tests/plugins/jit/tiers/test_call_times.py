@@ -14,7 +14,7 @@ def times(*values: int) -> CallTimes:
     return made
 
 
-def test_calls_that_do_the_same_are_as_short_as_the_shortest() -> None:
+def test_equal_calls_count_as_their_minimum() -> None:
     assert times(30, 10, 20).typical(varies=False) == 10
 
 

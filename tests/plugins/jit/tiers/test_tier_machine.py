@@ -293,7 +293,7 @@ def test_final_states_have_no_program() -> None:
     assert {State.NOT_COMPILABLE, State.SUPERSEDED, State.EVICTED} == FINAL - HOLDS_PLACE
 
 
-def test_an_event_that_the_table_does_not_list_is_an_error() -> None:
+def test_unlisted_event_is_an_error() -> None:
     signature = Cluster().compiled("a")
     with pytest.raises(InternalError, match="'queue full' cannot happen; expected one of"):
         signature.apply(Event.QUEUE_FULL)
@@ -336,7 +336,7 @@ def slower(cluster: Cluster, calls: int) -> Iterator[State]:
         yield cluster.call("a", compiled_ns=2 * SLOW).state
 
 
-def test_a_program_that_loses_while_others_are_compiled_waits_for_that() -> None:
+def test_losing_program_waits_for_pending_compilations() -> None:
     cluster = Cluster()
     cluster.compiled("a")
     cluster.background.is_idle = False
@@ -348,7 +348,7 @@ def test_a_program_that_loses_while_others_are_compiled_waits_for_that() -> None
 
 
 @pytest.mark.parametrize("is_tried", [False, True])
-def test_a_program_whose_checks_fail_is_suspended_and_comes_back(
+def test_program_with_failing_checks_is_suspended_and_resumed(
     is_tried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine_module, "CALLS_SUSPENDED", 5)
@@ -371,7 +371,7 @@ def test_the_time_of_an_asynchronous_device_is_not_compared() -> None:
     assert "asynchronous devices" in cluster.machine.story()
 
 
-def test_a_place_goes_to_a_signature_that_is_called_more_often() -> None:
+def test_slot_goes_to_more_frequent_signature() -> None:
     cluster = Cluster()
     for key in range(MOST_COMPILED):
         cluster.compiled(key)
@@ -385,7 +385,7 @@ def test_a_place_goes_to_a_signature_that_is_called_more_often() -> None:
     cluster.machine.validate()
 
 
-def test_a_place_is_not_given_up_for_signatures_that_alternate() -> None:
+def test_slot_is_kept_from_alternating_signatures() -> None:
     cluster = Cluster()
     for _ in range(3 * CALLS_FOR_A_PLACE):
         for key in range(MOST_COMPILED + 4):
@@ -408,7 +408,7 @@ def test_the_program_for_other_inputs_serves_them_with_the_same_record() -> None
     assert cluster.machine.find("a") is None
 
 
-def test_a_program_that_failed_is_given_up_and_says_why() -> None:
+def test_failed_program_is_abandoned_with_reason() -> None:
     cluster = Cluster()
     cluster.compiled("a")
     cluster.fail("a", for_good=True)
@@ -420,7 +420,7 @@ def test_a_program_that_failed_is_given_up_and_says_why() -> None:
     )
 
 
-def test_a_late_call_of_a_program_that_was_given_up_changes_nothing() -> None:
+def test_late_call_of_abandoned_program_changes_nothing() -> None:
     cluster = Cluster()
     signature = cluster.compiled("a")
     program = signature.program
@@ -431,7 +431,7 @@ def test_a_late_call_of_a_program_that_was_given_up_changes_nothing() -> None:
     assert signature.state is State.PROGRAM_FAILED
 
 
-def test_signature_whose_compilation_was_lost_in_a_fork_is_queued_by_its_next_call() -> None:
+def test_compilation_lost_in_fork_is_requeued_by_next_call() -> None:
     cluster = Cluster()
     signatures = [cluster.call(key) for key in "aabb"]
     cluster.machine.start_compiling(signatures[0])
@@ -440,7 +440,7 @@ def test_signature_whose_compilation_was_lost_in_a_fork_is_queued_by_its_next_ca
     assert cluster.call("a").state is cluster.call("b").state is State.QUEUED
 
 
-def test_programs_are_given_up_if_the_compiler_was_lost_in_a_fork() -> None:
+def test_programs_are_abandoned_if_compiler_is_lost_in_fork() -> None:
     cluster = Cluster()
     cluster.compiled("a")
     cluster.call("b")
@@ -456,7 +456,7 @@ def test_programs_are_given_up_if_the_compiler_was_lost_in_a_fork() -> None:
 # ------------------------------------------------------------------------------------------ stories
 
 
-def test_the_story_tells_what_happened_to_a_signature_and_why() -> None:
+def test_story_lists_state_changes_of_signature_with_reasons() -> None:
     cluster = Cluster()
     cluster.compiled("a")
     for _ in range(8):

@@ -44,7 +44,7 @@ def both(made: Any, feeds: Any) -> list[Any]:
     return tiers
 
 
-def test_shapes_that_a_loop_keeps_are_known_to_the_next() -> None:
+def test_loop_invariant_shapes_are_static_in_next_loop() -> None:
     """As gradients of loops ask for them: `Reshape` must know its shape."""
     push = PUSH.replace("grown =", "shape = Shape(x); grown =").format(pushed="shape")
     made = graph_def(*LOOPS, functions=(LESS, push, POP), x="float32[2, 3]", flat="float32[6]")
@@ -52,7 +52,7 @@ def test_shapes_that_a_loop_keeps_are_known_to_the_next() -> None:
     assert both(made, {"x:0": x.reshape(2, 3), "flat:0": x}) == ["compiled"]
 
 
-def test_what_differs_from_turn_to_turn_is_not_known() -> None:
+def test_values_that_vary_per_iteration_are_not_static() -> None:
     push = PUSH.replace("grown =", "shape = Pack([i, j]); grown =").format(pushed="shape")
     size = POP.replace(
         "y = Reshape(x, popped[1])", "s = Cast(popped[1], DstT=float32); y = AddV2(x, s)"

@@ -40,7 +40,7 @@ def test_known_invariants_stay_known() -> None:
     np.testing.assert_array_equal(total, np.full((2, 3), 4, np.float32))
 
 
-def test_a_loop_that_is_known_not_to_run_is_not_traced() -> None:
+def test_loop_with_zero_trip_count_is_not_traced() -> None:
     def body(args: list[Any], state: Any) -> Any:
         raise NotTraceable("it was traced")
 
@@ -60,7 +60,7 @@ def test_state_is_carried_where_it_changes() -> None:
     assert compiled(program, np.float32(2), np.float32(5)) == 250
 
 
-def test_what_a_condition_writes_is_kept_once_more_than_turns() -> None:
+def test_condition_writes_once_more_than_iterations() -> None:
     def cond(args: list[Any], state: Any) -> Any:
         return [args[0] < args[1]], {"tests": state["tests"] + np.int32(1)}
 
@@ -76,7 +76,7 @@ def test_what_a_condition_writes_is_kept_once_more_than_turns() -> None:
     assert compiled(program, np.int32(-1), np.int32(10)) == (0, 11)
 
 
-def test_a_condition_that_is_no_scalar_holds_if_it_has_elements() -> None:
+def test_non_scalar_condition_is_true_if_non_empty() -> None:
     def body(args: list[Any], state: Any) -> Any:
         return [args[0]], state
 
@@ -139,7 +139,7 @@ def test_a_stack_that_overflows_is_noticed() -> None:
     assert not compiled(pushing(2), np.int32(0))[1]
 
 
-def test_a_stack_has_some_room_where_nobody_bounds_the_trips() -> None:
+def test_unbounded_stack_gets_default_capacity() -> None:
     assert compiled(pushing(None), np.int32(0)) == compiled(pushing(3), np.int32(0))
 
 

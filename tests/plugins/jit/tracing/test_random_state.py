@@ -55,7 +55,7 @@ def assert_alike(graph: Any, feeds: Any = None) -> None:
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_a_program_goes_on_where_the_interpreter_stopped(draw: str) -> None:
+def test_program_continues_random_state_of_interpreter(draw: str) -> None:
     parts = [part for part in PARTS if part.split()[0] in draw or part.startswith("weights")]
     if "logits" not in draw:
         parts.pop()
@@ -72,7 +72,7 @@ OTHER_STEP = STEP.replace("b(", "d(").replace("seed=5", "seed=6")
 START = ("i = Const(dtype=int32, value='int32: 0')",)
 
 
-def test_each_turn_of_a_loop_draws_the_next_numbers_e3() -> None:
+def test_each_iteration_draws_the_next_numbers_e3() -> None:
     loop = "w = While([i, x], T=[int32, float32], cond=c, body=b)"
     made = graph_def(*START, loop, "y = Neg(w[1])", functions=(LESS, STEP), x="float32[3]")
     assert_alike(made, {"x:0": np.zeros(3, np.float32)})
@@ -99,7 +99,7 @@ def test_straight_line_code_of_functions_has_their_own_generators_too_e10() -> N
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_branch_that_is_not_taken_draws_nothing() -> None:
+def test_untaken_branch_draws_nothing() -> None:
     then = "t(a: float32) -> float32: " + "; ".join((SHAPE, UNIFORM, "y = Mul(a, u)", "return y"))
     other = "e(a: float32) -> float32: y = Neg(a); return y"
     call = "y = If(p, [x], Tcond=bool, Tin=[float32], Tout=[float32], then_branch=t, else_branch=e)"

@@ -33,7 +33,7 @@ def test_arithmetic_of_shapes_is_done_while_it_is_traced() -> None:
         assert (record.tier, len(record.compiles)) == (COMPILED, 1)
 
 
-def test_what_must_be_known_is_found_at_its_sources() -> None:
+def test_required_static_values_are_traced_to_their_sources() -> None:
     from graphmill_plugins.jit.ir.errors import NeedsKnown
     from graphmill_plugins.jit.ir.scheduled_body import schedule_body
     from graphmill_plugins.jit.programs.compiler import sources_of
@@ -79,7 +79,7 @@ def test_a_loop_becomes_a_function() -> None:
     assert (values, reason, tier) == ([10, 20], "", COMPILED)
 
 
-def test_a_loop_that_is_not_proven_stays_and_says_why_e3() -> None:
+def test_unproven_loop_is_interpreted_with_reason_e3() -> None:
     """What a `Merge` tells of its inputs has no functional form."""
     graph = loop("u = AddV2(i, m[1])")
     values, reason, _ = results(graph, "eager")

@@ -57,12 +57,12 @@ def test_any_count_of_numbers(dtype: str, count: int) -> None:
     check((np.random.default_rng(3).zipf(1.3, count) % 1000).astype(dtype))
 
 
-def test_numbers_that_leave_the_same_marks_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_leave_the_same_marks_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_marks", lambda values, turn: values.astype(np.uint32) * 0)
     check(np.array([4, 2, 4, 9, 2, 2, 7], np.int32), program())
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 2), np.int32), np.zeros(2, np.float32)])
-def test_what_are_no_numbers_of_rows_is_refused(values: Any) -> None:
+def test_invalid_row_indices_are_refused(values: Any) -> None:
     with pytest.raises(NotTraceable, match=r"a vector|float32"):
         found(values)

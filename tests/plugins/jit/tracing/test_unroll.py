@@ -38,7 +38,7 @@ def growing(*turns: str, **more: str) -> Any:
     )
 
 
-def test_a_loop_of_known_turns_whose_values_grow_is_compiled() -> None:
+def test_static_trip_count_loop_with_growing_values_is_compiled() -> None:
     made = growing("n = Const(dtype=int32, value='int32: 3')")
     with HotSession(made) as session:
         result = session.run("y:0", {"x:0": np.ones(1, np.float32)})
@@ -46,7 +46,7 @@ def test_a_loop_of_known_turns_whose_values_grow_is_compiled() -> None:
         assert [cluster.tier for cluster in session.clusters] == [COMPILED]
 
 
-def test_a_loop_of_unknown_turns_whose_values_grow_is_interpreted() -> None:
+def test_dynamic_trip_count_loop_with_growing_values_is_interpreted() -> None:
     with HotSession(growing(n="int32")) as session:
         feeds = {"x:0": np.ones(1, np.float32), "n:0": np.int32(2)}
         np.testing.assert_array_equal(session.run("y:0", feeds), -np.ones(4, np.float32))
@@ -55,7 +55,7 @@ def test_a_loop_of_unknown_turns_whose_values_grow_is_interpreted() -> None:
         assert "it is not known how many iterations" in cluster.signatures[0].reason
 
 
-def test_too_many_turns_are_not_unrolled() -> None:
+def test_long_loops_are_not_unrolled() -> None:
     turns = 0
 
     def body(args: list[Any], state: Any) -> Any:

@@ -21,7 +21,7 @@ def test_all_at_once_are_one_by_one(pairs) -> None:
     assert _levenshtein_of_all(pairs) == [_levenshtein(a, b) for a, b in pairs]
 
 
-def test_long_sequences_are_told_as_short_ones_are() -> None:
+def test_long_sequence_errors_match_short_ones() -> None:
     """One has 60 elements of which every third is wrong; nothing is expected of the other."""
     places = np.stack([np.zeros(60, np.int64), np.arange(60)], axis=1)
     values, shape = np.arange(60, dtype=np.float32), np.array([2, 60])

@@ -34,7 +34,7 @@ def accumulator() -> DenseAccumulator:
     return DenseAccumulator("a", dtypes.float32, (1,), "SUM")
 
 
-def test_takers_are_served_in_the_order_in_which_they_came(accumulator: DenseAccumulator) -> None:
+def test_takers_are_served_fifo(accumulator: DenseAccumulator) -> None:
     first, second = Taker(), Taker()
     accumulator.take(2, first)
     accumulator.take(1, second)
@@ -47,7 +47,7 @@ def test_takers_are_served_in_the_order_in_which_they_came(accumulator: DenseAcc
     assert [result.tolist() for result in second.results] == [[5]]
 
 
-def test_taking_counts_the_step_up_so_that_older_gradients_are_dropped(
+def test_take_increments_step_and_drops_stale_gradients(
     accumulator: DenseAccumulator,
 ) -> None:
     accumulator.apply(0, value(1))
@@ -67,7 +67,7 @@ def test_who_is_cancelled_leaves_the_line(accumulator: DenseAccumulator) -> None
     assert second.results
 
 
-def test_who_comes_cancelled_is_told_at_once(accumulator: DenseAccumulator) -> None:
+def test_already_cancelled_taker_fails_immediately(accumulator: DenseAccumulator) -> None:
     taker, cancellation = Taker(), CancellationManager()
     cancellation.start_cancel()
     accumulator.take(1, taker, cancellation)
@@ -82,7 +82,7 @@ def test_a_gradient_that_was_given_is_not_written_to(accumulator: DenseAccumulat
     assert given.tolist() == [1]
 
 
-def test_the_mean_of_a_row_is_over_the_gradients_that_had_it() -> None:
+def test_row_mean_counts_only_gradients_with_that_row() -> None:
     accumulator, taker = SparseAccumulator("s", dtypes.float32, (4, 1), "MEAN"), Taker()
     shape = np.array([4, 1])
     accumulator.apply(0, np.array([0, 2]), np.array([[1], [2]], "f"), shape, True)

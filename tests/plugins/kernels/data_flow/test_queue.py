@@ -73,7 +73,7 @@ def test_an_enqueue_waits_for_room():
     assert (outcomes, queue.size) == ({"get": [1, 2], "many": None}, 1)
 
 
-def test_dequeues_are_served_in_turn():
+def test_dequeues_are_served_fifo():
     queue, outcomes = FifoQueue("q", INT), Outcomes()
     take(queue, outcomes, "two", 2)
     take(queue, outcomes, "one")
@@ -175,7 +175,7 @@ def test_errors_say_which_queue_and_how_much_there_is():
     assert "(requested 3, current size 0)" in str(seen[0])
 
 
-def test_a_shuffling_queue_keeps_some_back_until_it_is_closed():
+def test_shuffle_queue_keeps_minimum_until_closed():
     queue = RandomShuffleQueue("q", INT, numbers=iter([0, 0, 0]), min_after_dequeue=2)
     outcomes = Outcomes()
     put(queue, outcomes, "put", 1, 2, 3)
@@ -193,7 +193,7 @@ def test_a_priority_queue_gives_the_smallest_first():
     assert outcomes["get"] == [1, 2, 3]
 
 
-def test_a_priority_queue_waits_until_all_that_is_taken_is_there():
+def test_priority_queue_waits_for_enough_elements():
     queue, outcomes = PriorityQueue("q", INT), Outcomes()
     put(queue, outcomes, "put", 3)
     cancelled = take(queue, outcomes, "cancelled", 2)
@@ -317,6 +317,6 @@ def test_a_queue_behaves_like_its_model(capacity, actions):
 
 
 @pytest.mark.parametrize("least", [-1, 4])
-def test_a_shuffling_queue_refuses_to_keep_back_what_it_cannot_hold(least):
+def test_shuffle_queue_minimum_must_fit_capacity(least):
     with pytest.raises(errors.InvalidArgumentError, match="min_after_dequeue"):
         RandomShuffleQueue("q", INT, None, 4, numbers=iter(()), min_after_dequeue=least)

@@ -90,7 +90,7 @@ def test_closing_the_session_ends_a_step_that_waits(graphmill_host):
     assert isinstance(waiting.join().error, errors.CancelledError)
 
 
-def test_an_error_elsewhere_in_the_step_ends_what_waits(session):
+def test_error_in_step_cancels_queue_waits(session):
     bad = {"x:0": np.zeros(3, np.float32)}  # the queue wants scalars
     with pytest.raises(errors.InvalidArgumentError, match="Shape mismatch in tuple component 0"):
         session.run("get:0", bad, targets=["put"])

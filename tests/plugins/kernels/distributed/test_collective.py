@@ -255,12 +255,12 @@ def test_members_of_different_merges_fail() -> None:
         run(lambda i: reduce(const([1]), merge_op=("Add", "Mul")[i]))
 
 
-def test_a_missing_member_is_given_up_after_the_timeout() -> None:
+def test_missing_member_is_abandoned_after_the_timeout() -> None:
     with pytest.raises(errors.DeadlineExceededError, match=r"not all 2 members came within 0\.05"):
         run(lambda _: reduce(const([1]), timeout_seconds=0.05), devices=1)
 
 
-def test_the_failure_of_a_member_fails_the_others() -> None:
+def test_member_failure_fails_the_group() -> None:
     def make(index: int) -> Any:
         value = const([np.nan if index else 1.0])
         return reduce(ops.array.check_numerics(value, message="bad") if index else value)

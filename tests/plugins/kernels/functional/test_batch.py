@@ -104,7 +104,7 @@ def test_a_full_batch_needs_no_timer(clock):
     assert (ran, clock.waiting) == ([4], [])
 
 
-def test_what_does_not_fit_sends_the_batch_off(clock):
+def test_overflow_dispatches_the_batch(clock):
     ran = []
     batcher = Batcher(1, 4, 1.0, 10, clock)
     batcher.submit("", rows(3, ran), None)

@@ -121,7 +121,7 @@ def test_what_it_raises_has_tensorflow_s_class(kind, status) -> None:
         (["float32", "float32"], "mine.double returns 1 values, but expects to see 2 values"),
     ],
 )
-def test_results_that_do_not_fit_are_told(outputs, message) -> None:
+def test_mismatched_results_are_reported(outputs, message) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=message):
         run("mine.double", [np.float32(1)], outputs)
 
@@ -133,7 +133,7 @@ def test_it_cannot_write_its_inputs() -> None:
     assert value.tolist() == [0, 0]
 
 
-def test_a_name_that_nobody_publishes_lists_those_there_are() -> None:
+def test_name_that_nobody_publishes_lists_alternatives() -> None:
     with pytest.raises(errors.NotFoundError, match=r"did you mean 'mine\.double'") as caught:
         run("mine.doubel", [np.float32(1)], "float32")
     assert "mine.several" in str(caught.value)
@@ -159,7 +159,7 @@ def test_a_disabled_distribution_publishes_nothing(monkeypatch) -> None:
         run("mine.double", [np.float32(1)], "float32")
 
 
-def test_what_is_no_function_is_named(tmp_path, use_dists) -> None:
+def test_invalid_function_is_named(tmp_path, use_dists) -> None:
     with pytest.raises(PluginError, match=r"graphmill-mine 1\.0.*cannot be called"):
         run("mine.not_a_function", [], "float32")
 

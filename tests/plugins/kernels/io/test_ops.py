@@ -232,7 +232,7 @@ def test_merge_errors(run: Callable[..., Any], tmp_path: Path) -> None:
         run("MergeV2Checkpoints", strings(str(tmp_path / "none")), str(tmp_path / "m"))
 
 
-def test_the_session_goes_on_after_an_error(tmp_path: Path, graphmill_host: Any) -> None:
+def test_session_continues_after_an_error(tmp_path: Path, graphmill_host: Any) -> None:
     graph = proto.GraphDef()
     graph.node.add(name="path", op="Placeholder").attr["dtype"].type = dtypes.string.enum
     graph.node.add(name="read", op="ReadFile", input=["path"])

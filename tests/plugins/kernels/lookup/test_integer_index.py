@@ -19,7 +19,7 @@ def test_keys_get_their_values_and_others_the_default(dtype):
         assert found.tolist() == [entries.get(key, default) for key in QUESTIONS.tolist()]
 
 
-def test_a_changed_table_is_asked_anew():
+def test_changed_table_is_asked_again():
     index, default = IntegerIndex(np.dtype(np.int64)), np.array([0])
     assert index.find({0: 1}, QUESTIONS, default)[3] == 1
     assert index.find({0: 2}, QUESTIONS, default)[3] == 2
@@ -28,6 +28,6 @@ def test_a_changed_table_is_asked_anew():
 @pytest.mark.parametrize(
     ("entries", "count"), [({0: 1, 2**62: 2}, 80), ({0: 1}, 8), (dict.fromkeys(range(100), 1), 80)]
 )
-def test_far_apart_few_or_seldom_asked_for_are_left_to_the_dictionary(entries, count):
+def test_sparse_or_rare_keys_use_the_dictionary(entries, count):
     index = IntegerIndex(np.dtype(np.int64))
     assert index.find(entries, QUESTIONS[:count], np.array([0])) is None

@@ -83,7 +83,7 @@ def test_bad_files(
         fill(bind_kernel, ctx, path, text, **attrs)
 
 
-def test_a_file_that_is_not_there(bind_kernel: Bind, ctx: Any, tmp_path: Path) -> None:
+def test_missing_file(bind_kernel: Bind, ctx: Any, tmp_path: Path) -> None:
     table = InitializableTable(dtypes.string, dtypes.int64, "words")
     name = string_scalar(str(tmp_path / "nope").encode())
     compute = bind_kernel(

@@ -78,7 +78,7 @@ def test_an_overshoot_below_a_stride_gives_no_output() -> None:
         ),
     ],
 )
-def test_bad_attrs_are_told_apart(
+def test_invalid_attrs_are_distinguished(
     attrs: dict[str, object], error: type[Exception], text: str
 ) -> None:
     good = {"strides": (1, 1, 1, 1), "padding": "SAME", "data_format": "NHWC"}

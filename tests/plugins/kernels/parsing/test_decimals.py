@@ -14,7 +14,7 @@ FORM = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)")
 
 
 @given(st.lists(st.text("0123456789.+-e_ \0", max_size=20), max_size=20))
-def test_what_is_read_is_the_number_and_what_is_not_is_none(texts):
+def test_parsed_value_is_exact_or_none(texts):
     items = [text.encode() for text in texts]
     found = read_decimals(items)
     for item, number, is_read in zip(items, found.floats(), found.is_read, strict=True):
@@ -32,6 +32,6 @@ def test_signs_points_and_lengths():
     assert np.signbit(found.floats()[0])
 
 
-def test_no_number_or_one_that_is_too_long_is_not_read():
+def test_invalid_or_too_long_numbers_are_not_parsed():
     items = [b"", b".", b"-", b"1..2", b"12345678901234567", b"9999999999999999", b"--1", b" 1"]
     assert not read_decimals(items).is_read.any()

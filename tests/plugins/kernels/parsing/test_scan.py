@@ -81,7 +81,7 @@ def test_a_batch_is_what_protobuf_writes(batch):
         pytest.param(message(9, b"?") + entry(b"i", integers(5, 7)), id="unknown field"),
     ],
 )
-def test_what_is_written_in_another_way_is_read_too(odd):
+def test_alternative_encodings_are_parsed(odd):
     plain = example(entry(b"i", integers(300)))
     assert rows([plain, example(odd), plain], b"i") == [[300], [5, 7], [300]]
 
@@ -97,14 +97,14 @@ def test_a_key_of_two_types_in_a_batch_is_refused():
         rows([example(entry(b"i", integers(5))), other], b"i")
 
 
-def test_features_that_nobody_asks_for_are_not_looked_at():
+def test_unrequested_features_are_not_parsed():
     """TensorFlow parses such an example too."""
     content = example(entry(b"other", b"\xff\xff"), entry(b"i", integers(5)))
     assert rows([content], b"i") == [[5]]
 
 
 @pytest.mark.parametrize("size", [1, 40, 5000])
-def test_what_was_learnt_of_one_batch_holds_for_the_next(size):
+def test_layout_learned_from_one_batch_is_reused(size):
     """Also where only the last letter of a long header tells what is asked for."""
     kept = Headers([b"image/picture/of/b"])
     for values in (range(size), range(size, 0, -1), []):

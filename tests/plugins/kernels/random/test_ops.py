@@ -79,7 +79,7 @@ def test_moments(bind_kernel: Bind, ctx: Any, dtype: str) -> None:
     assert abs(cut.std() - 0.88) < 0.02
 
 
-def test_a_node_goes_on_and_a_new_one_begins_anew(bind_kernel: Bind, ctx: Any) -> None:
+def test_random_state_is_per_node(bind_kernel: Bind, ctx: Any) -> None:
     shape = np.array([3], np.int32)
     first, again = (
         bind_kernel("RandomUniform", shape, dtype="float32", seed=7).compute for _ in range(2)

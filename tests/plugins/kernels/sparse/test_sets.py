@@ -34,7 +34,7 @@ def sparse(elements: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @given(first=ROWS, second=ROWS)
-def test_sets_far_apart(operation: str, first, second) -> None:
+def test_sets_with_distant_values(operation: str, first, second) -> None:
     indices, values, shape = sparse_to_sparse_set_operation(
         *sparse(first), *sparse(second), operation, True
     )

@@ -47,7 +47,7 @@ def test_releasing_twice_gives_nothing_away() -> None:
     assert third.lock is None
 
 
-def test_the_end_of_the_step_gives_it_back_though_the_lock_is_still_there() -> None:
+def test_end_of_step_releases_the_mutex() -> None:
     mutex = Mutex("m")
     first, second = ask(mutex), ask(mutex)
     first.holds.clear()

@@ -123,6 +123,6 @@ def test_bytes_of_ascii_match_as_their_text_does(pattern: str) -> None:
     assert [match.encode() for match in compiled.findall(text)] == in_ascii.findall(text.encode())
 
 
-def test_what_names_other_characters_is_left_to_text() -> None:
+def test_non_ascii_patterns_use_text_matching() -> None:
     assert for_ascii(compile_re2(r"\pL")) is None
     assert for_ascii(compile_re2("é")) is None

@@ -71,7 +71,7 @@ def test_only_parted_histories_copy():
     assert (one.to_list(), other.to_list(), start.to_list()) == ([7, 9, 3], [8, 2, 9], [1, 2, 3])
 
 
-def test_old_versions_do_not_keep_what_new_ones_dropped_by_themselves():
+def test_old_versions_do_not_retain_dropped_elements():
     class Big:
         pass
 

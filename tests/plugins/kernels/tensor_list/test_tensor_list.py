@@ -40,13 +40,13 @@ def test_what_is_got_is_what_was_set():
 
 
 @pytest.mark.parametrize("handle", [np.array([1.0]), np.array(None, object), np.float32(1)])
-def test_a_handle_of_something_else_is_told(handle):
+def test_handle_of_another_kind_is_reported(handle):
     with pytest.raises(errors.InvalidArgumentError, match="list"):
         tensor_list_ops.tensor_list_length(handle)
 
 
 @pytest.mark.parametrize("index", [-1, -5])
-def test_a_negative_index_is_told(index):
+def test_negative_index_is_reported(index):
     made = reserved(2)
     with pytest.raises(errors.InvalidArgumentError, match=f"element {index} in a list with 2"):
         tensor_list_ops.tensor_list_set_item(
@@ -82,7 +82,7 @@ def test_lists_of_lists_have_zeros_and_sums():
     assert zero.element(0).element(1) is None
 
 
-def test_variants_without_sums_are_told():
+def test_variants_without_sums_are_reported():
     with pytest.raises(errors.InvalidArgumentError, match="no zero and no sum"):
         array_variant.zeros_like_variant(np, np.array([None], object))
 

@@ -39,7 +39,7 @@ def test_forms_of_an_op_share_a_rule(op: str, name: str) -> None:
     assert rule_name(op) == name
 
 
-def test_a_row_that_comes_twice_is_updated_twice(bind_kernel: Bind, ctx: Any) -> None:
+def test_repeated_row_is_updated_twice(bind_kernel: Bind, ctx: Any) -> None:
     start = np.ones((3, 1))
     rows, gradient, rate = np.array([2, 0, 2]), np.ones((3, 1)), np.float64(0.5)
     twice = [ref(start), ref(start)]
@@ -57,7 +57,7 @@ def test_a_row_that_comes_twice_is_updated_twice(bind_kernel: Bind, ctx: Any) ->
     assert start.tolist() == [[1]] * 3
 
 
-def test_threads_do_not_lose_updates_or_wait_for_each_other(bind_kernel: Bind, ctx: Any) -> None:
+def test_concurrent_updates_are_not_lost_and_do_not_block(bind_kernel: Bind, ctx: Any) -> None:
     """Two ops name the same two variables in opposite order."""
     one, two = ref(np.zeros(2)), ref(np.zeros(2))
     value, rate, momentum = np.zeros(2), np.float64(1), np.float64(0)

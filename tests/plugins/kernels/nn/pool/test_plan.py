@@ -18,7 +18,7 @@ def test_pool_plan_is_channels_last_for_every_format():
     assert (last.shape, last.out, last.cut) == ((2, 8, 9, 5), (2, 4, 5, 5), None)
 
 
-def test_windows_apart_in_a_volume_begin_in_its_middle():
+def test_strided_3d_windows_start_at_the_center():
     placed = pool_windows("AvgPool3D", (1, 2, 2, 2, 1), (1, 5, 5, 5, 1), "SAME", "NDHWC", rank=5)
     plan = placed.plan((1, 10, 10, 10, 3))
     assert plan.cut == (slice(None), *(slice(1, None),) * 3)
