@@ -66,7 +66,7 @@ def test_paths_name_the_case_and_the_scratch_folder(tmp_path: Path) -> None:
     assert case.init_runs == [(["init"], {"n:0": np.int32(3)})]
 
 
-def test_wrong_results_are_told_by_name(tmp_path: Path) -> None:
+def test_wrong_results_are_reported_by_name(tmp_path: Path) -> None:
     x = np.ones(2, np.float32)
     case = written(tmp_path / "c", [x], [x], rtol=0.1, atol=0.0)
     assert case.check([x * np.float32(1.05)], 0) == (pytest.approx(0.5, rel=1e-3), "")
@@ -97,7 +97,7 @@ def test_comparison(have: Any, want: Any, mode: str, problem: str) -> None:
     assert bool(problem) == bool(told)
 
 
-def test_cases_are_found_below_folders_and_by_themselves(tmp_path: Path) -> None:
+def test_cases_are_found_by_folder_or_file(tmp_path: Path) -> None:
     for name in ("b", "a"):
         written(tmp_path / name, [], [], feeds=[])
     assert [path.name for path in case_folders([tmp_path, tmp_path / "a"])] == ["a", "b"]

@@ -51,7 +51,7 @@ def test_a_wrong_result_gets_no_time() -> None:
     assert "largest error 3" in markdown([row])
 
 
-def test_a_result_that_is_wrong_once_settled_gets_no_time_either() -> None:
+def test_wrong_result_after_settling_is_not_timed() -> None:
     assert summarise(measured(late_problem="y:0: differs")).problem
 
 
@@ -89,7 +89,7 @@ def test_everything_goes_into_the_json() -> None:
     assert versions([item]) == ["v 1"]
 
 
-def test_systems_take_turns_in_being_first() -> None:
+def test_systems_alternate_which_runs_first() -> None:
     assert in_turn("ab", 0) == ["a", "b"]
     assert in_turn("ab", 1) == ["b", "a"]
 
@@ -110,7 +110,7 @@ def test_each_round_runs_each_system_and_phase() -> None:
     ]
 
 
-def test_a_worker_that_dies_is_a_problem_with_its_last_words() -> None:
+def test_dead_worker_is_reported_with_its_output() -> None:
     assert parse("noise\n", "Traceback\nValueError: x\n", 1) == {
         "problem": "the process ended with status 1: ValueError: x"
     }
@@ -122,14 +122,14 @@ def test_workers_may_keep_byte_code(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "PYTHONDONTWRITEBYTECODE" not in worker_environment()
 
 
-def test_a_worker_that_takes_too_long_is_a_problem(tmp_path: Path) -> None:
+def test_worker_timeout_is_reported(tmp_path: Path) -> None:
     import sys
 
     plan = Plan({OURS: sys.executable}, timeout=0.001)
     assert "no result within" in launch(OURS, tmp_path, "cold", plan)["problem"]
 
 
-def test_a_whole_case_in_processes_of_its_own(tmp_path: Path) -> None:
+def test_whole_case_runs_in_subprocesses(tmp_path: Path) -> None:
     import sys
 
     from benchmark.own_cases import write_own_cases

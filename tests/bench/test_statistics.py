@@ -34,14 +34,14 @@ def test_the_ratio_is_taken_round_by_round() -> None:
     assert median_ratio([2, 200, 3], [1, 100, 1]) == 2
 
 
-def test_steps_take_their_feeds_in_turn() -> None:
+def test_steps_cycle_through_their_feeds() -> None:
     fed: list[int] = []
     times = timed_steps(fed.append, [(0,), (1,)], seconds=0)
     assert len(times) == MIN_STEPS
     assert fed == [0, 1, 0, 1, 0]
 
 
-def test_settling_gives_up_when_the_time_is_up() -> None:
+def test_settling_stops_at_the_time_limit() -> None:
     naps = iter([0.0005 * 2**number for number in range(100)])
     assert not settle(lambda: time.sleep(next(naps)), [()], limit=0.05)
 

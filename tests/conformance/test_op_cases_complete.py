@@ -67,7 +67,7 @@ def test_reserved_keys_are_no_attrs_of_any_op():
     assert not attrs & RESERVED
 
 
-def test_cases_stand_in_the_file_of_their_op_s_family():
+def test_cases_are_in_the_file_of_their_family():
     ops = OpRegistry()
     assert not {c.op: c.stem for c in load_cases() if ops.get(c.op).family != c.family}
 

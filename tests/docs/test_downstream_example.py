@@ -67,7 +67,7 @@ def test_from_the_command_line(host, tmp_path, capsys) -> None:
     assert "1.5" in out
 
 
-def test_its_kernel_takes_the_place_of_the_built_in_one(host) -> None:
+def test_plugin_kernel_replaces_the_built_in_one(host) -> None:
     choice = host.kernels.find(host.ops.get("Relu6"), {"T": graphmill.float32}, "CPU", ("numpy",))
     assert choice.definition.source == "graphmill_downstream.kernels.relu6"
 

@@ -89,7 +89,7 @@ def test_all_tasks_of_the_jobset_agree_on_the_cluster() -> None:
     assert {job: len(tasks) for job, tasks in clusters[0].items()} == {"ps": 1, "worker": 4}
 
 
-def test_the_stateful_set_is_what_the_resolver_of_kubernetes_expects() -> None:
+def test_stateful_set_matches_the_kubernetes_resolver() -> None:
     found = documents("statefulset.yaml")
     stateful = found["StatefulSet"]
     name, replicas = stateful["metadata"]["name"], stateful["spec"]["replicas"]

@@ -52,7 +52,7 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return log
 
 
-def test_s5_s6_the_order_of_the_page_is_the_order_of_the_code(trace: list[str]) -> None:
+def test_s5_s6_page_lists_calls_in_code_order(trace: list[str]) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         graphmill.ops.math.neg(graph.placeholder("float32", (), "x"), name="y")
@@ -92,7 +92,7 @@ def test_s8_a_partial_run_rests_between_its_pieces(trace: list[str]) -> None:
         assert trace.count("run") == 1
 
 
-def test_e4_each_collection_of_the_page_is_there() -> None:
+def test_e4_collections_on_the_page_exist() -> None:
     text = (DOCS / "executor-states.md").read_text("utf-8")
     named = set(ROW.findall(text))
     assert len(named) == 11

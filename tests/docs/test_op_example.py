@@ -13,7 +13,7 @@ import graphmill
 PATH = Path(__file__).parents[2] / "docs" / "examples" / "op_plugin.py"
 
 
-def test_op_runs_where_its_plugin_is_and_nowhere_else() -> None:
+def test_op_runs_only_where_its_plugin_is_installed() -> None:
     spec = importlib.util.spec_from_file_location("op_plugin", PATH)
     assert spec is not None
     assert spec.loader is not None

@@ -85,7 +85,7 @@ def test_every_file_in_the_map_of_tensorflow_exists() -> None:
     assert [name for name in named if not any((root / name).exists() for root in roots)] == []
 
 
-def test_every_seeded_fault_is_told() -> None:
+def test_every_seeded_fault_is_reported() -> None:
     """With the test that catches it, for devices and executors."""
     source = (ROOT / "tests" / "conformance" / "test_seeded_faults.py").read_text("utf-8")
     text = (DOCS / "explanation" / "verification.md").read_text("utf-8")

@@ -69,7 +69,7 @@ def test_kernel_computes() -> None:
     assert result.dtype == np.float32
 
 
-def test_device_is_listed_and_runs_what_asks_for_it() -> None:
+def test_device_is_listed_and_runs_its_nodes() -> None:
     host, _ = host_with("device_plugin")
     graph = graph_def({"op": "Neg", "name": "y", "input": ["x"]}, device="/device:TOY:0")
     with graphmill.Session(graph=graph, host=host) as session:

@@ -104,7 +104,7 @@ BAD = {
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)
 @pytest.mark.parametrize("name", BAD)
-def test_e3_badly_nested_control_flow_is_told(name: str, executor_type: str) -> None:
+def test_e3_badly_nested_control_flow_is_reported(name: str, executor_type: str) -> None:
     nodes, culprit, words = BAD[name]
     fetch = nodes[-1].name + ":0"
     with session_of(*nodes, executor_type=executor_type) as session:
@@ -146,7 +146,7 @@ def test_s6_a_loop_without_end_ends_by_its_timeout(leaves: bool, executor_type: 
 
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)
-def test_r1_a_value_that_is_sent_twice_is_told(executor_type: str) -> None:
+def test_r1_duplicate_send_is_reported(executor_type: str) -> None:
     """Two sends under one key, as a graph that was partitioned elsewhere may have them."""
     device = "/job:localhost/replica:0/task:0/device:CPU:0"
     attrs = {"tensor_name": b"t", "send_device": device.encode(), "recv_device": device.encode()}

@@ -128,7 +128,7 @@ def config(executor_type: str) -> Any:
 @pytest.mark.parametrize("executor_type", EXECUTORS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_e6_a_faulty_kernel_is_told_with_its_place(
+def test_e6_kernel_fault_names_the_node(
     fault: Callable[[Any], Any], kind: str, executor_type: str
 ) -> None:
     plugin = Plugin(fault, kind)
@@ -192,7 +192,7 @@ class DevicePlugin:
 
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)
-def test_r2_a_device_that_fails_in_compute_is_told_with_its_place(executor_type: str) -> None:
+def test_r2_device_compute_failure_names_the_node(executor_type: str) -> None:
     host = graphmill.Host(plugins=[DevicePlugin()])
     graph = graphmill.Graph(ops=host.ops)
     with graph.as_default():
@@ -213,7 +213,7 @@ def test_r2_a_device_that_fails_in_compute_is_told_with_its_place(executor_type:
 # ------------------------------------------------------------------------------------ a callback
 
 
-def test_p6_a_callback_that_raises_is_told_and_the_step_goes_on_or_ends_typed() -> None:
+def test_p6_raising_callback_is_reported_or_fails_the_step() -> None:
     """A debug callback is the client's own code in a step."""
     host = graphmill.Host()
 

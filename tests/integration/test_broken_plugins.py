@@ -116,7 +116,7 @@ def test_it_is_left_out_and_named(source: str, host_with) -> None:
 
 
 @pytest.mark.parametrize("body", FACTORIES)
-def test_a_factory_that_fails_takes_no_other_device_away(body: str, host_with) -> None:
+def test_failing_factory_does_not_affect_other_devices(body: str, host_with) -> None:
     """Row S1."""
     host = host_with(FACTORY.format(body=body))
     with pytest.warns(UserWarning, match=r"devices are not offered"):
@@ -124,7 +124,7 @@ def test_a_factory_that_fails_takes_no_other_device_away(body: str, host_with) -
 
 
 @pytest.mark.parametrize("body", FACTORIES)
-def test_a_factory_that_fails_is_an_error_if_its_devices_are_wanted(body: str, host_with) -> None:
+def test_failing_factory_is_an_error_if_its_devices_are_requested(body: str, host_with) -> None:
     """Row S1."""
     host = host_with(FACTORY.format(body=body))
     with pytest.raises(errors.OpError, match=FACTORIES[body]) as caught:
@@ -143,7 +143,7 @@ def test_devices_of_another_name_are_refused(host_with) -> None:
         assert run(host) == -2.0
 
 
-def test_a_factory_that_cannot_be_imported_is_an_error_if_wanted(host_with) -> None:
+def test_unimportable_factory_is_an_error_if_requested(host_with) -> None:
     host = host_with(HOOK.format(body="devices.add('BAD', 'nowhere.at:All')"))
     with pytest.warns(UserWarning, match="not offered"):
         assert run(host) == -2.0
@@ -159,7 +159,7 @@ def test_a_factory_that_cannot_be_imported_is_an_error_if_wanted(host_with) -> N
         ("return Broken()", "it broke"),
     ],
 )
-def test_an_executor_that_is_broken_fails_its_own_sessions(body, message, host_with) -> None:
+def test_broken_executor_fails_only_its_sessions(body, message, host_with) -> None:
     """Row E1."""
     host = host_with(EXECUTOR.format(body=body))
     config = proto.ConfigProto()

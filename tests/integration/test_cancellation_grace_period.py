@@ -133,7 +133,7 @@ def config(executor: str, **fields: Any) -> proto.ConfigProto:
     return made
 
 
-def test_an_executor_that_never_calls_done_is_named_and_the_session_goes_on(
+def test_executor_that_never_calls_done_is_named_and_abandoned(
     host: graphmill.Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = Graph()
@@ -163,7 +163,7 @@ def test_the_timeout_of_the_session_holds_too(host: graphmill.Host) -> None:
         session.run(y)
 
 
-def test_an_executor_whose_call_never_returns_is_left_behind(
+def test_executor_that_never_returns_is_abandoned(
     host: graphmill.Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Stuck, "release", threading.Event())
@@ -180,7 +180,7 @@ def test_an_executor_whose_call_never_returns_is_left_behind(
         assert session.run(y, {"x:0": 1.0}, options=LATE) == -1.0
 
 
-def test_closing_the_session_ends_a_step_with_a_deadline_whose_executor_is_stuck(
+def test_session_close_ends_step_of_hanging_executor_with_deadline(
     host: graphmill.Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Stuck, "release", threading.Event())
@@ -258,7 +258,7 @@ def test_a_kernel_that_never_ends(executor: str, host: graphmill.Host) -> None:
         assert session.run("Neg:0", {"never:0": 2.0}) == -2.0
 
 
-def test_what_computes_in_the_pool_is_waited_for(plugin: Plugin, host: graphmill.Host) -> None:
+def test_pool_kernels_are_joined_within_grace_period(plugin: Plugin, host: graphmill.Host) -> None:
     graph = Graph(ops=host.ops)
     graph.create_op("Mine>Long", name="long")
     timer = threading.Timer(0.3, plugin.release.set)
@@ -270,7 +270,7 @@ def test_what_computes_in_the_pool_is_waited_for(plugin: Plugin, host: graphmill
         assert "`done`" not in str(caught.value)
 
 
-def test_a_partial_run_is_given_up(host: graphmill.Host) -> None:
+def test_partial_run_is_abandoned(host: graphmill.Host) -> None:
     graph = Graph(ops=host.ops)
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")
@@ -284,7 +284,7 @@ def test_a_partial_run_is_given_up(host: graphmill.Host) -> None:
 
 
 @pytest.mark.parametrize("honours", [False, True])
-def test_an_executor_that_honours_deadlines_runs_in_the_thread_of_the_caller(
+def test_executor_that_honours_deadlines_runs_in_calling_thread(
     host: graphmill.Host, honours: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Prompt, "honours_deadlines", honours)

@@ -214,7 +214,7 @@ def test_structures_of_branches(x: Tensor, run: Callable[..., Any]) -> None:
     assert run(fetches, 3, -3) == [[3, b"up", 1], [0, b"down", -3]]
 
 
-def test_an_error_in_a_branch_comes_only_if_it_is_taken(x: Tensor, run: Callable[..., Any]) -> None:
+def test_error_in_branch_is_raised_only_if_taken(x: Tensor, run: Callable[..., Any]) -> None:
     quotient = graphmill.cond(ops.math.equal(x, 0), lambda: x, lambda: 12 // x)
     assert run(quotient, 0, 5) == [0, 2]
 
@@ -230,7 +230,7 @@ def test_conditionals_in_loops(x: Tensor, run: Callable[..., Any]) -> None:
     assert run(steps, 1, 6, 27) == [0, 8, 111]
 
 
-def test_a_loop_in_a_branch_that_is_not_taken_is_dead(x: Tensor, run: Callable[..., Any]) -> None:
+def test_loop_in_untaken_branch_is_dead(x: Tensor, run: Callable[..., Any]) -> None:
     def count() -> Tensor:
         return graphmill.while_loop(lambda i: i < x, lambda i: i + 2, [0])
 
@@ -304,7 +304,7 @@ def test_an_untaken_branch_has_no_effect(x: Tensor, variable: Variable) -> None:
     assert [variable.added(done, number) for number in (3, 2)] == [10, 1]
 
 
-def test_effects_of_a_body_happen_once_for_each_turn(
+def test_body_effects_happen_once_per_iteration(
     graph: graphmill.Graph, x: Tensor, variable: Variable
 ) -> None:
     def body(i: Tensor) -> Tensor:
@@ -327,7 +327,7 @@ def test_effects_of_a_test_happen_once_more(
 
 
 @pytest.mark.parametrize("parallel", [1, 10])
-def test_turns_read_what_turns_before_wrote(
+def test_iterations_read_writes_of_earlier_iterations(
     graph: graphmill.Graph, x: Tensor, variable: Variable, parallel: int
 ) -> None:
     def body(i: Tensor, seen: Tensor) -> Any:
@@ -359,7 +359,7 @@ def test_an_effect_outside_comes_before_the_body(
             assert session.run(seen, {X: 5}) == 5
 
 
-def test_a_loop_comes_after_what_it_waits_for(
+def test_loop_runs_after_its_control_inputs(
     graph: graphmill.Graph, x: Tensor, variable: Variable
 ) -> None:
     with graph.control_dependencies([variable.add(x)]):
@@ -372,7 +372,7 @@ def test_a_loop_comes_after_what_it_waits_for(
             assert session.run(last, {X: 5}) == 5
 
 
-def test_a_check_fails_in_the_turn_that_breaks_it(
+def test_check_fails_in_the_failing_iteration(
     graph: graphmill.Graph, x: Tensor, run: Callable[..., Any]
 ) -> None:
     def body(i: Tensor) -> Tensor:

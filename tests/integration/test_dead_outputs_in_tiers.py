@@ -73,7 +73,7 @@ def session_of(declared: Any, tier: str) -> graphmill.Session:
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_what_reads_a_dead_output_does_not_run(tier: str) -> None:
+def test_consumer_of_dead_output_does_not_run(tier: str) -> None:
     with session_of(gate(OpTraits(gives_dead=True)), tier) as session:
         for _ in range(STEPS):
             assert session.run("alone:0", {"x:0": 2.0}) == pytest.approx(np.exp(2.0))
@@ -84,7 +84,7 @@ def test_what_reads_a_dead_output_does_not_run(tier: str) -> None:
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_each_output_is_dead_or_alive_by_itself(tier: str) -> None:
+def test_outputs_are_dead_independently(tier: str) -> None:
     with session_of(router(OpTraits(gives_dead=True)), tier) as session:
         for _ in range(STEPS):
             chosen, beside = session.run(["chosen:0", "beside:0"], {"x:0": 2.0})
@@ -95,7 +95,7 @@ def test_each_output_is_dead_or_alive_by_itself(tier: str) -> None:
 
 
 @pytest.mark.parametrize("made", [gate, router])
-def test_dead_output_that_is_not_declared_is_a_fault_of_the_kernel(made: Any) -> None:
+def test_undeclared_dead_output_is_a_kernel_fault(made: Any) -> None:
     with session_of(made(OpTraits()), "off") as session:
         for value in (-2.0, 2.0) if made is router else (-2.0,):
             with pytest.raises(errors.InternalError, match="gives_dead=True") as caught:

@@ -112,7 +112,7 @@ def test_p6_watches_of_a_partial_run(graph, host) -> None:
         (watching("layer/y", "DebugIdentity", url="callback://no"), errors.NotFoundError, "'no'"),
     ],
 )
-def test_p6_a_wrong_watch_is_told_and_the_session_goes_on(
+def test_p6_invalid_debug_watch_is_reported_and_session_survives(
     graph, host, options, error, match
 ) -> None:
     with graphmill.Session(graph=graph, host=host) as session:

@@ -155,7 +155,7 @@ def test_functions_are_looked_through(call: str, error: str, graphmill_host: Hos
         assert (caught.value.node, caught.value.op) == (error, "RandomUniform")
 
 
-def test_with_a_seed_the_numbers_are_the_same_in_each_session(graphmill_host: Host) -> None:
+def test_seeded_random_numbers_are_the_same_in_each_session(graphmill_host: Host) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         y = random.random_uniform([3], dtype="float32", seed=1, seed2=2)

@@ -265,7 +265,7 @@ class TestTowers:
 class TestControlFlow:
     @pytest.mark.parametrize("pair", PAIRS)
     @pytest.mark.parametrize("executor_type", EXECUTORS)
-    def test_branches_on_two_devices_send_what_is_dead_as_dead_e7(
+    def test_dead_values_are_sent_as_dead_between_devices_e7(
         self, graph, open_session, pair, executor_type
     ):
         x = graph.placeholder("float32", [], name="x")
@@ -282,7 +282,7 @@ class TestControlFlow:
         assert session.run([y, merged.value_index], {x: 3, p: True}) == [18, 1]
         assert session.run([y, merged.value_index], {x: 3, p: False}) == [-6, 0]
 
-    def test_a_dead_fetch_on_another_device_is_told_e7(self, graph, open_session):
+    def test_dead_fetch_on_another_device_is_reported_e7(self, graph, open_session):
         switch = ops.control_flow.switch(
             graph.constant(1.0), graph.placeholder("bool", [], name="p")
         )
@@ -293,7 +293,7 @@ class TestControlFlow:
         with pytest.raises(errors.InvalidArgumentError, match=r"'y:0' was not evaluated"):
             session.run(y, {"p:0": False})
 
-    def test_a_dead_control_edge_across_devices_stops_what_follows_e7(self, graph, open_session):
+    def test_dead_control_edge_across_devices_stops_consumers_e7(self, graph, open_session):
         v = ops.state.variable_v2(shape=[], dtype="float32", name="v")
         init = ops.state.assign(v, graph.constant(0.0))
         switch = ops.control_flow.switch(
@@ -352,9 +352,7 @@ class TestControlFlow:
                 expected = 2 * (expected + number * number)
             assert session.run(y, {n: trips}) == expected
 
-    def test_what_follows_from_invariants_alone_is_sent_in_every_iteration_p3(
-        self, graph, open_session
-    ):
+    def test_loop_invariant_results_are_sent_in_every_iteration_p3(self, graph, open_session):
         """TensorFlow 2.21 waits for ever here: nothing drives the iterations of the sender."""
         n = graph.placeholder("float32", [], name="n")
 
@@ -368,9 +366,7 @@ class TestControlFlow:
         assert open_session(graph).run(y, {n: 6}) == 64
 
     @pytest.mark.parametrize("taken", [True, False])
-    def test_a_loop_in_a_branch_that_is_not_taken_ends_on_all_devices_p3_e7(
-        self, graph, open_session, taken
-    ):
+    def test_loop_in_untaken_branch_ends_on_all_devices_p3_e7(self, graph, open_session, taken):
         p = graph.placeholder("bool", [], name="p")
         switch = ops.control_flow.switch(graph.constant(1.0), p)
 
@@ -387,7 +383,7 @@ class TestControlFlow:
 
 class TestErrors:
     @pytest.mark.parametrize("executor_type", EXECUTORS)
-    def test_the_first_error_ends_the_partitions_that_wait_for_it_e8_e9(
+    def test_first_error_aborts_waiting_partitions_e8_e9(
         self, graph, open_session, plugin, executor_type
     ):
         x = graph.placeholder("float32", [], name="x")
@@ -471,7 +467,7 @@ class TestErrors:
             session.run(two, {x: 2})
         assert caught.value.op == "_Recv"
 
-    def test_the_iteration_of_an_error_in_a_loop_is_told_e8(self, graph, open_session):
+    def test_error_in_loop_names_the_iteration_e8(self, graph, open_session):
         def body(x: Any, _: Any) -> Any:
             with graph.device(BOX0):
                 return ops.math.neg(x, name="neg")
@@ -529,7 +525,7 @@ class TestDevices:
             ("CPU:1", ["Neg", "_Arg", "_Send"]),
         ]
 
-    def test_a_function_body_may_ask_for_several_devices_e10(self, host, open_session):
+    def test_function_body_may_span_devices_e10(self, host, open_session):
         from google.protobuf import text_format
 
         text = """
@@ -550,7 +546,7 @@ class TestDevices:
             message = text_format.Parse(text.format(*pair), graphmill.GraphDef())
             assert open_session(message).run("y:0", {"x:0": 3.0}) == 18
 
-    def test_a_saved_model_is_restored_onto_a_device_that_is_preferred_p1(self):
+    def test_saved_model_is_restored_onto_preferred_device_p1(self):
         """The functions of it that restore variables ask for the CPU."""
         examples = Path(__file__).parents[2] / "examples" / "digits"
         digits = np.load(examples / "heldout.npz")

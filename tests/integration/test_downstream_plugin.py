@@ -67,7 +67,7 @@ def test_its_device_runs_the_graph(host: graphmill.Host) -> None:
         assert session.run("result:0", {"x:0": 1.0, "y:0": 2.0, "z:0": 3.0}) == 10.0
 
 
-def test_it_is_told_of_the_step(host: graphmill.Host) -> None:
+def test_plugin_observes_step(host: graphmill.Host) -> None:
     with graphmill.Session(graph=graph_def(graphmill.dtypes.float64), host=host) as session:
         session.run("result:0", {"x:0": 1.0, "y:0": 2.0, "z:0": 3.0})
     seen = sys.modules["fake_downstream"].SEEN
@@ -79,7 +79,7 @@ def test_it_is_told_of_the_step(host: graphmill.Host) -> None:
     assert finished[3] is None
 
 
-def test_it_is_told_of_a_failed_step(host: graphmill.Host) -> None:
+def test_plugin_observes_failed_step(host: graphmill.Host) -> None:
     feeds = {"x:0": np.zeros(2), "y:0": np.zeros(3), "z:0": 0.0}
     with graphmill.Session(graph=graph_def(graphmill.dtypes.float64), host=host) as session:
         with pytest.raises(graphmill.errors.InvalidArgumentError) as caught:

@@ -129,7 +129,7 @@ def graph_def(program: str, host: graphmill.Host) -> Any:
 @pytest.mark.parametrize("declared_by", ["op", "kernel"])
 @pytest.mark.parametrize("effect", ["clock", "rng", "log"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_node_with_effects_runs_once_where_it_stands(
+def test_node_with_effects_runs_once_in_its_place(
     program: str, effect: str, declared_by: str, tier: str
 ) -> None:
     plugin = Plugin(effect, declared_by)

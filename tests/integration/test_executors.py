@@ -48,7 +48,7 @@ def test_e1_loops_run_in_every_executor_that_can(executor_type) -> None:
         assert session.run("exit:0", {"n:0": 0}) == 0
 
 
-def test_e1_the_single_threaded_executor_says_what_it_cannot_run() -> None:
+def test_e1_single_threaded_executor_names_unsupported_nodes() -> None:
     settings = config("SINGLE_THREADED_EXECUTOR")
     with (
         graphmill.Session(graph=counting_loop(), config=settings) as session,
@@ -57,7 +57,7 @@ def test_e1_the_single_threaded_executor_says_what_it_cannot_run() -> None:
         session.run("exit:0", {"n:0": 7})
 
 
-def test_e1_an_unknown_executor_type_lists_what_there_is() -> None:
+def test_e1_unknown_executor_type_lists_alternatives() -> None:
     with pytest.raises(errors.NotFoundError, match="SINGLE_THREADED_EXECUTOR"):
         graphmill.Session(config=config("DEFAULTT"))
 
@@ -81,7 +81,7 @@ def test_e12_every_executor_records_its_nodes(executor_type) -> None:
     assert stats["neg"].all_end_rel_nanos > 0
 
 
-def test_e4_the_memory_of_a_loop_does_not_grow_with_its_trips() -> None:
+def test_e4_loop_memory_does_not_grow_with_trip_count() -> None:
     def peak(trips: int) -> int:
         tracemalloc.start()
         session.run("exit:0", {"n:0": trips})
@@ -160,7 +160,7 @@ def heavy_graph(host, width=6):
     return graph
 
 
-def test_e5_expensive_kernels_use_the_pool_once_they_are_known_to_take_long(plugin, host) -> None:
+def test_e5_slow_kernels_move_to_the_pool_after_measurement(plugin, host) -> None:
     x = np.ones((400, 400), np.float32)
     with graphmill.Session(graph=heavy_graph(host), host=host) as session:
         call = session.make_callable("sum:0", ["x:0"])
@@ -200,7 +200,7 @@ def test_s2_threads_of_a_sessions_own_pool_end_with_it(plugin, host) -> None:
             session.run("sum:0", {"x:0": x})
 
 
-def test_s2_run_options_choose_a_pool_and_wrong_ones_are_told(plugin, host) -> None:
+def test_s2_run_options_choose_pool_and_invalid_pool_is_reported(plugin, host) -> None:
     settings = {"session_inter_op_thread_pool": [{"num_threads": 1}, {"num_threads": 2}]}
     x = np.ones((4, 4), np.float32)
     with graphmill.Session(graph=heavy_graph(host), host=host, config=settings) as session:
@@ -223,9 +223,7 @@ def waiting_graph(host):
 
 
 @pytest.mark.parametrize("executor_type", EVERYTHING)
-def test_e6_a_waiting_kernel_holds_no_thread_and_may_be_done_by_any(
-    plugin, host, executor_type
-) -> None:
+def test_e6_async_kernel_holds_no_thread_and_completes_on_any(plugin, host, executor_type) -> None:
     settings = config(executor_type)
     results = []
     with graphmill.Session(graph=waiting_graph(host), host=host, config=settings) as session:

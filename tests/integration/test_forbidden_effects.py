@@ -64,7 +64,7 @@ def test_the_mode_of_compilation_changes_nothing(jit: str) -> None:
         run(build, "rng", jit=jit)
 
 
-def test_the_body_of_a_function_is_looked_at_when_it_is_first_called() -> None:
+def test_function_body_effects_are_checked_at_first_call() -> None:
     maker = GraphMaker(graphmill.default_host().ops)
     maker.function(parse_function("f(x: string) -> (string): y = ReadFile(x); return y"))
     maker.graph_def.node.add(name="x", op="Placeholder").attr["dtype"].type = dtypes.string.enum
@@ -101,12 +101,12 @@ def test_an_effect_that_only_the_kernel_declares_counts() -> None:
         session.run("bad:0")
 
 
-def test_an_effect_that_there_is_not_is_refused() -> None:
+def test_unknown_effect_is_refused() -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"'fs.raed'; did you mean 'fs.read'"):
         run(NODES["rng"], "fs.raed")
 
 
-def test_a_model_that_is_loaded_reads_its_own_variables_and_nothing_later() -> None:
+def test_loaded_model_may_read_only_its_own_variables() -> None:
     config = {"graphmill": {"forbid_effects": ["fs.read", "fs.write", "net", "python"]}}
     with graphmill.saved_model.load(DIGITS / "saved_model_tf1", config=config) as model:
         graph = model.session.graph

@@ -450,7 +450,7 @@ assert session.run(value).tolist() == [2, 1, 2, 1]
     )
 
 
-def test_waiting_steps_of_the_parent_take_nothing_in_the_child(tmp_path: Path) -> None:
+def test_waiting_steps_of_the_parent_do_not_resume_in_the_child(tmp_path: Path) -> None:
     run(
         """
 graph = graphmill.Graph()
@@ -504,7 +504,7 @@ if __name__ == "__main__":
     )
 
 
-def test_helper_threads_are_started_anew_in_the_child(tmp_path: Path) -> None:
+def test_helper_threads_restart_in_the_child(tmp_path: Path) -> None:
     run(
         """
 from graphmill_plugins.kernels._helper_threads import Helpers
@@ -522,7 +522,7 @@ assert len(ran) == 8
     )
 
 
-def test_default_host_in_the_making_is_assembled_anew_in_the_child(tmp_path: Path) -> None:
+def test_half_assembled_default_host_is_rebuilt_after_fork(tmp_path: Path) -> None:
     run(
         """
 from graphmill.plugin import host as hosts

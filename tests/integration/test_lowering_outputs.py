@@ -80,7 +80,7 @@ def error_of(made: graphmill.Session, host: graphmill.Host) -> InternalError:
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_other_outputs_are_an_error_in_validation_mode(
+def test_output_mismatch_is_an_error_in_validation_mode(
     fault: str, tier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VALIDATE_VARIABLE, "1")
@@ -106,7 +106,7 @@ def test_other_outputs_are_interpreted_otherwise(
         assert made.run("y:0", {"x:0": [1.0, 2.0]}).tolist() == [4, 8]
 
 
-def test_kernel_for_the_backend_of_the_compiler_is_held_to_the_interpreted_one(
+def test_traced_kernel_must_match_interpreted_outputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(VALIDATE_VARIABLE, "1")

@@ -23,7 +23,7 @@ def host(use_dists: Callable[..., None]) -> graphmill.Host:
     return graphmill.Host()
 
 
-def test_a_graph_runs_on_the_other_kernels_of_its_ops_e11(host: graphmill.Host) -> None:
+def test_graph_falls_back_to_other_kernels_e11(host: graphmill.Host) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")
@@ -37,7 +37,7 @@ def test_a_graph_runs_on_the_other_kernels_of_its_ops_e11(host: graphmill.Host) 
     assert "fake_npulib.kernels_of_npu" not in str(caught[0].message)
 
 
-def test_an_op_that_only_it_computes_says_why_it_cannot_e11(host: graphmill.Host) -> None:
+def test_op_only_in_missing_backend_names_the_reason_e11(host: graphmill.Host) -> None:
     graph_def = graphmill.GraphDef()
     node = graph_def.node.add(name="x", op="Placeholder")
     node.attr["dtype"].type = 1

@@ -83,6 +83,6 @@ def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unknown_kind_lists_those_there_are(tmp_path: Path) -> None:
+def test_unknown_kind_lists_alternatives(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="device, executor"):
         write_plugin("gadget", "mine", tmp_path)

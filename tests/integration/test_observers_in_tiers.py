@@ -179,7 +179,7 @@ def test_built_in_executors_and_devices_need_not_see_calls() -> None:
     assert not XlaCpuDevice.observes_kernels
 
 
-def test_declaration_of_a_device_is_about_the_compute_of_that_it_inherits() -> None:
+def test_compute_of_declaration_applies_to_inherited_compute() -> None:
     class Mixin:
         def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
             return kernel.compute

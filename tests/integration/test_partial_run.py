@@ -34,13 +34,13 @@ def session(graph):
         yield session
 
 
-def test_s8_fetches_come_as_soon_as_their_feeds_do(session) -> None:
+def test_s8_fetches_are_returned_once_their_feeds_are_given(session) -> None:
     handle = session.partial_run_setup(["r1:0", "r2:0"], ["a:0", "b:0", "c:0"])
     assert session.partial_run(handle, "r1:0", {"a:0": 1, "b:0": 2}) == 3
     assert session.partial_run(handle, {"product": "r2:0"}, {"c:0": 17}) == {"product": 51}
 
 
-def test_s8_feeds_may_come_one_by_one_and_without_fetches(session) -> None:
+def test_s8_feeds_may_be_given_one_at_a_time_without_fetches(session) -> None:
     handle = session.partial_run_setup(["r1:0"], ["a:0", "b:0"])
     assert session.partial_run(handle, [], {"a:0": 1}) == []
     assert session.partial_run(handle, "r1:0", {"b:0": 2}) == 3
@@ -72,7 +72,7 @@ def test_s8_targets_run_as_soon_as_they_can(session) -> None:
         ("r1:0", {"b:0": "text"}, r"'b:0'"),
     ],
 )
-def test_s8_a_wrong_call_is_told_before_anything_moves(session, fetches, feeds, match) -> None:
+def test_s8_invalid_call_is_reported_before_any_effect(session, fetches, feeds, match) -> None:
     handle = session.partial_run_setup("r1:0", ["a:0", "b:0"])
     session.partial_run(handle, [], {"a:0": 1})
     with pytest.raises(errors.InvalidArgumentError, match=match):
@@ -115,7 +115,7 @@ def test_s8_a_client_that_never_finishes_leaks_nothing(session, monkeypatch) -> 
     assert session.partial_run(handles[1], "r1:0", {"a:0": 1, "b:0": 1}) == 2
 
 
-def test_s8_the_first_error_ends_the_run_and_not_the_session() -> None:
+def test_s8_first_error_ends_the_run_but_not_the_session() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("int32", [], name="x")
@@ -140,13 +140,13 @@ def test_s8_closing_the_session_ends_partial_runs(graph) -> None:
         session.partial_run(handle, "r1:0", {"a:0": 1, "b:0": 1})
 
 
-def test_s8_a_fed_tensor_may_be_fetched_and_needs_no_placeholder(session) -> None:
+def test_s8_fed_tensor_may_be_fetched_without_placeholder(session) -> None:
     handle = session.partial_run_setup(["r1:0", "r2:0"], ["r1:0", "c:0"])
     assert session.partial_run(handle, "r1:0", {"r1:0": 5}) == 5
     assert session.partial_run(handle, "r2:0", {"c:0": 2}) == 10
 
 
-def test_s8_a_fetch_in_a_branch_not_taken_is_told(session) -> None:
+def test_s8_fetch_in_untaken_branch_is_reported(session) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         p = graph.placeholder("bool", [], name="p")

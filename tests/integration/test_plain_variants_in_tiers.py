@@ -539,21 +539,19 @@ def run(container: str, tier: str, kind: type[Plain]) -> None:
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_a_plain_variant_comes_out_as_it_went_in(container: str, tier: str) -> None:
+def test_plain_variant_round_trips(container: str, tier: str) -> None:
     run(container, tier, Named)
 
 
 @pytest.mark.parametrize("kind", [Plain, Matrix])
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_a_variant_is_a_scalar_whatever_its_class_has(container: str, kind: type[Plain]) -> None:
+def test_variant_is_a_scalar_regardless_of_its_class(container: str, kind: type[Plain]) -> None:
     run(container, "off", kind)
 
 
 @pytest.mark.parametrize("kind", [Plain, Named])
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_plain_variant_in_a_wrong_place_is_an_invalid_argument(
-    what: str, kind: type[Plain]
-) -> None:
+def test_misplaced_plain_variant_is_invalid_argument(what: str, kind: type[Plain]) -> None:
     nodes, message = REFUSED[what]
     with session_of(host_of(kind), nodes, "off") as session:
         name = nodes[-1].partition(" ")[0]

@@ -32,7 +32,7 @@ def test_fifty_installed_plugins_cost_little_more_than_their_import() -> None:
     assert with_all - without < 2 * by_importlib
 
 
-def test_a_device_type_that_is_not_asked_for_does_nothing() -> None:
+def test_unrequested_device_type_costs_nothing() -> None:
     asked: list[object] = []
 
     class Factory(DeviceFactory):
@@ -65,7 +65,7 @@ def test_a_device_type_that_is_not_asked_for_does_nothing() -> None:
     assert len(asked) == 1  # once a session, and never for a step
 
 
-def test_kernels_are_looked_up_when_executors_are_made_and_not_in_steps(monkeypatch) -> None:
+def test_kernel_lookup_happens_at_executor_build_only(monkeypatch) -> None:
     looked: list[str] = []
     original = KernelRegistry._search
 

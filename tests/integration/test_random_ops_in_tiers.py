@@ -90,7 +90,7 @@ FED: Final = {"x": "float32: 2", "p": "bool: True", "i": "int32: 0", "n": "int32
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("supplier", SUPPLIERS)
-def test_gradient_of_a_function_refuses_to_draw_again(supplier: str, call: str) -> None:
+def test_function_gradient_refuses_to_redraw(supplier: str, call: str) -> None:
     host = host_of(supplier)
     message = renamed(graph_def(host.ops, (CALLS[call],), (FUNCTION, OTHER), FED), supplier)
     graph = graphmill.Graph.from_graph_def(message, host.ops)
@@ -136,7 +136,7 @@ def test_gradient_has_the_numbers_of_the_forward_pass(supplier: str, place: str,
     assert len(set(drawn)) == STEPS
 
 
-def test_kernel_that_draws_is_not_run_again_for_its_gradient() -> None:
+def test_random_kernel_is_not_rerun_for_its_gradient() -> None:
     @kernel("Foreign>Noisy", effects=["rng"])
     def noisy(xp: Any, x: Any) -> Any:
         return xp.multiply(x, np.float32(np.random.default_rng().random()))

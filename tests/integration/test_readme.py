@@ -145,7 +145,7 @@ def test_a_command_passes_when_its_answer_is_right(
     assert script.run(script.Command("x", line, pattern)) == code
 
 
-def test_python3_of_a_command_is_the_interpreter_that_was_asked_for(
+def test_python3_of_a_command_is_the_interpreter_that_was_requested(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tree, python = tmp_path / "tree", tmp_path / "python"

@@ -22,7 +22,7 @@ def graph():
     return graph
 
 
-def test_s9_a_kept_tensor_is_read_by_later_runs(graph) -> None:
+def test_s9_session_tensor_is_read_by_later_runs(graph) -> None:
     with graphmill.Session(graph=graph) as session:
         first = session.run("keep:0", {"x:0": [1, 2]})
         second = session.run("keep:0", {"x:0": [3]})

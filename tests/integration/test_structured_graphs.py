@@ -96,7 +96,7 @@ def test_the_graphs_have_what_they_promise(host: Host) -> None:
     assert dead > 5
 
 
-def test_a_difference_is_told(host: Host) -> None:
+def test_difference_is_reported(host: Host) -> None:
     made = structured_graph(0, host.ops)
     name, *_ = made.fetches
     found = find_difference(made, {name: 12345}, host, "INLINE")
@@ -132,7 +132,9 @@ def chaos_host(make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("executor_type", EXECUTORS)
-def test_e5_e6_kernels_that_end_in_other_threads(executor_type: str, chaos_host: Host) -> None:
+def test_e5_e6_executors_agree_with_kernels_finishing_in_other_threads(
+    executor_type: str, chaos_host: Host
+) -> None:
     host = chaos_host
     for seed in range(30):
         for devices in ((), CPUS):

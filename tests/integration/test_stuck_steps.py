@@ -79,7 +79,7 @@ def test_e8_partitions_that_wait_for_each_other(executor_type: str) -> None:
     assert (caught.value.op, caught.value.device[-5:]) == ("_Recv", "CPU:1")
 
 
-def test_e8_what_waits_on_one_device_is_told_as_not_run() -> None:
+def test_e8_blocked_nodes_are_reported_as_not_run() -> None:
     graph = graph_def(
         node_def("x", "Placeholder", dtype="float32"),
         node_def("p", "Placeholder", dtype="bool"),

@@ -61,7 +61,7 @@ def two_devices() -> tuple[graphmill.Graph, Any, Any, Any]:
     return graph, x, here, there
 
 
-def test_it_is_asked_once_for_each_step_on_several_devices() -> None:
+def test_transport_is_called_once_per_multi_device_step() -> None:
     carrier = Carrier()
     graph, x, here, there = two_devices()
     with session_with(carrier, graph) as session:
@@ -73,7 +73,7 @@ def test_it_is_asked_once_for_each_step_on_several_devices() -> None:
     assert len(set(carrier.steps)) == 2
 
 
-def test_without_a_name_nothing_is_asked_of_it() -> None:
+def test_unnamed_transport_is_not_called() -> None:
     carrier = Carrier()
     graph, x, _, there = two_devices()
     with session_with(carrier, graph, "") as session:
@@ -120,7 +120,7 @@ def test_one_that_fails_is_named(made: Any, text: str) -> None:
         assert session.run("here:0", {x: [1, 2]}).tolist() == [1, 4]
 
 
-def test_what_is_no_transport_is_refused() -> None:
+def test_invalid_transport_is_refused() -> None:
     class Plugin:
         @graphmill.hookimpl
         def graphmill_register_transports(self, transports: Any) -> None:

@@ -269,7 +269,7 @@ def test_identity_of_a_plugin_has_the_shape_of_its_input_and_the_gradient_of_its
     assert any(node.op == "SymbolicGradient" for node in graph)
 
 
-def test_control_trigger_of_a_plugin_runs_behind_dead_nodes(host: graphmill.Host) -> None:
+def test_plugin_control_trigger_runs_after_dead_nodes(host: graphmill.Host) -> None:
     def build(graph: graphmill.Graph) -> None:
         x = graph.placeholder("float32", (), "x")
         false, true = control_flow.switch(x, x > 1.0)

@@ -130,7 +130,7 @@ class StoppedRelease:
         self.release()
 
 
-def test_wait_that_ends_before_its_thread_is_blocked_must_be_declared() -> None:
+def test_short_wait_must_be_declared() -> None:
     pair, lock = Pair(is_async=False), StoppedRelease()
     pair._changed = threading.Condition(lock)
     with session(pair.plugin, "off") as made, ThreadPoolExecutor(1) as pool:
@@ -168,7 +168,7 @@ def test_declared_waits_are_fine(tier: str, is_async: bool, waits: bool | None) 
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_kernel_may_wait_for_a_thread_of_its_own(tier: str) -> None:
+def test_kernel_may_wait_for_its_own_thread(tier: str) -> None:
     with ThreadPoolExecutor(1) as pool:
 
         @kernel("Foreign>Act", backend="numpy")

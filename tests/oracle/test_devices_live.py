@@ -137,7 +137,7 @@ def test_loops_and_branches_over_devices_compute_what_tensorflow_does_p3(tf, see
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("asked", ["/cpu:1", ""])
 @pytest.mark.parametrize("kind", ["resource", "reference"])
-def test_what_takes_a_variable_goes_where_it_is_p1(tf, kind, asked, soft):
+def test_consumer_of_variable_is_colocated_with_it_p1(tf, kind, asked, soft):
     tf1, raw = tf.compat.v1, tf.raw_ops
     with tf1.Graph().as_default() as graph:
         with tf1.device(asked or None):

@@ -143,7 +143,7 @@ def test_functions_have_tensorflows_names(tf: Any) -> None:
 @pytest.mark.parametrize(
     "value", [1, 2**40, 1.5, True, 1j, "a", [[1, 2]], [1.5, 2], [b"a\0", "b"], []]
 )
-def test_values_get_the_types_that_tensorflow_gives_them(tf: Any, value: Any) -> None:
+def test_value_dtypes_match_tensorflow(tf: Any, value: Any) -> None:
     with tf.Graph().as_default():
         theirs = tf.constant(value)
     ours = Graph().constant(value)

@@ -63,7 +63,7 @@ def graph(tf):
         yield graph
 
 
-def test_large_tensors_go_there_and_back_as_messages(tf, tf1, target, graph):
+def test_large_tensors_round_trip_as_messages(tf, tf1, target, graph):
     # What tasks of graphmill's agree on for them, TensorFlow's neither sees nor needs.
     x = tf1.placeholder(tf.float32, [None])
     with tf1.device(NEAR):
@@ -198,7 +198,7 @@ def test_the_task_at_fault_is_named(tf, tf1, target, graph, places):
             assert first == f"From {at_fault}"
 
 
-def test_a_timeout_ends_what_waits_on_our_task(tf, tf1, target, graph):
+def test_timeout_cancels_waits_on_our_task(tf, tf1, target, graph):
     with tf1.device(FAR):
         queue = tf1.FIFOQueue(1, [tf.float32])
         taken, put = queue.dequeue(), queue.enqueue([4.0])
@@ -240,7 +240,7 @@ def test_a_trace_has_the_nodes_of_our_task(tf, tf1, target, graph):
     assert len(metadata.partition_graphs) == 2
 
 
-def test_ops_that_we_lack_are_told_by_name(tf, tf1, target, graph):
+def test_missing_ops_are_named(tf, tf1, target, graph):
     with tf1.device(FAR):
         handle = tf.raw_ops.ExperimentalThreadPoolHandle(num_threads=1, display_name="x")
     with pytest.raises(tf.errors.UnimplementedError, match="ExperimentalThreadPoolHandle"):
@@ -268,7 +268,7 @@ def test_monitored_training_goes_to_its_end(tf, tf1, target, graph, tmp_path):
     assert tf1.train.latest_checkpoint(str(tmp_path)).endswith("-40")
 
 
-def test_a_restart_of_our_task_is_told_as_aborted(tf, tf1, graph):
+def test_restart_of_our_task_is_aborted_error(tf, tf1, graph):
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     cluster = {"worker": addresses}
     ours = graphmill.Server(cluster, "worker", 1)

@@ -83,7 +83,7 @@ def make_trained():
     return graph, saver, start, step, [v, r]
 
 
-def test_tensorflow_goes_on_with_our_checkpoint(tf, tmp_path):
+def test_tensorflow_continues_with_our_checkpoint(tf, tmp_path):
     v1 = tf.compat.v1
     graph, saver, start, step, variables = make_trained()
     with graphmill.Session(graph=graph) as session:

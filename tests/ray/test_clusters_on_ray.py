@@ -93,7 +93,7 @@ def test_the_directory_of_a_cluster_may_be_killed(cluster: Any) -> None:
         assert session.run("z:0", {"x:0": 3.0}) == 7
 
 
-def test_what_ray_has_no_room_for_is_said_in_time(cluster: Any) -> None:
+def test_missing_ray_resources_are_reported(cluster: Any) -> None:
     from graphmill_plugins.distributed.ray import RayCluster, start_cluster
 
     with pytest.raises(ResourceExhaustedError, match="has not reserved the resources of 2 tasks"):

@@ -50,9 +50,7 @@ def test_each_supported_minor_version_is_found_once(pythons: Any, tmp_path: Path
     assert found(pythons, one, other) == ["3.11.2", "3.13.0"]
 
 
-def test_a_shim_that_fails_gives_way_to_the_interpreter_behind_it(
-    pythons: Any, tmp_path: Path
-) -> None:
+def test_shim_that_fails_yields_to_the_interpreter_behind_it(pythons: Any, tmp_path: Path) -> None:
     shim = script(tmp_path / "bin" / "python3.12", "echo not selected >&2", "exit 127")
     for version in ("3.12.1", "3.12.10", "3.12.9"):
         numbers = map(int, version.split("."))
@@ -101,9 +99,7 @@ def test_an_interpreter_that_cannot_be_used_is_passed_over(
 
 
 @pytest.mark.parametrize("lines", [["exit 1"], ["echo nonsense"], ["echo '{}' >&2"]])
-def test_what_does_not_answer_as_python_does_is_none(
-    pythons: Any, tmp_path: Path, lines: list[str]
-) -> None:
+def test_non_python_executable_is_ignored(pythons: Any, tmp_path: Path, lines: list[str]) -> None:
     assert pythons.probe(script(tmp_path / "python3.11", *lines)) is None
 
 

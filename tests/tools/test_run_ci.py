@@ -158,7 +158,7 @@ def test_compiled_programs_stay_in_a_folder_that_is_named(
     assert (tmp_path / "mine" / "programs").is_dir()
 
 
-def test_one_failure_fails_it_all_and_the_others_go_on(
+def test_one_failure_fails_the_run_after_all_jobs(
     ci: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     use_programs(ci, monkeypatch, run="print('fine')", test="raise SystemExit('no pip')")
@@ -212,9 +212,7 @@ def test_runs_end_with_what_started_them() -> None:
         assert process.wait(TIMEOUT) == 128 + signal.SIGTERM
 
 
-def test_what_sigterm_does_is_the_same_after_all_has_run(
-    ci: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sigterm_handler_is_restored(ci: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     use_programs(ci, monkeypatch, run="")
     monkeypatch.setattr(ci, "find_pythons", lambda **_: [python(ci, 12)])
     before = signal.getsignal(signal.SIGTERM)

@@ -97,7 +97,7 @@ def test_memory_is_limited_and_comes_back() -> None:
         assert session.run("y:0", {"x:0": X}).shape == (2, 2)
 
 
-def test_it_fails_where_it_is_told() -> None:
+def test_fault_is_injected_at_the_named_node() -> None:
     graph = layer()
     with (
         graphmill.Session(graph=graph, config=config(fail_at=b"product")) as session,
@@ -126,7 +126,7 @@ def test_its_threads_end_with_their_session() -> None:
         assert sum(thread.name.endswith("queue") for thread in started) == 1
 
 
-def test_its_op_tells_the_shape_of_its_output() -> None:
+def test_op_infers_output_shape() -> None:
     graph = graphmill.Graph(ops=graphmill.default_host().ops)
     a, b = graph.placeholder("float32", [None, 4]), graph.placeholder("float32", [4, 3])
     bias = graph.placeholder("float32", [3])

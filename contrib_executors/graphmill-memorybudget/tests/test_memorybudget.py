@@ -91,7 +91,7 @@ def test_when_every_step_waits_the_youngest_fails() -> None:
     assert log == ["no second 2"]
 
 
-def test_room_is_kept_for_the_step_that_began_first_whatever_its_number() -> None:
+def test_budget_is_reserved_for_the_oldest_step() -> None:
     budget, log = Budget(100), []
     budget.begin(0)
     budget.admit(known := waiter(log, "known", 50, step=0))
@@ -111,7 +111,7 @@ def test_a_guess_is_tried_before_anything_fails() -> None:
     assert log == ["start guess"]
 
 
-def test_steps_take_turns_below_the_budget() -> None:
+def test_steps_over_the_budget_run_one_after_another() -> None:
     x = np.ones(MIB // 4, np.float32)
     wrong: list[float] = []
     with graphmill.Session(graph=doubling(), config=config(4 * MIB)) as session:
@@ -135,7 +135,7 @@ def test_steps_take_turns_below_the_budget() -> None:
     assert not wrong
 
 
-def test_what_can_never_fit_is_an_error_that_says_what_to_do() -> None:
+def test_step_larger_than_the_budget_is_an_error_with_advice() -> None:
     x = np.ones(MIB // 4, np.float32)
     with graphmill.Session(graph=doubling(), config=config(MIB // 2)) as session:
         session.run("y:0", {"x:0": x})  # the first time its need is a guess

@@ -82,7 +82,7 @@ def test_seeds_find_both_orders_of_a_race() -> None:
     assert {run(mode="explore", seed=seed) for seed in range(12)} == {1, 11}
 
 
-def test_a_race_is_told_with_both_nodes_and_the_missing_edge(tmp_path, caplog) -> None:
+def test_race_report_names_both_nodes_and_the_missing_edge(tmp_path, caplog) -> None:
     path = tmp_path / "schedule.json"
     with caplog.at_level(logging.WARNING):
         run(path=path)
