@@ -111,7 +111,7 @@ def test_a_guess_is_tried_before_anything_fails() -> None:
     assert log == ["start guess"]
 
 
-def test_steps_over_the_budget_run_one_after_another() -> None:
+def test_concurrent_steps_stay_within_the_budget() -> None:
     x = np.ones(MIB // 4, np.float32)
     wrong: list[float] = []
     with graphmill.Session(graph=doubling(), config=config(4 * MIB)) as session:

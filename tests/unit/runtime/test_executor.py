@@ -142,7 +142,7 @@ def test_a_call_has_everything_that_its_step_has() -> None:
         assert getattr(call, name) is getattr(args, name), name
 
 
-def test_step_inputs_are_freed_at_its_end_s11() -> None:
+def test_step_arguments_form_no_reference_cycle_s11() -> None:
     """No cycle keeps the results of a step until the garbage collector comes."""
     args = ExecutorArgs(1, CallFrame((), 0))
     call = args.for_call(CallFrame((), 0))

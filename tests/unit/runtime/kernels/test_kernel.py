@@ -124,7 +124,7 @@ def test_host_kernel_with_list_input_may_leave_the_namespace_out() -> None:
     assert bound(split, SPLIT, T=dtypes.float32, N=2)(0, 1, 2) == [0, 1, 2]
 
 
-def test_wrapped_host_kernel_is_inspected() -> None:
+def test_signature_of_callable_host_object_is_inspected() -> None:
     class Callable:
         def __call__(self, x: Any, y: Any, *, T: Any) -> Any:
             return x, y, T
@@ -159,7 +159,7 @@ def test_e11_a_bound_kernel_has_the_variable_that_its_declaration_names() -> Non
     assert not replace(definition, host=True).keeps_variable
 
 
-def test_e11_wrapped_kernel_is_inspected() -> None:
+def test_e11_signature_of_callable_object_is_inspected() -> None:
     class Callable:
         def __call__(self, xp: Any, x: Any, y: Any, *, T: Any) -> Any:
             return T
