@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "tier-states.md"
 _END: Final = "<!-- end -->"
-_FROM_EVERY_PROGRAM: Final = (Event.PROGRAM_RAISED, Event.PLACE_LOST, Event.REPLACED)
+_FROM_EVERY_PROGRAM: Final = (Event.PROGRAM_RAISED, Event.SLOT_LOST, Event.REPLACED)
 
 
 def page() -> str:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from graphmill.spi import CancellationManager
 
 
-class Waiting:
-    """One caller.
+class Waiter:
+    """A waiting caller.
 
     Attributes:
-        done: called once, with `error` if it was cancelled; outside of all locks.
-        request: what it waits for.
+        done: called once, outside of all locks; with `error` if cancelled.
+        request: the object that it waits for.
     """
 
     __slots__ = ("_cancellation", "_token", "done", "request")
@@ -31,17 +31,17 @@ class Waiting:
         self._token: int | None = None
 
     def note_token(self, cancellation: CancellationManager, token: int) -> None:
-        """Remember what to withdraw when it is served."""
+        """Remember the cancellation token to deregister when it is served."""
         self._cancellation, self._token = cancellation, token
 
     def leave(self) -> None:
-        """Withdraw from the step's cancellation: it is served."""
+        """Deregister from the step's cancellation, because it is served."""
         if self._cancellation is not None:
             self._cancellation.deregister(self._token)
 
 
-class WaitingLine:
-    """Callers in the order in which they came.
+class WaitQueue:
+    """Waiting callers in order of arrival.
 
     Threads: `lock` is the lock of what they wait for; `first` and `served` are called under it.
     """
@@ -49,27 +49,27 @@ class WaitingLine:
     def __init__(self, lock: Any, what: str) -> None:
         self._lock = lock
         self._what = what
-        self._line: deque[Waiting] = deque()
+        self._waiters: deque[Waiter] = deque()
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Forget who waits: those steps are not in this process."""
-        self._line.clear()
+        """Forget the waiters, whose steps do not exist in this process."""
+        self._waiters.clear()
 
     @property
-    def first(self) -> Waiting | None:
+    def first(self) -> Waiter | None:
         """The caller in front."""
-        return self._line[0] if self._line else None
+        return self._waiters[0] if self._waiters else None
 
-    def served(self) -> Waiting:
+    def served(self) -> Waiter:
         """Take the caller in front out of the line."""
-        return self._line.popleft()
+        return self._waiters.popleft()
 
-    def join(self, waiting: Waiting) -> None:
+    def join(self, waiting: Waiter) -> None:
         """Add a caller; under the lock."""
-        self._line.append(waiting)
+        self._waiters.append(waiting)
 
-    def watch(self, waiting: Waiting, cancellation: CancellationManager | None) -> None:
+    def watch(self, waiting: Waiter, cancellation: CancellationManager | None) -> None:
         """Have a caller leave the line when its step is cancelled; outside the lock."""
         if cancellation is None:
             return
@@ -78,14 +78,14 @@ class WaitingLine:
             self._cancel(waiting)
             return
         with self._lock:
-            if waiting in self._line:
+            if waiting in self._waiters:
                 waiting.note_token(cancellation, token)
                 return
         cancellation.deregister(token)
 
-    def _cancel(self, waiting: Waiting) -> None:
+    def _cancel(self, waiting: Waiter) -> None:
         with self._lock:
-            if waiting not in self._line:
+            if waiting not in self._waiters:
                 return
-            self._line.remove(waiting)
+            self._waiters.remove(waiting)
         waiting.done(error=CancelledError(f"{self._what} was cancelled"))

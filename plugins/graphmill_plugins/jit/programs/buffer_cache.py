@@ -1,7 +1,7 @@
 """Remember the JAX array whose memory a variable's value aliases.
 
-A value that JAX computed is a view of its memory, and an array of JAX for the next call. Which one
-is noted with the variable, weakly: when the value is replaced, by whomever, nothing of it stays.
+A value that JAX computed is a view of a JAX array, which the next call can use without a copy. The
+variable refers to the array weakly, so nothing is kept alive when the value is replaced.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Variable
 
 
-def keep(variable: Variable, view: Any, array: Any) -> None:
+def remember_array(variable: Variable, view: Any, array: Any) -> None:
     """Record that `view`, which becomes the value of a variable, aliases `array`."""
     if type(view.base) is memoryview:  # which holds the array
         variable.kept = ref(view), ref(array)
@@ -22,7 +22,7 @@ def keep(variable: Variable, view: Any, array: Any) -> None:
         variable.kept = ref(view, holder.drop), holder
 
 
-def kept_of(variable: Variable, value: Any) -> Any:
+def array_behind(variable: Variable, value: Any) -> Any:
     """Return the JAX array that a value aliases, or None."""
     kept = variable.kept
     return kept[1]() if kept is not None and kept[0]() is value else None

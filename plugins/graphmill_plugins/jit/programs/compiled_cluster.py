@@ -209,10 +209,10 @@ class CompiledCluster:
     ) -> list[Any]:
         """Return the non-constant arguments of the program."""
         memory = self._memory
-        given = [memory.given(values[index]) for index in self._arrays]
+        given = [memory.as_argument(values[index]) for index in self._arrays]
         given += [memory.array_of(variable, is_locked=are_locked) for variable in variables]
         if self._inputs.pytrees:
-            given += map(memory.given, self._inputs.leaves(values))
+            given += map(memory.as_argument, self._inputs.leaves(values))
         return given
 
     def _run(self, given: Sequence[Any], step: ExecutorArgs) -> Sequence[Any]:
@@ -242,14 +242,18 @@ class CompiledCluster:
     def _shown(self, arrays: Sequence[Any]) -> list[Any]:
         """Return JAX arrays as values of the device."""
         try:
-            return [self._memory.shown(array) for array in arrays]
+            return [self._memory.as_value(array) for array in arrays]
         except _RUN_ERRORS as error:
             raise ProgramFailedError(first_line(error)) from error
 
     def _results(self, outputs: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, ...]:
         memory, lent = self._memory, self._layout.lent
         return tuple(
-            (memory.lent(outputs[place]) if place in lent else memory.shown(outputs[place]))
+            (
+                memory.as_donatable_value(outputs[place])
+                if place in lent
+                else memory.as_value(outputs[place])
+            )
             if type(place) is int
             else self._other_result(place, outputs, variables)
             for place in self._layout.results
@@ -261,19 +265,19 @@ class CompiledCluster:
         if isinstance(place, Flat):
             memory, lent = self._memory, self._layout.lent
             leaves = [
-                memory.known(leaf)
+                memory.as_constant_value(leaf)
                 if type(leaf) is not int
-                else memory.lent(outputs[leaf])
+                else memory.as_donatable_value(outputs[leaf])
                 if leaf in lent
-                else memory.shown(outputs[leaf])
+                else memory.as_value(outputs[leaf])
                 for leaf in place.leaves
             ]
             return unflatten(place.form, leaves)
         if isinstance(place, TracedVariable):
             return variables[place.slot].value
         if isinstance(place, FirstRows):
-            return self._memory.shown(outputs[place.data])[: int(outputs[place.count])]
-        return self._memory.known(place)
+            return self._memory.as_value(outputs[place.data])[: int(outputs[place.count])]
+        return self._memory.as_constant_value(place)
 
 
 def first_line(error: Exception) -> str:

@@ -59,11 +59,11 @@ class Loan:
             if len(self._taken) == len(variables) and self._take_out(variables[number], place):
                 self._out.append(number)
             else:
-                given[place] = memory.unshared(given[place])
+                given[place] = memory.donatable_copy(given[place])
 
     def _take_out(self, variable: Variable, place: int) -> bool:
         """Take a value out of its variable if nothing else references it; return whether it did."""
-        if not self._memory.is_shown_here_only(variable, self._given[place]):
+        if not self._memory.holds_array_alone(variable, self._given[place]):
             return False
         set_value(variable, None)
         if references_in(self._given, place) <= _ONE_LIST:
@@ -72,7 +72,7 @@ class Loan:
         return False
 
     def _put_back(self, variable: Variable, array: Any) -> None:
-        self._memory.replace(variable, self._memory.shown(array), array)
+        self._memory.replace(variable, self._memory.as_value(array), array)
 
     def replace(self, values: Sequence[Any], arrays: Sequence[Any]) -> None:
         """Set the new values.

@@ -14,7 +14,7 @@ import numpy as np
 from graphmill.spi.compilers import LentMemory, is_sole_holder, set_value, value_of
 from graphmill_plugins._jax import JaxDevice, cpu_devices, jax_module
 from graphmill_plugins.jit.programs.alignment import aligned
-from graphmill_plugins.jit.programs.buffer_cache import keep, kept_of
+from graphmill_plugins.jit.programs.buffer_cache import array_behind, remember_array
 
 if TYPE_CHECKING:
     from graphmill.spi import Device, Variable
@@ -34,7 +34,7 @@ class HostMemory:
         self._put = jax_module().device_put
         self._enable_x64 = jax_module().enable_x64
 
-    def given(self, value: Any) -> Any:
+    def as_argument(self, value: Any) -> Any:
         """Return an input in the form that the program takes."""
         return aligned(value)
 
@@ -49,56 +49,56 @@ class HostMemory:
             is_locked: whether the caller holds its lock.
         """
         value = variable.value
-        array = kept_of(variable, value)
+        array = array_behind(variable, value)
         if array is not None:
             return array
         with self._enable_x64(True):
             array = self._put(value, self.jax_device)
         if is_locked:
-            self.replace(variable, self.shown(array), array)
+            self.replace(variable, self.as_value(array), array)
         elif variable.lock.acquire(blocking=False):  # those that are written are locked already
             try:
                 if variable.value is value:
-                    self.replace(variable, self.shown(array), array)
+                    self.replace(variable, self.as_value(array), array)
             finally:
                 variable.lock.release()
         return array
 
-    def is_shown_here_only(self, variable: Variable, array: Any) -> bool:
+    def holds_array_alone(self, variable: Variable, array: Any) -> bool:
         """Return whether a taken variable is the only holder of an array."""
-        return kept_of(variable, value_of(variable)) is array and is_sole_holder(variable)
+        return array_behind(variable, value_of(variable)) is array and is_sole_holder(variable)
 
-    def unshared(self, array: Any) -> Any:
+    def donatable_copy(self, array: Any) -> Any:
         """Return an array that can be donated although others hold this one.
 
         JAX makes a copy where NumPy shows its memory, so it is the array.
         """
         return array
 
-    def shown(self, array: Any) -> Any:
+    def as_value(self, array: Any) -> Any:
         """Return a JAX array as a value; raise JAX's error if it could not be computed."""
         return np.asarray(array)
 
-    def lent(self, array: Any) -> Any:
+    def as_donatable_value(self, array: Any) -> Any:
         """Return a JAX array as a value whose memory can be donated later."""
         return np.asarray(
             LentMemory(array, array.unsafe_buffer_pointer(), array.shape, np.dtype(array.dtype))
         )
 
-    def known(self, value: Any) -> Any:
+    def as_constant_value(self, value: Any) -> Any:
         """Return a result that does not depend on the inputs."""
         return value
 
     def replace(self, variable: Variable, value: Any, array: Any) -> None:
         """Set the value of a variable, taken or not, to the value of an array."""
         set_value(variable, value)
-        keep(variable, value, array)
+        remember_array(variable, value, array)
 
 
 class DeviceMemory(HostMemory):
     """The memory of a JAX device of the session."""
 
-    def given(self, value: Any) -> Any:
+    def as_argument(self, value: Any) -> Any:
         """Return an input unchanged."""
         return value
 
@@ -107,23 +107,23 @@ class DeviceMemory(HostMemory):
         del is_locked
         return variable.value
 
-    def is_shown_here_only(self, variable: Variable, array: Any) -> bool:
+    def holds_array_alone(self, variable: Variable, array: Any) -> bool:
         """Return whether a taken variable is the only holder of an array."""
         return value_of(variable) is array
 
-    def unshared(self, array: Any) -> Any:
+    def donatable_copy(self, array: Any) -> Any:
         """Return a copy, because JAX would overwrite an array that others hold."""
         return array.copy()
 
-    def shown(self, array: Any) -> Any:
+    def as_value(self, array: Any) -> Any:
         """Return the array."""
         return array
 
-    def lent(self, array: Any) -> Any:
+    def as_donatable_value(self, array: Any) -> Any:
         """Return the array."""
         return array
 
-    def known(self, value: Any) -> Any:
+    def as_constant_value(self, value: Any) -> Any:
         """Return a result that does not depend on the inputs, on the device."""
         with self._enable_x64(True):
             return self._put(value, self.jax_device)

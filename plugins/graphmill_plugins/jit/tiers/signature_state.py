@@ -10,7 +10,7 @@ from graphmill_plugins.jit.tiers.signature_records import show_state
 from graphmill_plugins.jit.tiers.states import (
     COUNTS_CALLS,
     HAS_PROGRAM,
-    HOLDS_PLACE,
+    HOLDS_SLOT,
     MEANING,
     MEASURED,
     SERVED_COMPILED,
@@ -33,7 +33,7 @@ class Signature(StateMachine[State, Event, Action]):
     """One signature of a cluster.
 
     A call reads `program`, `is_measured` and `counts_calls` and not the state: they follow from it,
-    and are set with it, as is `holds_place`.
+    and are set with it, as is `holds_slot`.
 
     Threads: the lock of its `ClusterTiers` guards the state; counts and times are statistics.
 
@@ -49,18 +49,18 @@ class Signature(StateMachine[State, Event, Action]):
         kept_program: its program, also while that is paused.
         is_measured: whether its calls are timed.
         counts_calls: whether interpreted calls lead to the next event.
-        holds_place: whether it counts as one of the signatures that may be compiled.
+        holds_slot: whether it counts as one of the signatures that may be compiled.
         calls_left: in `COUNTING` the calls until it is compiled, in a paused state those until it
             may serve again; 0 otherwise.
         straight_times, compiled_times: of its calls in each tier, for the trial.
         num_losses: how many trials it has lost.
         checks_seen: how many calls had failed and held when it was last suspended.
-        refused_calls: in `NO_PLACE`, its calls since those of others were last looked at …
+        refused_calls: in `NO_SLOT`, its calls since those of others were last looked at …
         others_calls: … and how many calls each one with a program had had by then.
     """
 
     __slots__ = (
-        *("calls_left", "checks_seen", "compiled_times", "counts", "counts_calls", "holds_place"),
+        *("calls_left", "checks_seen", "compiled_times", "counts", "counts_calls", "holds_slot"),
         *(
             "is_compared",
             "is_measured",
@@ -84,7 +84,7 @@ class Signature(StateMachine[State, Event, Action]):
         self.kept_program: Program | None = None
         self.is_measured = False
         self.counts_calls = False
-        self.holds_place = False
+        self.holds_slot = False
         self.calls_left = 0
         self.straight_times, self.compiled_times = CallTimes(), CallTimes()
         self.num_losses = 0
@@ -115,10 +115,10 @@ class Signature(StateMachine[State, Event, Action]):
             return Action.KEEP
         if action is Action.DISCARD:
             self.kept_program = None
-        is_served, self.counts_calls, self.holds_place, is_measured = MEANING[self.state]
+        is_served, self.counts_calls, self.holds_slot, is_measured = MEANING[self.state]
         self.program = self.kept_program if is_served else None
         self.is_measured = is_measured and self.is_compared
-        show_state(self.record, self.state, cause, is_wanted=self.holds_place)
+        show_state(self.record, self.state, cause, is_wanted=self.holds_slot)
         return action
 
     def validate(self) -> None:
@@ -133,13 +133,13 @@ class Signature(StateMachine[State, Event, Action]):
             "its program serves": (self.program is not None) == (state in SERVED_COMPILED),
             "the program that serves is the kept one": self.program in (None, self.kept_program),
             "its calls are timed": self.is_measured == (self.is_compared and state in MEASURED),
-            "it holds a place": self.holds_place == (state in HOLDS_PLACE),
+            "it holds a slot": self.holds_slot == (state in HOLDS_SLOT),
             "its calls are counted": self.counts_calls == (state in COUNTS_CALLS),
             "calls are left": self.calls_left >= 0
             and (self.calls_left > 0 or state is not State.COUNTING)
-            and (self.calls_left == 0 or state in COUNTS_CALLS - {State.NO_PLACE}),
+            and (self.calls_left == 0 or state in COUNTS_CALLS - {State.NO_SLOT}),
             "it backs off after a loss": state is not State.BACKING_OFF or self.num_losses > 0,
-            "others are watched for a place": not self.others_calls or state is State.NO_PLACE,
+            "others are watched for a slot": not self.others_calls or state is State.NO_SLOT,
         }
         broken = [rule for rule, holds in rules.items() if not holds]
         if broken:

@@ -1,8 +1,8 @@
 """`SignatureTable`: the signatures of a cluster, and which of them have a program slot.
 
 Programs take memory and time to compile, so only so many signatures have one. A signature that
-comes when all places are taken is interpreted; if it is called much more often than one of those
-that have a program, it gets that one's place. Signatures that come once never do, nor do those that
+comes when all slots are taken is interpreted; if it is called much more often than one of those
+that have a program, it gets that one's slot. Signatures that come once never do, nor do those that
 alternate: each compilation is paid for by as many calls.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_COMPILED: Final = 16
 MOST_KEPT: Final = 4 * MOST_COMPILED
-CALLS_FOR_A_PLACE: Final = 64
+CALLS_FOR_A_SLOT: Final = 64
 
 
 class SignatureTable:
@@ -34,13 +34,13 @@ class SignatureTable:
 
     def is_full(self) -> bool:
         """Return whether all slots are taken."""
-        return self._num_places() >= MOST_COMPILED
+        return self._num_slots() >= MOST_COMPILED
 
     def add(self, signature: Signature) -> None:
         """Add a new signature; rarely called ones without a slot are evicted to make room."""
         kept = self._signatures
         if len(kept) >= MOST_KEPT:
-            refused = [one for one in kept.values() if one.state is State.NO_PLACE]
+            refused = [one for one in kept.values() if one.state is State.NO_SLOT]
             refused.sort(key=lambda one: one.refused_calls)
             for one in refused[: (len(refused) + 1) // 2]:
                 del kept[one.key]
@@ -95,8 +95,8 @@ class SignatureTable:
                 raise AssertionError(f"a {signature.state.value} signature is in the table")
         if len(self._signatures) > MOST_KEPT + MOST_COMPILED:
             raise AssertionError(f"{len(self._signatures)} signatures are kept")
-        if self._num_places() > MOST_COMPILED:
-            raise AssertionError(f"{self._num_places()} of {MOST_COMPILED} places are taken")
+        if self._num_slots() > MOST_COMPILED:
+            raise AssertionError(f"{self._num_slots()} of {MOST_COMPILED} slots are taken")
 
-    def _num_places(self) -> int:
-        return sum([one.holds_place for one in self._signatures.values()])
+    def _num_slots(self) -> int:
+        return sum([one.holds_slot for one in self._signatures.values()])

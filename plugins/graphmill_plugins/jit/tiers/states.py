@@ -18,8 +18,8 @@ class State(Label):
     """It has come for the first time; nothing is decided."""
     COUNTING = "counting"
     """It is compiled once it has been called often enough."""
-    NO_PLACE = "no place"
-    """As many signatures as may be have a program; calls count towards the place of another one."""
+    NO_SLOT = "no slot"
+    """As many signatures as may be have a program; calls count towards the slot of another one."""
     QUEUED = "queued"
     """It waits for the background compiler."""
     COMPILING = "compiling"
@@ -51,7 +51,7 @@ class State(Label):
     SUPERSEDED = "superseded"
     """Another signature serves its inputs: with more values known, or other shapes of variables."""
     EVICTED = "evicted"
-    """Another signature was called more often, and has got its place."""
+    """Another signature was called more often, and has got its slot."""
 
 
 class Event(Label):
@@ -62,8 +62,8 @@ class Event(Label):
     NOT_WANTED = "not wanted"
     TABLE_FULL = "table full"
     CALLED_OFTEN = "called often"
-    PLACE_WON = "place won"
-    PLACE_LOST = "place lost"
+    SLOT_WON = "slot won"
+    SLOT_LOST = "slot lost"
     QUEUE_FULL = "queue full"
     COMPILATION_STARTED = "compilation started"
     TRACING_REFUSED = "tracing refused"
@@ -110,10 +110,10 @@ TRANSITIONS: Final[Table] = {
     (_S.NEW, _E.WANTED): (_S.COUNTING, _A.KEEP),
     (_S.NEW, _E.WANTED_AT_ONCE): (_S.COMPILING, _A.COMPILE),
     (_S.NEW, _E.NOT_WANTED): (_S.NOT_COMPILABLE, _A.KEEP),
-    (_S.NEW, _E.TABLE_FULL): (_S.NO_PLACE, _A.KEEP),
+    (_S.NEW, _E.TABLE_FULL): (_S.NO_SLOT, _A.KEEP),
     (_S.NEW, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
     (_S.COUNTING, _E.CALLED_OFTEN): (_S.QUEUED, _A.SUBMIT),
-    (_S.NO_PLACE, _E.PLACE_WON): (_S.QUEUED, _A.SUBMIT),
+    (_S.NO_SLOT, _E.SLOT_WON): (_S.QUEUED, _A.SUBMIT),
     (_S.QUEUED, _E.QUEUE_FULL): (_S.DROPPED, _A.KEEP),
     (_S.QUEUED, _E.COMPILATION_STARTED): (_S.COMPILING, _A.KEEP),
     (_S.COMPILING, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
@@ -132,7 +132,7 @@ TRANSITIONS: Final[Table] = {
     (_S.SUSPENDED, _E.PAUSE_ENDED): (_S.COMPILED, _A.SERVE),
     # The program of another signature turned out to serve these inputs.
     (_S.COUNTING, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
-    (_S.NO_PLACE, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
+    (_S.NO_SLOT, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
     (_S.QUEUED, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
     # More inputs must be known than when it came: it is never asked for again.
     (_S.COUNTING, _E.REPLACED): (_S.SUPERSEDED, _A.KEEP),
@@ -142,25 +142,25 @@ TRANSITIONS: Final[Table] = {
     # … unless JAX cannot be used there.
     **{
         (state, _E.COMPILER_LOST): (_S.NOT_COMPILABLE, _A.KEEP)
-        for state in (_S.COUNTING, _S.NO_PLACE, _S.QUEUED, _S.COMPILING)
+        for state in (_S.COUNTING, _S.NO_SLOT, _S.QUEUED, _S.COMPILING)
     },
     **{(state, _E.COMPILER_LOST): (_S.NOT_COMPILABLE, _A.DISCARD) for state in HAS_PROGRAM},
     **{(state, _E.REPLACED): (_S.SUPERSEDED, _A.DISCARD) for state in HAS_PROGRAM},
     **{(state, _E.PROGRAM_RAISED): (_S.PROGRAM_FAILED, _A.DISCARD) for state in HAS_PROGRAM},
-    **{(state, _E.PLACE_LOST): (_S.EVICTED, _A.DISCARD) for state in HAS_PROGRAM},
+    **{(state, _E.SLOT_LOST): (_S.EVICTED, _A.DISCARD) for state in HAS_PROGRAM},
 }
 
-COUNTS_CALLS: Final = frozenset({_S.COUNTING, _S.NO_PLACE}) | PAUSED
+COUNTS_CALLS: Final = frozenset({_S.COUNTING, _S.NO_SLOT}) | PAUSED
 """A number of interpreted calls leads to the next event."""
 FINAL: Final = frozenset(State) - {state for state, _ in TRANSITIONS}
 """Nothing leads away from it."""
-HOLDS_PLACE: Final = frozenset(State) - {
-    *(_S.NEW, _S.NO_PLACE, _S.NOT_COMPILABLE, _S.SUPERSEDED, _S.EVICTED),
+HOLDS_SLOT: Final = frozenset(State) - {
+    *(_S.NEW, _S.NO_SLOT, _S.NOT_COMPILABLE, _S.SUPERSEDED, _S.EVICTED),
 }
 """It counts as one of the signatures that may be compiled, also where that has failed."""
 MEASURED: Final = frozenset(
     {
-        *(_S.COUNTING, _S.NO_PLACE, _S.QUEUED, _S.COMPILING, _S.TRIAL),
+        *(_S.COUNTING, _S.NO_SLOT, _S.QUEUED, _S.COMPILING, _S.TRIAL),
         *(_S.AWAITING_IDLE, _S.BACKING_OFF, _S.TRIAL_SUSPENDED),
     }
 )
@@ -172,13 +172,13 @@ class Meaning(NamedTuple):
 
     is_served_compiled: bool
     counts_calls: bool
-    holds_place: bool
+    holds_slot: bool
     is_measured: bool
 
 
 MEANING: Final = {
     state: Meaning(
-        state in SERVED_COMPILED, state in COUNTS_CALLS, state in HOLDS_PLACE, state in MEASURED
+        state in SERVED_COMPILED, state in COUNTS_CALLS, state in HOLDS_SLOT, state in MEASURED
     )
     for state in State
 }

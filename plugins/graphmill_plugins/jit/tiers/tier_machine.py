@@ -14,7 +14,7 @@ from graphmill_plugins.jit.tiers.call_times import CallTimes
 from graphmill_plugins.jit.tiers.signature_records import SignatureRecords
 from graphmill_plugins.jit.tiers.signature_state import Signature
 from graphmill_plugins.jit.tiers.signature_table import (
-    CALLS_FOR_A_PLACE,
+    CALLS_FOR_A_SLOT,
     MOST_COMPILED,
     SignatureTable,
 )
@@ -31,10 +31,10 @@ CALLS_TO_NEXT_TRIAL: Final = (256, 4096)
 MOST_FAILED: Final = 32  # calls whose checks fail before the program is suspended …
 CALLS_SUSPENDED: Final = 4096  # … for so many
 FULL: Final = f"there are {MOST_COMPILED} compiled signatures already"
-EVICTED: Final = "it was evicted: another signature has been called more often and has its place"
+EVICTED: Final = "it was evicted: another signature has been called more often and has its slot"
 _ASYNCHRONOUS: Final = "not compared: wall-clock timing is meaningless on asynchronous devices"
 _BEING_COMPILED: Final = "it is being compiled"
-_WITHOUT_PROGRAM: Final = (State.COUNTING, State.NO_PLACE, State.QUEUED, State.COMPILING)
+_WITHOUT_PROGRAM: Final = (State.COUNTING, State.NO_SLOT, State.QUEUED, State.COMPILING)
 _REPLACED: Final = "another signature, with other known values or variable shapes, has its program"
 
 
@@ -149,7 +149,7 @@ class TierMachine:
         state = signature.state
         if state is State.COUNTING:
             return self._count_down(signature)
-        if state is State.NO_PLACE:
+        if state is State.NO_SLOT:
             return self._claim(signature, values)
         return self._resume(signature)
 
@@ -288,10 +288,10 @@ class TierMachine:
     def _claim(self, signature: Signature, values: Sequence[Any]) -> Action:
         """Count a call of a signature without a slot; give it a slot after enough calls."""
         signature.refused_calls += 1
-        if 1 < signature.refused_calls < CALLS_FOR_A_PLACE:
+        if 1 < signature.refused_calls < CALLS_FOR_A_SLOT:
             return Action.KEEP
         with self._lock:
-            if signature.state is not State.NO_PLACE:
+            if signature.state is not State.NO_SLOT:
                 return Action.KEEP  # another thread was first
             is_first = signature.refused_calls == 1
             rival = None if is_first else self._table.rival_of(signature)
@@ -299,16 +299,16 @@ class TierMachine:
                 signature.refused_calls = 1  # counted anew
                 signature.others_calls = {one: one.num_calls for one in self._table.holders()}
                 return Action.KEEP
-            return self._move_place(rival, signature, values)
+            return self._move_slot(rival, signature, values)
 
-    def _move_place(self, rival: Signature, signature: Signature, values: Sequence[Any]) -> Action:
-        self._release(rival, Event.PLACE_LOST, EVICTED)
+    def _move_slot(self, rival: Signature, signature: Signature, values: Sequence[Any]) -> Action:
+        self._release(rival, Event.SLOT_LOST, EVICTED)
         self._records.retire(rival.record)
         self._table.remove(rival.key)
         signature.others_calls = {}
         signature.take_record(self._records.new(self._describe(values)))
         self._table.put(signature)
-        return self._apply(signature, Event.PLACE_WON, "it waits for the compiler")
+        return self._apply(signature, Event.SLOT_WON, "it waits for the compiler")
 
     def _resume(self, signature: Signature) -> Action:
         """Count a call while suspended; the program serves again at the end, if no compile runs."""
@@ -334,8 +334,8 @@ class TierMachine:
         found = self.find(key)
         if found is not None and found.state not in _WITHOUT_PROGRAM:
             return found  # it has a program already, or is better off without
-        if found is None or found.state is State.NO_PLACE:
-            if self._table.is_full():  # the one that it was compiled for has lost its own place
+        if found is None or found.state is State.NO_SLOT:
+            if self._table.is_full():  # the one that it was compiled for has lost its own slot
                 return found or self._enter_full(key)
             found = found or self._new(key, record)
             found.take_record(record)

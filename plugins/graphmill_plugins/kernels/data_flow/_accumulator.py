@@ -18,7 +18,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._partial_shape import is_compatible
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.wait_queue import Waiting, WaitingLine
+from graphmill_plugins.kernels.wait_queue import Waiter, WaitQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ class Accumulator(ABC):
         self.shape = shape
         self.reduction = reduction
         self._lock = fork_safe_lock()
-        self._line = WaitingLine(self._lock, "TakeGrad operation")
+        self._waiters = WaitQueue(self._lock, "TakeGrad operation")
         self._count = 0
         self._step = 0
 
@@ -98,19 +98,19 @@ class Accumulator(ABC):
                 f"Argument num_required must be positive, got {required} for accumulator "
                 f"{self.name!r}"
             )
-        waiting = Waiting(done, required)
+        waiting = Waiter(done, required)
         with self._lock:
-            self._line.join(waiting)
+            self._waiters.join(waiting)
             served = self._serve()
         _finish(served)
         if not any(one is waiting for one, _ in served):
-            self._line.watch(waiting, cancellation)
+            self._waiters.watch(waiting, cancellation)
 
-    def _serve(self) -> list[tuple[Waiting, Any]]:
+    def _serve(self) -> list[tuple[Waiter, Any]]:
         served = []
-        while (first := self._line.first) is not None and self._count >= first.request:
+        while (first := self._waiters.first) is not None and self._count >= first.request:
             self._step += 1
-            served.append((self._line.served(), self.result(self._count)))
+            served.append((self._waiters.served(), self.result(self._count)))
             self._count = 0
         return served
 
@@ -261,7 +261,7 @@ def _places(first: Value, second: Value) -> tuple[Any, Any, int]:
     return np.array(mine, np.intp), np.array(theirs, np.intp), place
 
 
-def _finish(served: list[tuple[Waiting, Any]]) -> None:
+def _finish(served: list[tuple[Waiter, Any]]) -> None:
     for waiting, result in served:
         waiting.leave()
         waiting.done(result)

@@ -15,7 +15,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import ResourceHandle, kernel
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.state.value import node_key
-from graphmill_plugins.kernels.wait_queue import Waiting, WaitingLine
+from graphmill_plugins.kernels.wait_queue import Waiter, WaitQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ class Mutex:
     def __init__(self, name: str) -> None:
         self.name = name
         self._lock = fork_safe_lock()
-        self._line = WaitingLine(self._lock, f"acquiring mutex {name!r}")
+        self._waiters = WaitQueue(self._lock, f"acquiring mutex {name!r}")
         self._is_held = False
 
     def acquire(
@@ -53,28 +53,28 @@ class Mutex:
             done: called with the lock, or with an error if the step is cancelled.
             cancellation: that of the step.
         """
-        waiting = Waiting(done, keep)
+        waiting = Waiter(done, keep)
         with self._lock:
             is_free = not self._is_held
             if is_free:
                 self._is_held = True
             else:
-                self._line.join(waiting)
+                self._waiters.join(waiting)
         if is_free:
             self._give(waiting)
         else:
-            self._line.watch(waiting, cancellation)
+            self._waiters.watch(waiting, cancellation)
 
     def release(self) -> None:
         """Pass the mutex to the next waiter."""
         with self._lock:
-            first = self._line.served() if self._line.first is not None else None
+            first = self._waiters.served() if self._waiters.first is not None else None
             self._is_held = first is not None
         if first is not None:
             first.leave()
             self._give(first)
 
-    def _give(self, waiting: Waiting) -> None:
+    def _give(self, waiting: Waiter) -> None:
         hold = Hold(self)
         waiting.request(hold)
         waiting.done(MutexLock(hold))

@@ -10,7 +10,7 @@ from tests.plugins.jit.small_graphs import HotSession, graph_def
 
 from graphmill import dtypes
 from graphmill.runtime.resources.variables import Variable
-from graphmill_plugins.jit.programs.buffer_cache import keep, kept_of
+from graphmill_plugins.jit.programs.buffer_cache import array_behind, remember_array
 
 pytestmark = pytest.mark.jax
 
@@ -30,7 +30,7 @@ GRAPH = graph_def(
 def variable_with(array):
     variable = Variable(dtypes.float32, (3,))
     variable.value = np.asarray(array)
-    keep(variable, variable.value, array)
+    remember_array(variable, variable.value, array)
     return variable
 
 
@@ -38,8 +38,8 @@ def variable_with(array):
 def test_buffer_is_found_while_value_is_unchanged_s11(dtype):
     array = jax.numpy.ones(3, dtype)
     variable = variable_with(array)
-    assert kept_of(variable, variable.value) is array
-    assert kept_of(variable, np.array(variable.value)) is None
+    assert array_behind(variable, variable.value) is array
+    assert array_behind(variable, np.array(variable.value)) is None
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
@@ -48,7 +48,7 @@ def test_it_goes_with_the_value_s11(dtype):
     variable = variable_with(array)
     gone = ref(array)
     del array
-    assert kept_of(variable, variable.value) is gone()
+    assert array_behind(variable, variable.value) is gone()
     assert gone() is not None
     variable.value = np.zeros(3, np.float32)
     assert gone() is None
@@ -62,7 +62,7 @@ def test_an_interpreted_update_leaves_nothing_of_the_compiled_one_s11():
         assert any(one.num_compiled for c in session.clusters for one in c.signatures)
         device = session.session._impl.devices.host
         variable = device.resource_mgr.lookup("", "v", Variable)
-        kept = ref(kept_of(variable, variable.value))
+        kept = ref(array_behind(variable, variable.value))
         assert kept() is not None
         variable.value = ones
         assert kept() is None

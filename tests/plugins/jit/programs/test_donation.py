@@ -16,7 +16,7 @@ from graphmill import dtypes
 from graphmill.errors import DataLossError, OpError
 from graphmill.runtime.resources.variables import Variable
 from graphmill.testing.timeouts import TIMEOUT
-from graphmill_plugins.jit.programs.buffer_cache import keep, kept_of
+from graphmill_plugins.jit.programs.buffer_cache import array_behind, remember_array
 
 pytestmark = [
     pytest.mark.jax,
@@ -81,7 +81,7 @@ def test_donation_reuses_the_buffer_s11(session):
 
 def test_earlier_reads_keep_their_value_s11(session):
     variable = variable_of(session, "v")
-    for hold in (lambda v: v, lambda v: v[1:], memoryview, lambda v: kept_of(variable, v)):
+    for hold in (lambda v: v, lambda v: v[1:], memoryview, lambda v: array_behind(variable, v)):
         held = hold(variable.value)
         before = np.array(held)
         total = session.run("total:0", FEEDS)
@@ -268,11 +268,11 @@ def test_unfinished_donation_restores_old_values(dtype):
     given = [jax.jit(lambda x: x + 1)(np.zeros(4, dtype))]
     before = ref(given[0])
     variable.value = np.asarray(given[0])
-    keep(variable, variable.value, given[0])
+    remember_array(variable, variable.value, given[0])
     with variable.lock:
         loan = Loan(memory_of(None), [variable], given, [0])
         assert type(variable) is not Variable
         loan.end()
     assert type(variable) is Variable
     assert variable.value.astype(np.float32).tolist() == [1] * 4
-    assert kept_of(variable, variable.value) is before()
+    assert array_behind(variable, variable.value) is before()

@@ -17,11 +17,11 @@ from graphmill.runtime.state_machine import STORY_LENGTH
 from graphmill_plugins.jit.tiers import signature_records
 from graphmill_plugins.jit.tiers import tier_machine as machine_module
 from graphmill_plugins.jit.tiers.signature_state import Signature
-from graphmill_plugins.jit.tiers.signature_table import CALLS_FOR_A_PLACE, MOST_COMPILED
+from graphmill_plugins.jit.tiers.signature_table import CALLS_FOR_A_SLOT, MOST_COMPILED
 from graphmill_plugins.jit.tiers.states import (
     FINAL,
     HAS_PROGRAM,
-    HOLDS_PLACE,
+    HOLDS_SLOT,
     SERVED_COMPILED,
     TRANSITIONS,
     Action,
@@ -93,11 +93,11 @@ class Cluster:
             else:
                 self.machine.queue_full(signature)
 
-    def compile_next(self, outcome: str = "program", place: int = 0) -> None:
+    def compile_next(self, outcome: str = "program", index: int = 0) -> None:
         """Do what the background compiler does with one of those that wait."""
         if not self.queue:
             return
-        signature = self.queue.pop(place % len(self.queue))
+        signature = self.queue.pop(index % len(self.queue))
         if not self.machine.start_compiling(signature):
             return
         if outcome == "program":
@@ -290,7 +290,7 @@ def test_actions_agree_with_what_the_states_mean() -> None:
 def test_final_states_have_no_program() -> None:
     assert not FINAL & set(HAS_PROGRAM)
     assert State.COMPILED not in FINAL
-    assert {State.NOT_COMPILABLE, State.SUPERSEDED, State.EVICTED} == FINAL - HOLDS_PLACE
+    assert {State.NOT_COMPILABLE, State.SUPERSEDED, State.EVICTED} == FINAL - HOLDS_SLOT
 
 
 def test_unlisted_event_is_an_error() -> None:
@@ -375,10 +375,10 @@ def test_slot_goes_to_more_frequent_signature() -> None:
     cluster = Cluster()
     for key in range(MOST_COMPILED):
         cluster.compiled(key)
-    assert cluster.call("new").state is State.NO_PLACE
+    assert cluster.call("new").state is State.NO_SLOT
     assert cluster.record.signatures[-1].reason == FULL
-    for _ in range(CALLS_FOR_A_PLACE - 2):
-        assert cluster.call("new").state is State.NO_PLACE
+    for _ in range(CALLS_FOR_A_SLOT - 2):
+        assert cluster.call("new").state is State.NO_SLOT
     assert cluster.call("new").state is State.QUEUED
     gone = [key for key in range(MOST_COMPILED) if cluster.machine.find(key) is None]
     assert len(gone) == 1
@@ -387,7 +387,7 @@ def test_slot_goes_to_more_frequent_signature() -> None:
 
 def test_slot_is_kept_from_alternating_signatures() -> None:
     cluster = Cluster()
-    for _ in range(3 * CALLS_FOR_A_PLACE):
+    for _ in range(3 * CALLS_FOR_A_SLOT):
         for key in range(MOST_COMPILED + 4):
             cluster.call(key)
             cluster.compile_next()
@@ -476,4 +476,4 @@ def test_a_storm_of_signatures_leaves_one_line() -> None:
     for key in range(500):
         cluster.call(key)
     lines = cluster.machine.story().splitlines()
-    assert sum("no place" in line for line in lines) == 1
+    assert sum("no slot" in line for line in lines) == 1
