@@ -25,7 +25,7 @@ from typing import Any
 import _checkout  # noqa: F401 - puts the checkout on the path
 
 from graphmill.dtypes import as_dtype
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import case_files, load_cases, parse_cases
 from graphmill.testing.dtype_coverage import types_asked
 from graphmill.testing.oracle.cpu_types import cpu_types

@@ -1,4 +1,4 @@
-"""Bring `core/graphmill/ops/op_defs.jsonl` up to date with an installed TensorFlow.
+"""Bring `core/graphmill/ops/definition/op_defs.jsonl` up to date with an installed TensorFlow.
 
     python tools/make_op_defs.py            # rewrite the file
     python tools/make_op_defs.py --check    # say what differs; exit status 1 if anything does
@@ -18,10 +18,10 @@ from typing import Any
 import _checkout
 
 from graphmill import proto
-from graphmill.ops.op_def import OpDef
-from graphmill.ops.op_def_json import op_def_from_json, op_def_to_json
+from graphmill.ops.definition.op_def import OpDef
+from graphmill.ops.definition.op_def_json import op_def_from_json, op_def_to_json
 
-PATH = _checkout.ROOT / "core" / "graphmill" / "ops" / "op_defs.jsonl"
+PATH = _checkout.ROOT / "core" / "graphmill" / "ops" / "definition" / "op_defs.jsonl"
 
 
 def main() -> int:

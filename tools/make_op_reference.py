@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import differences as differences_page
 
 import graphmill
-from graphmill.ops.effects import effects_of
+from graphmill.ops.definition.effects import effects_of
 from graphmill.testing.case import load_cases
 from graphmill.testing.dtype_coverage import types_asked
 from graphmill.testing.oracle.cpu_types import cpu_types
 
 if TYPE_CHECKING:
-    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.definition.op_def import OpDef
     from graphmill.plugin.host import Host
     from graphmill.runtime.kernels.kernel import KernelDef
     from graphmill.testing.case import Case
@@ -40,7 +40,7 @@ What graphmill computes, held to TensorFlow's stored answers. The columns:
 - **backends**: NumPy runs everything on the host; JAX lowers the op for its devices.
 - **compiled**: whether a compiler may trace it; if not, why: it needs *values* on the host, has
   *state*, *waits*, or gives a *shape* that depends on values.
-- **effects**: what it may do beyond computing outputs (`graphmill.ops.effects`).
+- **effects**: what it may do beyond computing outputs (`graphmill.ops.definition.effects`).
 - **cases**: how many questions TensorFlow answered.
 
 Notes below a table tell where a case differs from TensorFlow on purpose or is not run on a

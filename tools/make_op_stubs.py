@@ -17,13 +17,13 @@ import _checkout
 import numpy as np
 
 from graphmill.ops import FAMILIES
-from graphmill.ops.attr_types import ShapeAttr
-from graphmill.ops.names import function_name, parameter_name
-from graphmill.ops.op_functions import explicit_attrs, plain_value
-from graphmill.ops.op_registry import bundled_ops
+from graphmill.ops.attrs.attr_types import ShapeAttr
+from graphmill.ops.definition.names import function_name, parameter_name
+from graphmill.ops.definition.op_functions import explicit_attrs, plain_value
+from graphmill.ops.definition.op_registry import bundled_ops
 
 if TYPE_CHECKING:
-    from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+    from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 
 FOLDER = _checkout.ROOT / "core" / "graphmill" / "ops"
 WIDTH = 100
@@ -83,10 +83,10 @@ def imports(body: str) -> str:
             lines.append(f"from graphmill.{module} import {name}")
     used = [name for name in ARGUMENT_TYPES if name in body]
     if used:
-        line = f"from graphmill.ops.arguments import {', '.join(used)}"
+        line = f"from graphmill.ops.inputs.arguments import {', '.join(used)}"
         if len(line) > WIDTH:
             names = "".join(f"    {name},\n" for name in used)
-            line = f"from graphmill.ops.arguments import (\n{names})"
+            line = f"from graphmill.ops.inputs.arguments import (\n{names})"
         lines.append(line)
     return "\n".join(lines) + "\n"
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 import _checkout  # noqa: F401 - puts the checkout on the path
 
-from graphmill.ops.effects import effects_of
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.effects import effects_of
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import Case, load_cases
 from graphmill.testing.case_writer import case_text, table_of
 from graphmill.testing.differential.gradients import judge

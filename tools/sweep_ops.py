@@ -22,7 +22,7 @@ from pathlib import Path
 
 import _checkout  # noqa: F401 - puts the checkout on the path
 
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import Case, load_cases
 from graphmill.testing.differential.op_instances import judge
 from graphmill.testing.generators.op_instances import Sweep, is_swept

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import _checkout  # noqa: F401 - finds graphmill in this checkout
 
-from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.dead import DEAD

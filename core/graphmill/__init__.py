@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType, as_dtype
     from graphmill.graph.assertion import Assert
     from graphmill.graph.builder import Graph
-    from graphmill.graph.case import case
-    from graphmill.graph.cond import cond
+    from graphmill.graph.control_flow.case import case
+    from graphmill.graph.control_flow.cond import cond
+    from graphmill.graph.control_flow.switch_case import switch_case
+    from graphmill.graph.control_flow.while_loop import while_loop
     from graphmill.graph.dependencies import group, with_dependencies
     from graphmill.graph.dependencies import tuple as tuple  # noqa: A004 - TensorFlow's name
-    from graphmill.graph.switch_case import switch_case
     from graphmill.graph.tensor import Tensor
     from graphmill.graph.variable import (
         Variable,
@@ -34,11 +35,10 @@ if TYPE_CHECKING:
         trainable_variables,
         variables_initializer,
     )
-    from graphmill.graph.while_loop import while_loop
     from graphmill.ops.control_flow import no_op
-    from graphmill.ops.define import op
-    from graphmill.ops.op_functions import op_function
-    from graphmill.ops.tensor_shape import TensorShape
+    from graphmill.ops.definition.define import op
+    from graphmill.ops.definition.op_functions import op_function
+    from graphmill.ops.inference.tensor_shape import TensorShape
     from graphmill.plugin.gradient_declaration import gradient, not_differentiable
     from graphmill.plugin.host import Host, default_host
     from graphmill.plugin.markers import hookimpl
@@ -123,11 +123,11 @@ _HOMES = {
     "Server": "graphmill.distributed.server",
     "Session": "graphmill.session.session",
     "Tensor": "graphmill.graph.tensor",
-    "TensorShape": "graphmill.ops.tensor_shape",
+    "TensorShape": "graphmill.ops.inference.tensor_shape",
     "Variable": "graphmill.graph.variable",
     "as_dtype": "graphmill.dtypes",
-    "case": "graphmill.graph.case",
-    "cond": "graphmill.graph.cond",
+    "case": "graphmill.graph.control_flow.case",
+    "cond": "graphmill.graph.control_flow.cond",
     "default_host": "graphmill.plugin.host",
     "global_variables": "graphmill.graph.variable",
     "global_variables_initializer": "graphmill.graph.variable",
@@ -138,16 +138,16 @@ _HOMES = {
     "kernel": "graphmill.runtime.kernels.kernel",
     "no_op": "graphmill.ops.control_flow",
     "not_differentiable": "graphmill.plugin.gradient_declaration",
-    "op": "graphmill.ops.define",
-    "op_function": "graphmill.ops.op_functions",
+    "op": "graphmill.ops.definition.define",
+    "op_function": "graphmill.ops.definition.op_functions",
     "py_func": "graphmill.plugin.py_func",
     "py_function": "graphmill.plugin.py_func",
     "reset": "graphmill.session.session",
-    "switch_case": "graphmill.graph.switch_case",
+    "switch_case": "graphmill.graph.control_flow.switch_case",
     "trainable_variables": "graphmill.graph.variable",
     "tuple": "graphmill.graph.dependencies",
     "variables_initializer": "graphmill.graph.variable",
-    "while_loop": "graphmill.graph.while_loop",
+    "while_loop": "graphmill.graph.control_flow.while_loop",
     "with_dependencies": "graphmill.graph.dependencies",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphmill.ops.attr_types import TensorAttr
+from graphmill.ops.attrs.attr_types import TensorAttr
 from graphmill.plugin.markers import hookimpl
 from graphmill.testing import timeouts
 from graphmill.testing.conformance import PassTests

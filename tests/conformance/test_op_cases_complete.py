@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import FOLDER, RESERVED, case_files, load_cases
 from graphmill.testing.golden import read_answers
 from graphmill.testing.tolerances import tolerances

@@ -13,9 +13,9 @@ import pytest
 
 import graphmill
 from graphmill import dtypes, errors
-from graphmill.ops.op_registry import OpRegistry
-from graphmill.ops.shape_inference import ShapeContext, infer_shapes, shape_function
-from graphmill.ops.tensor_shape import TensorShape
+from graphmill.ops.definition.op_registry import OpRegistry
+from graphmill.ops.inference.shape_inference import ShapeContext, infer_shapes, shape_function
+from graphmill.ops.inference.tensor_shape import TensorShape
 from graphmill.testing.case import load_cases
 from graphmill.testing.case_graph import node_attrs
 from graphmill.testing.generators.dataflow_graphs import random_graph

@@ -10,8 +10,8 @@ import pytest
 import graphmill
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.ops.op_traits import OpTraits, ResourceUse
+from graphmill.ops.definition.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_traits import OpTraits, ResourceUse
 from graphmill.runtime.kernels.kernel import kernel
 from graphmill.runtime.kernels.lowering import Check, NotTraceable, lowering
 from graphmill.runtime.resources.variables import Variable

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.session.session import Session
 from graphmill.testing.generators.dataflow_graphs import graphs, random_graph
 from graphmill.testing.oracle.reference_evaluator import ReferenceSession

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import graphmill
-from graphmill.lowering import execution_state, kernel_factory, partitions
+from graphmill.lowering import execution_state, kernel_factory
+from graphmill.lowering.partitioning import build_executors
 from graphmill.session import step
 from graphmill_plugins.default_executor import executor, propagator, state
 
@@ -41,9 +42,9 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     note(execution_state, "build_client_graph", lambda *_: "cut and prune")
     note(execution_state, "run_passes", lambda phase, *_: phase)
-    note(partitions, "place", lambda *_: "place")
-    note(partitions, "run_passes", lambda phase, *_: phase)
-    note(partitions, "partition", lambda *_: "partition")
+    note(build_executors, "place", lambda *_: "place")
+    note(build_executors, "run_passes", lambda phase, *_: phase)
+    note(build_executors, "partition", lambda *_: "partition")
     note(kernel_factory.KernelFactory, "choose_all", lambda *_: "choose kernels")
     note(executor.DefaultExecutor, "__init__", lambda *_: "make executor")
     note(step, "next_step_id", lambda *_: "new step")

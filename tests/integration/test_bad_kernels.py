@@ -13,7 +13,7 @@ import pytest
 
 import graphmill
 from graphmill import dtypes, errors, proto
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.runtime.kernels.kernel import kernel

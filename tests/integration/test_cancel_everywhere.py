@@ -14,7 +14,7 @@ import pytest
 
 import graphmill
 from graphmill import dtypes, errors, ops, proto
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.kernels.kernel import kernel
 from graphmill.runtime.rendezvous import IntraProcessRendezvous

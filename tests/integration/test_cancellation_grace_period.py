@@ -11,7 +11,7 @@ import pytest
 import graphmill
 from graphmill import dtypes, errors, ops, proto
 from graphmill.graph.builder import Graph
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.runtime.executor import Executor, ExecutorFactory
 from graphmill.runtime.steps import cancel_grace
 from graphmill.runtime.threads import abandonable_thread

@@ -10,8 +10,8 @@ import pytest
 import graphmill
 from graphmill import dtypes
 from graphmill.errors import InternalError, InvalidArgumentError
-from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.ops.op_traits import OpTraits
+from graphmill.ops.definition.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_traits import OpTraits
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.runtime.kernels.kernel import kernel
 from graphmill.runtime.kernels.lowering import Check

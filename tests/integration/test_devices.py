@@ -11,7 +11,7 @@ import pytest
 
 import graphmill
 from graphmill import dtypes, errors, ops
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.runtime.devices.device import Device, DeviceAttributes, DeviceFactory
 from graphmill.runtime.kernels.kernel import kernel
 from graphmill.testing.fakes import strict_device

@@ -7,7 +7,7 @@ import pytest
 
 import graphmill
 from graphmill import errors
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.runtime.resources.variables import Variable
 from graphmill.testing.case import load_cases
 from graphmill.testing.case_graph import case_graph

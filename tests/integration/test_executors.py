@@ -127,7 +127,7 @@ class Kernels:
     @graphmill.hookimpl
     def graphmill_register_ops(self, ops):
         from graphmill import dtypes
-        from graphmill.ops.op_def import ArgDef, OpDef
+        from graphmill.ops.definition.op_def import ArgDef, OpDef
 
         for name in ("Heavy", "Wait"):
             x, y = ArgDef("x", dtypes.float32), ArgDef("y", dtypes.float32)

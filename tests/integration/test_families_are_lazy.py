@@ -12,7 +12,7 @@ import sys
 import graphmill
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 
 (case,) = parse_cases(sys.argv[1], "family")
 graph = case_graph(case, OpRegistry())

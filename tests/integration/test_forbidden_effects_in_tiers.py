@@ -9,7 +9,7 @@ import pytest
 
 import graphmill
 from graphmill import dtypes, errors
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.testing.case_graph import GraphMaker
 from graphmill.testing.case_inputs import parse_input
 from graphmill.testing.case_nodes import parse_function, parse_node

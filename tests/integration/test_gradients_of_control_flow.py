@@ -9,8 +9,8 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops
-from graphmill.graph.function_def import function_def
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.graph.functions.function_def import function_def
+from graphmill.ops.attrs.attr_types import FuncAttr
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import pytest
 import graphmill
 from graphmill import dtypes, ops, proto
 from graphmill.graph.builder import Graph
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.runtime.executor import Executor, ExecutorFactory
 from graphmill.testing.timeouts import no_leaked_threads, within
 

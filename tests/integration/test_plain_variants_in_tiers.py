@@ -10,7 +10,7 @@ import pytest
 import graphmill
 from graphmill import dtypes, proto
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.spi import kernel
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin
 from graphmill.testing.tier_programs import graph_def

@@ -10,8 +10,8 @@ import pytest
 
 import graphmill
 from graphmill import errors
-from graphmill.ops.effects import randomness_of
-from graphmill.ops.op_traits import OpTraits, Randomness
+from graphmill.ops.definition.effects import randomness_of
+from graphmill.ops.definition.op_traits import OpTraits, Randomness
 from graphmill.plugin.gradient_registry import NoGradientError
 from graphmill.plugin.host import default_host
 from graphmill.runtime.kernels.kernel import kernel

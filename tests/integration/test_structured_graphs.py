@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 
 import graphmill
 from graphmill import proto
-from graphmill.graph.import_export import graph_to_graph_def
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.graph.formats.import_export import graph_to_graph_def
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.dead import DEAD
 from graphmill.testing.differential.executors import find_difference, reference_values

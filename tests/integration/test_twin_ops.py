@@ -9,10 +9,10 @@ import pytest
 
 import graphmill
 from graphmill import errors, proto
-from graphmill.graph.function_def import function_def
-from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_to_graph_def
+from graphmill.graph.functions.function_def import function_def
 from graphmill.ops import array, control_flow, functional, math, state
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill.plugin.host import default_host
 from graphmill.testing.fakes.twin_ops import CONTROL_FLOW, TwinOps, twin_name, with_twins
 from graphmill.testing.oracle.reference_evaluator import ReferenceSession

@@ -9,9 +9,9 @@ import pytest
 
 import graphmill
 from graphmill.explain.compilation import INTERPRETED
-from graphmill.graph.function_def import function_def
+from graphmill.graph.functions.function_def import function_def
 from graphmill.ops import array, functional, math
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill.plugin.host import default_host
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.kernels.kernel import kernel

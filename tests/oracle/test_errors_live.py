@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors, proto
-from graphmill.ops.attr_types import ShapeAttr, TensorAttr
-from graphmill.ops.attr_value import attr_to_proto
+from graphmill.ops.attrs.attr_types import ShapeAttr, TensorAttr
+from graphmill.ops.attrs.attr_value import attr_to_proto
 
 pytestmark = pytest.mark.oracle
 

@@ -12,10 +12,10 @@ import pytest
 from graphmill import proto
 from graphmill.errors import OpError
 from graphmill.graph.builder import Graph
-from graphmill.ops.attr_types import TensorAttr
-from graphmill.ops.attr_value import attrs_from_proto
-from graphmill.ops.names import function_name
-from graphmill.ops.op_registry import bundled_ops
+from graphmill.ops.attrs.attr_types import TensorAttr
+from graphmill.ops.attrs.attr_value import attrs_from_proto
+from graphmill.ops.definition.names import function_name
+from graphmill.ops.definition.op_registry import bundled_ops
 from graphmill.ops.tensor_proto import numpy_to_tensor_proto, tensor_proto_to_numpy
 
 pytestmark = pytest.mark.oracle

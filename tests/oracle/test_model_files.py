@@ -9,8 +9,8 @@ import pytest
 from google.protobuf import json_format
 
 from graphmill import proto
-from graphmill.graph.model_file import open_model
-from graphmill.graph.model_format import Encoding, Kind
+from graphmill.graph.formats.model_file import open_model
+from graphmill.graph.formats.model_format import Encoding, Kind
 from graphmill.saved.saved_model import load
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 import graphmill
 from graphmill import proto
-from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.testing.generators.control_flow_graphs import structured_graph
 from graphmill.testing.generators.dataflow_graphs import random_graph
 

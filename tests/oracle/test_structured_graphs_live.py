@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.runtime.dead import DEAD
 from graphmill.testing.differential.executors import reference_values
 from graphmill.testing.generators.control_flow_graphs import structured_graph

@@ -11,7 +11,7 @@ from collections import defaultdict
 
 import pytest
 
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import load_cases
 from graphmill.testing.differential.op_instances import judge
 from graphmill.testing.generators.op_instances import Sweep, is_swept

@@ -13,7 +13,7 @@ import pytest
 
 import graphmill
 from graphmill import dtypes
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.plugin import hookspecs
 from graphmill.plugin.host import Host
 from graphmill.plugin.manager import HOOKS

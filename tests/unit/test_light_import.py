@@ -62,7 +62,7 @@ node.attr["T"].type = 1
 graph.node.add(name="z", op="Neg", input=["y"]).attr["T"].type = 1
 with graphmill.Session(graph=graph) as session:
     assert session.run("z:0", {"x:0": np.float32(3)}) == 3
-    from graphmill.ops.op_registry import bundled_ops
+    from graphmill.ops.definition.op_registry import bundled_ops
     read = sorted(bundled_ops()._parsed)
     modules = dict(sys.modules)
 classes = [

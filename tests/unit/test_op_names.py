@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphmill.ops.op_registry import bundled_ops
+from graphmill.ops.definition.op_registry import bundled_ops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,14 +70,16 @@ CORE = Part(
         # Nodes that are made: of ops that core itself needs, whatever plugins there are.
         "backprop/generic.py": "Placeholder",
         "graph/assertion.py": "Assert Assert",
-        "graph/cond.py": "Merge",
-        "graph/cond_context.py": "Switch",
-        "graph/function_body.py": "_Arg _Retval",
-        "graph/while_loop.py": "LoopCond",
-        "lowering/control_loops.py": "Const Enter Merge NextIteration Switch",
+        "graph/control_flow/cond.py": "Merge",
+        "graph/control_flow/cond_context.py": "Switch",
+        "graph/functions/function_body.py": "_Arg _Retval",
+        "graph/control_flow/while_loop.py": "LoopCond",
+        "lowering/partitioning/control_loops.py": "Const Enter Merge NextIteration Switch",
         "lowering/debug_watches.py": "Copy",
-        "lowering/partition.py": "Cast Const Identity _HostCast _HostRecv _HostSend _Recv _Send",
-        "lowering/receive_scheduling.py": "ControlTrigger",
+        "lowering/partitioning/partition.py": (
+            "Cast Const Identity _HostCast _HostRecv _HostSend _Recv _Send"
+        ),
+        "lowering/partitioning/receive_scheduling.py": "ControlTrigger",
         "lowering/prune.py": "_Arg _Recv _Retval _Send",
     },
 )

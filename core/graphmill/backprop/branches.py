@@ -1,4 +1,4 @@
-"""The gradient of a conditional: a `Merge` is split by its predicate, a `Switch` is merged.
+"""Gradients of conditionals: `Merge` becomes `Switch`, `Switch` becomes `Merge`.
 
 Semantics: _MergeGrad and _SwitchGrad of tensorflow/python/ops/control_flow_grad.py.
 """

@@ -1,4 +1,4 @@
-"""The gradient of a call: another call, of the gradient of the function.
+"""Gradients of function calls: calls of the functions' gradients.
 
 The gradient of a function runs its body again for the values that it needs, as `SymbolicGradient`
 does. So a body whose ops give something else the second time (random numbers) has none.
@@ -10,22 +10,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.backprop.control_flow_analysis import is_trainable
 from graphmill.backprop.function_gradient import FunctionGradient
 from graphmill.backprop.indexed_slices import dense
-from graphmill.backprop.structure import is_trainable
 from graphmill.backprop.while_calls import while_gradient
-from graphmill.graph.function_calls import calls_of
+from graphmill.graph.functions.function_calls import calls_of
 from graphmill.ops import functional
-from graphmill.ops.attr_types import FuncAttr
-from graphmill.ops.effects import effects_of
-from graphmill.ops.op_traits import CallKind
+from graphmill.ops.attrs.attr_types import FuncAttr
+from graphmill.ops.definition.effects import effects_of
+from graphmill.ops.definition.op_traits import CallKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.backprop.forward_op import ForwardOp
     from graphmill.backprop.indexed_slices import Gradient
-    from graphmill.graph.function_calls import CalledFunction
+    from graphmill.graph.functions.function_calls import CalledFunction
     from graphmill.graph.node import Node
     from graphmill.graph.tensor import Tensor
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.backprop.structure import is_trainable
+from graphmill.backprop.control_flow_analysis import is_trainable
 from graphmill.errors import UnimplementedError
 from graphmill.graph.node_roles import is_constant_enter
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
 
 if TYPE_CHECKING:
-    from graphmill.backprop.structure import Branch
-    from graphmill.backprop.walk import Walk
+    from graphmill.backprop.backward_pass import Walk
+    from graphmill.backprop.control_flow_analysis import Branch
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
 

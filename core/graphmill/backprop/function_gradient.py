@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from graphmill.backprop.control_flow_analysis import is_trainable
 from graphmill.backprop.indexed_slices import dense
 from graphmill.backprop.repeatable import check_repeatable
-from graphmill.backprop.structure import is_trainable
 from graphmill.graph.builder import Graph
-from graphmill.graph.function_body import instantiate_function
-from graphmill.graph.function_def import function_def
+from graphmill.graph.functions.function_body import instantiate_function
+from graphmill.graph.functions.function_def import function_def
 from graphmill.graph.node_roles import is_argument, is_result, is_switch
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
@@ -22,12 +22,12 @@ from graphmill.ops import array, state
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from graphmill.backprop.backward_pass import Walk
     from graphmill.backprop.forward_op import ForwardOp
-    from graphmill.backprop.walk import Walk
     from graphmill.dtypes import DType
-    from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.functions.function_body import FunctionBody
     from graphmill.graph.node import Node
-    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.ops.attrs.attr_types import FuncAttr
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class _Differentiated:
     """The body of a function with its gradients added."""
 
     def __init__(self, walk: Walk, function: FuncAttr, wanted: Sequence[bool]) -> None:
-        from graphmill.backprop.walk import Walk as NewWalk
+        from graphmill.backprop.backward_pass import Walk as NewWalk
 
         self._outer, self._host = walk.graph, walk.host
         self._name = function.name

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from graphmill.backprop.indexed_slices import dense
 from graphmill.errors import OpError
 from graphmill.graph.builder import Graph
-from graphmill.graph.function_def import function_def
+from graphmill.graph.functions.function_def import function_def
 from graphmill.ops import array, functional
-from graphmill.ops.attr_types import FuncAttr
-from graphmill.ops.effects import effects_of
-from graphmill.ops.op_traits import CallKind
+from graphmill.ops.attrs.attr_types import FuncAttr
+from graphmill.ops.definition.effects import effects_of
+from graphmill.ops.definition.op_traits import CallKind
 from graphmill.plugin.gradient_registry import NoGradientError
 
 if TYPE_CHECKING:

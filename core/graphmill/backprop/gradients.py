@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.backprop.backward_pass import Walk
+from graphmill.backprop.control_flow_analysis import is_trainable
 from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.backprop.loops import restore_contexts
-from graphmill.backprop.structure import is_trainable
-from graphmill.backprop.walk import Walk
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.graph_of import graph_of
+from graphmill.graph.infer_graph import graph_of
 from graphmill.graph.node_roles import is_enter
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array
@@ -23,8 +23,8 @@ from graphmill.plugin.host import default_host
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from graphmill.backprop.control_flow_analysis import Output
     from graphmill.backprop.indexed_slices import Gradient
-    from graphmill.backprop.structure import Output
     from graphmill.graph.builder import Graph
     from graphmill.plugin.host import Host
 

@@ -1,4 +1,4 @@
-"""The gradient of a loop: a second loop that runs as often, backwards.
+"""Gradients of loops: a second loop that runs the same number of iterations, backwards.
 
 What the body's gradients need of the forward pass is kept in tensor lists: each is a further
 variable of the forward loop that every iteration pushes to, and of the backward loop that every
@@ -12,23 +12,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphmill.backprop.control_flow_analysis import is_trainable
 from graphmill.backprop.indexed_slices import IndexedSlices, dense
-from graphmill.backprop.structure import is_trainable
 from graphmill.errors import InternalError
-from graphmill.graph.cond_context import switch
+from graphmill.graph.control_flow.cond_context import switch
+from graphmill.graph.control_flow.while_context import WhileContext, is_invariant
 from graphmill.graph.node_roles import is_constant
 from graphmill.graph.tensor import Tensor
-from graphmill.graph.while_context import WhileContext, is_invariant
 from graphmill.ops import array, control_flow, math, tensor_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphmill.backprop.backward_pass import Walk
+    from graphmill.backprop.control_flow_analysis import Branch, Loop, LoopVariable, Output
     from graphmill.backprop.indexed_slices import Gradient
-    from graphmill.backprop.structure import Branch, Loop, LoopVariable, Output
-    from graphmill.backprop.walk import Walk
     from graphmill.graph.builder import Graph
-    from graphmill.graph.control_flow_context import ControlFlowContext
+    from graphmill.graph.control_flow.control_flow_context import ControlFlowContext
 
 _ANY_SHAPE = -1
 

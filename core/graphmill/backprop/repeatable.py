@@ -1,17 +1,17 @@
-"""Which functions may be run again for their gradient: those that only compute and read."""
+"""Which functions may be recomputed for their gradient: those that only compute and read."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import UnimplementedError
-from graphmill.graph.import_export import resolve_op
-from graphmill.ops.effects import effects_of
-from graphmill.ops.op_traits import OpTraits, Source
+from graphmill.graph.formats.import_export import resolve_op
+from graphmill.ops.definition.effects import effects_of
+from graphmill.ops.definition.op_traits import OpTraits, Source
 
 if TYPE_CHECKING:
     from graphmill.graph.builder import Graph
-    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.definition.op_def import OpDef
     from graphmill.plugin.host import Host
 
 

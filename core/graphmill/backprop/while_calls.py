@@ -1,4 +1,4 @@
-"""The gradient of `While` over functions: a second `While` that runs as often, backwards.
+"""Gradients of functional `While`: a second `While` that runs as many iterations, backwards.
 
 A copy of the forward loop keeps the variables of each iteration in lists; the backward loop takes
 them out again and calls the gradient of the body.
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes
+from graphmill.backprop.control_flow_analysis import is_trainable
 from graphmill.backprop.function_gradient import FunctionGradient
-from graphmill.backprop.structure import is_trainable
 from graphmill.graph.builder import Graph
-from graphmill.graph.function_body import instantiate_function
-from graphmill.graph.function_calls import calls_of
-from graphmill.graph.function_def import function_def
+from graphmill.graph.functions.function_body import instantiate_function
+from graphmill.graph.functions.function_calls import calls_of
+from graphmill.graph.functions.function_def import function_def
 from graphmill.graph.node_roles import is_argument, is_result
 from graphmill.ops import array, functional, math, tensor_list
-from graphmill.ops.attr_types import FuncAttr
-from graphmill.ops.op_traits import CallKind
+from graphmill.ops.attrs.attr_types import FuncAttr
+from graphmill.ops.definition.op_traits import CallKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

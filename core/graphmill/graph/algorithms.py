@@ -1,4 +1,4 @@
-"""Orders and reachability; all loops are iterative, so a deep graph needs no deep stack."""
+"""Topological order and reachability, without recursion."""
 
 from __future__ import annotations
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes
-from graphmill.graph.cond import cond
-from graphmill.graph.graph_of import graph_of
-from graphmill.ops import control_flow, values
-from graphmill.ops.default_graph import SymbolicTensor
+from graphmill.graph.control_flow.cond import cond
+from graphmill.graph.infer_graph import graph_of
+from graphmill.ops import control_flow
+from graphmill.ops.inputs import values
+from graphmill.ops.inputs.default_graph import SymbolicTensor
 from graphmill.ops.logging import assert_ as add_assert
 
 if TYPE_CHECKING:

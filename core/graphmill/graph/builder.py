@@ -17,28 +17,28 @@ import numpy as np
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, NotFoundError
-from graphmill.graph.control_flow_scopes import ControlFlowScopes
-from graphmill.graph.control_scopes import ControlScopes
-from graphmill.graph.device_scopes import DeviceScopes
-from graphmill.graph.import_export import extend_graph, graph_to_graph_def, resolve_op
-from graphmill.graph.name_scopes import NameScopes
+from graphmill.graph.control_flow.control_flow_scopes import ControlFlowScopes
+from graphmill.graph.formats.import_export import extend_graph, graph_to_graph_def, resolve_op
 from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name
-from graphmill.graph.shaped_graph import ShapedGraph
+from graphmill.graph.scopes.control_scopes import ControlScopes
+from graphmill.graph.scopes.device_scopes import DeviceScopes
+from graphmill.graph.scopes.name_scopes import NameScopes
+from graphmill.graph.shapes.shaped_graph import ShapedGraph
 from graphmill.graph.tensor import Tensor
-from graphmill.ops import values
-from graphmill.ops.attr_types import TensorAttr
-from graphmill.ops.default_graph import SymbolicTensor, default_graph
-from graphmill.ops.op_def import OpDef
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.attrs.attr_types import TensorAttr
+from graphmill.ops.definition.op_def import OpDef
+from graphmill.ops.definition.op_registry import OpRegistry
+from graphmill.ops.inputs import values
+from graphmill.ops.inputs.default_graph import SymbolicTensor, default_graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from graphmill import proto
-    from graphmill.graph.device_scopes import DeviceSpec
+    from graphmill.graph.scopes.device_scopes import DeviceSpec
     from graphmill.graph.variable import Variable
-    from graphmill.ops.arguments import DTypeLike, ShapeLike
+    from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike
 
 __all__ = ["Graph", "Tensor"]
 

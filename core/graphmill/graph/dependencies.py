@@ -1,4 +1,4 @@
-"""Order nodes that no tensor connects: `group`, `tuple`, `with_dependencies`.
+"""Add control dependencies: `group`, `tuple`, `with_dependencies`.
 
 Semantics: tensorflow/python/ops/control_flow_ops.py.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.graph_of import graph_of
+from graphmill.graph.infer_graph import graph_of
 from graphmill.graph.node import Node
 from graphmill.graph.structures import flatten
 from graphmill.graph.tensor import Tensor

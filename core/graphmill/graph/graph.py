@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, suggest
-from graphmill.graph.function_library import FunctionLibrary
+from graphmill.graph.functions.function_library import FunctionLibrary
 from graphmill.graph.node import CONTROL_SLOT, Edge, Node
-from graphmill.ops.system_ops import NO_OP
+from graphmill.ops.definition.system_ops import NO_OP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.definition.op_def import OpDef
 
 SOURCE_NAME = "_SOURCE"
 SINK_NAME = "_SINK"

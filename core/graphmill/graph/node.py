@@ -12,7 +12,7 @@ from graphmill.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.graph.graph import Graph
-    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.definition.op_def import OpDef
 
 CONTROL_SLOT: Final = -1
 """The output and input index of a control edge."""

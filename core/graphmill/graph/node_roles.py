@@ -1,16 +1,17 @@
-"""The roles that nodes play in a graph, as the traits of their ops declare them.
+"""The roles of nodes in a graph, as the traits of their ops declare them.
 
     if is_merge(node): ...
 
 Whatever reasons about graphs asks these and not for names of ops, so that an op of a plugin counts
-as one of TensorFlow's with the same role. `graphmill.ops.op_traits` says what each role means.
+as one of TensorFlow's with the same role. `graphmill.ops.definition.op_traits` says what each role
+means.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphmill.ops.op_traits import Boundary, ControlFlow, Source
+from graphmill.ops.definition.op_traits import Boundary, ControlFlow, Source
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node

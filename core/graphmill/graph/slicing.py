@@ -1,4 +1,4 @@
-"""Slices of tensors as `StridedSlice` nodes: `x[1:, ..., None, -1]`, tensors as indices too.
+"""Slice tensors with `x[1:, ..., None, -1]`: `StridedSlice` nodes, tensors as indices too.
 
 Semantics: _slice_helper in tensorflow/python/ops/array_ops.py.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops import array, math
-from graphmill.ops.default_graph import SymbolicTensor
+from graphmill.ops.inputs.default_graph import SymbolicTensor
 
 if TYPE_CHECKING:
     from graphmill.graph.tensor import Tensor

@@ -11,14 +11,14 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.slicing import strided_slice
 from graphmill.ops import math
-from graphmill.ops.default_graph import SymbolicTensor
+from graphmill.ops.inputs.default_graph import SymbolicTensor
 
 if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
-    from graphmill.ops.arguments import TensorLike
-    from graphmill.ops.tensor_shape import TensorShape
+    from graphmill.ops.inference.tensor_shape import TensorShape
+    from graphmill.ops.inputs.arguments import TensorLike
 
 _SMALL_INTEGERS: Final = (dtypes.int8, dtypes.int16, dtypes.uint8, dtypes.uint16)
 

@@ -1,4 +1,4 @@
-"""What partitioning says of the ops that carry tensors between partitions."""
+"""Names of the ops that carry tensors between partitions."""
 
 from __future__ import annotations
 

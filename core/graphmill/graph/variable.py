@@ -1,4 +1,4 @@
-"""`Variable`: a tensor that keeps its value from step to step, with what initialises it.
+"""`Variable`: a tensor with an initial value that persists between steps.
 
     w = graphmill.Variable([[1.0, 2.0]], name="w")
     session.run(graphmill.global_variables_initializer())
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group
-from graphmill.graph.graph_of import graph_of
+from graphmill.graph.infer_graph import graph_of
 from graphmill.graph.node_roles import is_constant
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
-    from graphmill.ops.arguments import DTypeLike, ShapeLike
+    from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike
 
 
 class Variable(Tensor):

@@ -1,4 +1,4 @@
-"""Bind kernels to the nodes of a session: the one place where that happens."""
+"""Bind kernels to the nodes of a session: the only place that does."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from graphmill.runtime.kernels.kernel import OpKernel, OpKernelConstruction, bin
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
-    from graphmill.lowering.effects_policy import EffectsPolicy
-    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
+    from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
+    from graphmill.lowering.policies.effects_policy import EffectsPolicy
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.kernel_registry import KernelChoice
     from graphmill.typing import ArrayNamespace

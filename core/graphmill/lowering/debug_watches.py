@@ -1,4 +1,4 @@
-"""Insert the nodes that show tensors to a debugger (row P6).
+"""Insert debug nodes for watched tensors (row P6).
 
 Semantics: `DebugNodeInserter` in `tensorflow/core/debug/debug_graph_utils.cc`: a watched tensor
 goes through a `Copy`, which the debug ops read; its consumers wait for them.
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.graph.node_roles import is_argument_or_result, is_transfer
-from graphmill.ops.op_traits import ControlFlow
+from graphmill.ops.definition.op_traits import ControlFlow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.definition.op_registry import OpRegistry
 
 _SPEC: Final = re.compile(r"(?P<op>\w+)(?:\((?P<attrs>[^)]*)\))?")
 _ANY_NODE: Final = "*"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import FailedPreconditionError
+from graphmill.graph.formats.import_export import extend_graph, graph_to_graph_def
 from graphmill.graph.graph import Graph
-from graphmill.graph.import_export import extend_graph, graph_to_graph_def
 from graphmill.lowering.passes import PassOptions, run_passes
 from graphmill.lowering.prune import ClientEnd, ClientGraph, build_client_graph
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from graphmill import proto
     from graphmill.graph.node import Node
-    from graphmill.lowering.callable_form import CallableForm
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.ops.definition.op_registry import OpRegistry
 
 
 class GraphExecutionState:
@@ -47,7 +47,7 @@ class GraphExecutionState:
 
         Raises:
             FailedPreconditionError: the session was made with `optimize_for_static_graph`.
-            OpError: see `graphmill.graph.import_export.extend_graph`.
+            OpError: see `graphmill.graph.formats.import_export.extend_graph`.
         """
         self._check_extendable()
         extend_graph(self.graph, graph_def, self._ops, large_tensors)

@@ -1,4 +1,4 @@
-"""`KernelFactory`: the kernels of a graph's nodes on one device, all missing ones told at once."""
+"""`KernelFactory`: choose the kernels of all nodes on a device; report all missing ones at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
-    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
+    from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
     from graphmill.plugin.host import Host
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.kernel_registry import KernelChoice

@@ -1,4 +1,4 @@
-"""Running the registered graph passes of a phase (row P4)."""
+"""Run the registered graph passes of a phase (row P4)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import FailedPreconditionError, OpError
-from graphmill.lowering.effects_policy import EffectsPolicy
 from graphmill.lowering.plugin_faults import PluginFaultError
+from graphmill.lowering.policies.effects_policy import EffectsPolicy
 from graphmill.lowering.verify import PassVerifier
 from graphmill.plugin.settings import plugin_settings
 from graphmill.runtime.checks.validation import is_validation_on
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.graph.graph import Graph
-    from graphmill.lowering.function_runtime import FunctionLibraryRuntime
+    from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
     from graphmill.plugin.host import Host
     from graphmill.plugin.settings import SettingValue
     from graphmill.proto.config_pb2 import ConfigProto

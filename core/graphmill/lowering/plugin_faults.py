@@ -1,4 +1,4 @@
-"""Give what a plugin's code raises, while a step is made, a type and the plugin's name."""
+"""Convert exceptions of a plugin while a step is built to errors that name the plugin."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.graph.algorithms import ancestors
-from graphmill.graph.frames import loop_of_output
+from graphmill.graph.control_flow.frames import loop_of_output
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
 from graphmill.graph.node_roles import (
@@ -22,15 +22,15 @@ from graphmill.graph.node_roles import (
     is_send,
 )
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
-from graphmill.lowering.callable_form import joined_tensors
+from graphmill.lowering.callable_options import joined_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
-    from graphmill.lowering.callable_form import CallableForm
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.ops.definition.op_registry import OpRegistry
 
 
 class ClientGraph(NamedTuple):

@@ -1,4 +1,4 @@
-"""Check that a graph is sound, and that a pass leaves it so (row P4); `GRAPHMILL_VALIDATE=1`.
+"""Verify that a graph is well formed, also after each pass (row P4); `GRAPHMILL_VALIDATE=1`.
 
 What a pass must keep is told in `docs/howto/pass.md`. Semantics: what
 `tensorflow/core/graph/validate.cc` and `graph_constructor.cc` refuse, of the graph in memory.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InternalError, OpError
 from graphmill.graph.algorithms import topological_order
-from graphmill.graph.frames import analyse_frames
+from graphmill.graph.control_flow.frames import analyse_frames
 from graphmill.graph.graph import check_inputs, output_type
 from graphmill.graph.node import CONTROL_SLOT
 from graphmill.graph.node_roles import is_argument_or_result, is_transfer

@@ -4,9 +4,9 @@
     y = ops.math.add_v2(x, 1.0)
 
 Definitions are in `op_defs.jsonl`, one line per op, parsed when an op is first asked for
-(`graphmill.ops.op_registry`). They are facts about TensorFlow: the ops that the 2.21 wheel
-registers (`tools/make_op_defs.py` compares), and those that only 1.15 had, from its list of ops and
-its C++ registrations. Descriptions are left out; the families are ours.
+(`graphmill.ops.definition.op_registry`). They are facts about TensorFlow: the ops that the 2.21
+wheel registers (`tools/make_op_defs.py` compares), and those that only 1.15 had, from its list of
+ops and its C++ registrations. Descriptions are left out; the families are ours.
 
 The modules of the families (`graphmill.ops.math` …) are imported when they are first used, and make
 each function when it is first asked for. Type checkers and editors read the `.pyi` files beside

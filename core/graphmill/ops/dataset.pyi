@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from graphmill.graph.node import Node
 from graphmill.graph.tensor import Tensor
-from graphmill.ops.arguments import DTypeLike, FuncLike, ShapeLike, StringLike, TensorLike
+from graphmill.ops.inputs.arguments import DTypeLike, FuncLike, ShapeLike, StringLike, TensorLike
 
 def anonymous_iterator(
     *,

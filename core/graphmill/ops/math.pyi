@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from graphmill.graph.tensor import Tensor
-from graphmill.ops.arguments import DTypeLike, ShapeLike, StringLike, TensorLike
+from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike, StringLike, TensorLike
 
 def abs(x: TensorLike, *, name: str | None = None) -> Tensor:
     """`Abs`: (x:T) -> (y:T)."""

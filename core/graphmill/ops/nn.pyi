@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from graphmill.graph.tensor import Tensor
-from graphmill.ops.arguments import DTypeLike, StringLike, TensorLike
+from graphmill.ops.inputs.arguments import DTypeLike, StringLike, TensorLike
 
 class _AllCandidateSamplerOutputs(NamedTuple):
     sampled_candidates: Tensor

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from graphmill.graph.tensor import Tensor
-from graphmill.ops.arguments import DTypeLike, FuncLike, ShapeLike, StringLike, TensorLike
+from graphmill.ops.inputs.arguments import DTypeLike, FuncLike, ShapeLike, StringLike, TensorLike
 
 def risc_abs(x: TensorLike, *, name: str | None = None) -> Tensor:
     """`RiscAbs`: (x:T) -> (y:T)."""

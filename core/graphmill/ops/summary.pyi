@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from graphmill.graph.node import Node
 from graphmill.graph.tensor import Tensor
-from graphmill.ops.arguments import StringLike, TensorLike, TensorValue
+from graphmill.ops.inputs.arguments import StringLike, TensorLike, TensorValue
 
 def audio_summary(
     tag: TensorLike,

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from graphmill.graph.node import Node
 from graphmill.graph.tensor import Tensor
-from graphmill.ops.arguments import DTypeLike, ShapeLike, StringLike, TensorLike
+from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike, StringLike, TensorLike
 
 def tensor_array(
     size: TensorLike,

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from graphmill.graph.tensor import Tensor
-from graphmill.ops.arguments import DTypeLike, ShapeLike, TensorLike
+from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike, TensorLike
 
 def empty_tensor_list(
     element_shape: TensorLike,

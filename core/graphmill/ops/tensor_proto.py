@@ -1,4 +1,4 @@
-"""`TensorProto` to NumPy arrays and back, for every element type that has a value on its own.
+"""Convert `TensorProto` messages to NumPy arrays and back.
 
 Semantics: `Tensor::FromProto` and `Tensor::AsProtoTensorContent` of
 tensorflow/core/framework/tensor.cc. `tensor_content` becomes a read-only array over the message's

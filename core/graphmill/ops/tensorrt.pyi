@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from graphmill.graph.node import Node
 from graphmill.graph.tensor import Tensor
-from graphmill.ops.arguments import DTypeLike, FuncLike, ShapeLike, StringLike, TensorLike
+from graphmill.ops.inputs.arguments import DTypeLike, FuncLike, ShapeLike, StringLike, TensorLike
 
 def create_trt_resource_handle(*, resource_name: StringLike, name: str | None = None) -> Tensor:
     """`CreateTRTResourceHandle`: () -> (resource_handle:resource)."""

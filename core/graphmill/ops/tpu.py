@@ -1,5 +1,5 @@
-"""Functions for the TPU ops; see `graphmill.ops.op_functions`."""
+"""Functions for the TPU ops; see `graphmill.ops.definition.op_functions`."""
 
-from graphmill.ops.op_functions import family_functions
+from graphmill.ops.definition.op_functions import family_functions
 
 __getattr__, __dir__ = family_functions(__name__)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from graphmill.graph.node import Node
 from graphmill.graph.tensor import Tensor
-from graphmill.ops.arguments import StringLike, TensorLike
+from graphmill.ops.inputs.arguments import StringLike, TensorLike
 
 def apply_ada_max(
     var: Tensor,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from graphmill.graph.tensor import Tensor
-from graphmill.ops.arguments import DTypeLike, ShapeLike, StringLike, TensorLike
+from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike, StringLike, TensorLike
 
 def composite_tensor_variant_from_components(
     components: Sequence[TensorLike],

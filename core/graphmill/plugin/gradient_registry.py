@@ -11,7 +11,7 @@ from graphmill.registry import PluginConflictError, Provenance
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
-    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.definition.op_def import OpDef
 
 
 class NoGradientError(NotFoundError, LookupError):

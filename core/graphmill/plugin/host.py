@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from graphmill import errors
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.plugin.fault_warnings import FaultWarnings
 from graphmill.plugin.gradient_registry import GradientRegistry
 from graphmill.plugin.live_sessions import LiveSessions

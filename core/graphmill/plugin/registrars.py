@@ -14,10 +14,10 @@ from graphmill.runtime.kernels.kernel import KernelDef, kernels_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from graphmill.ops.op_registry import OpRegistry
-    from graphmill.ops.op_traits import OpTraits
-    from graphmill.ops.shape_inference import ShapeFunction
-    from graphmill.ops.value_inference import ValueFunction
+    from graphmill.ops.definition.op_registry import OpRegistry
+    from graphmill.ops.definition.op_traits import OpTraits
+    from graphmill.ops.inference.shape_inference import ShapeFunction
+    from graphmill.ops.inference.value_inference import ValueFunction
     from graphmill.plugin.gradient_registry import GradientRegistry
     from graphmill.plugin.pass_registry import Pass, PassRegistry
     from graphmill.plugin.records import PluginRecord
@@ -157,7 +157,7 @@ class OpRegistrar(_Registrar):
 
         Args:
             op: an `OpDef`, an `OpDef` message, or a function decorated with
-                `graphmill.ops.define.op`.
+                `graphmill.ops.definition.define.op`.
             replace: take the place of an op of that name, even of TensorFlow's.
             shape: tells the shapes of its outputs, where `op` does not carry its shape function.
             value: tells what is known of the values of its outputs before the graph runs, where

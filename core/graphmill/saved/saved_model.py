@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from graphmill import errors, files
-from graphmill.graph.model_file import open_model
-from graphmill.graph.model_format import Kind
-from graphmill.ops.op_traits import Source
+from graphmill.graph.formats.model_file import open_model
+from graphmill.graph.formats.model_format import Kind
+from graphmill.ops.definition.op_traits import Source
 from graphmill.saved.assets import asset_feeds
 from graphmill.saved.signature import Signatures
 from graphmill.session.session import Session
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping
 
+    from graphmill.graph.formats.model_file import LoadedMetaGraph, ModelFile
     from graphmill.graph.graph import Graph
-    from graphmill.graph.model_file import LoadedMetaGraph, ModelFile
     from graphmill.plugin.host import Host
     from graphmill.proto.meta_graph_pb2 import MetaGraphDef
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import CancelledError, FailedPreconditionError
 from graphmill.graph.node import parse_tensor_name
-from graphmill.lowering.callable_form import callable_form
+from graphmill.lowering.callable_options import callable_form
 from graphmill.lowering.debug_watches import insert_debug_nodes
-from graphmill.lowering.effects_policy import policy_of
 from graphmill.lowering.execution_state import GraphExecutionState
-from graphmill.lowering.function_runtime import FunctionLibraryRuntime
-from graphmill.lowering.partitions import PartitionMaker
+from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
+from graphmill.lowering.partitioning.build_executors import PartitionMaker
 from graphmill.lowering.passes import PassOptions, check_needed
+from graphmill.lowering.policies.effects_policy import policy_of
 from graphmill.lowering.prune import ClientEnd
 from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.devices.transport import rendezvous_maker
@@ -25,7 +25,6 @@ from graphmill.runtime.process.shutdown import watch_for_shutdown
 from graphmill.runtime.resources.session_state import SessionState
 from graphmill.runtime.session_interface import SessionInterface
 from graphmill.runtime.steps.cancellation import CancellationManager
-from graphmill.session.boundary import copies_in, copies_out, then, unless_there
 from graphmill.session.executors_cache import (
     CachedExecutors,
     ExecutorsAndKeys,
@@ -38,6 +37,7 @@ from graphmill.session.partial_run import PartialRuns
 from graphmill.session.session_devices import create_devices
 from graphmill.session.step_call import execute, make_call
 from graphmill.session.thread_pools import ThreadPools
+from graphmill.session.transfer import compose, copies_in, copies_out, skip_if_on_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from graphmill.errors import OpError
     from graphmill.explain.step import StepRecord
     from graphmill.graph.graph import Graph
-    from graphmill.lowering.callable_form import CallableForm
-    from graphmill.lowering.partitions import PerPartition
+    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import Device, DeviceAttributes
@@ -166,7 +166,7 @@ class DirectSession(SessionInterface):
         """Add the nodes of a GraphDef (row S3); on an error the session is unchanged.
 
         Raises:
-            OpError: see `graphmill.graph.import_export.extend_graph`.
+            OpError: see `graphmill.graph.formats.import_export.extend_graph`.
         """
         self.check_open()
         with self._graph_lock:
@@ -382,7 +382,7 @@ class DirectSession(SessionInterface):
             shapes = tuple(_feed_shape(full, feed) for feed in feeds)
         to_device = copies_in(items, client.feed_types)
         converters = tuple(
-            then(feed_converter(name, dtype, shape), copy)
+            compose(feed_converter(name, dtype, shape), copy)
             for name, dtype, shape, copy in zip(
                 feeds, client.feed_types, shapes, to_device, strict=True
             )
@@ -391,7 +391,7 @@ class DirectSession(SessionInterface):
         if form is not None:
             there, staying = dict(form.feed_devices), dict(form.fetch_devices)
             converters = tuple(
-                unless_there(convert, name, dtype) if name in there and copy else convert
+                skip_if_on_device(convert, name, dtype) if name in there and copy else convert
                 for convert, name, dtype, copy in zip(
                     converters, feeds, client.feed_types, to_device, strict=True
                 )

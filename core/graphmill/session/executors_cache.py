@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.dtypes import DType
-    from graphmill.lowering.callable_form import CallableForm
-    from graphmill.lowering.partitions import PerPartition
-    from graphmill.lowering.place import PlacementRecord
+    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.lowering.partitioning.build_executors import PerPartition
+    from graphmill.lowering.placement.placer import PlacementRecord
     from graphmill.typing import Shape
 
 Signature: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]

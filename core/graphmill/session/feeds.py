@@ -12,8 +12,8 @@ import numpy as np
 
 from graphmill.dtypes import as_dtype, resource, string
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops.attr_types import ShapeAttr
-from graphmill.ops.op_traits import Source
+from graphmill.ops.attrs.attr_types import ShapeAttr
+from graphmill.ops.definition.op_traits import Source
 from graphmill.runtime.resources.variables import ResourceHandle
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from graphmill.runtime.state_machine import Label, StateMachine, Story
 
 if TYPE_CHECKING:
-    from graphmill.lowering.partitions import PerPartition
+    from graphmill.lowering.partitioning.build_executors import PerPartition
 
 
 class HotState(Label):

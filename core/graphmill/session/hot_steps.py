@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
 from graphmill.lowering.plugin_faults import PluginFaultError
-from graphmill.ops.op_traits import ControlFlow
+from graphmill.ops.definition.op_traits import ControlFlow
 from graphmill.plugin.pass_registry import HOT
 from graphmill.runtime.checks.validation import is_validation_on
 from graphmill.runtime.process.fork import deferred_forks, fork_safe_lock
@@ -23,8 +23,8 @@ from graphmill.session.hot_states import EXPLAINED, HotEvent, HotState
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
-    from graphmill.lowering.callable_form import CallableForm
-    from graphmill.lowering.partitions import PerPartition
+    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.executor import ExecutorFactory

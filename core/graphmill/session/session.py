@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from graphmill.explain.step import StepRecord
-    from graphmill.graph.model_file import LoadedGraph
+    from graphmill.graph.formats.model_file import LoadedGraph
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.devices.device import DeviceAttributes
     from graphmill.runtime.session_interface import SessionFactory, SessionInterface
@@ -154,7 +154,7 @@ class Session:
             graph_def: a `GraphDef` message or its bytes, with new nodes only.
 
         Raises:
-            OpError: see `graphmill.graph.import_export.extend_graph`.
+            OpError: see `graphmill.graph.formats.import_export.extend_graph`.
         """
         self._impl.extend(as_message(proto.GraphDef, graph_def, "graph_def"))
 
@@ -286,7 +286,7 @@ class Session:
             self._source = graph
             self._impl.follow(graph)
         elif isinstance(graph, (str, os.PathLike)):
-            from graphmill.graph.model_file import load_graph
+            from graphmill.graph.formats.model_file import load_graph
 
             self._loaded = load_graph(graph)
             self._impl.extend(self._loaded.graph_def, self._loaded.tensors)

@@ -29,15 +29,15 @@ from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner
 from graphmill.runtime.steps.step_stats import StepStatsCollector
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
-from graphmill.session.boundary import as_it_is
 from graphmill.session.cost_model import cost_graph, is_cost_step
 from graphmill.session.options import as_message, give_back
 from graphmill.session.step_ids import next_step_id
+from graphmill.session.transfer import identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.lowering.partitions import PerPartition
+    from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.plugin.step_observers import StepInfo
     from graphmill.proto.config_pb2 import ConfigProto, RunMetadata, RunOptions
     from graphmill.session.direct_session import DirectSession
@@ -223,7 +223,7 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame, *, lends: bool) -> l
         value = retvals[index]
         copy = to_host[index]
         # An array may be in a device's memory too, or be a handle for what is still computed.
-        if type(value) is not np.ndarray or copy is not as_it_is:
+        if type(value) is not np.ndarray or copy is not identity:
             if value is CallFrame.UNSET:
                 raise InvalidArgumentError(
                     f"fetch '{executors.fetches[index]}' was not evaluated: it is in a branch that "
@@ -316,7 +316,7 @@ def _fill_metadata(
     wants_costs: bool,
 ) -> None:
     if options.output_partition_graphs:
-        from graphmill.graph.import_export import graph_to_graph_def
+        from graphmill.graph.formats.import_export import graph_to_graph_def
 
         for item in executors.items:
             metadata.partition_graphs.append(graph_to_graph_def(item.graph))

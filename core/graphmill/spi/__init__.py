@@ -43,27 +43,27 @@ if TYPE_CHECKING:
     from graphmill.graph.node import CONTROL_SLOT as CONTROL_SLOT
     from graphmill.graph.node import Edge as Edge
     from graphmill.graph.node import Node as Node
-    from graphmill.ops.attr_types import NO_DEFAULT as NO_DEFAULT
-    from graphmill.ops.attr_types import FuncAttr as FuncAttr
-    from graphmill.ops.attr_types import TensorAttr as TensorAttr
-    from graphmill.ops.define import op as op
-    from graphmill.ops.op_def import ArgDef as ArgDef
-    from graphmill.ops.op_def import AttrDef as AttrDef
-    from graphmill.ops.op_def import OpDef as OpDef
-    from graphmill.ops.op_functions import op_function as op_function
-    from graphmill.ops.op_traits import EFFECTS as EFFECTS
-    from graphmill.ops.op_traits import Arithmetic as Arithmetic
-    from graphmill.ops.op_traits import Boundary as Boundary
-    from graphmill.ops.op_traits import CallKind as CallKind
-    from graphmill.ops.op_traits import ControlFlow as ControlFlow
-    from graphmill.ops.op_traits import FunctionCall as FunctionCall
-    from graphmill.ops.op_traits import OpTraits as OpTraits
-    from graphmill.ops.op_traits import Randomness as Randomness
-    from graphmill.ops.op_traits import ResourceUse as ResourceUse
-    from graphmill.ops.op_traits import Source as Source
-    from graphmill.ops.shape_inference import ShapeContext as ShapeContext
-    from graphmill.ops.tensor_shape import TensorShape as TensorShape
-    from graphmill.ops.value_inference import ValueContext as ValueContext
+    from graphmill.ops.attrs.attr_types import NO_DEFAULT as NO_DEFAULT
+    from graphmill.ops.attrs.attr_types import FuncAttr as FuncAttr
+    from graphmill.ops.attrs.attr_types import TensorAttr as TensorAttr
+    from graphmill.ops.definition.define import op as op
+    from graphmill.ops.definition.op_def import ArgDef as ArgDef
+    from graphmill.ops.definition.op_def import AttrDef as AttrDef
+    from graphmill.ops.definition.op_def import OpDef as OpDef
+    from graphmill.ops.definition.op_functions import op_function as op_function
+    from graphmill.ops.definition.op_traits import EFFECTS as EFFECTS
+    from graphmill.ops.definition.op_traits import Arithmetic as Arithmetic
+    from graphmill.ops.definition.op_traits import Boundary as Boundary
+    from graphmill.ops.definition.op_traits import CallKind as CallKind
+    from graphmill.ops.definition.op_traits import ControlFlow as ControlFlow
+    from graphmill.ops.definition.op_traits import FunctionCall as FunctionCall
+    from graphmill.ops.definition.op_traits import OpTraits as OpTraits
+    from graphmill.ops.definition.op_traits import Randomness as Randomness
+    from graphmill.ops.definition.op_traits import ResourceUse as ResourceUse
+    from graphmill.ops.definition.op_traits import Source as Source
+    from graphmill.ops.inference.shape_inference import ShapeContext as ShapeContext
+    from graphmill.ops.inference.tensor_shape import TensorShape as TensorShape
+    from graphmill.ops.inference.value_inference import ValueContext as ValueContext
     from graphmill.plugin.gradient_declaration import gradient as gradient
     from graphmill.plugin.host import Host as Host
     from graphmill.plugin.markers import hookimpl as hookimpl
@@ -142,17 +142,17 @@ else:
             "graphmill.graph.algorithms": "topological_order",
             "graphmill.graph.graph": "Graph",
             "graphmill.graph.node": "CONTROL_SLOT Edge Node",
-            "graphmill.ops.attr_types": "NO_DEFAULT FuncAttr TensorAttr",
-            "graphmill.ops.define": "op",
-            "graphmill.ops.op_def": "ArgDef AttrDef OpDef",
-            "graphmill.ops.op_functions": "op_function",
-            "graphmill.ops.op_traits": (
+            "graphmill.ops.attrs.attr_types": "NO_DEFAULT FuncAttr TensorAttr",
+            "graphmill.ops.definition.define": "op",
+            "graphmill.ops.definition.op_def": "ArgDef AttrDef OpDef",
+            "graphmill.ops.definition.op_functions": "op_function",
+            "graphmill.ops.definition.op_traits": (
                 "EFFECTS Arithmetic Boundary CallKind ControlFlow FunctionCall OpTraits Randomness "
                 "ResourceUse Source"
             ),
-            "graphmill.ops.shape_inference": "ShapeContext",
-            "graphmill.ops.tensor_shape": "TensorShape",
-            "graphmill.ops.value_inference": "ValueContext",
+            "graphmill.ops.inference.shape_inference": "ShapeContext",
+            "graphmill.ops.inference.tensor_shape": "TensorShape",
+            "graphmill.ops.inference.value_inference": "ValueContext",
             "graphmill.plugin.gradient_declaration": "gradient",
             "graphmill.plugin.host": "Host",
             "graphmill.plugin.markers": "hookimpl",

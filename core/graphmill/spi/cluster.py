@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from graphmill.distributed.worker.step_call import StepResult as StepResult
     from graphmill.distributed.worker.worker import Worker as Worker
     from graphmill.explain.tiers import calls_by_tier as calls_by_tier
+    from graphmill.graph.formats.import_export import extend_graph as extend_graph
+    from graphmill.graph.formats.import_export import graph_to_graph_def as graph_to_graph_def
     from graphmill.graph.graph import output_type as output_type
-    from graphmill.graph.import_export import extend_graph as extend_graph
-    from graphmill.graph.import_export import graph_to_graph_def as graph_to_graph_def
     from graphmill.graph.node import parse_tensor_name as parse_tensor_name
     from graphmill.runtime.devices.device_mgr import DeviceMgr as DeviceMgr
     from graphmill.runtime.server_interface import ServerFactory as ServerFactory
@@ -74,7 +74,7 @@ else:
             "graphmill.distributed.worker.worker": "Worker",
             "graphmill.explain.tiers": "calls_by_tier",
             "graphmill.graph.graph": "output_type",
-            "graphmill.graph.import_export": "extend_graph graph_to_graph_def",
+            "graphmill.graph.formats.import_export": "extend_graph graph_to_graph_def",
             "graphmill.graph.node": "parse_tensor_name",
             "graphmill.runtime.devices.device_mgr": "DeviceMgr",
             "graphmill.runtime.server_interface": "ServerFactory ServerInterface",

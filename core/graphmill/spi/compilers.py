@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphmill.explain.compilation import CallCounts as CallCounts
     from graphmill.explain.compilation import RegionNote as RegionNote
-    from graphmill.lowering.function_runtime import FunctionLibraryRuntime as FunctionLibraryRuntime
+    from graphmill.lowering.functions.function_runtime import (
+        FunctionLibraryRuntime as FunctionLibraryRuntime,
+    )
     from graphmill.lowering.kernel_factory import KernelFactory as KernelFactory
-    from graphmill.lowering.memory_types import MemoryTypeFinder as MemoryTypeFinder
-    from graphmill.lowering.memory_types import ensure_memory_types as ensure_memory_types
+    from graphmill.lowering.placement.memory_types import MemoryTypeFinder as MemoryTypeFinder
+    from graphmill.lowering.placement.memory_types import ensure_memory_types as ensure_memory_types
     from graphmill.memory import ALIGNMENT as ALIGNMENT
     from graphmill.memory import LentMemory as LentMemory
     from graphmill.memory import aligned_empty as aligned_empty
-    from graphmill.ops.system_ops import COPY_TO_DEVICE as COPY_TO_DEVICE
-    from graphmill.ops.system_ops import COPY_TO_HOST as COPY_TO_HOST
+    from graphmill.ops.definition.system_ops import COPY_TO_DEVICE as COPY_TO_DEVICE
+    from graphmill.ops.definition.system_ops import COPY_TO_HOST as COPY_TO_HOST
     from graphmill.plugin.host import default_host as default_host
     from graphmill.runtime.kernels.kernel import wanted_attrs as wanted_attrs
     from graphmill.runtime.kernels.kernel_registry import KernelChoice as KernelChoice
@@ -45,11 +47,11 @@ else:
         __name__,
         {
             "graphmill.explain.compilation": "CallCounts RegionNote",
-            "graphmill.lowering.function_runtime": "FunctionLibraryRuntime",
+            "graphmill.lowering.functions.function_runtime": "FunctionLibraryRuntime",
             "graphmill.lowering.kernel_factory": "KernelFactory",
-            "graphmill.lowering.memory_types": "MemoryTypeFinder ensure_memory_types",
+            "graphmill.lowering.placement.memory_types": "MemoryTypeFinder ensure_memory_types",
             "graphmill.memory": "ALIGNMENT LentMemory aligned_empty",
-            "graphmill.ops.system_ops": "COPY_TO_DEVICE COPY_TO_HOST",
+            "graphmill.ops.definition.system_ops": "COPY_TO_DEVICE COPY_TO_HOST",
             "graphmill.plugin.host": "default_host",
             "graphmill.runtime.resources.exclusive_update": (
                 "acquire is_sole_holder release set_value value_of"

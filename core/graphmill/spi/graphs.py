@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphmill.graph.algorithms import ancestors as ancestors
     from graphmill.graph.algorithms import is_back_edge as is_back_edge
+    from graphmill.graph.control_flow.frames import FrameInfo as FrameInfo
+    from graphmill.graph.control_flow.frames import FramePath as FramePath
+    from graphmill.graph.control_flow.frames import analyse_frames as analyse_frames
+    from graphmill.graph.control_flow.frames import frame_name as frame_name
+    from graphmill.graph.control_flow.frames import output_frame as output_frame
     from graphmill.graph.device_name import parse_device_name as parse_device_name
-    from graphmill.graph.frames import FrameInfo as FrameInfo
-    from graphmill.graph.frames import FramePath as FramePath
-    from graphmill.graph.frames import analyse_frames as analyse_frames
-    from graphmill.graph.frames import frame_name as frame_name
-    from graphmill.graph.frames import output_frame as output_frame
-    from graphmill.graph.function_body import FunctionBody as FunctionBody
-    from graphmill.graph.function_body import instantiate_function as instantiate_function
-    from graphmill.graph.function_calls import CalledFunction as CalledFunction
-    from graphmill.graph.function_calls import called_functions as called_functions
-    from graphmill.graph.function_calls import calls_of as calls_of
-    from graphmill.graph.function_library import FunctionLibrary as FunctionLibrary
+    from graphmill.graph.functions.function_body import FunctionBody as FunctionBody
+    from graphmill.graph.functions.function_body import instantiate_function as instantiate_function
+    from graphmill.graph.functions.function_calls import CalledFunction as CalledFunction
+    from graphmill.graph.functions.function_calls import called_functions as called_functions
+    from graphmill.graph.functions.function_calls import calls_of as calls_of
+    from graphmill.graph.functions.function_library import FunctionLibrary as FunctionLibrary
     from graphmill.graph.node_roles import forwarded as forwarded
     from graphmill.graph.node_roles import is_argument as is_argument
     from graphmill.graph.node_roles import is_argument_or_result as is_argument_or_result
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node_roles import without_forwarding as without_forwarding
     from graphmill.graph.tensor import Tensor as Tensor
     from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR as NEVER_DEAD_ATTR
-    from graphmill.ops.op_registry import OpRegistry as OpRegistry
+    from graphmill.ops.definition.op_registry import OpRegistry as OpRegistry
 else:
     from graphmill.spi._lazy import lazy_names
 
@@ -53,10 +53,12 @@ else:
         {
             "graphmill.graph.algorithms": "ancestors is_back_edge",
             "graphmill.graph.device_name": "parse_device_name",
-            "graphmill.graph.frames": "FrameInfo FramePath analyse_frames frame_name output_frame",
-            "graphmill.graph.function_body": "FunctionBody instantiate_function",
-            "graphmill.graph.function_calls": "CalledFunction called_functions calls_of",
-            "graphmill.graph.function_library": "FunctionLibrary",
+            "graphmill.graph.control_flow.frames": (
+                "FrameInfo FramePath analyse_frames frame_name output_frame"
+            ),
+            "graphmill.graph.functions.function_body": "FunctionBody instantiate_function",
+            "graphmill.graph.functions.function_calls": "CalledFunction called_functions calls_of",
+            "graphmill.graph.functions.function_library": "FunctionLibrary",
             "graphmill.graph.node_roles": (
                 "forwarded is_argument is_argument_or_result is_constant is_constant_enter "
                 "is_control_trigger is_enter is_exit is_loop_cond is_merge is_next_iteration "
@@ -65,6 +67,6 @@ else:
             ),
             "graphmill.graph.tensor": "Tensor",
             "graphmill.graph.transfer_ops": "NEVER_DEAD_ATTR",
-            "graphmill.ops.op_registry": "OpRegistry",
+            "graphmill.ops.definition.op_registry": "OpRegistry",
         },
     )

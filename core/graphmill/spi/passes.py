@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from graphmill.lowering.bind_node import bind_node as bind_node
-    from graphmill.lowering.effects_policy import EffectsPolicy as EffectsPolicy
-    from graphmill.lowering.function_bodies import body_as_run as body_as_run
-    from graphmill.lowering.function_bodies import place_body as place_body
-    from graphmill.lowering.node_effects import effects_of_node as effects_of_node
-    from graphmill.lowering.node_effects import function_with_effects as function_with_effects
-    from graphmill.lowering.node_effects import kernels_of_node as kernels_of_node
+    from graphmill.lowering.functions.function_bodies import body_as_run as body_as_run
+    from graphmill.lowering.functions.function_bodies import place_body as place_body
     from graphmill.lowering.passes import PassOptions as PassOptions
     from graphmill.lowering.passes import is_switched_off as is_switched_off
-    from graphmill.lowering.place import PlacementOptions as PlacementOptions
-    from graphmill.lowering.place import place as place
-    from graphmill.ops.effects import effects_of as effects_of
-    from graphmill.ops.effects import randomness_of as randomness_of
+    from graphmill.lowering.placement.placer import PlacementOptions as PlacementOptions
+    from graphmill.lowering.placement.placer import place as place
+    from graphmill.lowering.policies.effects_policy import EffectsPolicy as EffectsPolicy
+    from graphmill.lowering.policies.node_effects import effects_of_node as effects_of_node
+    from graphmill.lowering.policies.node_effects import (
+        function_with_effects as function_with_effects,
+    )
+    from graphmill.lowering.policies.node_effects import kernels_of_node as kernels_of_node
+    from graphmill.ops.definition.effects import effects_of as effects_of
+    from graphmill.ops.definition.effects import randomness_of as randomness_of
 else:
     from graphmill.spi._lazy import lazy_names
 
@@ -28,13 +30,13 @@ else:
         __name__,
         {
             "graphmill.lowering.bind_node": "bind_node",
-            "graphmill.lowering.effects_policy": "EffectsPolicy",
-            "graphmill.lowering.function_bodies": "body_as_run place_body",
-            "graphmill.lowering.node_effects": (
+            "graphmill.lowering.policies.effects_policy": "EffectsPolicy",
+            "graphmill.lowering.functions.function_bodies": "body_as_run place_body",
+            "graphmill.lowering.policies.node_effects": (
                 "effects_of_node function_with_effects kernels_of_node"
             ),
             "graphmill.lowering.passes": "PassOptions is_switched_off",
-            "graphmill.lowering.place": "PlacementOptions place",
-            "graphmill.ops.effects": "effects_of randomness_of",
+            "graphmill.lowering.placement.placer": "PlacementOptions place",
+            "graphmill.ops.definition.effects": "effects_of randomness_of",
         },
     )

@@ -13,8 +13,8 @@ import numpy as np
 
 from graphmill import dtypes, proto
 from graphmill.dtypes import DType, as_dtype
-from graphmill.ops.attr_types import FuncAttr, ShapeAttr, TensorAttr
-from graphmill.ops.attr_value import attr_to_proto
+from graphmill.ops.attrs.attr_types import FuncAttr, ShapeAttr, TensorAttr
+from graphmill.ops.attrs.attr_value import attr_to_proto
 from graphmill.testing.case_inputs import Input, SpecError, parse_input
 from graphmill.testing.case_nodes import (
     FunctionSpec,
@@ -27,8 +27,8 @@ from graphmill.testing.case_nodes import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from graphmill.ops.op_def import ArgDef, OpDef
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.definition.op_def import ArgDef, OpDef
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.testing.case import Case, Program
 
 NODE = "node"

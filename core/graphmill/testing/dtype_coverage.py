@@ -12,7 +12,7 @@ from graphmill.testing.case_graph import case_graph
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.testing.case import Case
 
 Asked = dict[str, dict[str, set[str]]]

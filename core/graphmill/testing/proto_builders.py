@@ -16,8 +16,8 @@ import numpy as np
 
 from graphmill import proto
 from graphmill.dtypes import as_dtype
-from graphmill.ops.attr_types import TensorAttr
-from graphmill.ops.attr_value import attr_to_proto
+from graphmill.ops.attrs.attr_types import TensorAttr
+from graphmill.ops.attrs.attr_value import attr_to_proto
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -18,7 +18,7 @@ from graphmill.testing.case_nodes import parse_function, parse_node
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.definition.op_registry import OpRegistry
 
 _STAND_IN: Final = "Neg"
 _APPLIED: Final = ("a", "b")  # names of the nodes whose op is chosen

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import AlreadyExistsError
-from graphmill.graph.graph_of import graph_of
+from graphmill.graph.infer_graph import graph_of
 from graphmill.graph.variable import Variable
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
-from graphmill.graph.graph_of import graph_of
+from graphmill.graph.infer_graph import graph_of
 from graphmill.train.global_step import get_global_step
 from graphmill.train.session_run_hook import SessionRunArgs, SessionRunHook
 

@@ -13,10 +13,10 @@ from graphmill.backprop.gradients import gradients
 from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group
-from graphmill.graph.graph_of import graph_of
+from graphmill.graph.infer_graph import graph_of
 from graphmill.graph.variable import Variable, trainable_variables
 from graphmill.ops import array, math
-from graphmill.ops.op_functions import add_op
+from graphmill.ops.definition.op_functions import add_op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill import errors, files, proto
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group, with_dependencies
-from graphmill.graph.graph_of import graph_of
+from graphmill.graph.infer_graph import graph_of
 from graphmill.ops import array, io, state
 from graphmill.saved.bundle_format import index_path
 from graphmill.saved.checkpoint import STATE_FILE, read_state

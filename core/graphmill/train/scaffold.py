@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import FailedPreconditionError
-from graphmill.graph.graph_of import graph_of
+from graphmill.graph.infer_graph import graph_of
 from graphmill.graph.variable import variables_initializer
 from graphmill.saved.checkpoint import latest_checkpoint
 from graphmill.train.saver import Saver

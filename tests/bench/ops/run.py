@@ -71,7 +71,7 @@ def last_step(session: Any, graph: Any) -> Callable[..., Any]:
 
 def worker(make: Callable[[Any], Callable[..., Any]]) -> int:
     """Answer each id of a case on stdin with the seconds of one call, or with what went wrong."""
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.testing.case_graph import case_graph
 
     ops, known, made = OpRegistry(), cases(), {}

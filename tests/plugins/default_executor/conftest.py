@@ -8,8 +8,8 @@ import pytest
 
 from graphmill import dtypes
 from graphmill.graph.graph import Graph
-from graphmill.ops.attr_types import TensorAttr
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.attrs.attr_types import TensorAttr
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
 from graphmill_plugins.default_executor.graph_view import GraphView

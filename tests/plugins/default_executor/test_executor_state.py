@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
-from graphmill.graph.import_export import graph_from_graph_def
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.graph.formats.import_export import graph_from_graph_def
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.devices.device import Device, DeviceAttributes
 from graphmill.runtime.executor import ExecutorArgs, LocalExecutorParams

@@ -9,9 +9,9 @@ import pytest
 
 import graphmill
 from graphmill import errors
-from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.ops import array, control_flow, math
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.runtime.kernels.kernel import KernelDef, OpKernel
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 from graphmill_plugins.default_executor.graph_view import GraphView

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, proto
-from graphmill.ops.attr_types import ShapeAttr, TensorAttr
-from graphmill.ops.attr_value import attr_to_proto
+from graphmill.ops.attrs.attr_types import ShapeAttr, TensorAttr
+from graphmill.ops.attrs.attr_value import attr_to_proto
 from graphmill.ops.tensor_proto import numpy_to_tensor_proto, tensor_proto_to_numpy
 
 grpc = pytest.importorskip("grpc")

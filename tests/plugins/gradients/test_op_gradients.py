@@ -15,8 +15,8 @@ import pytest
 import graphmill
 from graphmill import proto
 from graphmill.dtypes import as_dtype
-from graphmill.ops.attr_types import TensorAttr
-from graphmill.ops.attr_value import attr_to_proto
+from graphmill.ops.attrs.attr_types import TensorAttr
+from graphmill.ops.attrs.attr_value import attr_to_proto
 from graphmill.testing.case import load_cases
 from graphmill.testing.case_graph import NODE, case_graph
 

@@ -9,9 +9,9 @@ import numpy as np
 import graphmill
 from graphmill.errors import OpError
 from graphmill.explain import explain_all
-from graphmill.graph.import_export import graph_from_graph_def
-from graphmill.lowering.effects_policy import EffectsPolicy
+from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.lowering.passes import PassOptions
+from graphmill.lowering.policies.effects_policy import EffectsPolicy
 from graphmill.runtime.kernels.kernel import OpKernelConstruction, bind
 from graphmill.session.session import Session
 from graphmill.testing.case_graph import GraphMaker
@@ -26,7 +26,7 @@ from graphmill_plugins.jit.straight.straight_line import StraightLine
 
 if TYPE_CHECKING:
     from graphmill.explain.compilation import ClusterRecord
-    from graphmill.graph.function_body import FunctionBody
+    from graphmill.graph.functions.function_body import FunctionBody
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.runtime.kernels.kernel import OpKernel

@@ -12,7 +12,7 @@ import graphmill
 from graphmill import dtypes, proto
 from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.explain import explain_all
-from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 from graphmill.spi import kernel, pytree
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin
 from graphmill.testing.tier_programs import graph_def

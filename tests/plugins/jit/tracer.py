@@ -9,7 +9,7 @@ import numpy as np
 
 import graphmill
 from graphmill.graph.algorithms import topological_order
-from graphmill.graph.function_body import instantiate_function
+from graphmill.graph.functions.function_body import instantiate_function
 from graphmill.runtime.kernels.kernel import OpKernelConstruction, bind
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.analysis.trip_count import pass_through, trip_count_of

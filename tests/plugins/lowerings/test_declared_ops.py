@@ -8,8 +8,8 @@ import pytest
 
 from graphmill import dtypes
 from graphmill.graph.graph import Graph
-from graphmill.ops.op_registry import bundled_ops
-from graphmill.ops.tensor_shape import TensorShape
+from graphmill.ops.definition.op_registry import bundled_ops
+from graphmill.ops.inference.tensor_shape import TensorShape
 from graphmill.plugin.host import Host
 from graphmill.runtime.kernels.lowering import lowerings_of
 from graphmill_plugins import lowerings

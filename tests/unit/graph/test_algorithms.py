@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from graphmill import dtypes, errors
 from graphmill.graph.algorithms import ancestors, topological_order
+from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.graph.graph import Graph
-from graphmill.graph.import_export import graph_from_graph_def
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 if TYPE_CHECKING:

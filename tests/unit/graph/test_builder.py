@@ -16,9 +16,9 @@ from graphmill.errors import (
     NotFoundError,
 )
 from graphmill.graph.builder import Graph, Tensor
-from graphmill.ops.attr_types import TensorAttr
-from graphmill.ops.default_graph import get_default_graph
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.attrs.attr_types import TensorAttr
+from graphmill.ops.definition.op_def import ArgDef, OpDef
+from graphmill.ops.inputs.default_graph import get_default_graph
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node

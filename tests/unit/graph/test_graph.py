@@ -8,7 +8,7 @@ import pytest
 
 from graphmill import dtypes, errors
 from graphmill.graph.graph import Graph, check_inputs, output_type
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphmill import dtypes, errors
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name, tensor_name
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 
 OPS = OpRegistry()
 

@@ -13,7 +13,7 @@ import pytest
 import graphmill
 from graphmill.errors import PermissionDeniedError
 from graphmill.lowering.bind_node import bind_node
-from graphmill.lowering.effects_policy import EffectsPolicy
+from graphmill.lowering.policies.effects_policy import EffectsPolicy
 from graphmill.runtime.kernels.kernel import KernelDef
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from graphmill import errors, ops, proto
 from graphmill.graph.builder import Graph
-from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.passes import PassOptions
 from graphmill.plugin.host import Host

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from graphmill import errors
-from graphmill.graph.import_export import graph_from_graph_def
-from graphmill.lowering.effects_policy import EffectsPolicy
+from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.lowering.kernel_factory import KernelFactory
+from graphmill.lowering.policies.effects_policy import EffectsPolicy
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.devices.device import Device, DeviceAttributes

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from graphmill import dtypes, errors
 from graphmill.graph.algorithms import ancestors
-from graphmill.graph.import_export import graph_from_graph_def, graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_from_graph_def, graph_to_graph_def
 from graphmill.lowering.prune import ClientEnd, build_client_graph
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.generators.dataflow_graphs import RandomGraph, graphs
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphmill import dtypes, errors, proto
-from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.lowering.passes import PassOptions, run_passes
 from graphmill.lowering.prune import build_client_graph
 from graphmill.lowering.verify import verify_graph
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE

@@ -10,8 +10,8 @@ import re
 
 import pytest
 
-from graphmill.ops.effects import EFFECTS, effects_of, listed_effects
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.effects import EFFECTS, effects_of, listed_effects
+from graphmill.ops.definition.op_registry import OpRegistry
 
 # What a name tells: a pattern to the effects of which one must be declared.
 NAMES = {

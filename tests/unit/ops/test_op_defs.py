@@ -11,12 +11,12 @@ import pytest
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops import FAMILIES
-from graphmill.ops.names import function_name
-from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
-from graphmill.ops.op_def_json import op_def_from_json, op_def_to_json
-from graphmill.ops.op_def_validation import validate_op_def
-from graphmill.ops.op_registry import bundled_ops
-from graphmill.ops.system_ops import NO_OP
+from graphmill.ops.definition.names import function_name
+from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
+from graphmill.ops.definition.op_def_json import op_def_from_json, op_def_to_json
+from graphmill.ops.definition.op_def_validation import validate_op_def
+from graphmill.ops.definition.op_registry import bundled_ops
+from graphmill.ops.definition.system_ops import NO_OP
 
 NUMBER_OF_OPS = 2101
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from graphmill import dtypes, errors
-from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.registry import CORE, PluginConflictError, Provenance
 
 if TYPE_CHECKING:

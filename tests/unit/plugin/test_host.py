@@ -252,7 +252,7 @@ class TestConflicts:
             assert isinstance(bare_host(*order).devices.get("NPU"), Replacing)
 
     def test_an_op_of_tensorflow_cannot_be_redefined(self) -> None:
-        from graphmill.ops.op_def import OpDef
+        from graphmill.ops.definition.op_def import OpDef
 
         mine = plugin("mine", register_ops=lambda ops: ops.add(OpDef("MatMul")))
         with pytest.raises(PluginConflictError, match=r"'MatMul' of plugin 'mine'.*by TensorFlow"):

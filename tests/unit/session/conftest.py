@@ -9,7 +9,7 @@ import pytest
 
 import graphmill
 from graphmill import dtypes, errors
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.runtime.kernels.kernel import kernel
 
 PASS_THROUGH = ((ArgDef("x", dtypes.float32),), (ArgDef("y", dtypes.float32),))

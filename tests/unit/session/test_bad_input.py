@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import graphmill
 from graphmill import dtypes, errors, proto
-from graphmill.ops.attr_types import AttrPlaceholder, FuncAttr
+from graphmill.ops.attrs.attr_types import AttrPlaceholder, FuncAttr
 from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def test_short_and_long_value_lists_match_tensorflow(
 def test_missing_kernels_are_reported_for_pruned_graph_only(
     make_host: Any,
 ) -> None:
-    from graphmill.ops.op_def import ArgDef, OpDef
+    from graphmill.ops.definition.op_def import ArgDef, OpDef
 
     class Plugin:
         @graphmill.hookimpl

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import graphmill
 from graphmill import dtypes, errors, ops
 from graphmill.graph.builder import Graph
-from graphmill.graph.import_export import graph_from_graph_def
-from graphmill.ops.attr_types import ShapeAttr
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.graph.formats.import_export import graph_from_graph_def
+from graphmill.ops.attrs.attr_types import ShapeAttr
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.session.feeds import feed_converter, static_shape
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 

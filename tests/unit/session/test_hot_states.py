@@ -15,8 +15,8 @@ from graphmill import proto
 from graphmill.errors import InternalError, UnimplementedError
 from graphmill.explain import explain_all
 from graphmill.lowering.plugin_faults import PluginFaultError
-from graphmill.ops.op_def import OpDef
-from graphmill.ops.op_traits import ControlFlow, OpTraits
+from graphmill.ops.definition.op_def import OpDef
+from graphmill.ops.definition.op_traits import ControlFlow, OpTraits
 from graphmill.plugin.fault_warnings import FaultWarnings
 from graphmill.plugin.pass_registry import HOT, HOT_PLACEMENT
 from graphmill.registry import PluginWarning

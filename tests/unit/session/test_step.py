@@ -13,11 +13,11 @@ import pytest
 import graphmill
 from graphmill import dtypes, errors, ops
 from graphmill.graph.builder import Graph
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill.proto import RunMetadata, RunOptions
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.session import step
-from graphmill.session.boundary import as_it_is
+from graphmill.session.transfer import identity
 from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 from graphmill.testing.timeouts import no_leaked_threads
 
@@ -172,7 +172,7 @@ def test_s6_values_owned_by_the_step_are_not_copied(is_view: bool, is_held: bool
     frame.retvals[0] = np.ones(4)[1:] if is_view else np.ones(3)
     address = frame.retvals[0].ctypes.data
     held = (frame.retvals[0].base if is_view else frame.retvals[0]) if is_held else None
-    executors = SimpleNamespace(to_host=(as_it_is,), fetches=("y:0",))
+    executors = SimpleNamespace(to_host=(identity,), fetches=("y:0",))
     (result,) = step._results(executors, frame, lends=False)  # type: ignore[arg-type]
     assert (result.ctypes.data == address) == (held is None)
 

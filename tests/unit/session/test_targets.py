@@ -9,7 +9,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, proto
-from graphmill.ops.attr_types import ShapeAttr
+from graphmill.ops.attrs.attr_types import ShapeAttr
 from graphmill.plugin.host import Host
 from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.session_interface import SessionFactory

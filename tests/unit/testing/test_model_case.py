@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, proto
-from graphmill.ops.attr_value import attr_to_proto
+from graphmill.ops.attrs.attr_value import attr_to_proto
 from graphmill.testing.model_case import ModelCase, model_folders
 
 X = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)

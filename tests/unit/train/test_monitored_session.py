@@ -10,7 +10,7 @@ import pytest
 
 import graphmill
 from graphmill import dtypes, errors, ops, train
-from graphmill.ops.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from graphmill.errors import NotFoundError, suggest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.ops.op_def import ArgDef, OpDef
+    from graphmill.ops.definition.op_def import ArgDef, OpDef
     from graphmill.plugin.host import Host
     from graphmill.runtime.kernels.kernel import KernelDef
     from graphmill.runtime.kernels.kernel_registry import Registration

@@ -20,7 +20,7 @@ from graphmill.cli.options import (
 from graphmill.cli.output.formatting import emit
 from graphmill.cli.output.progress import stage
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError
-from graphmill.ops.effects import EFFECTS
+from graphmill.ops.definition.effects import EFFECTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

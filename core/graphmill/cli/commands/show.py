@@ -31,7 +31,7 @@ from graphmill.errors import NotFoundError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphmill.graph.model_file import ModelFile
+    from graphmill.graph.formats.model_file import ModelFile
     from graphmill.plugin.host import Host
 
 
@@ -59,7 +59,7 @@ def show(
     model, more = take_model(arguments, folder)
     if more:
         raise click.UsageError(f"Got unexpected extra argument {more[0]!r}.")
-    from graphmill.graph.model_file import open_model
+    from graphmill.graph.formats.model_file import open_model
 
     host = settings.the_host()
     with stage(f"reading {model}"):
@@ -82,7 +82,7 @@ def show(
 
 
 def _contents(opened: ModelFile, host: Host, tags: str | None) -> list[ModelSummary]:
-    from graphmill.graph.model_format import Kind
+    from graphmill.graph.formats.model_format import Kind
 
     if opened.kind is Kind.GRAPH_DEF:
         return [summarize_graph(opened.graph(), host.ops)]

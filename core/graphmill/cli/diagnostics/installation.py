@@ -17,7 +17,7 @@ from graphmill.runtime.kernels.lowering_registry import supplier_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.definition.op_def import OpDef
     from graphmill.plugin.host import Host
     from graphmill.plugin.records import PluginRecord
 

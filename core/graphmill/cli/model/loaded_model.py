@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphmill.cli.model.summary import Port
-    from graphmill.graph.model_file import ModelFile
+    from graphmill.graph.formats.model_file import ModelFile
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.proto.graph_pb2 import GraphDef
@@ -120,8 +120,8 @@ def load_model(
     Raises:
         OpError: it is no model, or has no such tags, signature or tensor.
     """
-    from graphmill.graph.model_file import open_model
-    from graphmill.graph.model_format import Kind
+    from graphmill.graph.formats.model_file import open_model
+    from graphmill.graph.formats.model_format import Kind
 
     opened = open_model(model)
     if opened.kind is Kind.SAVED_MODEL:
@@ -168,7 +168,7 @@ def _graph(
     fetches: Sequence[str],
 ) -> LoadedModel:
     """Return a GraphDef or MetaGraphDef ready to run; a MetaGraph's checkpoint is restored."""
-    from graphmill.graph.model_format import Kind
+    from graphmill.graph.formats.model_format import Kind
     from graphmill.session.session import Session
 
     meta_graph = opened.meta_graph() if opened.kind is Kind.META_GRAPH_DEF else None

@@ -13,9 +13,9 @@ from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from graphmill.graph.model_file import LoadedGraph, LoadedMetaGraph
-    from graphmill.ops.op_def import ArgDef
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.graph.formats.model_file import LoadedGraph, LoadedMetaGraph
+    from graphmill.ops.definition.op_def import ArgDef
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.proto.graph_pb2 import GraphDef
     from graphmill.proto.meta_graph_pb2 import SignatureDef, TensorInfo
     from graphmill.proto.node_def_pb2 import NodeDef

@@ -25,7 +25,7 @@ from graphmill.distributed.master.step_metadata import fill_metadata
 from graphmill.distributed.master.task_graphs import TaskGraphMaker
 from graphmill.errors import CancelledError, InvalidArgumentError, UnimplementedError
 from graphmill.graph.node import parse_tensor_name
-from graphmill.lowering.callable_form import callable_form
+from graphmill.lowering.callable_options import callable_form
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.passes import PassOptions
 from graphmill.lowering.prune import ClientEnd
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from graphmill.distributed.master.worker_interface import WorkerInterface
     from graphmill.errors import OpError
     from graphmill.graph.graph import Graph
-    from graphmill.lowering.callable_form import CallableForm
+    from graphmill.lowering.callable_options import CallableForm
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import Device, DeviceAttributes
@@ -122,7 +122,7 @@ class ClusterSession(SessionInterface):
         """Add the nodes of a GraphDef; what was registered before is deregistered.
 
         Raises:
-            OpError: see `graphmill.graph.import_export.extend_graph`.
+            OpError: see `graphmill.graph.formats.import_export.extend_graph`.
         """
         self.check_open()
         with self._graph_lock:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill.distributed.master.task_graphs import TaskGraph
     from graphmill.distributed.master.worker_interface import WorkerInterface
-    from graphmill.lowering.callable_form import CallableForm
+    from graphmill.lowering.callable_options import CallableForm
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.session.executors_cache import Signature
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill import proto
 from graphmill.distributed.worker.task_collectives import note_members
-from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.graph.node_roles import is_receive, is_send
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
-from graphmill.lowering.function_bodies import placement_options
-from graphmill.lowering.memory_types import MemoryTypeFinder
-from graphmill.lowering.partition import partition
+from graphmill.lowering.functions.function_bodies import placement_options
+from graphmill.lowering.partitioning.partition import partition
+from graphmill.lowering.partitioning.receive_scheduling import schedule_receives, start_times
+from graphmill.lowering.partitioning.wire_types import wire_type_of
 from graphmill.lowering.passes import run_passes
-from graphmill.lowering.place import place
-from graphmill.lowering.receive_scheduling import schedule_receives, start_times
-from graphmill.lowering.wire_types import wire_type_of
+from graphmill.lowering.placement.memory_types import MemoryTypeFinder
+from graphmill.lowering.placement.placer import place
 from graphmill.runtime.rendezvous import RendezvousKey
 
 if TYPE_CHECKING:

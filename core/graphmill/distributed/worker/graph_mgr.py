@@ -16,7 +16,7 @@ from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
     from graphmill.distributed.worker.registered_graph import GraphRegistration
-    from graphmill.lowering.effects_policy import EffectsPolicy
+    from graphmill.lowering.policies.effects_policy import EffectsPolicy
     from graphmill.plugin.host import Host
     from graphmill.runtime.devices.device_mgr import DeviceMgr
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
+from graphmill.graph.formats.import_export import graph_from_graph_def, graph_to_graph_def
 from graphmill.graph.graph import Graph
-from graphmill.graph.import_export import graph_from_graph_def, graph_to_graph_def
 from graphmill.graph.node_roles import is_receive
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
 from graphmill.lowering.debug_watches import insert_debug_nodes
-from graphmill.lowering.function_runtime import FunctionLibraryRuntime
-from graphmill.lowering.partitions import PartitionMaker
+from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
+from graphmill.lowering.partitioning.build_executors import PartitionMaker
 from graphmill.lowering.passes import PassOptions, check_needed
 from graphmill.runtime.devices.transport import rendezvous_maker
 from graphmill.runtime.process.fork import fork_safe_lock
@@ -28,8 +28,8 @@ from graphmill.session.hot_steps import HotSteps
 
 if TYPE_CHECKING:
     from graphmill import proto
-    from graphmill.lowering.effects_policy import EffectsPolicy
-    from graphmill.lowering.partitions import PerPartition
+    from graphmill.lowering.partitioning.build_executors import PerPartition
+    from graphmill.lowering.policies.effects_policy import EffectsPolicy
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.devices.device import Device

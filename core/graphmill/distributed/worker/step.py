@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from graphmill.distributed.worker.remote_rendezvous import RemoteRendezvous
     from graphmill.distributed.worker.step_call import StepCall
     from graphmill.distributed.worker.worker_session import WorkerSession
-    from graphmill.lowering.partitions import PerPartition
+    from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.runtime.steps.cancellation import CancellationManager
     from graphmill.runtime.threads.thread_pool import ThreadPool
     from graphmill.typing import Value

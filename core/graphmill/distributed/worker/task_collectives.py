@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InternalError, OpError
-from graphmill.ops.effects import effects_of
+from graphmill.ops.definition.effects import effects_of
 from graphmill.runtime.collectives import (
     COLLECTIVE_MEMBERS_ATTR,
     CollectiveRequest,

@@ -22,7 +22,7 @@ from graphmill.errors import (
     InvalidArgumentError,
     OpError,
 )
-from graphmill.lowering.effects_policy import EffectsPolicy, policy_of
+from graphmill.lowering.policies.effects_policy import EffectsPolicy, policy_of
 from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.runtime.threads.driver_threads import DriverThreads
 from graphmill.session.thread_pools import ThreadPools

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape
+from graphmill.ops.inference.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
-    from graphmill.ops.tensor_shape import Size
+    from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.inference.tensor_shape import Size
 
 
 def table(*rows: tuple[str, ShapeFunction]) -> dict[str, ShapeFunction]:

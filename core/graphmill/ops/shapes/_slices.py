@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
+from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from graphmill.ops.shape_inference import ShapeContext
-    from graphmill.ops.tensor_shape import Size
+    from graphmill.ops.inference.shape_inference import ShapeContext
+    from graphmill.ops.inference.tensor_shape import Size
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes import _common as common
 from graphmill.ops.shapes._slices import strided_slice
-from graphmill.ops.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
-    from graphmill.ops.tensor_shape import Size
+    from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.inference.tensor_shape import Size
 
 _UNCHANGED = """
     BatchMatrixBandPart BatchMatrixSetDiag CheckNumerics CheckNumericsV2 DebugGradientIdentity

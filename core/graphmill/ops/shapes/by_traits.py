@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.ops.op_traits import ControlFlow, Source
+from graphmill.ops.definition.op_traits import ControlFlow, Source
 from graphmill.ops.shapes import _common as common
 
 if TYPE_CHECKING:
-    from graphmill.ops.op_def import OpDef
-    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.definition.op_def import OpDef
+    from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
 
 # A merge is told by the shape refiner, which knows loops.
 _OF_INPUT: Final = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill.ops.shapes import _common as common
 
 if TYPE_CHECKING:
-    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
 
 
 def switched(op: ShapeContext) -> Any:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes import _common as common
-from graphmill.ops.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 
 if TYPE_CHECKING:
-    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
-    from graphmill.ops.tensor_shape import Size
+    from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.inference.tensor_shape import Size
 
 
 def determinant(op: ShapeContext) -> TensorShape:

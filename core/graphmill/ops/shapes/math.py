@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes import _common as common
-from graphmill.ops.tensor_shape import UNKNOWN_SHAPE, TensorShape, merged_size
 
 if TYPE_CHECKING:
-    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
-    from graphmill.ops.tensor_shape import Size
+    from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.inference.tensor_shape import Size
 
 _UNARY = """
     Abs Acos Acosh Angle Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.ops.inference.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape, merged_size
 from graphmill.ops.shapes import _common as common
-from graphmill.ops.tensor_shape import SCALAR, UNKNOWN_SHAPE, TensorShape, merged_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
-    from graphmill.ops.tensor_shape import Size
+    from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.inference.tensor_shape import Size
 
 _UNCHANGED = """
     Elu EluGrad LRN LeakyRelu LeakyReluGrad LogSoftmax Relu Relu6 Relu6Grad ReluGrad Selu SeluGrad

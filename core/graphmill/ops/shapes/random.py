@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from graphmill.ops.inference.tensor_shape import TensorShape
 from graphmill.ops.shapes import _common as common
-from graphmill.ops.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
-    from graphmill.ops.shape_inference import ShapeContext, ShapeFunction
+    from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
 
 _OF_SHAPE = """
     NonDeterministicInts ParameterizedTruncatedNormal RandomStandardNormal RandomUniform

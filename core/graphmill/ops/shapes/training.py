@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill.ops.shapes import _common as common
 
 if TYPE_CHECKING:
-    from graphmill.ops.shape_inference import ShapeFunction
+    from graphmill.ops.inference.shape_inference import ShapeFunction
 
 _UPDATES = """
     ApplyAdaMax ApplyAdadelta ApplyAdagrad ApplyAdagradDA ApplyAdagradV2 ApplyAdam ApplyAddSign

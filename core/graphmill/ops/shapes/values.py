@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.ops.value_inference import LARGEST
+from graphmill.ops.inference.value_inference import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from graphmill.ops.value_inference import Partial, ValueContext, ValueFunction
+    from graphmill.ops.inference.value_inference import Partial, ValueContext, ValueFunction
 
 
 def _cast(op: ValueContext) -> Partial:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InternalError
-from graphmill.ops.effects import effects_of
+from graphmill.ops.definition.effects import effects_of
 from graphmill.runtime.checks.wait_checks import with_wait_check
 from graphmill.runtime.kernels.kernel import KernelDef, OpKernelConstruction, bind
 from graphmill.runtime.resources.variables import ResourceHandle, Variable

@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InternalError, InvalidArgumentError
-from graphmill.ops.attr_width import check_attr_widths
-from graphmill.ops.op_traits import EFFECTS, Boundary
+from graphmill.ops.attrs.attr_width import check_attr_widths
+from graphmill.ops.definition.op_traits import EFFECTS, Boundary
 from graphmill.runtime.kernels.kernel_signature import parameters_of, takes_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from graphmill.ops.op_def import AttrDef, OpDef
+    from graphmill.ops.definition.op_def import AttrDef, OpDef
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.lowering import Check, Lowering
     from graphmill.runtime.resources.variables import Variable

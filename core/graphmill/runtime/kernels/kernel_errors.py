@@ -147,7 +147,7 @@ def add_iteration(error: OpError, iteration: str) -> None:
 
 def _node_def_maker(node: Node) -> Callable[[], Any]:
     def make() -> Any:
-        from graphmill.graph.import_export import node_to_node_def
+        from graphmill.graph.formats.import_export import node_to_node_def
 
         return node_to_node_def(node)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from graphmill.dtypes import DType
-    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.definition.op_def import OpDef
     from graphmill.runtime.kernels.lowering import Lowering
     from graphmill.runtime.kernels.lowering_registry import LoweringRegistry
 

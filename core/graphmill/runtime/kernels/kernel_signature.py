@@ -17,7 +17,7 @@ from graphmill.errors import InvalidArgumentError, suggest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.definition.op_def import OpDef
     from graphmill.runtime.kernels.kernel import KernelDef
 
 _NAMESPACE: Final = frozenset({"xp", "_xp"})

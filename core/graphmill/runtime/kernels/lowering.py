@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from graphmill.errors import OpError
     from graphmill.graph.node import Node
-    from graphmill.ops.attr_types import FuncAttr
+    from graphmill.ops.attrs.attr_types import FuncAttr
     from graphmill.typing import ArrayNamespace
 
 _Declared = TypeVar("_Declared", bound="Callable[..., Any]")

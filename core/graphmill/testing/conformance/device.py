@@ -11,9 +11,9 @@ import pytest
 from graphmill import errors, proto
 from graphmill.dtypes import as_dtype
 from graphmill.graph.builder import Graph
-from graphmill.graph.cond import cond
+from graphmill.graph.control_flow.cond import cond
+from graphmill.graph.control_flow.while_loop import while_loop
 from graphmill.graph.device_name import parse_device_name
-from graphmill.graph.while_loop import while_loop
 from graphmill.memory import aligned_empty
 from graphmill.ops import array, math, nn, state, string
 from graphmill.session.direct_session import DirectSession

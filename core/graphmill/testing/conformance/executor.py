@@ -10,8 +10,8 @@ import pytest
 
 from graphmill import errors, proto
 from graphmill.graph.builder import Graph
-from graphmill.graph.cond import cond
-from graphmill.graph.while_loop import while_loop
+from graphmill.graph.control_flow.cond import cond
+from graphmill.graph.control_flow.while_loop import while_loop
 from graphmill.ops import array, control_flow, math, state
 from graphmill.plugin.host import Host
 from graphmill.session.session import Session

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill import proto
 from graphmill.errors import OpError
-from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.session.session import Session
 from graphmill.testing.generators.control_flow_graphs import structured_graph
 from graphmill.testing.generators.dataflow_graphs import random_graph

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphmill import proto
 from graphmill.errors import InvalidArgumentError, OpError
-from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.runtime.dead import DEAD
 from graphmill.session.session import Session
 from graphmill.testing.oracle.reference_evaluator import ReferenceSession

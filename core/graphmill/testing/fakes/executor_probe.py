@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from graphmill import errors
-from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.executor import Executor, ExecutorFactory
 from graphmill.runtime.kernels.kernel import kernel

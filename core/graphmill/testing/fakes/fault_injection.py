@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import ResourceExhaustedError, UnavailableError
-from graphmill.ops.op_traits import Boundary
+from graphmill.ops.definition.op_traits import Boundary
 from graphmill.testing.fakes.host_variants import with_devices
 from graphmill.testing.timeouts import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.plugin.host import Host
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.kernel import OpKernel

@@ -14,8 +14,8 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.deprecations import renamed_name
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.ops.op_traits import OpTraits, ResourceUse
+from graphmill.ops.definition.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_traits import OpTraits, ResourceUse
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.kernels.kernel import kernel
 from graphmill.runtime.kernels.lowering import Check

@@ -20,14 +20,14 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.graph.graph import Graph
-from graphmill.ops.attr_types import ShapeAttr, TensorAttr
+from graphmill.ops.attrs.attr_types import ShapeAttr, TensorAttr
 from graphmill.testing.generators.dataflow_graphs import HypothesisChooser, SeededChooser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.graph.node import Node
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.testing.generators.dataflow_graphs import Chooser
 
 _T = TypeVar("_T")

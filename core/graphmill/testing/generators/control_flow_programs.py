@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from graphmill.graph.cond import cond
-from graphmill.graph.while_loop import while_loop
+from graphmill.graph.control_flow.cond import cond
+from graphmill.graph.control_flow.while_loop import while_loop
 from graphmill.ops import array, state
 from graphmill.testing.generators.dataflow_graphs import HypothesisChooser, SeededChooser
 

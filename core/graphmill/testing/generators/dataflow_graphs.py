@@ -21,7 +21,7 @@ from graphmill.testing.case_nodes import NodeSpec, Source
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.definition.op_registry import OpRegistry
 
 _T = TypeVar("_T")
 _LARGEST_SIZE = 64

@@ -11,7 +11,7 @@ import random
 import re
 from typing import TYPE_CHECKING, Any
 
-from graphmill.ops.effects import effects_of
+from graphmill.ops.definition.effects import effects_of
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_inputs import SpecError, parse_input
 from graphmill.testing.case_writer import Table, case_text, table_of
@@ -22,7 +22,7 @@ from graphmill.testing.tolerances import tolerance_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+    from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
     from graphmill.testing.case import Case
 
 _FROM_SCRATCH = 0.2

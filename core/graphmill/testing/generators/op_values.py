@@ -13,7 +13,7 @@ from graphmill.testing.case_writer import literal_text
 if TYPE_CHECKING:
     import random
 
-    from graphmill.ops.op_def import AttrDef
+    from graphmill.ops.definition.op_def import AttrDef
 
 Shape = tuple[int, ...]
 

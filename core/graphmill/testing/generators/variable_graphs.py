@@ -16,7 +16,7 @@ from graphmill.testing.case_nodes import parse_node
 from graphmill.testing.generators.dataflow_graphs import SeededChooser
 
 if TYPE_CHECKING:
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.definition.op_registry import OpRegistry
 
 _NUM_VARIABLES: Final = 2
 _UPDATES: Final = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")

@@ -14,9 +14,9 @@ import numpy as np
 
 from graphmill import proto
 from graphmill.dtypes import as_dtype
-from graphmill.ops.attr_types import ShapeAttr, TensorAttr
-from graphmill.ops.attr_value import attr_to_proto
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.attrs.attr_types import ShapeAttr, TensorAttr
+from graphmill.ops.attrs.attr_value import attr_to_proto
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case_graph import case_graph
 from graphmill.testing.case_inputs import SpecError
 from graphmill.testing.golden import Answer

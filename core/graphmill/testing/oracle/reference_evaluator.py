@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, NotFoundError
-from graphmill.ops.attr_value import attrs_from_proto
-from graphmill.ops.op_traits import ControlFlow
+from graphmill.ops.attrs.attr_value import attrs_from_proto
+from graphmill.ops.definition.op_traits import ControlFlow
 from graphmill.runtime.devices.device import Device, DeviceAttributes
 from graphmill.runtime.executor import ExecutorArgs
 from graphmill.runtime.kernels.kernel import OpKernel, OpKernelConstruction, bind
@@ -26,7 +26,7 @@ from graphmill.testing.oracle.reference_frames import split_tensor as _split
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.definition.op_def import OpDef
     from graphmill.plugin.host import Host
     from graphmill.typing import ArrayNamespace, Value
 

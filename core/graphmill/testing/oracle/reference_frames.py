@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops.op_traits import ControlFlow
+from graphmill.ops.definition.op_traits import ControlFlow
 from graphmill.runtime.dead import DEAD
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case_folder import case_folder
 from graphmill.testing.case_graph import case_graph
 from graphmill.testing.case_inputs import Input, Values, parse_input

@@ -24,7 +24,7 @@ from graphmill.testing.runners.kernel_runner import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from graphmill.ops.op_def import OpDef
+    from graphmill.ops.definition.op_def import OpDef
     from graphmill.runtime.kernels.kernel import KernelDef
     from graphmill.testing.case import Case
     from graphmill.testing.golden import Answer

@@ -21,8 +21,8 @@ from graphmill.testing.golden import Answer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.ops.op_def import OpDef
-    from graphmill.ops.op_registry import OpRegistry
+    from graphmill.ops.definition.op_def import OpDef
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.runtime.kernels.kernel_registry import KernelRegistry
     from graphmill.testing.case import Case
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphmill.explain import explain_all
 from graphmill.graph.device_name import parse_device_name
-from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.testing.case_folder import case_folder
 from graphmill.testing.case_graph import case_graph
 from graphmill.testing.differential.compiled_graphs import jit_config

@@ -10,7 +10,7 @@ from google.protobuf import text_format
 
 import graphmill
 from graphmill import errors, ops, proto
-from graphmill.graph.import_export import extend_graph
+from graphmill.graph.formats.import_export import extend_graph
 
 
 def test_the_master_is_called_at_the_first_run(master, session) -> None:

@@ -12,9 +12,9 @@ import pytest
 import graphmill
 from graphmill import errors, ops, proto
 from graphmill.distributed.server import server_def_of
-from graphmill.graph.import_export import graph_to_graph_def
-from graphmill.lowering.memory_types import MemoryTypeFinder
-from graphmill.lowering.partition import partition
+from graphmill.graph.formats.import_export import graph_to_graph_def
+from graphmill.lowering.partitioning.partition import partition
+from graphmill.lowering.placement.memory_types import MemoryTypeFinder
 from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.rendezvous import HOST, RendezvousKey
 from graphmill.session.session_devices import create_devices

@@ -9,10 +9,10 @@ import pytest
 
 import graphmill
 from graphmill.explain import explain_all
-from graphmill.graph.function_body import instantiate_function
-from graphmill.graph.function_def import function_def
+from graphmill.graph.functions.function_body import instantiate_function
+from graphmill.graph.functions.function_def import function_def
 from graphmill.ops import array, functional, math
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill.plugin.host import default_host
 from graphmill.testing.fakes.twin_ops import TwinOps, twin_name, with_twins
 from graphmill_plugins.jit.analysis.trip_count import TripCount, pass_through, trip_count_of

@@ -11,7 +11,7 @@ from tests.plugins.jit import tracer
 
 import graphmill
 from graphmill import proto
-from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.lowering.prune import build_client_graph
 from graphmill_plugins.jit.functionalize import functionalize
 

@@ -8,8 +8,8 @@ import pytest
 from tests.plugins.jit.small_graphs import graph
 
 from graphmill import dtypes
-from graphmill.ops.op_def import ArgDef, OpDef
-from graphmill.ops.op_traits import OpTraits, ResourceUse
+from graphmill.ops.definition.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_traits import OpTraits, ResourceUse
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.kernels.kernel import kernel

@@ -8,8 +8,8 @@ import pytest
 from tests.plugins.jit.small_graphs import body
 
 from graphmill.errors import NotFoundError
-from graphmill.lowering.effects_policy import EffectsPolicy
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.lowering.policies.effects_policy import EffectsPolicy
+from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies, schedule_body
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tests.plugins.jit.small_graphs import body, inputs_of
 
 import graphmill
 from graphmill import dtypes
-from graphmill.lowering.effects_policy import EffectsPolicy
+from graphmill.lowering.policies.effects_policy import EffectsPolicy
 from graphmill.runtime.resources.variables import ResourceHandle, Variable
 from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies

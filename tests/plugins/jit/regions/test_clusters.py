@@ -9,7 +9,7 @@ import pytest
 from tests.plugins.jit.small_graphs import OPS, fetch_unread, form, graph
 
 from graphmill.graph.algorithms import topological_order
-from graphmill.graph.import_export import graph_from_graph_def
+from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.spi import compilation_of
 from graphmill.testing.generators.control_flow_graphs import structured_graph
 from graphmill.testing.generators.dataflow_graphs import random_graph

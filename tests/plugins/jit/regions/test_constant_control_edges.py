@@ -23,7 +23,7 @@ def graph_with(read_by_merge: bool = False) -> RuntimeGraph:
             graphmill.ops.control_flow.merge([x, constant], name="reader")
         else:
             graphmill.ops.math.mul(x, constant, name="reader")
-    from graphmill.graph.import_export import graph_from_graph_def
+    from graphmill.graph.formats.import_export import graph_from_graph_def
 
     return graph_from_graph_def(graph.as_graph_def(), default_host().ops)
 

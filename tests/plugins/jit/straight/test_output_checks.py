@@ -10,7 +10,7 @@ from tests.plugins.jit.small_graphs import body
 
 import graphmill
 from graphmill.errors import InternalError
-from graphmill.lowering.effects_policy import EffectsPolicy
+from graphmill.lowering.policies.effects_policy import EffectsPolicy
 from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.runtime.kernels.kernel import OpKernelConstruction, bind, kernel, kernels_of
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies

@@ -9,7 +9,7 @@ import pytest
 import graphmill
 from graphmill.cli import error_reporting
 from graphmill.explain.step import explain
-from graphmill.graph.import_export import graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.ops import math, string
 from graphmill.testing.fakes import strict_device
 

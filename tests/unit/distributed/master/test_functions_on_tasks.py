@@ -11,7 +11,7 @@ from tests.unit.distributed.worker.conftest import cpu
 
 import graphmill
 from graphmill import errors
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 
 F32 = graphmill.float32

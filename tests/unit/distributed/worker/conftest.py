@@ -14,9 +14,9 @@ from graphmill.distributed.worker.peers import Peer, Peers
 from graphmill.distributed.worker.step_call import StepCall
 from graphmill.distributed.worker.worker import Worker
 from graphmill.errors import UnavailableError
-from graphmill.graph.import_export import graph_to_graph_def
-from graphmill.lowering.memory_types import MemoryTypeFinder
-from graphmill.lowering.partition import partition
+from graphmill.graph.formats.import_export import graph_to_graph_def
+from graphmill.lowering.partitioning.partition import partition
+from graphmill.lowering.placement.memory_types import MemoryTypeFinder
 from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.rendezvous import RendezvousKey
 from graphmill.session.session_devices import create_devices

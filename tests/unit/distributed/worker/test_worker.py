@@ -14,7 +14,7 @@ import graphmill
 from graphmill import errors, ops, proto
 from graphmill.distributed.worker.remote_rendezvous import RemoteRendezvous
 from graphmill.distributed.worker.step_call import StepCall
-from graphmill.ops.attr_types import FuncAttr
+from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill.runtime.executor import ExecutorArgs
 from graphmill.runtime.rendezvous import RendezvousKey
 from graphmill.runtime.steps.cancellation import CancellationManager

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
-from graphmill.ops.attr_types import FuncAttr, ShapeAttr, TensorAttr
-from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+from graphmill.ops.attrs.attr_types import FuncAttr, ShapeAttr, TensorAttr
+from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 from graphmill.runtime.kernels.kernel import (
     KernelDef,
     KernelTable,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
-from graphmill.graph.import_export import graph_from_graph_def
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.graph.formats.import_export import graph_from_graph_def
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.registry import Provenance
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.kernels.kernel import KernelDef, OpKernel

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphmill import dtypes, errors
-from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.registry import CORE, PluginConflictError, PluginWarning, Provenance
 from graphmill.runtime.kernels.kernel import KernelDef, KernelTable, kernel, kernels_of
 from graphmill.runtime.kernels.kernel_registry import KernelRegistry

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.registry import PluginWarning

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphmill.errors import InternalError, InvalidArgumentError, OutOfRangeError
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.registry import PluginConflictError, Provenance
 from graphmill.runtime.kernels.kernel import kernel, kernels_of
 from graphmill.runtime.kernels.kernel_registry import KernelRegistry

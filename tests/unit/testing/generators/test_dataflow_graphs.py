@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.generators.dataflow_graphs import random_graph
 
 OPS = OpRegistry()

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import load_cases, parse_cases
 from graphmill.testing.case_inputs import parse_input
 from graphmill.testing.case_writer import case_text, table_of

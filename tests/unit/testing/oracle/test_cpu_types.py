@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphmill.dtypes import as_dtype
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import parse_cases
 from graphmill.testing.dtype_coverage import types_asked
 from graphmill.testing.oracle.cpu_types import cpu_types

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphmill.ops.op_registry import OpRegistry
+from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.runtime.kernels.kernel import kernel
 from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 from graphmill.testing.case import parse_cases

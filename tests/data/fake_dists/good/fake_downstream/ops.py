@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphmill import dtypes
-from graphmill.ops.op_def import ArgDef, AttrDef, OpDef
+from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 
 MUL_ADD_3 = OpDef(
     "Downstream>MulAdd3",

@@ -1,0 +1,272 @@
+"""Propagate gradients backwards through a graph.
+
+Semantics: _GradientsHelper of tensorflow/python/ops/gradients_util.py. A loop counts as one node
+(an `Item`) at the level around it, and its body is a level of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill.backprop.branches import branch_gradient
+from graphmill.backprop.calls import call_gradient, is_call
+from graphmill.backprop.control_flow_analysis import (
+    Loop,
+    Structure,
+    is_merge_of_loop,
+    is_switch_of_loop,
+    is_trainable,
+)
+from graphmill.backprop.forward_op import ForwardOp, ShapesOfForward
+from graphmill.backprop.generic import generic_gradient
+from graphmill.backprop.indexed_slices import dense, total
+from graphmill.backprop.loops import LoopGradient
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.node_roles import is_enter, is_exit, is_merge, is_switch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from graphmill.backprop.control_flow_analysis import Output
+    from graphmill.backprop.indexed_slices import Gradient
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.node import Node
+    from graphmill.graph.tensor import Tensor
+    from graphmill.plugin.gradient_declaration import GradientDef
+    from graphmill.plugin.host import Host
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """A node or a whole loop, as one step on the way back."""
+
+    node: Node | None
+    loop: Loop | None
+    inputs: Sequence[Output]
+    outputs: Sequence[Output]
+
+
+class Walk(ShapesOfForward):
+    """One call of `gradients`.
+
+    Attributes:
+        graph: the graph.
+        host: whose gradient functions and kernels are asked.
+        structure: loops and branches of the graph as it was before.
+        name: unique in the graph.
+        stops: outputs that count as constants.
+        colocate: whether gradients are placed where their ops are.
+    """
+
+    def __init__(
+        self, graph: Graph, host: Host, name: str, stops: Iterable[Output], colocate: bool
+    ) -> None:
+        super().__init__(graph)
+        self.host = host
+        self.structure = Structure(graph)
+        self.name = name
+        self.stops = set(stops)
+        self.colocate = colocate
+        self._items: dict[Any, Item] = {}
+        self._definitions: dict[str, GradientDef | None] = {}
+
+    def back(
+        self, grads: Mapping[Output, Sequence[Gradient]], targets: Sequence[Output]
+    ) -> list[Gradient | None]:
+        """Return the gradients of `targets`, given those of other outputs of the same level.
+
+        None for a target that nothing depends on.
+        """
+        order = self.order(grads)
+        reached = self.reached(order, targets)
+        sums: dict[Output, list[Gradient]] = {key: list(value) for key, value in grads.items()}
+        for item in reversed(order):
+            given = self._given(item, sums)
+            is_given = any(value is not None for value in given.values())
+            if is_given and any(source in reached for source in item.inputs):
+                for source, found in self._through(item, given, reached):
+                    sums.setdefault(source, []).append(found)
+        return [_summed(sums, target) for target in targets]
+
+    def _given(
+        self, item: Item, sums: dict[Output, list[Gradient]]
+    ) -> dict[Output, Gradient | None]:
+        return {
+            output: None if output in self.stops else _summed(sums, output)
+            for output in item.outputs
+        }
+
+    def _through(
+        self, item: Item, given: dict[Output, Gradient | None], reached: set[Output]
+    ) -> Sequence[tuple[Output, Gradient]]:
+        """Return the gradients of an item's inputs that matter."""
+        if item.loop is not None:
+            return LoopGradient(self, item.loop).build(given, reached)
+        node = item.node
+        assert node is not None
+        function = self._function(node)
+        if function is None:
+            return []
+        wanted = [
+            source in reached and is_trainable(source[0].output_types[source[1]])
+            for source in item.inputs
+        ]
+        grads = [given[output] for output in item.outputs]
+        with self.graph.name_scope(node.name.rpartition("/")[2] + "_grad"):
+            if self.colocate:
+                with self.graph.colocate_with(node):
+                    found = function(ForwardOp(node, self), grads, wanted)
+            else:
+                found = function(ForwardOp(node, self), grads, wanted)
+        return [
+            (source, value)
+            for source, value, is_wanted in zip(item.inputs, found, wanted, strict=True)
+            if value is not None and is_wanted
+        ]
+
+    def _function(self, node: Node) -> Callable[..., Sequence[Any]] | None:
+        """Return what builds the gradients of a node: (op, grads, wanted) to a list."""
+        if _is_branch(node):
+            return branch_gradient
+        definition = self.definition(node)
+        if definition is None and is_call(node):
+            return call_gradient
+        if definition is None:
+            return generic_gradient
+        if definition.function is None:
+            return None
+        build, takes_slices = definition.function, definition.slices
+        return lambda op, grads, _: _listed(
+            op, build(op, *(grads if takes_slices else map(_dense, grads)))
+        )
+
+    def definition(self, node: Node) -> GradientDef | None:
+        """Return the registered gradient of a node's op."""
+        if node.op not in self._definitions:
+            self._definitions[node.op] = self.host.gradients.find(node.op_def)
+        return self._definitions[node.op]
+
+    # Levels.
+
+    def order(self, ends: Iterable[Output]) -> list[Item]:
+        """Return all that `ends` need at their level, each item after those that it needs."""
+        order: list[Item] = []
+        done: set[Item] = set()
+        pending: list[tuple[Item, bool]] = [
+            (item, False) for end in ends if (item := self.item(end)) is not None
+        ]
+        while pending:
+            item, is_expanded = pending.pop()
+            if is_expanded:
+                order.append(item)
+            elif item not in done:
+                done.add(item)
+                pending.append((item, True))
+                for source in item.inputs:
+                    before = self.item(source)
+                    if before is not None and before not in done:
+                        pending.append((before, False))
+        return order
+
+    def item(self, output: Output) -> Item | None:
+        """Return what makes an output at its level; None for what comes into a loop's body."""
+        node = output[0]
+        if is_enter(node) or is_switch_of_loop(node):
+            return None
+        key: Any = self.structure.loop_of(node) if is_exit(node) else node
+        if key not in self._items:
+            if isinstance(key, Loop):
+                self._items[key] = Item(None, key, key.inputs, key.outputs)
+            else:
+                outputs = [(node, index) for index in range(node.num_outputs)]
+                self._items[key] = Item(node, None, self._inputs(node), outputs)
+        return self._items[key]
+
+    def _inputs(self, node: Node) -> list[Output]:
+        if is_merge_of_loop(node):
+            raise InvalidArgumentError(
+                "a value of a loop's condition is used in its body; gradients go only through "
+                "what the body is given",
+                node=node.name,
+                op=node.op,
+            )
+        return node.inputs
+
+    def reached(self, order: Sequence[Item], sources: Iterable[Output]) -> set[Output]:
+        """Return the outputs of a level that depend on `sources`, these included."""
+        found = set(sources)
+        for item in order:
+            if not any(source in found for source in item.inputs):
+                continue
+            if item.loop is not None:
+                found.update(self._reached_of_loop(item.loop, found))
+            elif item.node is not None and not self._is_end(item.node):
+                found.update(
+                    output
+                    for output in item.outputs
+                    if output not in self.stops and is_trainable(item.node.output_types[output[1]])
+                )
+        return found
+
+    def _is_end(self, node: Node) -> bool:
+        if _is_branch(node):
+            return False
+        definition = self.definition(node)
+        return definition is not None and definition.function is None
+
+    def _reached_of_loop(self, loop: Loop, around: set[Output]) -> list[Output]:
+        """Return a loop's outputs that depend on `around`; note what does inside."""
+        order = self.order(variable.result for variable in loop.variables)
+        inside: set[Output] = {(enter, 0) for enter in loop.invariants if enter.inputs[0] in around}
+        inside.update(v.inside for v in loop.variables if v.initial in around)
+        while True:
+            found = self.reached(order, inside)
+            further = {
+                v.inside
+                for v in loop.variables
+                if v.result in found
+                and v.inside not in found
+                and is_trainable(v.switch.output_types[1])
+            }
+            if not further:
+                break
+            inside |= found | further
+        loop.dependent = found
+        return [(v.exit, 0) for v in loop.variables if v.exit is not None and v.inside in found]
+
+    def needed_inside(self, ends: Iterable[Output]) -> set[Output]:
+        """Return what comes into a loop's body that `ends` need."""
+        ends = list(ends)
+        sources = {source for item in self.order(ends) for source in item.inputs}
+        return {source for source in sources.union(ends) if self.item(source) is None}
+
+
+def _is_branch(node: Node) -> bool:
+    return is_switch(node) or is_merge(node)
+
+
+def _summed(sums: dict[Output, list[Gradient]], output: Output) -> Gradient | None:
+    found = sums.get(output)
+    if not found:
+        return None
+    if len(found) > 1:
+        sums[output] = found = [total(found)]
+    return found[0]
+
+
+def _dense(grad: Gradient | None) -> Tensor | None:
+    return None if grad is None else dense(grad)
+
+
+def _listed(op: ForwardOp, found: Any) -> Sequence[Any]:
+    """Return what a gradient function returned as one for each input."""
+    listed = list(found) if type(found) in (list, tuple) else [found]
+    if len(listed) != len(op.inputs):
+        raise InvalidArgumentError(
+            f"the gradient function of {op.type} returned {len(listed)} gradients, expected "
+            f"{len(op.inputs)}, one for each input",
+            node=op.name,
+            op=op.type,
+        )
+    return listed

@@ -1,0 +1,1 @@
+"""Conditionals and loops: building them, and the frames that they make."""

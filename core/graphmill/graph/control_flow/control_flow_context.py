@@ -1,0 +1,122 @@
+"""`ControlFlowContext`: one loop, or one branch of a conditional, while a graph is being built.
+
+What is built inside uses tensors from outside only through a node that brings them in: an `Enter`
+of the loop, a `Switch` of the conditional. The context adds that node, once for each tensor.
+
+Semantics: ControlFlowContext of tensorflow/python/ops/control_flow_ops.py. One rule is simpler
+than there: a node inside of a loop that must wait for one outside gets an edge from a signal that
+is brought in, unless the loop as a whole waits for it already. TensorFlow brings in one for each
+waiting node, and drops the dependency where the awaited node has no outputs or the waiting one is
+in a conditional.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from graphmill.ops.definition.op_traits import CallKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.control_flow.while_context import WhileContext
+    from graphmill.graph.node import Node
+    from graphmill.graph.tensor import Tensor
+    from graphmill.ops.definition.op_def import OpDef
+
+
+class ControlFlowContext(ABC):
+    """A loop or a branch.
+
+    Attributes:
+        graph: the graph it is built in.
+        name: unique in the graph; for a loop, the name of its frame.
+        outer: the context around it, None for none.
+    """
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        """Begin a context inside of the graph's current one."""
+        self.graph = graph
+        self.name = graph.unique_name(name)
+        self.outer = graph.control_flow.current
+        self._brought_in: dict[Tensor, Tensor] = {}
+
+    @property
+    @abstractmethod
+    def pivot(self) -> Tensor:
+        """The tensor that is there, and live, exactly when what is being built is to run."""
+
+    @property
+    @abstractmethod
+    def loop(self) -> WhileContext | None:
+        """The innermost loop that this is in, or is itself."""
+
+    @abstractmethod
+    def admit(
+        self, op_def: OpDef, inputs: Sequence[Tensor], control_inputs: Sequence[Node]
+    ) -> tuple[list[Tensor], list[Node]]:
+        """Return what a new node inside takes in place of these inputs and control inputs."""
+
+    @abstractmethod
+    def bring_in(self, tensor: Tensor) -> Tensor:
+        """Add the node that brings a tensor of the context around inside; return its output."""
+
+    def is_within(self, other: ControlFlowContext) -> bool:
+        """Return whether this is `other` or a context inside of it."""
+        context: ControlFlowContext | None = self
+        while context is not None:
+            if context is other:
+                return True
+            context = context.outer
+        return False
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Return whether a tensor was made in this context or in one inside of it."""
+        home = self.graph.control_flow.home_of(tensor.op)
+        return home is not None and home.is_within(self)
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        """Return what stands for a tensor inside: itself, if it was made there."""
+        if self.holds(tensor):
+            return tensor
+        if tensor not in self._brought_in:
+            around = tensor if self.outer is None else self.outer.capture(tensor)
+            if around not in self._brought_in:
+                self._brought_in[around] = self.bring_in(around)
+                self.graph.control_flow.put(self._brought_in[around].op, self)
+            self._brought_in[tensor] = self._brought_in[around]
+        return self._brought_in[tensor]
+
+    def reachable(self, control_inputs: Iterable[Node]) -> list[Node]:
+        """Return nodes that a node inside can wait for, in place of nodes of contexts around.
+
+        A control edge cannot cross the border of a loop's frame. Nodes for which the whole loop
+        waits anyhow are left out.
+        """
+        loop = self.loop
+        found: dict[Node, None] = {}
+        for node in control_inputs:
+            home = self.graph.control_flow.home_of(node)
+            if loop is None or (home is not None and home.loop is loop):
+                found[node] = None
+            elif not loop.awaits(node):
+                found[loop.signal_of(node)] = None
+        return list(found)
+
+    def is_call(self, op_def: OpDef) -> bool:
+        """Return whether an op runs a function of the graph's library.
+
+        When its body is inlined, constants in it have no input that tells when to run.
+        """
+        is_gradient = op_def.traits.calls_as(CallKind.GRADIENT)
+        return is_gradient or op_def.name in self.graph.library
+
+    @contextmanager
+    def outside_of_all(self) -> Iterator[None]:
+        """Build nodes for the block that wait for nothing but their inputs, in no context."""
+        flow = self.graph.control_flow
+        with self.graph.control_dependencies(None), flow.unchecked():
+            yield

@@ -1,0 +1,93 @@
+"""`switch_case`: choose a branch by index, as a binary tree of conditionals.
+
+Semantics: tf.switch_case, tensorflow/python/ops/control_flow_switch_case.py, which makes one `Case`
+op of functions; here the same choice is made of `Switch` and `Merge`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.control_flow.cond import cond
+from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.tensor import Tensor
+from graphmill.ops import math
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Branch = Callable[[], Any]
+
+
+def switch_case(
+    branch_index: Tensor,
+    branch_fns: Mapping[int, Branch] | Sequence[Branch] | Sequence[tuple[int, Branch]],
+    default: Branch | None = None,
+    name: str = "switch_case",
+) -> Any:
+    """Return what the function with a number returns, when the graph runs.
+
+    Args:
+        branch_index: the number: a scalar integer tensor.
+        branch_fns: functions without arguments, or a dict or pairs of a number and a function; the
+            numbers are 0, 1, 2 … in any order.
+        default: the function for all other numbers; by default the last one.
+        name: name of the scope of what is added.
+
+    Returns:
+        The structure that all functions return, with a tensor for each leaf.
+
+    Raises:
+        InvalidArgumentError: the number is no integer tensor, there are no functions, their numbers
+            have gaps, or the functions do not agree on what they return; see `cond`.
+    """
+    branches = _in_order(branch_fns, default)
+    if not isinstance(branch_index, Tensor) or not branch_index.dtype.base_dtype.is_integer:
+        raise InvalidArgumentError(f"branch_index is {branch_index!r}, expected an integer tensor")
+    graph = graph_of(branch_index)
+    with graph.as_default(), graph.name_scope(name):
+        last = len(branches) - 1
+        if not last:
+            return branches[0]()
+        is_other = (branch_index < 0) | (branch_index > last)
+        chosen = math.select_v2(is_other, last, branch_index)
+        return _choose(chosen, 0, branches)
+
+
+def _choose(index: Tensor, first: int, branches: list[Branch]) -> Any:
+    """Build the choice among branches whose numbers begin with `first`."""
+    if len(branches) == 1:
+        return branches[0]()
+    half = len(branches) // 2
+    return cond(
+        index < first + half,
+        partial(_choose, index, first, branches[:half]),
+        partial(_choose, index, first + half, branches[half:]),
+    )
+
+
+def _in_order(given: Any, default: Branch | None) -> list[Branch]:
+    items: list[Any] = list(given.items() if isinstance(given, dict) else given)
+    if not items:
+        raise InvalidArgumentError("switch_case got no functions; it needs one at least")
+    pairs = list(enumerate(items)) if all(map(callable, items)) else items
+    for pair in pairs:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], int)):
+            raise InvalidArgumentError(
+                f"expected a function, or a tuple of its number and a function, got {pair!r}"
+            )
+        if not callable(pair[1]):
+            raise InvalidArgumentError(
+                f"branch {pair[0]} is {pair[1]!r}, expected a function without arguments"
+            )
+    numbers = sorted(number for number, _ in pairs)
+    if numbers != list(range(len(pairs))):
+        raise InvalidArgumentError(
+            f"the numbers of branches are {numbers}, expected 0 to {len(pairs) - 1}, each once"
+        )
+    if default is not None and not callable(default):
+        raise InvalidArgumentError(f"default is {default!r}, expected a function without arguments")
+    branches = dict(pairs)
+    return [branches[number] for number in numbers] + ([] if default is None else [default])

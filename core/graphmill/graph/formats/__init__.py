@@ -1,0 +1,1 @@
+"""Reading and writing graphs: messages, model files, large constants."""

@@ -1,0 +1,238 @@
+"""Detect the kind of message and the encoding of a model file from its content.
+
+A file's name is only a hint: `.pb` is used for frozen graphs and SavedModels alike, and `.meta`
+for MetaGraphs both binary and as text. Binary files are recognised by how their first fields
+fit the messages' descriptors, text by its first field name, JSON by its keys.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphmill import proto
+from graphmill.errors import DataLossError, InvalidArgumentError
+from graphmill.proto.wire import FIXED32, FIXED64, LENGTH, VARINT, Field, iterate_fields
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+    from graphmill.proto.wire import Buffer
+
+
+class Kind(Enum):
+    """The message that a model file holds."""
+
+    GRAPH_DEF = "GraphDef"
+    META_GRAPH_DEF = "MetaGraphDef"
+    SAVED_MODEL = "SavedModel"
+
+    @property
+    def message(self) -> type[Any]:
+        """The generated class."""
+        found: type[Any] = getattr(proto, self.value)
+        return found
+
+
+class Encoding(Enum):
+    """How a message is written in a file."""
+
+    BINARY = "binary"
+    TEXT = "text"
+    JSON = "JSON"
+
+
+class ModelFormat(NamedTuple):
+    """What a model file holds, and how it is written."""
+
+    kind: Kind
+    encoding: Encoding
+
+
+MAX_DEPTH = 100
+"""Messages nested deeper than this are refused in text and JSON, as protobuf does in binary."""
+
+_CHECKED_FIELDS = 16  # of each message: enough to tell the kinds apart, few enough to be quick
+_CHECKED_LEVELS = 4
+# Compiled when they are used: most models are binary.
+_OP_NAME = rb"[A-Za-z0-9_.>][A-Za-z0-9_.>\\/-]*"
+_TEXT_TOKEN = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*|([{}<>\[\]])'
+_JSON_TOKEN = r'"(?:\\.|[^"\\])*"|([{}\[\]])'
+_FIRST_FIELD = r"(?:\s|#[^\n]*(?:\n|$))*([A-Za-z_]\w*)"
+_CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
+_TABLE_MAGIC = bytes.fromhex("57fb808b247547db")
+
+# offset, bytes, what it is, what to do with it
+_FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
+    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras .h5)", "export it as a SavedModel first"),
+    (0, b"PK\x03\x04", "a zip archive (a Keras .keras file?)", "export it as a SavedModel first"),
+    (4, b"TFL3", "a TensorFlow Lite model", "use the SavedModel or graph that it was made from"),
+    (0, b"\x1f\x8b", "a gzip file", "unpack it first"),
+    (0, b"\x93NUMPY", "a NumPy array", "give the model, not its input"),
+    (0, b"\x89PNG", "a PNG image", "give the model, not its input"),
+    (0, b"\xff\xd8\xff", "a JPEG image", "give the model, not its input"),
+    (0, b"ML\xefR", "MLIR bytecode", "use the SavedModel that it was made from"),
+)  # fmt: skip
+
+
+def detect(buffer: Buffer, path: str) -> ModelFormat:
+    """Return what the file with this content is.
+
+    Args:
+        buffer: the whole content.
+        path: its name, for messages and as a hint where two kinds fit.
+
+    Raises:
+        InvalidArgumentError: empty, or no model; says what it looks like.
+    """
+    if not len(buffer):
+        raise InvalidArgumentError(f"{path} is empty; a model file was expected")
+    kinds = list(Kind)
+    if path.endswith(".meta"):
+        kinds.sort(key=lambda kind: kind is not Kind.META_GRAPH_DEF)
+    for kind in kinds:
+        if _fits_kind(buffer, kind):
+            return ModelFormat(kind, Encoding.BINARY)
+    if _is_text(buffer):
+        return _detect_text(buffer, path)
+    raise InvalidArgumentError(f"{path} is not a model: {_what_else(buffer)}")
+
+
+def check_depth(text: str, encoding: Encoding, path: str) -> None:
+    """Refuse text whose braces nest deeper than `MAX_DEPTH`: its parsers would recurse as deep.
+
+    Raises:
+        InvalidArgumentError: it does.
+    """
+    token = _JSON_TOKEN if encoding is Encoding.JSON else _TEXT_TOKEN
+    # JSON has a brace and a bracket per repeated message.
+    limit = 2 * MAX_DEPTH if encoding is Encoding.JSON else MAX_DEPTH
+    depth = 0
+    for match in re.finditer(token, text):
+        brace = match.group(1)
+        if brace:
+            depth += 1 if brace in "{<[" else -1
+            if depth > limit:
+                line = text.count("\n", 0, match.start()) + 1
+                raise InvalidArgumentError(
+                    f"{path}, line {line}: messages are nested more than {MAX_DEPTH} deep"
+                )
+
+
+def text_kind(name: str) -> Kind | None:
+    """Return the kind of message that has a field `name` (in text or JSON spelling)."""
+    for kind in Kind:
+        fields = kind.message.DESCRIPTOR.fields
+        if any(name in (field.name, field.json_name) for field in fields):
+            return kind
+    return None
+
+
+def _fits_kind(buffer: Buffer, kind: Kind) -> bool:
+    return _fits(buffer, 0, len(buffer), kind.message.DESCRIPTOR, _CHECKED_LEVELS)
+
+
+def _fits(buffer: Buffer, start: int, end: int, message: Descriptor, levels: int) -> bool:
+    """Return whether the first fields of `buffer[start:end]` are fields of `message`."""
+    seen = []
+    try:
+        for field in iterate_fields(buffer, start, end):
+            description = message.fields_by_number.get(field.number)
+            if description is None or not _fits_field(buffer, field, description, levels):
+                return False
+            seen.append(field.number)
+            if len(seen) == _CHECKED_FIELDS:
+                break
+    except DataLossError:
+        # The end of a truncated file; what was seen before it decides.
+        if end < len(buffer) or not seen:
+            return False
+    # Every node has an op: what else has a string there is told from a node by this.
+    return message.name != "NodeDef" or 2 in seen
+
+
+def _fits_field(buffer: Buffer, field: Field, description: FieldDescriptor, levels: int) -> bool:
+    if field.wire_type != _wire_type(description):
+        is_packed = field.wire_type == LENGTH and description.is_repeated
+        return is_packed and description.cpp_type < description.CPPTYPE_STRING
+    if field.wire_type != LENGTH:
+        return True
+    if description.message_type is not None:
+        if not levels:
+            return True
+        return _fits(buffer, field.start, field.end, description.message_type, levels - 1)
+    if description.full_name == "graphmill.NodeDef.op":
+        return re.fullmatch(_OP_NAME, bytes(buffer[field.start : field.end])) is not None
+    return description.type == description.TYPE_BYTES or _is_utf8(buffer, field)
+
+
+def _is_utf8(buffer: Buffer, field: Field) -> bool:
+    try:
+        bytes(buffer[field.start : field.end]).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _wire_type(description: FieldDescriptor) -> int:
+    if description.type in (description.TYPE_FLOAT, description.TYPE_FIXED32):
+        return FIXED32
+    if description.type in (description.TYPE_DOUBLE, description.TYPE_FIXED64):
+        return FIXED64
+    is_length = description.cpp_type >= description.CPPTYPE_STRING
+    return LENGTH if is_length else VARINT
+
+
+def _is_text(buffer: Buffer) -> bool:
+    """Return whether the content starts like text: no control characters in its first part."""
+    head = bytes(buffer[:4096])
+    return head == head.translate(None, _CONTROL_BYTES)
+
+
+def _detect_text(buffer: Buffer, path: str) -> ModelFormat:
+    """Return the kind that a text or JSON file is."""
+    head = bytes(buffer[: 1 << 16]).decode("utf-8", "replace").lstrip("\ufeff")
+    if head.lstrip().startswith("{"):
+        match = re.search(r'"(\w+)"\s*:', head)
+        encoding = Encoding.JSON
+    else:
+        match = re.match(_FIRST_FIELD, head)
+        encoding = Encoding.TEXT
+    name = match.group(1) if match else ""
+    kind = text_kind(name)
+    if kind is None:
+        what = f"its first field is {name!r}" if name else f"it begins with {head[:20]!r}"
+        raise InvalidArgumentError(
+            f"{path} is {encoding.value}, but not of a GraphDef, MetaGraphDef or SavedModel: {what}"
+        )
+    return ModelFormat(kind, encoding)
+
+
+def _what_else(buffer: Buffer) -> str:
+    """Return in words what the content looks like, and what to do with it."""
+    if b".npy" in bytes(buffer[:128]):  # before the zip archive that it is too
+        return "it looks like NumPy arrays (.npz); give the model, not its input"
+    for offset, magic, what, advice in _FOREIGN:
+        if bytes(buffer[offset : offset + len(magic)]) == magic:
+            return f"it looks like {what}; {advice}"
+    if bytes(buffer[-len(_TABLE_MAGIC) :]) == _TABLE_MAGIC:
+        return (
+            "it looks like the index of a checkpoint; give the checkpoint's prefix (the name "
+            "without .index) to graphmill.saved.checkpoint.load_checkpoint"
+        )
+    if _is_onnx(buffer):
+        return "it looks like an ONNX model; only TensorFlow's formats are read"
+    return (
+        "its bytes are neither a GraphDef, a MetaGraphDef, a SavedModel nor text; if it was "
+        "copied or downloaded, compare its size with the original's"
+    )
+
+
+def _is_onnx(buffer: Buffer) -> bool:
+    """Return whether the top-level fields are those of an ONNX ModelProto with a graph."""
+    try:
+        fields = {field.number: field.wire_type for field in iterate_fields(buffer, 0, len(buffer))}
+    except DataLossError:
+        return False
+    return fields.get(1) == VARINT and fields.get(7) == LENGTH and fields.get(8) == LENGTH

@@ -1,0 +1,1 @@
+"""Functions of a graph: definitions, instantiated bodies, calls and their shapes."""

@@ -1,0 +1,208 @@
+"""Infer the output shapes of function calls from the functions' bodies.
+
+Semantics: `InferShapesForFunction` in tensorflow/core/common_runtime/shape_refiner.cc, which
+TensorFlow asks for plain calls; here conditionals and loops that are functions are followed, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from graphmill.errors import InvalidArgumentError, OpError
+from graphmill.graph.functions.function_calls import CalledFunction, calls_of
+from graphmill.graph.node_roles import is_argument, is_argument_or_result, is_result
+from graphmill.ops.definition.op_traits import CallKind
+from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphmill.graph.functions.function_body import FunctionBody
+    from graphmill.graph.functions.function_library import FunctionLibrary
+    from graphmill.graph.node import Node
+    from graphmill.ops.attrs.attr_types import FuncAttr
+    from graphmill.ops.definition.op_registry import OpRegistry
+
+    Shapes = tuple[TensorShape, ...]
+
+_PASSES: Final = 6
+"""After how many rounds a loop whose shapes still change is given up."""
+
+
+class BodyShapes(Protocol):
+    """Works out the shapes of a body whose arguments are known."""
+
+    def __call__(self, args: Mapping[Node, Arg], calls: CalledShapes) -> Callable[[Node], Shapes]:
+        """Return what tells the shapes of a node."""
+        ...
+
+
+class Arg:
+    """What is known of an argument: its shape, and that of the variable it is a handle of."""
+
+    __slots__ = ("shape", "variable")
+
+    def __init__(self, shape: TensorShape, variable: TensorShape = UNKNOWN_SHAPE) -> None:
+        self.shape = shape
+        self.variable = variable
+
+
+class CalledShapes:
+    """Follows calls into the functions of a graph.
+
+    A function that calls itself is not followed; what it returns is unknown.
+
+    Attributes:
+        library: the functions.
+
+    Args:
+        library: the functions.
+        ops: what the nodes of their bodies may be.
+        infer: works out the shapes of one body.
+    """
+
+    def __init__(self, library: FunctionLibrary, ops: OpRegistry, infer: BodyShapes) -> None:
+        self.library = library
+        self._ops = ops
+        self._infer = infer
+        self._calling: frozenset[str] = frozenset()
+        self._bodies: dict[Any, FunctionBody] = {}
+
+    def follows(self, node: Node) -> bool:
+        """Return whether a node calls a function, so that `of` says what it returns."""
+        if node.op_def.traits.calls:
+            return any(call.kind in _RULES for call in node.op_def.traits.calls)
+        return node.op in self.library
+
+    def of(self, node: Node, args: Sequence[Arg]) -> Shapes:
+        """Return the shapes of the outputs of a call.
+
+        Raises:
+            InvalidArgumentError: a node of a body that is surely called cannot have its inputs.
+        """
+        found = self._found(calls_of(node, self.library), args, node.num_outputs)
+        if found is None or len(found) != node.num_outputs:
+            found = (UNKNOWN_SHAPE,) * node.num_outputs
+        declared = node.attrs.get("output_shapes") or ()
+        if len(declared) != len(found):
+            return found
+        pairs = zip(found, declared, strict=True)
+        return tuple(TensorShape(said) if shape.rank is None else shape for shape, said in pairs)
+
+    def _found(
+        self, called: Sequence[CalledFunction], args: Sequence[Arg], num_outputs: int
+    ) -> Shapes | None:
+        for kind, rule in _RULES.items():
+            of_kind = [one for one in called if one.kind is kind]
+            if of_kind:
+                return rule(self, of_kind, args, num_outputs)
+        return None
+
+    def returned(self, function: FuncAttr, args: Sequence[Arg]) -> Shapes | None:
+        """Return the shapes of a function's results; None where nothing can be said."""
+        name = function.name
+        if name in self._calling or name not in self.library:
+            return None
+        try:
+            body = self._body(function)
+        except OpError:
+            return None  # running it is refused; asking for shapes is not
+        if len(args) != len(body.arg_types):
+            return None
+        nodes = [node for node in body.graph.nodes if is_argument_or_result(node)]
+        known = {node: args[node.attrs["index"]] for node in nodes if is_argument(node)}
+        rets = sorted(filter(is_result, nodes), key=lambda node: node.attrs["index"])
+        inner = CalledShapes(self.library, self._ops, self._infer)
+        inner._calling = self._calling | {name}
+        inner._bodies = self._bodies
+        of = self._infer(known, inner)
+        try:
+            return tuple(of(ret.in_edges[0].src)[ret.in_edges[0].src_output] for ret in rets)
+        except OpError as error:
+            if "in function '" not in error.message:
+                error.message = f"in function '{name}': {error.message}"
+            raise
+
+    def _body(self, function: FuncAttr) -> FunctionBody:
+        declared = self.library.attr_names(function.name)
+        attrs = {key: value for key, value in function.attrs.items() if key in declared}
+        key = (function.name, frozenset(attrs.items()))
+        found = self._bodies.get(key)
+        if found is None:
+            from graphmill.graph.functions.function_body import (
+                instantiate_function,  # few graphs have calls
+            )
+
+            found = instantiate_function(function.name, attrs, self.library, self._ops)
+            self._bodies[key] = found
+        return found
+
+
+def _called(
+    calls: CalledShapes, called: Sequence[CalledFunction], args: Sequence[Arg], _: int
+) -> Shapes | None:
+    if len(called) != 1:
+        return None
+    (one,) = called
+    return calls.returned(one.function, args[one.call.first_input :])
+
+
+def _gradient(
+    _: CalledShapes, called: Sequence[CalledFunction], args: Sequence[Arg], num_outputs: int
+) -> Shapes:
+    """Return the shapes of gradients: of what they are for."""
+    return tuple(arg.shape for arg in args[called[0].call.first_input :][:num_outputs])
+
+
+def _chosen(
+    calls: CalledShapes, called: Sequence[CalledFunction], args: Sequence[Arg], _: int
+) -> Shapes | None:
+    found: Shapes | None = None
+    for branch in called:
+        try:
+            shapes = calls.returned(branch.function, args[branch.call.first_input :])
+        except InvalidArgumentError:
+            return None  # it may be the one that is never taken
+        if shapes is None or len(shapes) != len(found or shapes):
+            return None
+        found = shapes if found is None else _relaxed(found, shapes)
+    return found
+
+
+def _looped(
+    calls: CalledShapes, called: Sequence[CalledFunction], args: Sequence[Arg], _: int
+) -> Shapes | None:
+    if len(called) != 1:
+        return None
+    (body,) = called
+    first = [Arg(TensorShape(()))] if body.call.counted else []  # the number of the iteration
+    args = args[body.call.first_input :]
+    state = tuple(arg.shape for arg in args)
+    for _ in range(_PASSES):
+        given = [Arg(shape, a.variable) for shape, a in zip(state, args, strict=True)]
+        try:
+            after = calls.returned(body.function, [*first, *given])
+        except InvalidArgumentError:
+            return None  # there may be no iteration
+        if after is None or len(after) != len(state):
+            return None
+        relaxed = _relaxed(state, after)
+        if relaxed == state:
+            return state
+        state = relaxed
+    return None
+
+
+def _relaxed(one: Shapes, other: Shapes) -> Shapes:
+    return tuple(map(TensorShape.relaxed_with, one, other))
+
+
+_Rule = Callable[[CalledShapes, Sequence[CalledFunction], Sequence[Arg], int], "Shapes | None"]
+_RULES: Final[dict[CallKind, _Rule]] = {
+    CallKind.LOOP_BODY: _looped,
+    CallKind.BRANCH: _chosen,
+    CallKind.GRADIENT: _gradient,
+    CallKind.ONCE: _called,
+}
+"""How the outputs of an op follow from the results of the functions that it calls."""

@@ -1,0 +1,35 @@
+"""Infer the graph to build in from the tensors that are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.builder import Graph
+from graphmill.graph.node import Node
+from graphmill.graph.structures import flatten
+from graphmill.graph.tensor import Tensor
+from graphmill.ops.inputs.default_graph import get_default_graph
+
+
+def graph_of(*values: Any) -> Graph:
+    """Return the graph of the first tensor or node among values, or else the default graph.
+
+    Args:
+        values: tensors, nodes, other values, and structures of these.
+
+    Raises:
+        FailedPreconditionError: there is neither.
+        InvalidArgumentError: the graph is not one to build in.
+    """
+    for value in flatten(values):
+        if isinstance(value, (Tensor, Node)):
+            found: Any = value.graph
+            break
+    else:
+        found = get_default_graph()
+    if not isinstance(found, Graph):
+        raise InvalidArgumentError(
+            f"{type(found).__name__} is no graph to build in; make a graphmill.Graph"
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Scopes of a graph that is being built: names, devices, control dependencies."""

@@ -1,0 +1,1 @@
+"""Static shapes and values of a graph's tensors."""

@@ -1,0 +1,76 @@
+"""Partially known values of tensors before the graph runs.
+
+How an op tells it is in `graphmill.ops.inference.value_inference`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.ops.inference.value_inference import LARGEST, value_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from graphmill.graph.node import Node
+    from graphmill.ops.inference.tensor_shape import TensorShape
+
+    Partial = NDArray[Any] | None
+    ShapeOf = Callable[[Node, int], TensorShape]
+
+_DEEPEST: Final = 24  # calls; sizes are computed in a few steps
+
+
+def partial_value(node: Node, output: int, shape_of: ShapeOf, depth: int = 0) -> Partial:
+    """Return what is known of an output's value.
+
+    Args:
+        node, output: the tensor.
+        shape_of: returns what is known of a tensor's shape.
+        depth: of calls so far.
+
+    Returns:
+        The array of a constant; of computed integers an array of objects, of rank 0 or 1, None for
+        an element that is not known; None if nothing is known.
+    """
+    function = value_function(node.op_def) if depth <= _DEEPEST else None
+    return None if function is None else function(_NodeValues(node, output, shape_of, depth))
+
+
+class _NodeValues:
+    """A node whose value is asked for, and how to ask for those that it is computed of."""
+
+    __slots__ = ("_depth", "_node", "_shape_of", "attrs", "output")
+
+    def __init__(self, node: Node, output: int, shape_of: ShapeOf, depth: int) -> None:
+        self.attrs: Mapping[str, Any] = node.attrs
+        self.output = output
+        self._node = node
+        self._shape_of = shape_of
+        self._depth = depth
+
+    @property
+    def num_inputs(self) -> int:
+        return len(self._node.in_edges)
+
+    @property
+    def gives_integers(self) -> bool:
+        return self._node.output_types[0].is_integer
+
+    def value(self, index: int) -> Partial:
+        edge = self._node.in_edges[index]
+        return partial_value(edge.src, edge.src_output, self._shape_of, self._depth + 1)
+
+    def integers(self, index: int) -> Partial:
+        found = self.value(index)
+        if found is None or found.ndim > 1 or found.size > LARGEST:
+            return None
+        if found.dtype == object:
+            return found if self._node.input_types[index].is_integer else None
+        return found.astype(object) if found.dtype.kind in "iu" else None
+
+    def shape(self, index: int) -> TensorShape:
+        edge = self._node.in_edges[index]
+        return self._shape_of(edge.src, edge.src_output)

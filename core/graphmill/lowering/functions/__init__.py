@@ -1,0 +1,1 @@
+"""Functions: their bodies after graph passes, and running them."""

@@ -1,0 +1,1 @@
+"""Partitioning: a graph for each device, joined by sends and receives, and its executors."""

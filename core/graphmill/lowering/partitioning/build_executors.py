@@ -1,0 +1,202 @@
+"""Build executors from a graph: place, partition, rewrite, choose kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphmill.errors import NotFoundError
+from graphmill.lowering.functions.function_bodies import lower_body, placement_options
+from graphmill.lowering.kernel_factory import KernelFactory
+from graphmill.lowering.partitioning.partition import partition
+from graphmill.lowering.passes import run_passes
+from graphmill.lowering.placement.memory_types import MemoryTypeFinder, ensure_memory_types
+from graphmill.lowering.placement.placer import place
+from graphmill.lowering.plugin_faults import faults_of
+from graphmill.lowering.policies.determinism import check_seeds
+from graphmill.plugin.pass_registry import HOT, HOT_PLACEMENT
+from graphmill.runtime.executor import Executor, LocalExecutorParams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.graph.graph import Graph
+    from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
+    from graphmill.lowering.passes import PassOptions
+    from graphmill.lowering.placement.placer import PlacementRecord
+    from graphmill.registry import Provenance
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.executor import ExecutorFactory
+    from graphmill.runtime.kernels.op_segment import StatefulKernels
+
+
+class PerPartition:
+    """One partition: a graph on one device, with its executor."""
+
+    __slots__ = ("device", "executor", "functions", "graph")
+
+    def __init__(
+        self, graph: Graph, device: Device, functions: FunctionLibraryRuntime, executor: Executor
+    ) -> None:
+        self.graph = graph
+        self.device = device
+        self.functions = functions
+        self.executor = executor
+
+
+class PartitionMaker:
+    """Makes the executors of the graphs of one session.
+
+    Args:
+        options: config, devices and host.
+        executor_factory: what makes the executors.
+        functions_of: gives the function library runtime of a device.
+
+    Threads: none of its own; graphs are changed by the thread that calls.
+
+    Attributes:
+        pinned: the devices of stateful nodes of the session's graph, as the first step placed them.
+    """
+
+    def __init__(
+        self,
+        options: PassOptions,
+        executor_factory: ExecutorFactory,
+        functions_of: Callable[[Device], FunctionLibraryRuntime],
+    ) -> None:
+        self._options = options
+        self._executor_factory = executor_factory
+        self._functions_of = functions_of
+        self.pinned: dict[str, str] = {}
+
+    def with_functions(
+        self, functions_of: Callable[[Device], FunctionLibraryRuntime]
+    ) -> PartitionMaker:
+        """Return one whose kernels call functions through other runtimes."""
+        made = PartitionMaker(self._options, self._executor_factory, functions_of)
+        made.pinned = self.pinned
+        return made
+
+    def for_client_graph(
+        self, graph: Graph, full: Graph, *, is_hot: bool = False
+    ) -> tuple[list[PerPartition], list[PlacementRecord]]:
+        """Return the partitions of a client graph, and why its nodes are where they are.
+
+        Args:
+            graph: the pruned graph of a signature; it is used up.
+            full: the session's graph that it is a part of.
+            is_hot: whether the passes of phases `HOT_PLACEMENT` and `HOT` see it, too.
+
+        Raises:
+            InvalidArgumentError: the graph cannot be placed or partitioned.
+            NotFoundError: an op has no kernel.
+            PermissionDeniedError: a kernel may have an effect that the session forbids.
+            OpError: a pass or a kernel refused the graph.
+        """
+        placement = placement_options(self._options, None)
+        records = place(graph, placement, full=full, pinned=self.pinned)
+        hot_placement, hot = ((HOT_PLACEMENT,), (HOT,)) if is_hot else ((), ())
+        for phase in ("POST_PLACEMENT", "POST_REWRITE_FOR_EXEC", *hot_placement):
+            run_passes(phase, graph, self._options)
+        last = ("POST_PARTITIONING", *hot)
+        return self._split(graph, last), records
+
+    def for_registered_graph(self, graph: Graph, *, is_hot: bool = False) -> list[PerPartition]:
+        """Return the partitions of a graph that a master has pruned, placed and split by task.
+
+        Args:
+            graph: each node is assigned to a device; it is used up.
+            is_hot: whether the passes of phases `HOT_PLACEMENT` and `HOT` see it, too.
+
+        Raises:
+            OpError: as `for_client_graph`.
+        """
+        if is_hot:
+            run_passes(HOT_PLACEMENT, graph, self._options)
+        return self._split(graph, ("POST_PARTITIONING", *((HOT,) if is_hot else ())))
+
+    def for_function(
+        self, graph: Graph, device: Device, segment: StatefulKernels, *, is_lowered: bool = False
+    ) -> list[PerPartition]:
+        """Return the partitions of a function's body that is called on `device`; used up, too.
+
+        Args:
+            graph: the body.
+            device: where it is called.
+            segment: keeps its stateful kernels.
+            is_lowered: whether its nodes were those of a graph that all passes have seen.
+
+        Raises:
+            OpError: as `for_client_graph`.
+        """
+        if is_lowered:
+            place(graph, placement_options(self._options, device))
+            return self._split(graph, (), segment)
+        lower_body(graph, device, self._options, log=True)
+        return self._split(graph, ("POST_PARTITIONING",), segment)
+
+    def _split(
+        self, graph: Graph, phases: Sequence[str], segment: StatefulKernels | None = None
+    ) -> list[PerPartition]:
+        """Return the partitions; `segment` keeps stateful kernels, else the session's own."""
+        options = self._options
+        if options.config.graphmill.deterministic:
+            check_seeds(graph, options.host.ops)
+        memory = MemoryTypeFinder(options.host.kernels)
+        parts = partition(graph, options.devices, options.host.ops, memory)
+        for device, part in parts:
+            options.effects.check(part, device, options.host.kernels)
+            for phase in phases:
+                if phase != HOT or not device.observes_kernels:
+                    run_passes(phase, part, options)
+            with faults_of(self._device_owner(device), "the graph rewrite"):
+                device.maybe_rewrite_graph(part)
+            ensure_memory_types(part, device, memory)
+        runtimes = [self._functions_of(device) for device, _ in parts]
+        factories = [
+            KernelFactory(options.host, device, functions, segment or functions.segment)
+            for (device, _), functions in zip(parts, runtimes, strict=True)
+        ]
+        _choose_kernels(factories, [part for _, part in parts])
+        return [
+            self._make(part, device, kernels)
+            for (device, part), kernels in zip(parts, factories, strict=True)
+        ]
+
+    def _make(self, graph: Graph, device: Device, kernels: KernelFactory) -> PerPartition:
+        functions = self._functions_of(device)
+        params = LocalExecutorParams(
+            device,
+            kernels.create,
+            function_library=functions,
+            config=self._options.config,
+            find_executor=self._options.host.executors.get,
+        )
+        registry = self._options.host.executors
+        name = self._options.config.experimental.executor_type
+        with faults_of(registry.provenance(name), f"the executor {name!r}"):
+            executor = self._executor_factory.new_executor(params, graph)
+            if not isinstance(executor, Executor):
+                raise TypeError(f"its factory made {executor!r}, which is no Executor")
+        executor.owner = registry.provenance(name)
+        return PerPartition(graph, device, functions, executor)
+
+    def _device_owner(self, device: Device) -> Provenance:
+        return self._options.host.devices.provenance(device.device_type)
+
+
+def _choose_kernels(factories: Sequence[KernelFactory], graphs: Sequence[Graph]) -> None:
+    """Look up the kernels of all partitions.
+
+    Raises:
+        NotFoundError: some nodes have none; tells all of them, on all devices.
+    """
+    failures = []
+    for factory, graph in zip(factories, graphs, strict=True):
+        try:
+            factory.choose_all(graph)
+        except NotFoundError as error:
+            failures.append(error)
+    if failures:
+        first = failures[0]
+        first.message = "\n".join(error.message for error in failures)
+        raise first

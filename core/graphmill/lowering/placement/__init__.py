@@ -1,0 +1,1 @@
+"""Placement: devices of nodes, colocation groups, host memory."""

@@ -1,0 +1,399 @@
+"""The placer: choose the device of each node, with reasons (row P1).
+
+Semantics: `tensorflow/core/common_runtime/placer.cc`, `colocation_graph.cc`. A node goes where it
+asks to, among the devices that have kernels for it and for all that it is colocated with; where
+several are left the most preferred one is taken, but what only makes a value goes to its consumer,
+and what only looks at a shape to its input.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from graphmill.dtypes import string
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.device_name import DeviceName, parse_device_name
+from graphmill.graph.node_roles import (
+    is_argument,
+    is_argument_or_result,
+    is_result,
+    is_transfer,
+)
+from graphmill.lowering.placement.colocation import (
+    ColocationGroups,
+    merge_requests,
+    takes_what_lives_elsewhere,
+)
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.runtime.devices.device import Device
+    from graphmill.runtime.devices.device_mgr import DeviceMgr
+    from graphmill.runtime.kernels.kernel_registry import KernelRegistry
+
+_NONE, _THROUGH_HOST, _NATIVE = 0, 1, 2  # how well a device runs a node
+_ANY: Final = DeviceName()
+
+
+class PlacementRecord(NamedTuple):
+    """Where a node was placed, and why.
+
+    Attributes:
+        node, op: the node and its op type.
+        requested: the device that it asked for, as written; empty if it did not.
+        device: full name of the device that it got.
+        reason: why that one.
+    """
+
+    node: str
+    op: str
+    requested: str
+    device: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.node}: ({self.op}): {self.device} ({self.reason})"
+
+
+class PlacementOptions(NamedTuple):
+    """What the placer goes by.
+
+    Attributes:
+        devices: the session's devices, the most preferred first.
+        kernels: the kernels of the host.
+        allow_soft_placement: whether a request that cannot be met is passed over.
+        log: whether each placement is logged, at level INFO of the logger `graphmill.placement`.
+        default_device: preferred over all others; None for the order of `devices`.
+    """
+
+    devices: DeviceMgr
+    kernels: KernelRegistry
+    allow_soft_placement: bool = False
+    log: bool = False
+    default_device: Device | None = None
+
+
+class _Group:
+    """Nodes that go to one device.
+
+    Attributes:
+        members: those of the graph, then others of the session's graph that count as well.
+        request: what all requests together leave open; `asked` is the node that asked first.
+    """
+
+    __slots__ = ("asked", "candidates", "chosen", "is_soft", "members", "reason", "request")
+
+    def __init__(self) -> None:
+        self.members: list[Node] = []
+        self.request = _ANY
+        self.asked: Node | None = None
+        self.candidates: list[Device] | None = None
+        self.is_soft = False
+        self.chosen: Device | None = None
+        self.reason = ""
+
+
+def place(
+    graph: Graph,
+    options: PlacementOptions,
+    *,
+    full: Graph | None = None,
+    pinned: dict[str, str] | None = None,
+) -> list[PlacementRecord]:
+    """Set `assigned_device` of every node; return the reasons (none where there is one device).
+
+    Args:
+        graph: what is placed.
+        options: devices, kernels, preferences.
+        full: the session's graph, of which `graph` is a part: what its nodes ask for counts for
+            those that they are colocated with, so that a variable is placed alike in all steps.
+        pinned: devices of stateful nodes by name, from earlier steps; what is new is added.
+
+    Raises:
+        InvalidArgumentError: a request is malformed or cannot be met, or nodes that must be on one
+            device cannot be; the message tells requests and kernels op by op.
+    """
+    if len(options.devices) == 1:
+        _place_on_one(graph, options)
+        return []
+    return _Placer(graph, options, full, {} if pinned is None else pinned).place()
+
+
+def _place_on_one(graph: Graph, options: PlacementOptions) -> None:
+    (device,) = options.devices
+    full = parse_device_name(device.name)
+    known = {""}
+    for node in graph.nodes:
+        if node.device not in known:
+            if not options.allow_soft_placement and not _request_of(node).matches(full):
+                raise _no_such_device(node, options.devices)
+            known.add(node.device)
+        node.assigned_device = device.name
+        if options.log:
+            _log().info("%s: (%s): %s", node.name, node.op, device.name)
+
+
+class _Placer:
+    """Places one graph."""
+
+    def __init__(
+        self, graph: Graph, options: PlacementOptions, full: Graph | None, pinned: dict[str, str]
+    ) -> None:
+        self.graph = graph
+        self.options = options
+        self.pinned = pinned
+        self.names = {device: parse_device_name(device.name) for device in options.devices}
+        self.types = {device.device_type: device for device in options.devices}
+        self.requests: dict[str, DeviceName] = {}
+        self.support: dict[tuple[Node, str], int] = {}
+        self.group_of: dict[Node, _Group] = {}
+        self._make_groups(full)
+
+    def place(self) -> list[PlacementRecord]:
+        generators = []
+        for node in self.graph.nodes:
+            if _is_generator(node):
+                generators.append(node)
+            else:
+                self._assign(node, self._device_of_input(node))
+        for node in generators:
+            self._assign(node, self._device_of_consumers(node))
+        return [self._record(node) for node in self.graph.nodes]
+
+    def _make_groups(self, full: Graph | None) -> None:
+        union = ColocationGroups()
+        if full is not None:
+            union.add(full.nodes)
+        union.add(self.graph.nodes)
+        by_root: dict[str, _Group] = {}
+        for node in self.graph.nodes:
+            group = by_root.setdefault(union.find(node.name), _Group())
+            group.members.append(node)
+            self.group_of[node] = group
+        for node in full.nodes if full is not None else ():
+            found = by_root.get(union.find(node.name))
+            if found is not None and not self.graph.has_node(node.name):
+                found.members.append(node)
+        for group in by_root.values():
+            self._merge_requests(group)
+
+    def _merge_requests(self, group: _Group) -> None:
+        """Find what all requests leave open; what is of a variable goes where the variable is.
+
+        As in TensorFlow (`Member::EnsureCompatibilityAcrossResourceEdge`) a variable's request, or
+        the place that it has by now, is stronger than those of nodes that take its reference or
+        handle: functions that restore variables ask for the CPU, wherever these are.
+        """
+        asking = [node for node in group.members if self._request(node) != _ANY]
+        for node in sorted(asking, key=takes_what_lives_elsewhere):
+            request, is_of_another = self._request(node), takes_what_lives_elsewhere(node)
+            soft = self.options.allow_soft_placement and not is_of_another
+            merged = merge_requests(request, group.request, soft=soft)
+            if merged is not None:
+                group.request = merged
+                group.asked = group.asked or node
+            elif not is_of_another:
+                raise self._conflict(group, node)
+            elif self.options.log:
+                _log().info("%s: (%s): %s is passed over", node.name, node.op, request)
+
+    def _request(self, node: Node) -> DeviceName:
+        text = node.assigned_device or self.pinned.get(node.name) or node.device
+        found = self.requests.get(text)
+        if found is None:
+            found = self.requests[text] = _request_of(node, text)
+        return found
+
+    def _assign(self, node: Node, preferred: tuple[Device, str] | None) -> None:
+        group = self.group_of[node]
+        if group.chosen is None:
+            candidates = self._candidates(group)
+            device, reason = candidates[0], self._reason(group, candidates)
+            default = self.options.default_device
+            if default is not None and self._is_as_good(default, group):
+                device, reason = default, "the default device"
+            if preferred is not None and self._is_as_good(preferred[0], group):
+                device, reason = preferred
+            group.chosen, group.reason = device, reason
+        node.assigned_device = group.chosen.name
+        if node.op_def.is_stateful and not (is_argument_or_result(node) or is_transfer(node)):
+            self.pinned[node.name] = node.assigned_device
+
+    def _is_as_good(self, device: Device, group: _Group) -> bool:
+        candidates = self._candidates(group)
+        return device in candidates and self._support(group, device) == self._support(
+            group, candidates[0]
+        )
+
+    def _reason(self, group: _Group, candidates: Sequence[Device]) -> str:
+        if group.is_soft:
+            return f"soft placement: {group.request or 'the request'} cannot be had"
+        if group.asked is not None:
+            name = group.asked.name
+            is_alone = len(group.members) == 1
+            return "requested" if is_alone else f"colocated with {name}, which asks for it"
+        if len({device.device_type for device in candidates}) == 1 < len(self.types):
+            return "the only device type with kernels for it"
+        return "the first by preference"
+
+    def _candidates(self, group: _Group) -> list[Device]:
+        """Return the devices that the group may go to, the best first."""
+        if group.candidates is None:
+            wanted = [d for d in self.options.devices if group.request.matches(self.names[d])]
+            fitting = self._sorted_by_support(group, wanted)
+            if not fitting and self.options.allow_soft_placement:
+                group.is_soft = True
+                fitting = self._sorted_by_support(group, self._devices_beside(group.request))
+            if not fitting:
+                raise self._impossible(group, wanted)
+            group.candidates = fitting
+        return group.candidates
+
+    def _devices_beside(self, request: DeviceName) -> Sequence[Device]:
+        """Return where soft placement may go: to any device of the job and task that is asked for.
+
+        Where there is one task alone, as in a session of this process, it is taken for any other.
+        """
+        there = request._replace(type=None, id=None)
+        found = [device for device, name in self.names.items() if there.matches(name)]
+        tasks = {name._replace(type=None, id=None) for name in self.names.values()}
+        return found if found or len(tasks) > 1 else list(self.options.devices)
+
+    def _sorted_by_support(self, group: _Group, devices: Iterable[Device]) -> list[Device]:
+        support = {device: self._support(group, device) for device in devices}
+        return sorted((d for d in support if support[d]), key=lambda d: -support[d])
+
+    def _support(self, group: _Group, device: Device) -> int:
+        if len(self.types) == 1:
+            return _NATIVE  # what has no kernel is told, all at once, when kernels are chosen
+        return min(
+            (self._support_of(n, device) for n in group.members if self._has_kernel(n)),
+            default=_NATIVE,
+        )
+
+    def _has_kernel(self, node: Node) -> bool:
+        return any(self._support_of(node, device) for device in self.types.values())
+
+    def _support_of(self, node: Node, device: Device) -> int:
+        key = (node, device.device_type)
+        found = self.support.get(key)
+        if found is None:
+            found = self.support[key] = self._look_up_support(node, device)
+        return found
+
+    def _look_up_support(self, node: Node, device: Device) -> int:
+        if is_argument_or_result(node) or node.op in self.graph.library:
+            return _NATIVE
+        choice = self.options.kernels.try_find(
+            node.op_def, node.attrs, device.device_type, device.backends
+        )
+        if choice is None:
+            return _NONE
+        if device.is_host_memory or device.device_type in choice.definition.device:
+            return _NATIVE
+        types = (*node.input_types, *node.output_types)
+        if choice.definition.host or (types and all(t.base_dtype is string for t in types)):
+            return _THROUGH_HOST
+        return _NATIVE
+
+    def _device_of_input(self, node: Node) -> tuple[Device, str] | None:
+        """Return the device of what a node looks at the shape of, or hands to the client."""
+        if node.in_edges and (node.op_def.traits.shape_only or is_result(node)):
+            src = node.in_edges[0].src
+            return self._following(src.assigned_device, f"follows its input {src.name}")
+        return None
+
+    def _device_of_consumers(self, node: Node) -> tuple[Device, str] | None:
+        """Return the device of a generator's consumers if that is one."""
+        consumers = [edge.dst for edge in node.out_edges if edge.dst is not self.graph.sink]
+        devices = {consumer.assigned_device for consumer in consumers}
+        if len(devices) == 1:
+            return self._following(devices.pop(), f"follows its consumer {consumers[0].name}")
+        if is_argument(node):
+            return self.options.devices.host, "an argument of several devices comes to the host"
+        return None
+
+    def _following(self, name: str, reason: str) -> tuple[Device, str] | None:
+        found = next((device for device in self.options.devices if device.name == name), None)
+        return None if found is None else (found, reason)
+
+    def _record(self, node: Node) -> PlacementRecord:
+        reason = self.group_of[node].reason
+        record = PlacementRecord(node.name, node.op, node.device, node.assigned_device, reason)
+        if self.options.log:
+            _log().info("%s", record)
+        return record
+
+    def _conflict(self, group: _Group, node: Node) -> InvalidArgumentError:
+        first = group.asked or node
+        return InvalidArgumentError(
+            f"Cannot colocate nodes {first.name!r} and {node.name!r}: they are to be on one device "
+            f"(by a colocation request, a reference or a resource), but one asks for "
+            f"{group.request}, the other for {self._request(node)}.\n" + self._story(group),
+            node=node.name,
+            op=node.op,
+        )
+
+    def _impossible(self, group: _Group, wanted: Sequence[Device]) -> InvalidArgumentError:
+        asked = group.asked or group.members[0]
+        if not wanted:
+            return _no_such_device(asked, self.options.devices, str(group.request))
+        what = f"the devices that {group.request} allows have" if group.asked else "no device has"
+        lacking = "" if group.asked is None else " not all"
+        return InvalidArgumentError(
+            f"Cannot assign a device for operation {asked.name}: {what}{lacking} kernels for "
+            f"{'it' if len(group.members) == 1 else 'all of its colocation group'}. Set "
+            "allow_soft_placement to let it go elsewhere, or change the request.\n"
+            + self._story(group),
+            node=asked.name,
+            op=asked.op,
+        )
+
+    def _story(self, group: _Group) -> str:
+        """Tell, op by op, what was asked for and which device types have kernels."""
+        return "Considered:\n" + "\n".join(self._story_lines(group))
+
+    def _story_lines(self, group: _Group) -> Iterator[str]:
+        for node in group.members:
+            asked = f" asks for {self._request(node)};" if self._request(node) != _ANY else ""
+            kinds = [
+                f"{name}: {('no kernel', 'through host memory', 'yes')[self._support_of(node, d)]}"
+                for name, d in self.types.items()
+            ]
+            yield f"  {node.name} ({node.op}):{asked} kernels: {', '.join(kinds)}"
+        yield f"  devices: {', '.join(device.name for device in self.options.devices)}"
+
+
+def _is_generator(node: Node) -> bool:
+    if node.in_edges or len(node.output_types) != 1 or node.output_types[0].is_ref:
+        return False
+    return any(not edge.is_control for edge in node.out_edges)
+
+
+def _request_of(node: Node, text: str | None = None) -> DeviceName:
+    try:
+        return parse_device_name(node.device if text is None else text)
+    except InvalidArgumentError as error:
+        error.locate(node=node.name, op=node.op)
+        raise
+
+
+def _no_such_device(node: Node, devices: DeviceMgr, request: str = "") -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Cannot assign a device for operation {node.name}: it asks for "
+        f"{request or repr(node.device)}, available are "
+        f"[{', '.join(device.name for device in devices)}]. Make sure that the request names a "
+        "device of the session, install a plugin that supplies it, or set allow_soft_placement",
+        node=node.name,
+        op=node.op,
+    )
+
+
+def _log() -> logging.Logger:
+    import logging  # here: few sessions log placement, and none should wait for the module
+
+    return logging.getLogger("graphmill.placement")

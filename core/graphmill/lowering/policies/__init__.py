@@ -1,0 +1,1 @@
+"""What a session's configuration forbids: effects, nondeterminism."""

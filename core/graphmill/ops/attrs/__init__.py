@@ -1,0 +1,1 @@
+"""Attr values: their Python forms, checks, inference from inputs, messages."""

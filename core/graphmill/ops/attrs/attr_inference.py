@@ -1,0 +1,143 @@
+"""Infer type and length attrs from an op's inputs.
+
+Semantics: _ExtractInputsAndAttrs in tensorflow/python/framework/op_def_library.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.dtypes import DType
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphmill.ops.definition.op_def import ArgDef, OpDef
+
+
+def infer_attrs(
+    op_def: OpDef, inputs: Sequence[DType | Sequence[DType]], attrs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return `attrs` with those added that the inputs tell; see `OpDef.infer_attrs`."""
+    if len(inputs) != len(op_def.input_args):
+        raise InvalidArgumentError(
+            f"op {op_def.name} takes {len(op_def.input_args)} inputs "
+            f"({', '.join(arg.name for arg in op_def.input_args) or 'none'}), got {len(inputs)}",
+            op=op_def.name,
+        )
+    inference = _Inference(op_def, dict(attrs))
+    for arg, given in zip(op_def.input_args, inputs, strict=True):
+        inference.add(arg, given)
+    return inference.attrs
+
+
+def group_inputs(op_def: OpDef, count: int, attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Return the range of each input among `count` flat ones; see `OpDef.group_inputs`.
+
+    Lists of a length that no attr tells share what the other inputs leave over.
+    """
+    lengths = {arg.name: _known_length(arg, attrs) for arg in op_def.input_args}
+    unknown = [arg for arg in op_def.input_args if lengths[arg.name] is None]
+    rest = count - sum(length for length in lengths.values() if length is not None)
+    if len({arg.number_attr or arg.type_list_attr for arg in unknown}) > 1:
+        names = ", ".join(arg.number_attr or arg.type_list_attr for arg in unknown)
+        raise InvalidArgumentError(
+            f"op {op_def.name} has several lists of inputs; give their lengths: attrs {names}",
+            op=op_def.name,
+        )
+    if rest < 0 or (rest % len(unknown) if unknown else rest):
+        raise InvalidArgumentError(
+            f"{count} inputs do not fit op {op_def.name}, which takes "
+            f"({', '.join(map(str, op_def.input_args))})",
+            op=op_def.name,
+        )
+    ranges, start = {}, 0
+    for arg in op_def.input_args:
+        length = lengths[arg.name]
+        stop = start + (rest // len(unknown) if length is None else length)
+        ranges[arg.name] = (start, stop)
+        start = stop
+    return ranges
+
+
+def _known_length(arg: ArgDef, attrs: Mapping[str, Any]) -> int | None:
+    if arg.number_attr:
+        number: int | None = attrs.get(arg.number_attr)
+        return number
+    if arg.type_list_attr:
+        types = attrs.get(arg.type_list_attr)
+        return None if types is None else len(types)
+    return 1
+
+
+class _Inference:
+    """The attrs known so far, and which input told each of them."""
+
+    def __init__(self, op_def: OpDef, attrs: dict[str, Any]) -> None:
+        self.op_def = op_def
+        self.attrs = attrs
+        self.told_by: dict[str, str] = {}
+
+    def add(self, arg: ArgDef, given: DType | Sequence[DType]) -> None:
+        """Take in the types of one input."""
+        if isinstance(given, DType):
+            if arg.is_list:
+                raise self.error(f"input {arg.name!r} is a list of tensors, got one tensor")
+            types: Sequence[DType] = (given,)
+        elif not arg.is_list:
+            raise self.error(f"input {arg.name!r} is one tensor, got a list of {len(given)}")
+        else:
+            types = given
+        if arg.is_ref and not all(dtype.is_ref for dtype in types):
+            raise self.error(
+                f"input {arg.name!r} needs a reference to a variable, got a value "
+                f"({', '.join(dtype.name for dtype in types)})"
+            )
+        if arg.number_attr:
+            self.bind(arg, arg.number_attr, len(types))
+        if arg.type_list_attr:
+            self.bind(arg, arg.type_list_attr, tuple(dtype.base_dtype for dtype in types))
+            return
+        for position, dtype in enumerate(types):
+            self.add_type(arg, dtype.base_dtype, position if arg.is_list else None)
+
+    def add_type(self, arg: ArgDef, dtype: DType, position: int | None) -> None:
+        """Take in the type of one tensor."""
+        if arg.type_attr:
+            self.bind(arg, arg.type_attr, dtype, position)
+        elif dtype is not arg.type and arg.type is not None:
+            raise self.error(
+                f"input {_place(arg, position)} has type {dtype.name}, expected {arg.type.name}"
+            )
+
+    def bind(self, arg: ArgDef, name: str, value: Any, position: int | None = None) -> None:
+        """Set an attr to what an input tells, or check that it agrees."""
+        known = self.attrs.get(name)
+        if known is None:
+            self.attrs[name] = value
+            self.told_by[name] = arg.name
+        elif known != value:
+            other = self.told_by.get(name)
+            source = f"input {other!r}" if other is not None else f"attr {name!r}"
+            what = "length" if name == arg.number_attr else "type"
+            raise self.error(
+                f"input {_place(arg, position)} has {what} {_names(value)}, which does not match "
+                f"{what} {_names(known)} of {source}"
+            )
+
+    def error(self, problem: str) -> InvalidArgumentError:
+        """Return an error about an input of the op."""
+        return InvalidArgumentError(f"op {self.op_def.name}: {problem}", op=self.op_def.name)
+
+
+def _place(arg: ArgDef, position: int | None) -> str:
+    return repr(arg.name) if position is None else f"'{arg.name}[{position}]'"
+
+
+def _names(value: Any) -> str:
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, tuple):
+        return "[" + ", ".join(dtype.name for dtype in value) + "]"
+    return str(value)

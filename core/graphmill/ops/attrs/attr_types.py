@@ -1,0 +1,151 @@
+"""Python classes of attr values for which no plain Python value suffices.
+
+Canonical values of attrs, which `Node.attrs` and `OpDef` hold: type → `DType`; int → `int`; float →
+`float` (a float32's value); bool → `bool`; string → `bytes`; shape → `ShapeAttr` (a tuple of sizes,
+-1 where unknown) or None for unknown rank; tensor → `TensorAttr`; func → `FuncAttr`; an unbound
+attr of a function body → `AttrPlaceholder`; list(x) → a plain tuple; no value at all → `UNSET`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.dtypes import DType, as_dtype
+from graphmill.ops import tensor_proto
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from graphmill.proto import TensorProto
+
+
+class _Unset(enum.Enum):
+    """The type of `UNSET`."""
+
+    UNSET = enum.auto()
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+UNSET: Final = _Unset.UNSET
+"""An `AttrValue` without a value, and the default of an attr that has none."""
+
+NO_DEFAULT: Final = UNSET
+"""The default of an attr that must be given."""
+
+
+class ShapeAttr(tuple[int, ...]):
+    """A shape as attr value: a tuple of sizes, told apart from a list of ints by its class."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"ShapeAttr({tuple(self)!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class AttrPlaceholder:
+    """An attr of a node in a function body that takes its value from the function's attr `name`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class FuncAttr:
+    """A function as attr value: its name, and the attrs it is instantiated with (canonical)."""
+
+    name: str
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.name, frozenset(self.attrs.items())))
+
+
+class TensorAttr:
+    """A tensor as attr value, kept in the form that it came in until it is needed.
+
+    Equality compares element type, shape and bytes, so NaNs equal themselves.
+    """
+
+    __slots__ = ("_array", "_deferred", "_proto", "dtype", "shape")
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    def __init__(self, value: Any, dtype: Any = None) -> None:
+        """Wrap a message, an array, or an object that can become an array.
+
+        Args:
+            value: a `TensorProto` (not copied: leave it as it is from now on), an array, an object
+                with `dtype`, `shape` and `__array__` (asked each time for its values, which are
+                not kept), or anything else that NumPy makes an array of at once.
+            dtype: the element type of an array where its own does not tell it.
+
+        Raises:
+            InvalidArgumentError: the message has no valid dtype or shape; the array has no
+                element type.
+        """
+        self._proto: TensorProto | None = None
+        self._array: NDArray[Any] | None = None
+        self._deferred: Any = None
+        if hasattr(value, "tensor_shape"):
+            self._proto = value
+            self.dtype = tensor_proto.tensor_proto_dtype(value)
+            self.shape = tensor_proto.tensor_proto_shape(value)
+            return
+        if not isinstance(value, np.ndarray):
+            if all(hasattr(value, name) for name in ("__array__", "dtype", "shape")):
+                self._deferred = value
+            else:
+                value = np.asarray(value)
+        if self._deferred is None:
+            self._array = value
+        self.dtype = as_dtype(value.dtype if dtype is None else dtype)
+        self.shape = tuple(value.shape)
+
+    def numpy(self) -> NDArray[Any]:
+        """Return the value as an array, possibly read-only: do not change it.
+
+        Raises:
+            InvalidArgumentError: the message's content does not fit its shape.
+        """
+        if self._array is not None:
+            return self._array
+        if self._proto is None:
+            return np.asarray(self._deferred)
+        self._array = tensor_proto.tensor_proto_to_numpy(self._proto)
+        return self._array
+
+    def to_proto(self) -> TensorProto:
+        """Return the value as a message; the very one that it was made from, if any."""
+        if self._proto is None:
+            return tensor_proto.numpy_to_tensor_proto(self.numpy(), self.dtype)
+        return self._proto
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorAttr):
+            return NotImplemented
+        if self is other:
+            return True
+        if self.dtype is not other.dtype or self.shape != other.shape:
+            return False
+        left, right = self.numpy(), other.numpy()
+        if left.dtype == object:
+            return bool(np.array_equal(left, right))
+        return left.tobytes() == right.tobytes()
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.shape))
+
+    def __repr__(self) -> str:
+        return f"TensorAttr({self.dtype.name}, shape={list(self.shape)})"

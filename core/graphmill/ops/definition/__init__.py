@@ -1,0 +1,1 @@
+"""Op definitions: what an op takes and gives, its traits, its registry, its Python function."""

@@ -1,0 +1,281 @@
+"""`@op`: define an op by a Python function whose signature names inputs, attrs and outputs.
+
+    T = TypeVar("T")
+
+    @op("MyPackage>ScaleBy", types={"T": dtypes.FLOATING})
+    def scale_by(xp, x: T, *, factor: float = 2.0) -> T:
+        '''Multiply by a number.'''
+        return x * xp.asarray(factor, x.dtype)
+
+The function itself is left as it is, so `@kernel` of `graphmill.runtime.kernels.kernel` can make it
+the op's kernel too. `graphmill.ops.definition.op_functions.op_function(scale_by)` adds nodes of the
+op to a graph.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError
+from graphmill.ops.attrs.attr_types import NO_DEFAULT
+from graphmill.ops.definition.annotations import Annotation, attr_type, fixed_type, read_annotation
+from graphmill.ops.definition.names import op_name
+from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
+from graphmill.ops.definition.op_def_validation import validate_op_def
+from graphmill.ops.definition.op_registry import OP_ATTRIBUTE
+from graphmill.ops.definition.op_traits import DEFAULT_TRAITS, OpTraits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.ops.inference.shape_inference import ShapeFunction
+    from graphmill.ops.inference.value_inference import ValueFunction
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+
+@overload
+def op(name: _Function, /) -> _Function: ...
+
+
+@overload
+def op(
+    name: str | None = None,
+    /,
+    *,
+    types: Mapping[str, Iterable[Any]] | None = None,
+    outputs: Sequence[str] = (),
+    stateful: bool = False,
+    commutative: bool = False,
+    family: str = "",
+    shape: ShapeFunction | None = None,
+    value: ValueFunction | None = None,
+    effects: Iterable[str] | None = None,
+    traits: OpTraits | None = None,
+) -> Callable[[_Function], _Function]: ...
+
+
+def op(
+    name: Any = None,
+    /,
+    *,
+    types: Mapping[str, Iterable[Any]] | None = None,
+    outputs: Sequence[str] = (),
+    stateful: bool = False,
+    commutative: bool = False,
+    family: str = "",
+    shape: ShapeFunction | None = None,
+    value: ValueFunction | None = None,
+    effects: Iterable[str] | None = None,
+    traits: OpTraits | None = None,
+) -> Any:
+    """Make the decorated function define an op.
+
+    Its first parameter, if it is called `xp`, `ctx` or `context` or has no annotation, is the array
+    namespace or context of a kernel and no part of the op. Other parameters that may be given by
+    position are inputs; keyword-only ones are attrs, optional if they have a default; the return
+    annotation tells the outputs.
+
+    Inputs and outputs are annotated with a type variable (`T`: any element type, or its
+    constraints), an element type (`dtypes.float32`, `np.float32`, `"float32"`), or `list[...]` of
+    one of these for a list of tensors. Attrs are annotated with `int`, `float`, `bool`, `str`,
+    `bytes`, `DType`, `Shape`, `FuncAttr`, `np.ndarray` (a tensor), or `list[...]` or `tuple[...,
+    ...]` of one of these. `-> None` is an op without outputs, `-> tuple[T, int]` one with two.
+
+    Args:
+        name: the op's name; by default that of the function in CamelCase. A prefix as in
+            `"MyPackage>ScaleBy"` keeps it apart from ops of others.
+        types: for type variables the element types that they may stand for.
+        outputs: names of the outputs.
+        stateful: whether two equal calls may differ, so that they must not be merged.
+        commutative: whether its two inputs may be swapped.
+        family: the family it belongs to.
+        shape: tells the shapes of its outputs, see `graphmill.ops.inference.shape_inference`;
+            without one they are unknown before the graph runs.
+        value: tells what is known of the values of its outputs before the graph runs, see
+            `graphmill.ops.inference.value_inference`.
+        effects: what it touches beyond its inputs and outputs, a subset of
+            `graphmill.ops.definition.op_traits.EFFECTS`; short for `traits` that hold nothing else.
+        traits: how it behaves, see `graphmill.ops.definition.op_traits`.
+
+    Raises:
+        InvalidArgumentError: the signature does not tell an op, an effect is unknown, the traits do
+            not fit the signature, or both `effects` and traits with effects are given.
+    """
+    if callable(name):
+        return op()(name)
+    declared = _traits(effects, traits)
+
+    def define(function: _Function) -> _Function:
+        options: dict[str, Any] = {"is_stateful": stateful, "is_commutative": commutative}
+        options |= {"family": family, "shape_function": shape, "value_function": value}
+        options["traits"] = declared
+        op_def = op_def_from_function(
+            function, name or op_name(function.__name__), types or {}, outputs, **options
+        )
+        setattr(function, OP_ATTRIBUTE, op_def)
+        return function
+
+    return define
+
+
+def _traits(effects: Iterable[str] | None, traits: OpTraits | None) -> OpTraits:
+    """Return what `op` is told of the op's behaviour."""
+    given = traits or DEFAULT_TRAITS
+    if effects is None:
+        return given
+    if given.effects is not None:
+        raise InvalidArgumentError("@op takes effects, or traits with effects, but not both")
+    return given._replace(effects=frozenset(effects))
+
+
+def op_def_from_function(
+    function: Callable[..., Any],
+    name: str,
+    types: Mapping[str, Iterable[Any]],
+    outputs: Sequence[str] = (),
+    **options: Any,
+) -> OpDef:
+    """Return the definition that a function's signature tells; see `op`.
+
+    Raises:
+        InvalidArgumentError: the signature does not tell an op.
+    """
+    reader = _Reader(function, name, types)
+    parameters = list(inspect.signature(function).parameters.values())
+    if parameters and _is_of_kernel(parameters[0]):
+        del parameters[0]
+    for parameter in parameters:
+        reader.add(parameter)
+    results = reader.results(outputs)
+    summary, _, description = (inspect.getdoc(function) or "").partition("\n")
+    op_def = OpDef(
+        name,
+        tuple(reader.inputs),
+        results,
+        (*reader.type_attrs.values(), *reader.number_attrs, *reader.attrs),
+        summary=summary,
+        description=description.strip(),
+        **options,
+    )
+    validate_op_def(op_def)
+    return op_def
+
+
+def _is_of_kernel(parameter: inspect.Parameter) -> bool:
+    return (
+        parameter.name in ("xp", "ctx", "context")
+        or parameter.annotation is inspect.Parameter.empty
+    )
+
+
+class _Reader:
+    """The parts of a definition, read from a signature parameter by parameter."""
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, types: Mapping[str, Iterable[Any]]
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.allowed = {key: tuple(map(dtypes.as_dtype, some)) for key, some in types.items()}
+        self.inputs: list[ArgDef] = []
+        self.type_attrs: dict[str, AttrDef] = {}
+        self.number_attrs: list[AttrDef] = []
+        self.attrs: list[AttrDef] = []
+
+    def add(self, parameter: inspect.Parameter) -> None:
+        """Take in a parameter."""
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise self.error(f"parameter '{parameter}' stands for no single input or attr")
+        if parameter.annotation is parameter.empty:
+            raise self.error(f"parameter {parameter.name!r} needs an annotation")
+        annotation = self.read(parameter.annotation, parameter.name)
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            self.add_attr(parameter, annotation)
+        elif parameter.default is not parameter.empty:
+            raise self.error(f"input {parameter.name!r} cannot have a default; attrs (after *) can")
+        else:
+            self.add_input(parameter.name, annotation)
+
+    def add_attr(self, parameter: inspect.Parameter, annotation: Annotation) -> None:
+        """Take in a keyword-only parameter."""
+        name = parameter.name.rstrip("_")
+        kind = attr_type(annotation)
+        if kind is None:
+            raise self.error(f"attr {parameter.name!r}: {annotation} is no type for an attr")
+        attr = AttrDef(name, kind)
+        if parameter.default is not parameter.empty:
+            default = NO_DEFAULT if parameter.default is NO_DEFAULT else parameter.default
+            attr = AttrDef(name, kind, attr.canonical(default, self.name))
+        self.attrs.append(attr)
+
+    def add_input(self, name: str, annotation: Annotation) -> None:
+        """Take in a positional parameter."""
+        number_attr = ""
+        if annotation.is_list:
+            number_attr = "N" if not self.number_attrs else f"N{len(self.number_attrs) + 1}"
+            self.number_attrs.append(AttrDef(number_attr, "int", minimum=0))
+        self.inputs.append(self.argument(name.rstrip("_"), annotation, number_attr))
+
+    def results(self, names: Sequence[str]) -> tuple[ArgDef, ...]:
+        """Return the outputs that the return annotation tells."""
+        returned = inspect.signature(self.function).return_annotation
+        if returned is inspect.Signature.empty:
+            raise self.error("the return annotation is missing, which tells the outputs")
+        annotation = self.read(returned, "return")
+        if annotation.name == "None":
+            parts: tuple[Annotation, ...] = ()
+        else:
+            parts = annotation.parts if annotation.name == "tuple" else (annotation,)
+        if not names:
+            one = len(parts) == 1
+            names = ["output"] if one else [f"output_{index}" for index in range(len(parts))]
+        if len(names) != len(parts):
+            raise self.error(f"outputs names {len(names)} outputs, the annotation has {len(parts)}")
+        return tuple(
+            self.argument(name, part, self.output_length(part))
+            for name, part in zip(names, parts, strict=True)
+        )
+
+    def output_length(self, annotation: Annotation) -> str:
+        """Return the attr that tells the length of a list output."""
+        if not annotation.is_list:
+            return ""
+        if not self.number_attrs:
+            raise self.error("a list output needs a list input, which tells its length")
+        return self.number_attrs[0].name
+
+    def argument(self, name: str, annotation: Annotation, number_attr: str) -> ArgDef:
+        """Return an input or output of an annotated type."""
+        element = annotation.parts[0] if annotation.is_list else annotation
+        if element.parts:
+            raise self.error(f"{name!r}: {annotation} is no type for a tensor")
+        fixed = self.fixed(element, name)
+        if fixed is not None:
+            return ArgDef(name, fixed, number_attr=number_attr)
+        if element.name not in self.type_attrs:
+            allowed = self.allowed.get(element.name, element.constraints)
+            self.type_attrs[element.name] = AttrDef(element.name, "type", allowed=allowed)
+        return ArgDef(name, type_attr=element.name, number_attr=number_attr)
+
+    def fixed(self, element: Annotation, name: str) -> DType | None:
+        """Return the element type that an annotation names; None for a type variable."""
+        try:
+            return fixed_type(element)
+        except InvalidArgumentError as error:
+            raise self.error(f"{name!r}: {error.message}") from None
+
+    def read(self, annotation: Any, name: str) -> Annotation:
+        """Read an annotation; an error names the parameter."""
+        try:
+            return read_annotation(annotation, getattr(self.function, "__globals__", {}))
+        except InvalidArgumentError as error:
+            raise self.error(f"{name!r}: {error.message}") from None
+
+    def error(self, problem: str) -> InvalidArgumentError:
+        """Return an error about the function."""
+        where = f"{self.function.__module__}.{self.function.__qualname__}"
+        return InvalidArgumentError(f"@op {self.name} ({where}): {problem}", op=self.name)

@@ -1,0 +1,405 @@
+"""`OpDef`: inputs, outputs and attrs of an op, as frozen data.
+
+Semantics: tensorflow/core/framework/op_def.proto, node_def_util.cc (which types a node has) and
+op_def_util.cc. How attr values look in Python is told in `graphmill.ops.attrs.attr_types`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from graphmill.dtypes import DType
+from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.ops.attrs import attr_check, attr_inference
+from graphmill.ops.attrs.attr_types import NO_DEFAULT, AttrPlaceholder, FuncAttr
+from graphmill.ops.definition.op_traits import (
+    DEFAULT_TRAITS,
+    CallKind,
+    FunctionCall,
+    OpTraits,
+    Source,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphmill import proto
+    from graphmill.ops.inference.shape_inference import ShapeFunction
+    from graphmill.ops.inference.value_inference import ValueFunction
+
+    # For each arg its fixed type, or None and the attr that has it.
+    _TypePlan = tuple[tuple[DType | None, str], ...]
+
+_FUNCTION_TYPES = ("func", "list(func)")
+_WHILE = {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
+_MOST_TENSORS = 1 << 24  # in one list: a graph's attr must not make us fill the memory
+
+__all__ = ["NO_DEFAULT", "ArgDef", "AttrDef", "AttrPlaceholder", "FuncAttr", "OpDef"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgDef:
+    """An input or output of an op.
+
+    Attributes:
+        name: its name.
+        type: its element type where that is fixed.
+        type_attr: the attr that holds its element type; "" if there is none.
+        type_list_attr: the attr that holds the types of a list of tensors; "" if there is none.
+        number_attr: the attr that holds the length of a list of tensors of one type; "" for none.
+        is_ref: whether it is a reference (the thing in a ref variable, not its value).
+        description: a sentence for users.
+    """
+
+    name: str
+    type: DType | None = None
+    type_attr: str = ""
+    type_list_attr: str = ""
+    number_attr: str = ""
+    is_ref: bool = False
+    description: str = ""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it stands for a list of tensors."""
+        return bool(self.number_attr or self.type_list_attr)
+
+    def length(self, attrs: Mapping[str, Any]) -> int:
+        """Return how many tensors it stands for, given the op's attrs.
+
+        Raises:
+            InvalidArgumentError: an attr that it needs is missing or still a placeholder.
+        """
+        if self.number_attr:
+            number: int = _bound(attrs, self.number_attr)
+            return number
+        return len(_bound(attrs, self.type_list_attr)) if self.type_list_attr else 1
+
+    def types(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
+        """Return the element types of the tensors that it stands for, given the op's attrs.
+
+        Raises:
+            InvalidArgumentError: an attr that it needs is missing or still a placeholder.
+        """
+        if self.type_list_attr:
+            types: tuple[DType, ...] = _bound(attrs, self.type_list_attr)
+        else:
+            one: DType = self.type or _bound(attrs, self.type_attr)
+            types = (one,) * self._checked_length(attrs) if self.number_attr else (one,)
+        return tuple(dtype.as_ref for dtype in types) if self.is_ref else types
+
+    def _checked_length(self, attrs: Mapping[str, Any]) -> int:
+        number: int = _bound(attrs, self.number_attr)
+        if number > _MOST_TENSORS:
+            raise InvalidArgumentError(
+                f"attr {self.number_attr!r} asks for {number} tensors of {self.name!r}; a node may "
+                f"have {_MOST_TENSORS}"
+            )
+        return number
+
+    def __str__(self) -> str:
+        types = self.type_list_attr or self.type_attr or (self.type.tf_name if self.type else "?")
+        count = f"{self.number_attr}*" if self.number_attr else ""
+        return f"{self.name}:{f'Ref({count}{types})' if self.is_ref else count + types}"
+
+
+@dataclass(frozen=True, slots=True)
+class AttrDef:
+    """An attr of an op.
+
+    Attributes:
+        name: its name.
+        type: "type", "int", "float", "bool", "string", "shape", "tensor", "func" or "list(…)".
+        default: its default in canonical form, or `NO_DEFAULT`.
+        allowed: the allowed values (for a list those of its elements); empty for any.
+        minimum: the smallest int, or the least length of a list; None for any.
+        description: a sentence for users.
+    """
+
+    name: str
+    type: str
+    default: Any = NO_DEFAULT
+    allowed: tuple[Any, ...] = ()
+    minimum: int | None = None
+    description: str = ""
+
+    @property
+    def has_default(self) -> bool:
+        """Whether it may be left out."""
+        return self.default is not NO_DEFAULT
+
+    def canonical(self, value: Any, op: str = "") -> Any:
+        """Return a value that a user gave in canonical form.
+
+        Raises:
+            InvalidArgumentError: it cannot stand for the attr's type; the message names `op`.
+        """
+        return attr_check.canonical(self, value, op)
+
+    def check(self, value: Any, op: str = "") -> None:
+        """Check a canonical value against type, allowed values and minimum.
+
+        Raises:
+            InvalidArgumentError: it is not a value of this attr; the message names `op`.
+        """
+        attr_check.check(self, value, op)
+
+    def __str__(self) -> str:
+        return attr_check.describe(self)
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """The definition of an op.
+
+    Attributes:
+        name: its type, as "MatMul".
+        input_args, output_args, attrs: in their order.
+        is_stateful: whether two equal calls may differ, so that they must not be merged.
+        is_commutative: whether its two inputs may be swapped.
+        is_aggregate: whether it combines any number of inputs, and partial results again.
+        allows_uninitialized_input: whether a ref input may be a variable without a value.
+        is_distributed: whether it communicates with other workers.
+        deprecated_version: the GraphDef version from which on it must not be used; 0 for never.
+        family: the group it belongs to, which names the module of its function and kernels.
+        control_outputs: for the signature of a function, the names of its control outputs.
+        summary, description, deprecated_reason: text for users.
+        traits: how the op behaves; see `graphmill.ops.definition.op_traits`. Like `shape_function`
+            no part of what a message holds, nor of what two definitions must agree in.
+        shape_function: tells the shapes of the outputs; see
+            `graphmill.ops.inference.shape_inference`. It is no part of what a message of the
+            definition holds, nor of what two must agree in.
+        value_function: tells what is known of the outputs' values before the graph runs; see
+            `graphmill.ops.inference.value_inference`.
+    """
+
+    name: str
+    input_args: tuple[ArgDef, ...] = ()
+    output_args: tuple[ArgDef, ...] = ()
+    attrs: tuple[AttrDef, ...] = ()
+    is_stateful: bool = False
+    is_commutative: bool = False
+    is_aggregate: bool = False
+    allows_uninitialized_input: bool = False
+    is_distributed: bool = False
+    deprecated_version: int = 0
+    family: str = ""
+    control_outputs: tuple[str, ...] = ()
+    summary: str = ""
+    description: str = ""
+    deprecated_reason: str = ""
+    traits: OpTraits = field(default=DEFAULT_TRAITS, repr=False, compare=False)
+    shape_function: ShapeFunction | None = field(default=None, repr=False, compare=False)
+    value_function: ValueFunction | None = field(default=None, repr=False, compare=False)
+    # Derived once, because every node asks.
+    _attrs: dict[str, AttrDef] = field(init=False, repr=False, compare=False)
+    _defaults: dict[str, Any] = field(init=False, repr=False, compare=False)
+    _inputs: _TypePlan | None = field(init=False, repr=False, compare=False)
+    _outputs: _TypePlan | None = field(init=False, repr=False, compare=False)
+    _calls: tuple[FunctionCall, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        derive = object.__setattr__
+        derive(self, "_attrs", {attr.name: attr for attr in self.attrs})
+        defaults = {a.name: a.default for a in self.attrs if a.default is not NO_DEFAULT}
+        derive(self, "_defaults", defaults)
+        derive(self, "_inputs", _type_plan(self.input_args))
+        derive(self, "_outputs", _type_plan(self.output_args))
+        derive(self, "_calls", _all_calls(self.attrs, self.traits))
+
+    def attr(self, name: str) -> AttrDef:
+        """Return the definition of an attr.
+
+        Raises:
+            NotFoundError: the op has no such attr; the message names near matches.
+        """
+        found = self._attrs.get(name)
+        if found is None:
+            raise NotFoundError(
+                f"op {self.name} has no attr {name!r}{suggest(name, self._attrs)} "
+                f"(it has {', '.join(self._attrs) or 'none'})",
+                op=self.name,
+            )
+        return found
+
+    def has_attr(self, name: str) -> bool:
+        """Return whether the op has an attr of that name."""
+        return name in self._attrs
+
+    @property
+    def calls(self) -> tuple[FunctionCall, ...]:
+        """The functions that the op calls: as its traits declare, undeclared ones as deferred."""
+        return self._calls
+
+    @property
+    def is_while(self) -> bool:
+        """Whether the op calls a loop condition and a body that counts nothing, and no more."""
+        kinds = {call.kind for call in self._calls if not call.counted}
+        return len(self._calls) == 2 and kinds == _WHILE
+
+    @property
+    def attr_types(self) -> dict[str, str]:
+        """The type of each attr, as in its `AttrDef`."""
+        return {attr.name: attr.type for attr in self.attrs}
+
+    def with_defaults(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the attrs with the defaults of those that are missing, as a new dict."""
+        return {**self._defaults, **attrs}
+
+    def canonical_attrs(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return attrs that a user gave in canonical form, with the defaults of missing ones.
+
+        Attrs whose names start with `_` belong to no op and may have any value.
+
+        Raises:
+            InvalidArgumentError: a value cannot stand for its attr's type.
+            NotFoundError: the op has no attr of that name.
+        """
+        canonical = dict(self._defaults)
+        for name, value in attrs.items():
+            if name.startswith("_") and name not in self._attrs:
+                canonical[name] = attr_check.canonical_undeclared(name, value, self.name)
+            else:
+                canonical[name] = self.attr(name).canonical(value, self.name)
+        if self.traits.source is Source.CONSTANT and "value" in attrs and "dtype" in attrs:
+            given = self.attr("value"), attrs["value"], canonical["dtype"]
+            canonical["value"] = attr_check.typed_tensor(*given, self.name)
+        return canonical
+
+    def check_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Check a complete set of canonical attrs.
+
+        Semantics: ValidateNodeDef in tensorflow/core/framework/node_def_util.cc.
+
+        Raises:
+            InvalidArgumentError: an attr is missing, unknown, of the wrong type, not among the
+                allowed values, or below the minimum.
+        """
+        attr_check.check_attrs(self, attrs)
+
+    def input_types(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
+        """Return the element types of all inputs, lists unfolded.
+
+        Raises:
+            InvalidArgumentError: an attr that tells a type is missing or still a placeholder.
+        """
+        return self._types(self._inputs, self.input_args, attrs)
+
+    def output_types(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
+        """Return the element types of all outputs, lists unfolded.
+
+        Raises:
+            InvalidArgumentError: an attr that tells a type is missing or still a placeholder.
+        """
+        return self._types(self._outputs, self.output_args, attrs)
+
+    def input_ranges(self, attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+        """Return for each input name the range (start, stop) of the flat inputs it stands for."""
+        return _ranges(self.input_args, attrs)
+
+    def output_ranges(self, attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+        """Return for each output name the range (start, stop) of the flat outputs it stands for."""
+        return _ranges(self.output_args, attrs)
+
+    def infer_attrs(
+        self, inputs: Sequence[DType | Sequence[DType]], attrs: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return `attrs` with those added that the inputs tell: types, type lists, list lengths.
+
+        Args:
+            inputs: one element type for each input, a sequence of them for a list.
+            attrs: canonical attrs that are known already; what the inputs tell must agree.
+
+        Raises:
+            InvalidArgumentError: inputs do not fit the op, each other, or `attrs`.
+        """
+        return attr_inference.infer_attrs(self, inputs, attrs or {})
+
+    def group_inputs(self, count: int, attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+        """Return the range of each input among `count` flat ones, before all attrs are known.
+
+        Raises:
+            InvalidArgumentError: `count` does not fit, or several lists have an unknown length.
+        """
+        return attr_inference.group_inputs(self, count, attrs)
+
+    def to_proto(self) -> proto.OpDef:
+        """Return the definition as a message."""
+        from graphmill.ops.definition.op_def_proto import op_def_to_proto
+
+        return op_def_to_proto(self)
+
+    @staticmethod
+    def from_proto(message: proto.OpDef, family: str = "") -> OpDef:
+        """Return the definition that a message holds.
+
+        Raises:
+            InvalidArgumentError: the message defines no valid op.
+        """
+        from graphmill.ops.definition.op_def_proto import op_def_from_proto
+
+        return op_def_from_proto(message, family)
+
+    def _types(
+        self, plan: _TypePlan | None, args: tuple[ArgDef, ...], attrs: Mapping[str, Any]
+    ) -> tuple[DType, ...]:
+        if plan is not None:
+            types: tuple[Any, ...] = tuple([fixed or attrs.get(attr) for fixed, attr in plan])
+            for dtype in types:
+                if type(dtype) is not DType:  # missing or a placeholder: told below
+                    break
+            else:
+                return types
+        try:
+            return tuple([dtype for arg in args for dtype in arg.types(attrs)])
+        except InvalidArgumentError as error:
+            raise error.locate(op=self.name)  # noqa: B904 - it is the same error
+
+    def __str__(self) -> str:
+        ins = ", ".join(map(str, self.input_args))
+        outs = ", ".join(map(str, self.output_args))
+        attrs = "; ".join(["", *map(str, self.attrs)])
+        return f"Op<{self.name}({ins}) -> ({outs}){attrs}>"
+
+
+def _type_plan(args: tuple[ArgDef, ...]) -> _TypePlan | None:
+    """Return for each arg its type or the attr that has it; None if an arg is not that simple."""
+    if any(arg.is_list or (arg.is_ref and arg.type is None) for arg in args):
+        return None
+    return tuple([(_fixed_type(arg), arg.type_attr) for arg in args])
+
+
+def _all_calls(attrs: tuple[AttrDef, ...], traits: OpTraits) -> tuple[FunctionCall, ...]:
+    declared = {call.attr for call in traits.calls}
+    rest = [a.name for a in attrs if a.type in _FUNCTION_TYPES and a.name not in declared]
+    return (*traits.calls, *(FunctionCall(name, CallKind.DEFERRED) for name in rest))
+
+
+def _fixed_type(arg: ArgDef) -> DType | None:
+    return arg.type.as_ref if arg.type is not None and arg.is_ref else arg.type
+
+
+def _ranges(args: tuple[ArgDef, ...], attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    ranges, start = {}, 0
+    for arg in args:
+        stop = start + arg.length(attrs)
+        ranges[arg.name] = (start, stop)
+        start = stop
+    return ranges
+
+
+def _bound(attrs: Mapping[str, Any], name: str) -> Any:
+    try:
+        value = attrs[name]
+    except KeyError:
+        raise InvalidArgumentError(
+            f"attr {name!r} is missing, which tells the types of inputs or outputs; "
+            f"given: {', '.join(attrs) or 'none'}"
+        ) from None
+    if isinstance(value, AttrPlaceholder):
+        raise InvalidArgumentError(
+            f"attr {name!r} is the placeholder {value.name!r} of a function body; it has a value "
+            "only where the function is instantiated"
+        )
+    return value

@@ -1,0 +1,257 @@
+"""The traits of TensorFlow's ops, as data: the same declarations that a plugin makes for its ops.
+
+Effects stand in `graphmill.ops.definition.effects`, attrs of 32 bits in
+`graphmill.ops.attrs.attr_width`. An op that no table names has `DEFAULT_TRAITS` with the effects
+that its definition implies.
+
+Sources: control_flow_ops.cc, functional_ops.cc, state_ops.cc, resource_variable_ops.cc,
+training_ops.cc, array_ops.cc, math_ops.cc and random_ops.cc in tensorflow/core/ops.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.ops.attrs.attr_width import listed_int32_attrs
+from graphmill.ops.definition.effects import listed_effects
+from graphmill.ops.definition.op_traits import (
+    DEFAULT_TRAITS,
+    Arithmetic,
+    Boundary,
+    CallKind,
+    ControlFlow,
+    FunctionCall,
+    OpTraits,
+    Randomness,
+    ResourceUse,
+    Source,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_CONTROL_FLOW: Final[Mapping[ControlFlow, str]] = {
+    ControlFlow.SWITCH: "Switch RefSwitch",
+    ControlFlow.SWITCH_N: "_SwitchN",
+    ControlFlow.MERGE: "Merge RefMerge",
+    ControlFlow.ENTER: "Enter RefEnter",
+    ControlFlow.EXIT: "Exit RefExit",
+    ControlFlow.NEXT_ITERATION: "NextIteration RefNextIteration",
+    ControlFlow.LOOP_COND: "LoopCond",
+    ControlFlow.TRIGGER: "ControlTrigger",
+}
+
+_BOUNDARIES: Final[Mapping[Boundary, str]] = {
+    Boundary.ARGUMENT: "_Arg _DeviceArg",
+    Boundary.RESULT: "_Retval _DeviceRetval",
+    Boundary.SEND: "_Send _HostSend Send",
+    Boundary.RECEIVE: "_Recv _HostRecv Recv",
+}
+
+_WHILE: Final = (
+    FunctionCall("cond", CallKind.LOOP_CONDITION),
+    FunctionCall("body", CallKind.LOOP_BODY),
+)
+_IF: Final = (
+    FunctionCall("then_branch", CallKind.BRANCH, 1),
+    FunctionCall("else_branch", CallKind.BRANCH, 1),
+)
+_CASE: Final = (FunctionCall("branches", CallKind.BRANCH, 1),)
+_CALL: Final = (FunctionCall("f", CallKind.ONCE),)
+_CALLS: Final[tuple[tuple[str, tuple[FunctionCall, ...]], ...]] = (
+    ("While StatelessWhile _While", _WHILE),
+    ("If StatelessIf _If", _IF),
+    ("Case StatelessCase", _CASE),
+    ("PartitionedCall StatefulPartitionedCall", _CALL),
+    ("RemoteCall", (FunctionCall("f", CallKind.ONCE, 1),)),
+    ("For", (FunctionCall("body", CallKind.LOOP_BODY, 3, counted=True),)),
+    ("SymbolicGradient", (FunctionCall("f", CallKind.GRADIENT),)),
+)
+
+_SOURCES: Final[Mapping[Source, str]] = {
+    Source.CONSTANT: "Const HostConst",
+    Source.VARIABLE: "VarHandleOp Variable VariableV2",
+    Source.PLACEHOLDER: "Placeholder PlaceholderV2",
+    Source.PLACEHOLDER_WITH_DEFAULT: "PlaceholderWithDefault",
+}
+
+_RANDOMNESS: Final[Mapping[Randomness, str]] = {
+    # Those whose seeds do not say so: they are not stateful for TensorFlow.
+    Randomness.SEEDED: "FractionalAvgPool FractionalMaxPool SnapshotDataset",
+    # They have seeds, and work in a deterministic session without.
+    Randomness.NONE: """
+        AllCandidateSampler CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3
+        CudnnRNNV2 CudnnRNNV3
+    """,
+    Randomness.STATEFUL: """
+        RngReadAndSkip RngSkip StatefulRandomBinomial StatefulStandardNormal
+        StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt
+        StatefulUniformInt
+    """,
+    Randomness.UNSEEDED: "NonDeterministicInts",
+}
+
+_ARITHMETIC: Final[Mapping[Arithmetic, str]] = {
+    Arithmetic.ADD: "Add AddV2",
+    Arithmetic.LESS: "Less",
+    Arithmetic.LESS_EQUAL: "LessEqual",
+    Arithmetic.LOGICAL_AND: "LogicalAnd",
+}
+
+_FLAGS: Final[Mapping[str, str]] = {
+    "forwards": """
+        GuaranteeConst Identity IdentityN PreventGradient RefIdentity Snapshot StopGradient
+    """,
+    # Outputs for all components of an element, values for those that are asked for.
+    "gives_dead": """
+        MapPeek MapUnstage MapUnstageNoKey OrderedMapPeek OrderedMapUnstage OrderedMapUnstageNoKey
+    """,
+    "per_step_state": """
+        Stack StackClose StackCloseV2 StackPop StackPopV2 StackPush StackPushV2 StackV2 TensorArray
+        TensorArrayClose TensorArrayCloseV2 TensorArrayCloseV3 TensorArrayConcat TensorArrayConcatV2
+        TensorArrayConcatV3 TensorArrayGather TensorArrayGatherV2 TensorArrayGatherV3
+        TensorArrayGrad TensorArrayGradV2 TensorArrayGradV3 TensorArrayGradWithShape
+        TensorArrayPack TensorArrayRead TensorArrayReadV2 TensorArrayReadV3 TensorArrayScatter
+        TensorArrayScatterV2 TensorArrayScatterV3 TensorArraySize TensorArraySizeV2
+        TensorArraySizeV3 TensorArraySplit TensorArraySplitV2 TensorArraySplitV3 TensorArrayUnpack
+        TensorArrayV2 TensorArrayV3 TensorArrayWrite TensorArrayWriteV2 TensorArrayWriteV3
+    """,
+    "reshapes": "ExpandDims Reshape Squeeze",
+    "validates": "CheckNumerics CheckNumericsV2 EnsureShape",
+    "elementwise": """
+        Abs Acos Acosh Add AddV2 Asin Asinh Atan Atan2 Atanh Cast Ceil ClipByValue Cos Cosh
+        Digamma Div DivNoNan Elu Equal Erf Erfc Exp Expm1 Floor FloorDiv FloorMod Greater
+        GreaterEqual Inv IsFinite IsInf IsNan LeakyRelu Less LessEqual Lgamma Log Log1p LogicalAnd
+        LogicalNot LogicalOr Maximum Minimum Mod Mul MulNoNan Neg NotEqual OnesLike Pow RealDiv
+        Reciprocal Relu Relu6 Rint Round Rsqrt Selu SelectV2 Sigmoid Sign Sin Sinh Softplus
+        Softsign Sqrt Square SquaredDifference Sub Tan Tanh TruncateDiv TruncateMod Xdivy Xlog1py
+        Xlogy ZerosLike
+    """,
+    "shape_only": "Rank Shape ShapeN Size",
+    "asserts": "Assert CheckNumerics CheckNumericsV2 EnsureShape",
+    "loads_model": """
+        InitializeTableFromTextFile InitializeTableFromTextFileV2 Restore RestoreSlice RestoreV2
+    """,
+}
+
+_READ, _WRITE, _UPDATE = (True, False), (False, True), (True, True)
+# Ops with one variable: its input, how it is used, and the input with the indices of rows.
+_ONE_VARIABLE: Final[tuple[tuple[str, str, tuple[bool, bool], str], ...]] = (
+    ("ReadVariableOp", "resource", _READ, ""),
+    ("VarIsInitializedOp", "resource", _READ, ""),
+    ("ReadVariableXlaSplitND", "resource", _READ, ""),
+    ("VariableShape", "input", _READ, ""),
+    ("IsVariableInitialized", "ref", _READ, ""),
+    ("ResourceGather ResourceGatherNd", "resource", _READ, "indices"),
+    (
+        """
+        LookupTableExport LookupTableExportV2 LookupTableFind LookupTableFindV2 LookupTableSize
+        LookupTableSizeV2
+        """,
+        "table_handle",
+        _READ,
+        "",
+    ),
+    ("_ReadVariablesOp", "resources", _READ, ""),
+    ("AssignVariableOp AssignVariableXlaConcatND", "resource", _WRITE, ""),
+    ("DestroyResourceOp", "resource", _WRITE, ""),
+    ("AssignAddVariableOp AssignSubVariableOp ResourceCountUpTo", "resource", _UPDATE, ""),
+    ("Assign", "ref", _WRITE, ""),
+    ("AssignAdd AssignSub CountUpTo", "ref", _UPDATE, ""),
+    ("StridedSliceAssign ResourceStridedSliceAssign", "ref", _UPDATE, ""),
+    (
+        """
+        ResourceScatterAdd ResourceScatterDiv ResourceScatterMax ResourceScatterMin
+        ResourceScatterMul ResourceScatterSub ResourceScatterUpdate
+        """,
+        "resource",
+        _UPDATE,
+        "indices",
+    ),
+    (
+        """
+        ResourceScatterNdAdd ResourceScatterNdMax ResourceScatterNdMin ResourceScatterNdSub
+        ResourceScatterNdUpdate ScatterAdd ScatterDiv ScatterMax ScatterMin ScatterMul
+        ScatterNdAdd ScatterNdMax ScatterNdMin ScatterNdSub ScatterNdUpdate ScatterSub ScatterUpdate
+        """,
+        "ref",
+        _UPDATE,
+        "indices",
+    ),
+)
+
+# Optimizers: how the names of their ops begin, and their variables.
+_OPTIMIZERS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("GradientDescent", "Apply ResourceApply", "var"),
+    ("ProximalGradientDescent", "Apply ResourceApply SparseApply ResourceSparseApply", "var"),
+    ("Momentum", "Apply ResourceApply SparseApply ResourceSparseApply", "var accum"),
+    ("KerasMomentum", "ResourceApply ResourceSparseApply", "var accum"),
+    ("Adagrad", "Apply ResourceApply SparseApply ResourceSparseApply", "var accum"),
+    ("AdagradV2", "Apply ResourceApply SparseApply ResourceSparseApply", "var accum"),
+    ("ProximalAdagrad", "Apply ResourceApply SparseApply ResourceSparseApply", "var accum"),
+    (
+        "AdagradDA",
+        "Apply ResourceApply SparseApply ResourceSparseApply",
+        "var gradient_accumulator gradient_squared_accumulator",
+    ),
+    ("Adadelta", "Apply ResourceApply SparseApply ResourceSparseApply", "var accum accum_update"),
+    ("Adam", "Apply ResourceApply", "var m v"),
+    ("AdaMax", "Apply ResourceApply", "var m v"),
+    ("AdamWithAmsgrad", "ResourceApply", "var m v vhat"),
+    ("AddSign", "Apply ResourceApply", "var m"),
+    ("PowerSign", "Apply ResourceApply", "var m"),
+    ("RMSProp", "Apply ResourceApply SparseApply ResourceSparseApply", "var ms mom"),
+    ("CenteredRMSProp", "Apply ResourceApply SparseApply ResourceSparseApply", "var mg ms mom"),
+    ("Ftrl", "Apply ResourceApply SparseApply ResourceSparseApply", "var accum linear"),
+    ("FtrlV2", "Apply ResourceApply SparseApply ResourceSparseApply", "var accum linear"),
+)
+
+
+@cache
+def traits_of_bundled(name: str) -> OpTraits:
+    """Return the traits of one of TensorFlow's ops."""
+    declared = declared_fields().get(name)
+    return DEFAULT_TRAITS if declared is None else OpTraits(**declared)
+
+
+@cache
+def declared_fields() -> dict[str, dict[str, Any]]:
+    """Return for each op that a table names the fields of its traits that are declared."""
+    fields: dict[str, dict[str, Any]] = {}
+    for name, field, value in _rows():
+        fields.setdefault(name, {})[field] = value
+    return fields
+
+
+def _rows() -> Iterator[tuple[str, str, Any]]:
+    """Yield op, field of its traits, and value."""
+    for name, effects in listed_effects().items():
+        yield name, "effects", effects
+    for name, attrs in listed_int32_attrs().items():
+        yield name, "int32_attrs", attrs
+    for field, table in (
+        ("control_flow", _CONTROL_FLOW),
+        ("boundary", _BOUNDARIES),
+        ("source", _SOURCES),
+        ("randomness", _RANDOMNESS),
+        ("arithmetic", _ARITHMETIC),
+    ):
+        for value, names in table.items():
+            yield from ((name, field, value) for name in names.split())
+    for field, names in _FLAGS.items():
+        yield from ((name, field, True) for name in names.split())
+    for names, calls in _CALLS:
+        yield from ((name, "calls", calls) for name in names.split())
+    for names, given, (reads, writes), rows in _ONE_VARIABLE:
+        use = ResourceUse(given, reads, writes, rows, "updates" if rows and writes else "")
+        yield from ((name, "resources", (use,)) for name in names.split())
+    yield from _optimizers()
+
+
+def _optimizers() -> Iterator[tuple[str, str, Any]]:
+    for name, prefixes, variables in _OPTIMIZERS:
+        for prefix in prefixes.split():
+            given = ("indices", "grad") if "Sparse" in prefix else ("", "")
+            uses = tuple(ResourceUse(one, True, True, *given) for one in variables.split())
+            yield f"{prefix}{name}", "resources", uses

@@ -1,0 +1,1 @@
+"""Inference of shapes and values before a graph runs."""

@@ -1,0 +1,237 @@
+"""Shape functions: infer output shapes before a graph runs (row G5).
+
+    def top_shape(op):
+        return op.shape("x").with_axis(-1, op.get_attr("k"))
+
+    @graphmill.op("MyPackage>Top", shape=top_shape)
+    def top(xp, x: T, *, k: int) -> T: ...
+
+A shape function is given a `ShapeContext`. It returns the shape of the output, or a sequence of the
+shapes of several: `TensorShape`, sizes, or None for one that is not known. What it raises is the
+error of whoever adds the node, located at it.
+
+TensorFlow's ops have theirs in `graphmill.ops.shapes.<family>`, imported when the first shape of
+such an op is asked for; outputs of ops without one have an unknown shape. Semantics:
+tensorflow/core/framework/shape_inference.h and the shape functions in tensorflow/core/ops/*.cc.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from graphmill.errors import InternalError, InvalidArgumentError, OpError
+from graphmill.ops.definition.op_registry import same_bundled
+from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from graphmill.ops.definition.op_def import OpDef
+
+    ShapeFunction = Callable[["ShapeContext"], Any]
+
+_FAMILIES: Final = frozenset(
+    {"array", "control_flow", "image", "linalg", "math", "nn", "random", "state", "string"}
+    | {"training"}
+)
+"""Families with a module of shape functions."""
+
+
+class Sources(Protocol):
+    """What can be told of a node's inputs besides their shapes."""
+
+    def value(self, index: int) -> NDArray[Any] | None:
+        """Return what is known of a value: an array, None for elements that are not known."""
+        ...
+
+    def variable_shape(self, index: int) -> TensorShape:
+        """Return the shape of the variable that an input is the handle of."""
+        ...
+
+
+class ShapeContext:
+    """A node as its shape function sees it.
+
+    Attributes:
+        name: name of the node.
+        type: name of its op.
+        inputs: the shapes of its inputs, in order, lists unfolded.
+        num_outputs: how many outputs it has.
+    """
+
+    __slots__ = ("_op_def", "_sources", "attrs", "inputs", "name", "num_outputs")
+
+    def __init__(
+        self,
+        name: str,
+        op_def: OpDef,
+        attrs: Mapping[str, Any],
+        inputs: Sequence[TensorShape],
+        num_outputs: int,
+        sources: Sources,
+    ) -> None:
+        """Describe a node.
+
+        Args:
+            name: its name.
+            op_def: the definition of its op.
+            attrs: its attrs in canonical form.
+            inputs: the shapes of its inputs.
+            num_outputs: how many outputs it has.
+            sources: tells more of where the inputs come from.
+        """
+        self.name = name
+        self.attrs = attrs
+        self.inputs = inputs
+        self.num_outputs = num_outputs
+        self._op_def = op_def
+        self._sources = sources
+
+    @property
+    def type(self) -> str:
+        """Name of the op."""
+        return self._op_def.name
+
+    def shape(self, name: str) -> TensorShape:
+        """Return the shape of an input by its name in the op's definition.
+
+        Raises:
+            InvalidArgumentError: the op has no such input, or it is a list.
+        """
+        start, stop = self._range(name)
+        if stop != start + 1:
+            raise InvalidArgumentError(f"input {name!r} is a list; ask for `shapes({name!r})`")
+        return self.inputs[start]
+
+    def shapes(self, name: str) -> list[TensorShape]:
+        """Return the shapes of a list input.
+
+        Raises:
+            InvalidArgumentError: the op has no such input.
+        """
+        return list(self.inputs[slice(*self._range(name))])
+
+    def value(self, name: str) -> NDArray[Any] | None:
+        """Return the value of an input where it is known before the graph runs, else None.
+
+        It is known of constants, and of integers that are computed from constants and known shapes:
+        of element type object then.
+
+        Raises:
+            InvalidArgumentError: the op has no such input.
+        """
+        found = self.partial_value(name)
+        return None if found is None or any(item is None for item in found.flat) else found
+
+    def partial_value(self, name: str) -> NDArray[Any] | None:
+        """Return what is known of an input's value: None for the elements that are not."""
+        return self._sources.value(self._range(name)[0])
+
+    def variable_shape(self, name: str) -> TensorShape:
+        """Return the shape of the variable that an input is the handle of.
+
+        Raises:
+            InvalidArgumentError: the op has no such input.
+        """
+        return self._sources.variable_shape(self._range(name)[0])
+
+    def value_as_shape(self, name: str) -> TensorShape:
+        """Return the shape that an input with sizes says, as far as it is known.
+
+        Raises:
+            InvalidArgumentError: the op has no such input, or its value is no shape.
+        """
+        known = self.partial_value(name)
+        if known is None:
+            count = self.shape(name)[0] if self.shape(name).rank == 1 else None
+            return UNKNOWN_SHAPE if count is None else TensorShape((None,) * count)
+        if known.ndim == 0:
+            if known.item() == -1:
+                return UNKNOWN_SHAPE
+            raise InvalidArgumentError(f"input {name!r} must be a vector of sizes, not a scalar")
+        return TensorShape(known.tolist())
+
+    def get_attr(self, name: str) -> Any:
+        """Return an attr in canonical form.
+
+        Raises:
+            InvalidArgumentError: the node has no attr of that name.
+        """
+        try:
+            return self.attrs[name]
+        except KeyError:
+            has = ", ".join(sorted(self.attrs)) or "none"
+            raise InvalidArgumentError(f"node has no attr {name!r}; it has {has}") from None
+
+    def _range(self, name: str) -> tuple[int, int]:
+        ranges = self._op_def.input_ranges(self.attrs)
+        try:
+            return ranges[name]
+        except KeyError:
+            has = ", ".join(ranges) or "none"
+            raise InvalidArgumentError(f"op has no input {name!r}; it has {has}") from None
+
+
+def infer_shapes(op: ShapeContext, function: ShapeFunction | None) -> tuple[TensorShape, ...]:
+    """Return the shapes of a node's outputs.
+
+    Raises:
+        InvalidArgumentError: its inputs cannot have the shapes that they have.
+        InternalError: the shape function is at fault: it raised something else, or returned no
+            shapes.
+    """
+    if function is None:
+        return (UNKNOWN_SHAPE,) * op.num_outputs
+    try:
+        returned = function(op)
+        return _checked(op, returned)
+    except OpError as error:
+        error.locate(node=op.name, op=op.type)
+        raise
+    except Exception as error:
+        raise InternalError(
+            f"the shape function {_source(function)} failed: {type(error).__name__}: {error}",
+            node=op.name,
+            op=op.type,
+        ) from error
+
+
+def shape_function(op_def: OpDef) -> ShapeFunction | None:
+    """Return the shape function of an op: its own, or what its traits imply; None for neither."""
+    if op_def.shape_function is not None:
+        return op_def.shape_function
+    if same_bundled(op_def) is not None:  # and no plugin's own meaning of the name
+        found = _family_functions(op_def.family).get(op_def.name)
+        if found is not None:
+            return found
+    from graphmill.ops.shapes.by_traits import function_by_traits  # few ask for shapes at all
+
+    return function_by_traits(op_def)
+
+
+@cache
+def _family_functions(family: str) -> dict[str, ShapeFunction]:
+    if family not in _FAMILIES:
+        return {}
+    module = importlib.import_module(f"graphmill.ops.shapes.{family}")
+    return module.SHAPES  # type: ignore[no-any-return]
+
+
+def _checked(op: ShapeContext, returned: Any) -> tuple[TensorShape, ...]:
+    """Return what a shape function returned as one shape for each output."""
+    if op.num_outputs == 1:
+        return (TensorShape(returned),)
+    if not isinstance(returned, tuple | list) or len(returned) != op.num_outputs:
+        raise InternalError(
+            f"the shape function of an op with {op.num_outputs} outputs returned {returned!r}; "
+            f"expected a list of {op.num_outputs} shapes"
+        )
+    return tuple(map(TensorShape, returned))
+
+
+def _source(function: Any) -> str:
+    return f"{function.__module__}.{getattr(function, '__qualname__', function)}"

@@ -1,0 +1,254 @@
+"""`TensorShape`: what is statically known of a tensor's shape.
+
+Semantics: tf.TensorShape of tensorflow/python/framework/tensor_shape.py.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any, overload
+
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Size = int | None
+
+
+class TensorShape:
+    """A shape of which the rank, and some sizes, may be unknown. It never changes.
+
+    It equals the tuple of its sizes, with None for what is not known, and None itself if its rank
+    is unknown: `x.shape == (None, 3)`.
+
+    Attributes:
+        dims: the sizes, None for one that is not known; None if the rank is not known.
+    """
+
+    __slots__ = ("dims",)
+
+    dims: tuple[Size, ...] | None
+
+    def __init__(self, dims: Any = None) -> None:
+        """Make a shape.
+
+        Args:
+            dims: the sizes, None or -1 for one that is not known; None for an unknown rank;
+                another `TensorShape`, or a `TensorShapeProto`.
+
+        Raises:
+            InvalidArgumentError: it is none of these.
+        """
+        if dims is None or getattr(dims, "unknown_rank", False):
+            self.dims = None
+        elif isinstance(dims, TensorShape):
+            self.dims = dims.dims
+        elif hasattr(dims, "unknown_rank"):
+            self.dims = tuple(_size(dim.size) for dim in dims.dim)
+        else:
+            try:
+                self.dims = tuple(map(_size, dims))
+            except TypeError as error:
+                raise InvalidArgumentError(
+                    f"{dims!r} is no shape; expected sizes (None for an unknown one), or None for "
+                    "an unknown rank"
+                ) from error
+
+    @property
+    def rank(self) -> int | None:
+        """Number of dimensions, None if it is not known; `ndims` is the same."""
+        return None if self.dims is None else len(self.dims)
+
+    ndims = rank
+
+    def is_fully_defined(self) -> bool:
+        """Return whether rank and all sizes are known."""
+        return self.dims is not None and None not in self.dims
+
+    def as_list(self) -> list[Size]:
+        """Return the sizes.
+
+        Raises:
+            InvalidArgumentError: the rank is not known.
+        """
+        return list(self)
+
+    def num_elements(self) -> int | None:
+        """Return the number of elements, None if it is not known."""
+        if self.dims is None or None in self.dims:
+            return None
+        return math.prod(self.dims)  # type: ignore[arg-type]
+
+    def with_rank(self, rank: int) -> TensorShape:
+        """Return the shape, of unknown sizes if its rank was not known.
+
+        Raises:
+            InvalidArgumentError: it has another rank.
+        """
+        if self.dims is None:
+            return TensorShape((None,) * rank)
+        if len(self.dims) != rank:
+            raise InvalidArgumentError(f"Shape must be rank {rank} but is rank {len(self.dims)}")
+        return self
+
+    def with_rank_at_least(self, rank: int) -> TensorShape:
+        """Return the shape.
+
+        Raises:
+            InvalidArgumentError: it has fewer dimensions.
+        """
+        if self.dims is not None and len(self.dims) < rank:
+            raise InvalidArgumentError(
+                f"Shape must be at least rank {rank} but is rank {len(self.dims)}"
+            )
+        return self
+
+    def merge_with(self, other: Any) -> TensorShape:
+        """Return what two shapes of one tensor tell together.
+
+        Raises:
+            InvalidArgumentError: they contradict each other.
+        """
+        mine, theirs = self.dims, TensorShape(other).dims
+        if mine is None or theirs is None:
+            return TensorShape(theirs if mine is None else mine)
+        if len(mine) != len(theirs):
+            raise InvalidArgumentError(
+                f"Shapes must be equal rank, but are {len(mine)} and {len(theirs)}"
+            )
+        return TensorShape(map(merged_size, mine, theirs))
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Return whether one tensor can have both shapes."""
+        mine, theirs = self.dims, TensorShape(other).dims
+        if mine is None or theirs is None:
+            return True
+        return len(mine) == len(theirs) and all(
+            a is None or b is None or a == b for a, b in zip(mine, theirs, strict=True)
+        )
+
+    def relaxed_with(self, other: TensorShape) -> TensorShape:
+        """Return the narrowest shape that allows both."""
+        mine, theirs = self.dims, other.dims
+        if mine is None or theirs is None or len(mine) != len(theirs):
+            return UNKNOWN_SHAPE
+        return TensorShape(a if a == b else None for a, b in zip(mine, theirs, strict=True))
+
+    def broadcast_with(self, other: TensorShape) -> TensorShape:
+        """Return the shape that two tensors have after broadcasting.
+
+        Raises:
+            InvalidArgumentError: they cannot be broadcast.
+        """
+        if self.dims is None or other.dims is None:
+            return UNKNOWN_SHAPE
+        rank = max(len(self.dims), len(other.dims))
+        mine, theirs = ((1,) * (rank - len(dims)) + dims for dims in (self.dims, other.dims))
+        return TensorShape(map(_broadcast_size, mine, theirs))
+
+    def concatenate(self, other: Any) -> TensorShape:
+        """Return the sizes of both, one after the other; `+` is the same."""
+        theirs = TensorShape(other).dims
+        if self.dims is None or theirs is None:
+            return UNKNOWN_SHAPE
+        return TensorShape(self.dims + theirs)
+
+    def with_axis(self, axis: int, *sizes: Size) -> TensorShape:
+        """Return the shape with one axis replaced: by another size, by several, or by none."""
+        if self.dims is None:
+            return UNKNOWN_SHAPE
+        place = range(len(self.dims))[axis]
+        return TensorShape(self.dims[:place] + sizes + self.dims[place + 1 :])
+
+    def with_new_axis(self, axis: int, size: Size) -> TensorShape:
+        """Return the shape with an axis more, before the one that was at `axis`."""
+        if self.dims is None:
+            return UNKNOWN_SHAPE
+        return TensorShape((*self.dims[:axis], size, *self.dims[axis:]))
+
+    @overload
+    def __getitem__(self, key: int) -> Size: ...
+    @overload
+    def __getitem__(self, key: slice) -> TensorShape: ...
+
+    def __getitem__(self, key: int | slice) -> Size | TensorShape:
+        if isinstance(key, slice):
+            return UNKNOWN_SHAPE if self.dims is None else TensorShape(self.dims[key])
+        return None if self.dims is None else self.dims[key]
+
+    def __add__(self, other: Any) -> TensorShape:
+        return self.concatenate(other)
+
+    def __radd__(self, other: Any) -> TensorShape:
+        return TensorShape(other) + self
+
+    def __iter__(self) -> Iterator[Size]:
+        return iter(self._known_rank())
+
+    def __len__(self) -> int:
+        return len(self._known_rank())
+
+    def __bool__(self) -> bool:
+        return self.dims is not None
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, TensorShape):
+            return self.dims == other.dims
+        if other is None or isinstance(other, tuple | list):
+            return self.dims == TensorShape(other).dims
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.dims)
+
+    def __repr__(self) -> str:
+        return f"TensorShape({self.dims if self.dims is None else list(self.dims)})"
+
+    def __str__(self) -> str:
+        return "<unknown>" if self.dims is None else str(self.dims)
+
+    def _known_rank(self) -> tuple[Size, ...]:
+        if self.dims is None:
+            raise InvalidArgumentError(
+                "the rank of this shape is not known before the graph runs; ask `shape.rank` first"
+            )
+        return self.dims
+
+
+def merged_size(one: Size, other: Size) -> Size:
+    """Return what two statements about one size tell together.
+
+    Raises:
+        InvalidArgumentError: they contradict each other.
+    """
+    if one is None or other is None:
+        return other if one is None else one
+    if one != other:
+        raise InvalidArgumentError(f"Dimensions must be equal, but are {one} and {other}")
+    return one
+
+
+def _size(value: Any) -> Size:
+    """Return a size; a proto's or a caller's -1 is None."""
+    if value is None:
+        return None
+    size = operator.index(value)
+    if size < -1:
+        raise InvalidArgumentError(f"a dimension of size {size} is not possible")
+    return None if size == -1 else size
+
+
+def _broadcast_size(one: Size, other: Size) -> Size:
+    if one == 1:
+        return other
+    if other == 1:
+        return one
+    if one is None or other is None:
+        return other if one is None else one
+    return merged_size(one, other)
+
+
+UNKNOWN_SHAPE = TensorShape()
+SCALAR = TensorShape(())

@@ -1,0 +1,1 @@
+"""What users pass to op functions, and the graph that receives the nodes."""

@@ -1,0 +1,107 @@
+"""Copy feeds and fetches between the client's memory and that of devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.node_roles import is_argument, is_result
+from graphmill.lowering.placement.memory_types import is_always_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.graph.node import Node
+    from graphmill.lowering.partitioning.build_executors import PerPartition
+    from graphmill.runtime.devices.device import Device
+    from graphmill.typing import Value
+
+    Copy = Callable[[Value], Value]
+
+
+def copies_in(items: Sequence[PerPartition], types: Sequence[DType]) -> list[Copy | None]:
+    """Return for each feed the copy to the device of its `_Arg`; None where nothing is copied."""
+    devices = _devices_of(items, is_argument)
+    return [
+        None
+        if device is None or device.is_host_memory or is_always_host(dtype)
+        else device.to_device
+        for device, dtype in ((devices.get(i), dtype) for i, dtype in enumerate(types))
+    ]
+
+
+def copies_out(
+    items: Sequence[PerPartition], types: Sequence[DType], stays: Sequence[bool] = ()
+) -> tuple[Copy, ...]:
+    """Return for each fetch the copy to the host from the device of its `_Retval`.
+
+    Args:
+        items: the partitions.
+        types: element types of the fetches.
+        stays: which fetches stay on their devices; the client waits until they are there.
+    """
+    devices = _devices_of(items, is_result)
+    staying = {i for i, does_stay in enumerate(stays) if does_stay}
+    return tuple(
+        identity
+        if device is None or device.is_host_memory or is_always_host(dtype)
+        else (_when_there(device) if i in staying else compose(device.to_host, _scalar))
+        for i, device, dtype in ((i, devices.get(i), dtype) for i, dtype in enumerate(types))
+    )
+
+
+def _when_there(device: Device) -> Copy:
+    def wait(value: Value) -> Value:
+        device.sync()
+        return value
+
+    return wait
+
+
+def skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
+    """Return `convert` for host values; what is no host array is taken as it is, on its device.
+
+    Raises:
+        InvalidArgumentError: its element type is another one (from the function).
+    """
+
+    def take(value: Value) -> Value:
+        found = getattr(value, "dtype", None)
+        if found is None or isinstance(value, np.ndarray | np.generic):
+            return convert(value)
+        if isinstance(found, np.dtype) and found != dtype.as_numpy_dtype:
+            raise InvalidArgumentError(
+                f"the value fed for {name!r} is of {found.name}, the tensor of {dtype.name}"
+            )
+        return value
+
+    return take
+
+
+def compose(convert: Copy, copy: Copy | None) -> Copy:
+    """Return `convert`, followed by `copy` if there is one."""
+    return convert if copy is None else lambda value: copy(convert(value))
+
+
+def _devices_of(
+    items: Sequence[PerPartition], is_wanted: Callable[[Node], bool]
+) -> dict[int, Device]:
+    return {
+        node.attrs["index"]: item.device
+        for item in items
+        for node in item.graph.nodes
+        if is_wanted(node)
+    }
+
+
+def identity(value: Value) -> Value:
+    """Return a value that is in host memory already."""
+    return value
+
+
+def _scalar(value: Value) -> Value:
+    """Return an array of rank 0 as a scalar, as fetches of rank 0 are."""
+    return value[()] if type(value) is np.ndarray and not value.ndim else value

@@ -1,0 +1,103 @@
+"""`OpRegistry`: look-up, additions, conflicts (G3, and the hook graphmill_register_ops)."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphmill import dtypes
+from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
+from graphmill.ops.definition.op_def import ArgDef, OpDef
+from graphmill.ops.definition.op_registry import OpRegistry, bundled_ops
+from graphmill.registry import PluginConflictError, Provenance
+
+TWICE = OpDef(
+    "Downstream>Twice",
+    (ArgDef("x", dtypes.float32),),
+    (ArgDef("y", dtypes.float32),),
+    family="downstream",
+)
+ONE, TWO = Provenance("one", "dist-one", "1.0"), Provenance("two", "dist-two", "2.0")
+
+
+@pytest.fixture
+def ops() -> OpRegistry:
+    return OpRegistry()
+
+
+def test_tensorflow_ops_are_there_from_the_start(ops: OpRegistry) -> None:
+    assert "MatMul" in ops
+    assert ops.get("MatMul").family == ops.family("MatMul") == "math"
+    assert ops.owner("MatMul") == "TensorFlow"
+
+
+def test_an_unknown_op_is_answered_with_near_matches_and_failed_plugins() -> None:
+    ops = OpRegistry(failures=lambda: ["plugin 'x' does not import"])
+    with pytest.raises(
+        NotFoundError, match=r"unknown op 'Matmul'; did you mean 'MatMul'"
+    ) as caught:
+        ops.get("Matmul")
+    assert "plugin 'x' does not import" in caught.value.message
+    assert "Matmul" not in ops
+    assert 1 not in ops
+
+
+def test_an_added_op(ops: OpRegistry) -> None:
+    ops.add(TWICE, owner=ONE)
+
+    assert ops.get("Downstream>Twice") is TWICE
+    assert "dist-one" in ops.owner("Downstream>Twice")
+    assert "downstream" in ops.families()
+    assert ops.ops_in("downstream") == ["Downstream>Twice"]
+    assert "Downstream>Twice" in ops.names()
+    assert "Downstream>Twice" not in OpRegistry()
+
+
+def test_a_message_can_be_added(ops: OpRegistry) -> None:
+    ops.add(TWICE.to_proto())
+    assert ops.get("Downstream>Twice").input_args == TWICE.input_args
+
+
+def test_the_same_definition_again_is_fine(ops: OpRegistry) -> None:
+    ops.add(TWICE, owner=ONE)
+    ops.add(TWICE, owner=TWO)
+    ops.add(bundled_ops().get("MatMul"))
+    ops.withdraw(ONE)
+    assert "Downstream>Twice" in ops
+    ops.withdraw(TWO)
+    assert "Downstream>Twice" not in ops
+
+
+def test_two_definitions_of_a_name_are_a_conflict_that_names_both(ops: OpRegistry) -> None:
+    ops.add(TWICE, owner=ONE)
+    with pytest.raises(PluginConflictError, match="dist-two") as caught:
+        ops.add(OpDef("Downstream>Twice"), owner=TWO)
+    assert "dist-one" in caught.value.message
+    assert set(caught.value.owners) == {ONE, TWO}
+    assert ops.get("Downstream>Twice") is TWICE
+
+
+def test_an_op_of_tensorflow_needs_replace(ops: OpRegistry) -> None:
+    other = OpDef("MatMul")
+    with pytest.raises(AlreadyExistsError, match="TensorFlow"):
+        ops.add(other, owner=ONE)
+    ops.add(other, owner=ONE, replace=True)
+    assert ops.get("MatMul") is other
+    assert "MatMul" not in ops.ops_in("math")
+
+
+def test_names_of_tensorflows_own_tests_are_free(ops: OpRegistry) -> None:
+    assert ops.family("Simple") == "testing"
+    ops.add(OpDef("Simple"), owner=ONE)
+    assert ops.get("Simple").family == ""
+
+
+def test_what_defines_no_op(ops: OpRegistry) -> None:
+    with pytest.raises(InvalidArgumentError, match="defines no op"):
+        ops.add(42)
+    with pytest.raises(InvalidArgumentError, match="not a name for an op"):
+        ops.add(OpDef("twice"))
+
+
+def test_unknown_family_lists_alternatives(ops: OpRegistry) -> None:
+    with pytest.raises(NotFoundError, match="did you mean 'math'"):
+        ops.ops_in("maths")

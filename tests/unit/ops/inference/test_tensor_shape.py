@@ -1,0 +1,89 @@
+"""`TensorShape`: what is known of a shape, put together and compared (row G5)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphmill import proto
+from graphmill.errors import InvalidArgumentError
+from graphmill.ops.inference.tensor_shape import UNKNOWN_SHAPE, TensorShape
+
+SHAPES = st.none() | st.lists(st.none() | st.integers(0, 3), max_size=4)
+KNOWN = st.lists(st.integers(0, 3), max_size=4)
+
+
+@pytest.mark.parametrize("dims", [(None, 3), (), None, (2,)])
+def test_it_equals_its_sizes(dims: tuple[int | None, ...] | None) -> None:
+    assert TensorShape(dims) == dims
+    assert TensorShape(TensorShape(dims)) == dims
+
+
+def test_minus_one_is_unknown() -> None:
+    assert TensorShape([-1, 2]) == (None, 2)
+
+
+def test_a_message_is_read() -> None:
+    message = proto.TensorShapeProto()
+    message.dim.add(size=-1)
+    message.dim.add(size=4)
+    assert TensorShape(message) == (None, 4)
+    assert TensorShape(proto.TensorShapeProto(unknown_rank=True)) == UNKNOWN_SHAPE
+
+
+@pytest.mark.parametrize("bad", [3, "ab", [1.5], [-2]])
+def test_invalid_shape_is_refused(bad: object) -> None:
+    with pytest.raises(InvalidArgumentError):
+        TensorShape(bad)
+
+
+def test_the_sizes_of_an_unknown_rank_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="rank"):
+        list(UNKNOWN_SHAPE)
+    assert UNKNOWN_SHAPE[0] is None
+    assert UNKNOWN_SHAPE[1:] == UNKNOWN_SHAPE
+
+
+def test_axes_are_put_in_and_taken_out() -> None:
+    shape = TensorShape([2, None, 4])
+    assert shape.with_axis(1) == (2, 4)
+    assert shape.with_axis(-1, 7, 8) == (2, None, 7, 8)
+    assert shape.with_new_axis(0, 1) == (1, 2, None, 4)
+    assert TensorShape([9]).concatenate(shape) == (9, 2, None, 4)
+    assert shape.num_elements() is None
+    assert shape[::2].num_elements() == 8
+
+
+@given(KNOWN, KNOWN)
+def test_known_shapes_broadcast_as_in_numpy(one: list[int], other: list[int]) -> None:
+    try:
+        wanted: object = np.broadcast_shapes(tuple(one), tuple(other))
+    except ValueError:
+        with pytest.raises(InvalidArgumentError):
+            TensorShape(one).broadcast_with(TensorShape(other))
+    else:
+        assert TensorShape(one).broadcast_with(TensorShape(other)) == wanted
+
+
+@given(SHAPES, SHAPES)
+def test_merging_keeps_what_either_knows(one: object, other: object) -> None:
+    left, right = TensorShape(one), TensorShape(other)
+    if not left.is_compatible_with(right):
+        with pytest.raises(InvalidArgumentError):
+            left.merge_with(right)
+        return
+    merged = left.merge_with(right)
+    assert merged == right.merge_with(left)
+    assert merged.merge_with(left) == merged.merge_with(right) == merged
+
+
+@given(SHAPES, SHAPES)
+def test_relaxing_keeps_what_both_know(one: object, other: object) -> None:
+    left, right = TensorShape(one), TensorShape(other)
+    relaxed = left.relaxed_with(right)
+    assert relaxed == right.relaxed_with(left)
+    assert relaxed.is_compatible_with(left)
+    assert relaxed.is_compatible_with(right)
+    assert left.relaxed_with(left) == left
