@@ -235,7 +235,7 @@ def test_missing_kernels_are_reported_for_pruned_graph_only(
 
 
 def test_g3_missing_kernels_are_reported_for_all_devices(make_host: Any) -> None:
-    from graphmill.ops.op_def import ArgDef, OpDef
+    from graphmill.ops.definition.op_def import ArgDef, OpDef
 
     class Plugin:
         @graphmill.hookimpl
