@@ -1,6 +1,7 @@
 """Old public names that still work for one version, with a `DeprecationWarning`.
 
-`RENAMED_MODULES` lists modules, `RENAMED_NAMES` classes, functions and constants of modules.
+`RENAMED_MODULES` lists modules, `RENAMED_NAMES` classes, functions and constants of modules,
+`RENAMED_PASSES` graph passes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from types import ModuleType
 
 RENAMED_MODULES: dict[str, str] = {
@@ -75,6 +76,24 @@ RENAMED_NAMES: dict[str, dict[str, str]] = {
     },
 }
 """New name by the old one, for each module; its `__getattr__` calls `renamed_name`."""
+
+RENAMED_PASSES: dict[str, str] = {"reads_first": "read_before_write"}
+"""New name of a graph pass, by its old one."""
+
+
+def names_pass(names: Collection[str], name: str) -> bool:
+    """Return whether a pass is among `names`, by its name or with a warning by its old name."""
+    if name in names:
+        return True
+    old = next((old for old in names if RENAMED_PASSES.get(old) == name), None)
+    if old is None:
+        return False
+    warnings.warn(
+        f"the graph pass {old!r} is now {name!r}; use that, the old name goes in the next version",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return True
 
 
 def renamed_name(module: str, name: str) -> Any:

@@ -30,6 +30,6 @@ class TestLowerFunctionalOps(PassTests):
     seeds = 10
 
 
-class TestReadsFirst(PassTests):
-    pass_name = "reads_first"
+class TestReadBeforeWrite(PassTests):
+    pass_name = "read_before_write"
     seeds = 10

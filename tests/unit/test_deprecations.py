@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graphmill.deprecations import RENAMED_MODULES, RENAMED_NAMES, install_module_aliases
+from graphmill.deprecations import (
+    RENAMED_MODULES,
+    RENAMED_NAMES,
+    RENAMED_PASSES,
+    install_module_aliases,
+    names_pass,
+)
+from graphmill.lowering.passes import DISABLE_VARIABLE, is_switched_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +53,24 @@ def test_renamed_name_is_found_by_its_old_name(module: str, old: str) -> None:
 def test_unknown_name_of_a_module_with_renamed_names_is_an_attribute_error(module: str) -> None:
     with pytest.raises(AttributeError, match="never_there"):
         _ = importlib.import_module(module).never_there
+
+
+@pytest.mark.parametrize("old", sorted(RENAMED_PASSES))
+def test_renamed_pass_is_switched_off_by_its_old_name(
+    old: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = RENAMED_PASSES[old]
+    monkeypatch.setenv(DISABLE_VARIABLE, f"other,{old}")
+    with pytest.warns(DeprecationWarning, match=f"'{old}' is now '{new}'"):
+        assert is_switched_off(new)
+    assert not is_switched_off("constant_folding")
+
+
+def test_pass_is_named_by_its_new_name_without_a_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    assert names_pass(frozenset({"read_before_write"}), "read_before_write")
+    assert not recwarn.list
 
 
 def test_unknown_module_of_the_kit_is_not_found() -> None:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from graphmill.deprecations import names_pass
 from graphmill.errors import FailedPreconditionError, OpError
 from graphmill.lowering.plugin_faults import PluginFaultError
 from graphmill.lowering.policies.effects_policy import EffectsPolicy
@@ -84,7 +85,7 @@ def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> No
 
 def is_switched_off(name: str) -> bool:
     """Return whether `GRAPHMILL_DISABLE_PASSES` names a pass, or an analysis of a compiler."""
-    return name in os.environ.get(DISABLE_VARIABLE, "").split(",")
+    return names_pass(os.environ.get(DISABLE_VARIABLE, "").split(","), name)
 
 
 def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
@@ -99,7 +100,7 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
     """
     validates = is_validation_on()
     for name, graph_pass in options.host.passes.in_phase(phase):
-        if is_switched_off(name) or name in options.forbidden:
+        if is_switched_off(name) or names_pass(options.forbidden, name):
             continue
         owner = options.host.passes.provenance(name)
         verifier = PassVerifier(graph, f"{name!r} of {owner} ({phase})") if validates else None

@@ -34,4 +34,4 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
     passes.add(
         "common_subexpressions", f"{home}.common_subexpressions:merge", phase=_PHASE, order=40
     )
-    passes.add("reads_first", f"{home}.read_before_write:order_reads", phase=_PHASE, order=50)
+    passes.add("read_before_write", f"{home}.read_before_write:order_reads", phase=_PHASE, order=50)
