@@ -1,4 +1,4 @@
-"""A device of type LOOPBACK: the smallest complete one, to be copied."""
+"""A device of type LOOPBACK: a minimal complete device, as a starting point for others."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ GRAPHMILL_SPI = ">=1.0,<2"
 
 @hookimpl
 def graphmill_register_devices(devices: Any) -> None:
-    """Register the device type, after CPUs in preference: nodes go there only if they ask."""
+    """Register the device type below CPU, so that nodes run there only on request."""
     devices.add("LOOPBACK", "graphmill_loopback.device:LoopbackFactory", priority=10)

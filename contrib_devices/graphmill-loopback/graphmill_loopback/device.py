@@ -1,4 +1,4 @@
-"""`LoopbackDevice`: computes with NumPy, on copies of what the host gives it."""
+"""`LoopbackDevice`: computes with NumPy on copies of host values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEMORY_LIMIT = 1 << 30  # what it says of itself; nothing enforces it
 
 
 class LoopbackDevice(Device):
-    """NumPy behind a memory of its own: what goes in and comes out is copied."""
+    """A NumPy device with separate memory: transfers in and out are copies."""
 
     backends = ("numpy",)
 
@@ -36,7 +36,7 @@ class LoopbackDevice(Device):
 
 
 class LoopbackFactory(DeviceFactory):
-    """Makes as many devices as `device_count["LOOPBACK"]` says; none if it does not say."""
+    """Makes `device_count["LOOPBACK"]` devices, none by default."""
 
     def create_devices(self, config: Any, name_prefix: str) -> list[LoopbackDevice]:
         """Return the devices of a session."""

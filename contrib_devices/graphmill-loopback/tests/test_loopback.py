@@ -1,4 +1,4 @@
-"""The device passes the suites, runs where it is asked for, and costs little beside the CPU."""
+"""The device passes the conformance suites, runs on request, and costs little over the CPU."""
 
 from __future__ import annotations
 

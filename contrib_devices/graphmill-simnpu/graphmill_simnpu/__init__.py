@@ -31,7 +31,7 @@ def graphmill_register_kernels(kernels: Any) -> None:
 
 @hookimpl
 def graphmill_register_devices(devices: Any) -> None:
-    """Register the device type, after CPUs in preference: nodes go there only if they ask."""
+    """Register the device type below CPU, so that nodes run there only on request."""
     devices.add("SIMNPU", "graphmill_simnpu.device:SimNpuFactory", priority=20)
 
 

@@ -51,7 +51,7 @@ class NpuArray(NDArrayOperatorsMixin):
         self._is_there.set()
 
     def fail(self, error: Exception) -> None:
-        """Take note that there will be no value; whoever wants it is told why."""
+        """Mark the value as failed; waiters get the error."""
         self._error = error
         self._is_there.set()
 
@@ -148,7 +148,7 @@ def _method(value: Any, name: str, *args: Any, **keywords: Any) -> Any:
 
 
 def opened(value: Any) -> Any:
-    """Return a value with what is in the device's memory in place of its handles."""
+    """Return a value with its handles replaced by arrays in device memory."""
     if isinstance(value, NpuArray):
         return value.get()
     if type(value) in (list, tuple):

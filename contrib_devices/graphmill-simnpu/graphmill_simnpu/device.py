@@ -52,17 +52,17 @@ class SimNpuDevice(Device):
         self._running = threading.local()  # which node's kernel a thread is in
 
     def namespace(self, backend: str) -> Any:
-        """Return NumPy, whose functions put commands when they meet values of the device."""
+        """Return the NumPy namespace; its functions enqueue commands for values of the device."""
         if backend not in self.backends:
             raise errors.InvalidArgumentError(f"{self.name} runs {self.backends}, not {backend!r}")
         return np
 
     def allocator(self, *, on_host: bool = False) -> Allocator | None:
-        """Return who gives out the device's memory."""
+        """Return the allocator of the device's memory."""
         return None if on_host else self._allocator
 
     def to_device(self, value: Any) -> NpuArray:
-        """Copy a host value; it is there at once."""
+        """Copy a host value synchronously."""
         made = NpuArray(self, getattr(value, "dtype", None))
         made.keep(np.array(value)[()])
         made.get()  # tells if there was no memory for it
@@ -73,7 +73,7 @@ class SimNpuDevice(Device):
         return np.array(opened(value))[()]
 
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
-        """Return what puts a kernel into the queue, and remembers whose commands these are.
+        """Return a function that enqueues a kernel and records the node of its commands.
 
         The device's own kernels put their commands themselves. A stateful kernel, or one with
         values in host memory, runs in the step's thread on host values; so variables and queues lie
@@ -152,7 +152,7 @@ class SimNpuDevice(Device):
         return self._allocator.allocate(num_bytes)
 
     def give_memory_back(self, memory: Any) -> None:
-        """Take back what `take_memory` gave."""
+        """Release memory from `take_memory`."""
         self._allocator.deallocate(memory)
 
     def sync(self) -> None:
@@ -160,7 +160,7 @@ class SimNpuDevice(Device):
         self._queue.wait_until_idle()
 
     def close(self) -> None:
-        """Free what the device holds and end its thread."""
+        """Free the device's memory and end its thread."""
         super().close()
         self._queue.close()
 
@@ -176,7 +176,7 @@ class SimNpuDevice(Device):
 
 
 class SimNpuFactory(DeviceFactory):
-    """Makes as many devices as `device_count["SIMNPU"]` says; none if it does not say.
+    """Makes `device_count["SIMNPU"]` devices, none by default.
 
     Settings, by `custom_optimizers` of the session's configuration under the name "simnpu":
     `memory_limit` (bytes), `fail_at` (a node), `fail_after` (a number of commands).
@@ -195,6 +195,6 @@ class SimNpuFactory(DeviceFactory):
 
 
 def _located(error: Exception, node: str | None) -> errors.OpError:
-    """Return an error with the node whose command failed: whoever is told is another one."""
+    """Return an error that names the node whose command failed, not the one that waited for it."""
     status = as_status(error, None)
     return status.locate(node=node) if node is not None else status

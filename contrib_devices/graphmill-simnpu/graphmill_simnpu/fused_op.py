@@ -1,4 +1,4 @@
-"""The device's own op: `relu(a @ b + bias)` in one go."""
+"""The device's fused op: `relu(a @ b + bias)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of the device: they put a command and return, knowing the type of what will come."""
+"""Kernels of the device: each enqueues a command and returns a typed pending value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mul(xp: Any, x: Any, y: Any) -> Any:
 
 @kernel("Relu", backend="simnpu", types=_REAL)
 def relu(xp: Any, features: Any) -> Any:
-    """Cut off what is negative."""
+    """Compute the rectified linear unit."""
     del xp
     return _launch(_relu, features)
 

@@ -1,4 +1,4 @@
-"""`CommandQueue`: the accelerator, a thread that does one command after the other."""
+"""`CommandQueue`: a thread that runs the accelerator's commands in order."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CommandQueue:
         done.wait()
 
     def close(self) -> None:
-        """Let the worker end after what was put; a second call does nothing."""
+        """Stop the worker after the queued commands; idempotent."""
         with self._lock:
             self._end()
         self._worker.join()

@@ -1,4 +1,4 @@
-"""Put the device's own op into its part of a graph: `Relu(BiasAdd(MatMul(a, b), bias))` is one."""
+"""Fuse `Relu(BiasAdd(MatMul(a, b), bias))` into the device's own op."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fuse(graph: Graph) -> int:
 
 
 def _only_source(node: Node, op: str) -> Node | None:
-    """Return the source of a node's first input if it is an `op` that nobody else reads."""
+    """Return the source of a node's first input if it is an `op` without other consumers."""
     source: Node = node.in_edges[0].src
     is_only = len(source.out_edges) == 1 and not source.control_in_edges
     return source if source.op == op and is_only else None

@@ -1,4 +1,4 @@
-"""The simulated accelerator passes the suites, and does what it is there to show."""
+"""The simulated accelerator passes the conformance suites and shows asynchronous execution."""
 
 from __future__ import annotations
 

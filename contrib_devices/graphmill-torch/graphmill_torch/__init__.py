@@ -27,7 +27,7 @@ OWN_KERNELS = {
 
 @hookimpl
 def graphmill_register_ops(ops: Any) -> None:
-    """Register the op that stands for a cluster."""
+    """Register the cluster op."""
     from graphmill_torch.cluster_op import CLUSTER
 
     ops.add(CLUSTER)
@@ -43,5 +43,5 @@ def graphmill_register_kernels(kernels: Any) -> None:
 
 @hookimpl
 def graphmill_register_devices(devices: Any) -> None:
-    """Register the device type, after CPUs in preference: nodes go there only if they ask."""
+    """Register the device type below CPU, so that nodes run there only on request."""
     devices.add("TORCH", "graphmill_torch.factory:TorchFactory", priority=30)

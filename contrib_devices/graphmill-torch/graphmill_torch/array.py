@@ -1,4 +1,4 @@
-"""`TorchArray`: a PyTorch tensor that says its element type as NumPy does.
+"""`TorchArray`: a PyTorch tensor with a NumPy dtype.
 
 graphmill's executors check the element types of what kernels give, and kernels of others compute
 with NumPy. On a CPU both see the same memory; on an accelerator what NumPy computes is copied.
@@ -73,7 +73,7 @@ class TorchArray(NDArrayOperatorsMixin):
 
     @property
     def at(self) -> _At:
-        """What changed parts are made with, as JAX's arrays have it: `x.at[index].add(y)`."""
+        """Return the indexed-update helper, as JAX arrays have: `x.at[index].add(y)`."""
         return _At(self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
@@ -116,7 +116,7 @@ class TorchArray(NDArrayOperatorsMixin):
 
 
 class _At:
-    """Gives copies of an array with a part changed; the array stays as it is."""
+    """Updates parts of a copy of an array, as JAX's `x.at[index]`."""
 
     def __init__(self, array: TorchArray) -> None:
         self._array = array
@@ -164,7 +164,7 @@ def is_known(dtype: Any) -> bool:
 
 
 def from_numpy(value: Any, where: torch.device) -> Any:
-    """Return a host value as value of a device; element types that PyTorch lacks stay as they are.
+    """Convert a host value to a device value; dtypes that PyTorch lacks are left unchanged.
 
     The memory is shared where it can be: the caller copies first if somebody else may write to it.
     """
@@ -184,7 +184,7 @@ def torch_dtype(dtype: Any) -> torch.dtype:
 
 
 def opened(value: Any) -> Any:
-    """Return a value with NumPy arrays in place of those of devices."""
+    """Return a value with device arrays replaced by NumPy arrays."""
     if isinstance(value, TorchArray):
         return value.numpy()
     if type(value) in (list, tuple):

@@ -1,4 +1,4 @@
-"""The op of a cluster: a node that stands for a region of a graph which runs on PyTorch alone."""
+"""The cluster op: a node that replaces a region which runs entirely on PyTorch."""
 
 from __future__ import annotations
 

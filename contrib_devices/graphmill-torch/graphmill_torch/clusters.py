@@ -1,4 +1,4 @@
-"""Form clusters: regions whose nodes all have kernels on PyTorch become one node each.
+"""Form clusters: replace each region of nodes with PyTorch kernels by one node.
 
 A region is convex: each node gets a depth, at least that of its inputs, odd for a node that can be
 in a cluster, even for one that cannot; depth never falls along an edge, so nodes of one depth have
@@ -58,7 +58,7 @@ def form_clusters(graph: Graph, device: Device, backend: str) -> int:
 
 
 def _regions(graph: Graph) -> list[list[Node]]:
-    """Return what hangs together among nodes of one depth that wait for the same."""
+    """Return the connected components of nodes with equal depth and blocking ancestors."""
     place: dict[Node, tuple[int, frozenset[Node]]] = {}
     leader: dict[Node, Node] = {}
     for node in topological_order(graph):
@@ -156,7 +156,7 @@ def _replace(graph: Graph, members: list[Node], device: Device, backend: str) ->
 
 
 def _note(graph: Graph, name: str, members: list[Node], backend: str) -> None:
-    """Leave for `graphmill explain` what became of the nodes."""
+    """Record for `graphmill explain` which nodes were clustered."""
     signature = SignatureRecord(
         "any shapes",
         tier=COMPILED if backend else STRAIGHT_LINE,

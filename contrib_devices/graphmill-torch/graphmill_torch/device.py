@@ -1,4 +1,4 @@
-"""`TorchDevice`: one of PyTorch's devices."""
+"""`TorchDevice`: a PyTorch device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOST_MEMORY = 16 << 30  # what it says of a CPU's; nothing enforces it
 
 
 class TorchDevice(Device):
-    """One device of PyTorch.
+    """A PyTorch device.
 
     Its own kernels compute with PyTorch through `array_api_compat`; all others with NumPy, on the
     same memory if PyTorch computes on the CPU.
@@ -41,7 +41,7 @@ class TorchDevice(Device):
         self.compile_with = compile_with
 
     def namespace(self, backend: str) -> Any:
-        """Return PyTorch's functions as the array API has them; general kernels take NumPy's."""
+        """Return the PyTorch array namespace; generic kernels use NumPy."""
         if backend not in self.backends:
             raise errors.InvalidArgumentError(f"{self.name} runs {self.backends}, not {backend!r}")
         return np
@@ -55,7 +55,7 @@ class TorchDevice(Device):
         return np.array(opened(value))[()]
 
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
-        """Return what opens the values that a kernel is given, and wraps what it gives."""
+        """Return a function that unwraps kernel inputs and wraps outputs."""
         compute, declared = kernel.compute, kernel.definition
         if declared.host or declared.stateful:
             return compute
@@ -67,7 +67,7 @@ class TorchDevice(Device):
         return lambda *inputs: wrapped(compute(*opened(inputs)), where)
 
     def maybe_rewrite_graph(self, graph: Graph) -> None:
-        """Form clusters, if the session's configuration asks for them (row P5)."""
+        """Form clusters if the session's configuration enables them (row P5)."""
         if self.compile_with:
             form_clusters(graph, self, "" if self.compile_with == "none" else self.compile_with)
 
@@ -146,7 +146,7 @@ def _on_torch(
 
 
 def _tensor(value: Any, where: torch.device) -> Any:
-    """Return PyTorch's tensor for a value; what control flow made is still NumPy's."""
+    """Return the PyTorch tensor of a value; values made by control flow are NumPy arrays."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = from_numpy(value, where)
     return value.tensor if isinstance(value, TorchArray) else value

@@ -1,4 +1,4 @@
-"""`TorchFactory`: imports PyTorch only for sessions that ask for one of its devices."""
+"""`TorchFactory`: imports PyTorch only for sessions with TORCH devices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TorchFactory(DeviceFactory):
-    """Makes as many devices as `device_count["TORCH"]` says; none if it does not say.
+    """Makes `device_count["TORCH"]` devices, none by default.
 
     They are PyTorch's accelerators if there are any (CUDA, ROCm, MPS), else its CPU.
 

@@ -1,4 +1,4 @@
-"""`Program`: what a cluster does, as one function of tensors, which `torch.compile` may take."""
+"""`Program`: the function of a cluster, from tensors to tensors, for `torch.compile`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Program:
-    """Kernels one after the other.
+    """A sequence of kernels.
 
     Args:
         steps: each kernel with the places of its inputs.
@@ -77,7 +77,7 @@ class Program:
         return tuple(self._value(values, inputs, place) for place in self._results)
 
     def _run_each(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Do what `_run` does, and name the node whose kernel raises."""
+        """Run like `_run`, but name the node whose kernel raises."""
         values: list[Any] = []
         for kernel, (compute, places) in zip(self._kernels, self._steps, strict=True):
             try:

@@ -1,4 +1,4 @@
-"""Clusters: regions that run on PyTorch alone give what their nodes gave, compiled or not."""
+"""Clusters give the results of their nodes, compiled or not."""
 
 from __future__ import annotations
 

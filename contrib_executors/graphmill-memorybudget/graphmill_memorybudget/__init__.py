@@ -1,4 +1,4 @@
-"""The executor MEMORY_BUDGET: an op waits for memory instead of taking more than there is."""
+"""The executor MEMORY_BUDGET: ops wait for memory instead of exceeding a budget."""
 
 from __future__ import annotations
 

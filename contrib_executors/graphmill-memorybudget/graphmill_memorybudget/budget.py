@@ -1,4 +1,4 @@
-"""`Budget`: how much memory the steps of a session hold, and who waits for some."""
+"""`Budget`: accounts for the memory of a session's steps and queues waiting kernels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Waiter:
 
 
 class Budget:
-    """Lets kernels in as long as what is held stays below a limit.
+    """Admits kernels while the memory in use stays below a limit.
 
     Room for what a step is known to hold at most is kept free for the oldest one.
 
@@ -74,18 +74,18 @@ class Budget:
 
     @property
     def held(self) -> int:
-        """How many bytes are held now."""
+        """Number of bytes in use."""
         with self._lock:
             self._collect()
             return self._held
 
     def begin(self, step_id: int) -> None:
-        """Take note that (a part of) a step begins."""
+        """Record the start of a step or partition."""
         with self._lock:
             self._steps[step_id] = self._steps.get(step_id, 0) + 1
 
     def end(self, step_id: int) -> None:
-        """Take note that it has ended."""
+        """Record the end of a step or partition."""
         with self._lock:
             self._steps[step_id] -= 1
             if not self._steps[step_id]:
@@ -96,7 +96,7 @@ class Budget:
         _do(actions)
 
     def admit(self, waiter: Waiter) -> bool:
-        """Let a kernel in, or have it wait; says which."""
+        """Admit a kernel or queue it; return whether it was admitted."""
         with self._lock:
             fits = self._fits(waiter)
             if fits:
@@ -107,7 +107,7 @@ class Budget:
         return fits
 
     def withdraw(self, waiter: Waiter) -> bool:
-        """Take back a kernel that waits; False if it does not wait any more."""
+        """Remove a waiting kernel; return False if it is no longer waiting."""
         with self._lock:
             if waiter not in self._waiting:
                 return False
@@ -115,7 +115,7 @@ class Budget:
             return True
 
     def finish(self, waiter: Waiter, results: Any) -> int:
-        """Count what a kernel that was let in has made, in place of what it was to need."""
+        """Replace the estimate of an admitted kernel by its actual memory."""
         with self._lock:
             self._held -= self._reserved.pop(waiter)
             waiter.forget()
@@ -141,7 +141,7 @@ class Budget:
         self.stall(step_id)
 
     def stall(self, step_id: int) -> None:
-        """Take note that all that is left of a step waits for memory."""
+        """Record that all remaining kernels of a step wait for memory."""
         with self._lock:
             if any(waiter.step_id == step_id for waiter in self._waiting):
                 self._stalled.add(step_id)
@@ -196,7 +196,7 @@ class Budget:
         self._stalled.discard(waiter.step_id)
 
     def _settle(self) -> list[Callable[[], None]]:
-        """Let in who fits now, in the order of waiting; under the lock. What to do is returned."""
+        """Admit waiting kernels that fit now, in order, under the lock; return what to call."""
         actions: list[Callable[[], None]] = []
         for waiter in list(self._waiting):
             if self._fits(waiter):

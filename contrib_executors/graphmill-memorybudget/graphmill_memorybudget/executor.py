@@ -1,4 +1,4 @@
-"""`MemoryBudgetFactory`: the DEFAULT executor, over kernels that ask before they compute."""
+"""`MemoryBudgetFactory`: the DEFAULT executor with kernels that reserve memory first."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MemoryBudgetFactory(ExecutorFactory):
 
 
 def _makes_no_array(node: Node) -> bool:
-    """Return whether a node makes no array of its own, or is control flow of the executor."""
+    """Return whether a node allocates no array or is control flow."""
     traits = node.op_def.traits
     is_flow = traits.control_flow is not ControlFlow.NONE
     gives_known = traits.forwards or traits.reshapes or traits.shape_only
@@ -82,7 +82,7 @@ class _BudgetExecutor(WrappingExecutor):
 
 
 class _Asking:
-    """The call of one kernel, which asks the budget first."""
+    """The call of one kernel, which reserves memory first."""
 
     def __init__(self, kernel: OpKernel, budget: Budget, device: str) -> None:
         self._kernel = kernel

@@ -1,4 +1,4 @@
-"""The executor passes the suite; ops wait for memory, and fail only where nothing else helps."""
+"""The executor passes the suite; ops wait for memory and fail only as a last resort."""
 
 from __future__ import annotations
 

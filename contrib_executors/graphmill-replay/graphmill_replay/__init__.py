@@ -1,4 +1,4 @@
-"""The executor REPLAY: records the order of a step, replays it, tries others, tells races."""
+"""The executor REPLAY: records, replays and permutes schedules, and reports races."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ReplayFactory`: the DEFAULT executor, over kernels that are started in a chosen order."""
+"""`ReplayFactory`: the DEFAULT executor with a chosen kernel schedule."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MODES: Final = ("record", "replay", "explore")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the session's configuration says under the name "replay".
+    """The "replay" section of the session's configuration.
 
     Attributes:
         mode: "record" (the executor's own order), "replay" (that of `path`), "explore" (another
@@ -74,7 +74,7 @@ class _Step:
 
 
 class _Recording:
-    """The steps of one session, in the order in which they began.
+    """The recorded steps of one session, in order of their start.
 
     Threads: guarded by the factory's lock, but for `write_down`.
     """
@@ -86,7 +86,7 @@ class _Recording:
         self._wanted = read_schedules(settings.path) if settings.mode == "replay" else []
 
     def next_step(self) -> _Step:
-        """Return the next step with the scheduler that the settings ask for."""
+        """Return the next step with its scheduler."""
         number, mode = self._count, self.settings.mode
         self._count += 1
         if mode == "replay":
@@ -96,7 +96,7 @@ class _Recording:
         return _Step(Scheduler(seed=seed), self, number)
 
     def write_down(self, step: _Step) -> None:
-        """Tell the races of a step, and write all steps so far."""
+        """Report the races of a step and write all steps so far."""
         ran = {node for node, _ in step.scheduler.order}
         found = [race for race in step.races if race.first in ran and race.second in ran]
         for race in found:
@@ -110,7 +110,7 @@ class _Recording:
 
 
 class ReplayFactory(ExecutorFactory):
-    """Makes executors whose schedule is known; registered as `"REPLAY"`.
+    """Makes executors with a reproducible schedule; registered as `"REPLAY"`.
 
     Threads: `_lock` guards the table of running steps.
     """
@@ -140,7 +140,7 @@ class ReplayFactory(ExecutorFactory):
         return _ReplayExecutor(self, inner, settings, races(graph))
 
     def begin(self, args: ExecutorArgs, settings: Settings, found: list[Race]) -> None:
-        """Take note that a partition or function of a step begins."""
+        """Record the start of a partition or function of a step."""
         with self._lock:
             step = self._steps.get(args.step_id)
             if step is None:
@@ -152,7 +152,7 @@ class ReplayFactory(ExecutorFactory):
             step.races.update(dict.fromkeys(found))
 
     def end(self, step_id: int) -> None:
-        """Take note that it has ended; with the last one the step is written down."""
+        """Record its end; the last one writes the step."""
         with self._lock:
             step = self._steps[step_id]
             step.parts -= 1

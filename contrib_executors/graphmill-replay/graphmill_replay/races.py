@@ -1,4 +1,4 @@
-"""Find two accesses to one variable or table that no edge orders."""
+"""Find data races: unordered accesses to one variable or table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two accesses, at least one of them a change, that may happen in either order.
+    """Two unordered accesses, at least one of them a write.
 
     Attributes:
         resource: name of the variable or table.
@@ -59,7 +59,7 @@ def races(graph: Graph) -> list[Race]:
 
 
 def _ancestors_among(order: list[Node], wanted: set[Node]) -> dict[Any, int]:
-    """Return for each node a bit set of those of `wanted` that come before it by edges."""
+    """Return for each node the bit set of its ancestors among `wanted`."""
     found: dict[Any, int] = {}
     for node in order:
         bits = 0
@@ -88,7 +88,7 @@ def _accesses(node: Node) -> dict[str, bool]:
 
 
 def _passes_on(node: Node) -> bool:
-    """Return whether a node gives the handle or reference that it takes."""
+    """Return whether a node forwards its handle or reference."""
     return node.op_def.traits.forwards or node.op_def.traits.is_control_flow
 
 
@@ -110,7 +110,7 @@ def _reads_a_reference(node: Node) -> bool:
 
 
 def _source_name(node: Node) -> str:
-    """Return the name of the variable or table whose handle a node gives."""
+    """Return the name of the variable or table behind a node's handle."""
     seen = set()
     while _passes_on(node) and node.in_edges and node not in seen:
         seen.add(node)

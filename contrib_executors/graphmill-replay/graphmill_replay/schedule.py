@@ -1,4 +1,4 @@
-"""`Scheduler`: picks which of the ready kernels of a step is next."""
+"""`Scheduler`: picks the next ready kernel of a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """One step: kernels announce that they are ready; one at a time is started.
+    """Serializes one step: starts one ready kernel at a time.
 
     A pick is posted to the step's event loop, so it happens when the executor has announced all
     that is ready: which order comes of it depends on nothing but the picks.
@@ -33,7 +33,7 @@ class Scheduler:
     def announce(
         self, key: Key, runner: Any, start: Callable[[], None], done: Callable[..., None]
     ) -> None:
-        """Have a kernel started when its turn comes."""
+        """Add a ready kernel, to be started in schedule order."""
         self._ready.append((key, start, done))
         if not self._is_posted:
             self._is_posted = True
@@ -65,7 +65,7 @@ class Scheduler:
         return 0 if self._random is None else self._random.randrange(len(self._ready))
 
     def _refuse(self, runner: Any) -> None:
-        """End all that is ready: the recorded order is not one of this step."""
+        """Fail all ready kernels: the recorded order does not match this step."""
         number = len(self.order)
         recorded = self._wanted or ()
         wanted = recorded[number] if number < len(recorded) else None

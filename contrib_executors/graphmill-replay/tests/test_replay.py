@@ -1,4 +1,4 @@
-"""The executor passes the suite, repeats what it recorded, and tells what no edge orders."""
+"""The executor passes the suite, replays recordings and reports races."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def exit_code(error: OpError) -> int:
 
 
 def wants_traceback(*, asked: bool) -> bool:
-    """Tell whether tracebacks are shown: by `--traceback` or `GRAPHMILL_TRACEBACK=1`."""
+    """Return whether tracebacks are shown: by `--traceback` or `GRAPHMILL_TRACEBACK=1`."""
     return asked or os.environ.get("GRAPHMILL_TRACEBACK", "") not in {"", "0"}
 
 

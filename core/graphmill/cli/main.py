@@ -21,19 +21,19 @@ _BUILT_IN = ("run", "show", "explain", "ops", "devices", "plugins", "doctor", "n
 
 
 class Commands(click.Group):
-    """The group of all commands: our own, imported when used, and those that plugins bring.
+    """The group of all commands: the built-in ones, imported on use, and those of plugins.
 
     Plugins are looked for only when a command is asked for that is not our own, or for `--help`,
     so that they cost nothing in the start-up of the others.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return our own commands, then those of plugins."""
+        """Return the built-in commands, then those of plugins."""
         registered = ctx.ensure_object(Settings).the_host().commands.keys()
         return [*_BUILT_IN, *sorted(set(registered) - set(_BUILT_IN))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of a name, or None when nobody has one."""
+        """Return the command of a name, or None."""
         if cmd_name in _BUILT_IN:
             name = cmd_name.replace("-", "_")
             module = importlib.import_module(f"graphmill.cli.commands.{name}")
@@ -53,7 +53,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the arguments name; near matches stand in the error."""
+        """Find the command that the arguments name; the error suggests near matches."""
         name = click.utils.make_str(args[0])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             known = self.list_commands(ctx)
@@ -84,7 +84,7 @@ def cli() -> None:
 
 
 def run_command_line(arguments: Sequence[str], settings: Settings | None = None) -> int:
-    """Run the command line on some arguments and return the exit code; errors are told on stderr.
+    """Run the command line, report errors on stderr and return the exit code.
 
     A fault of ours or of a plugin (an exception that is no `OpError`) is raised.
     """

@@ -17,7 +17,7 @@ _F = TypeVar("_F", bound="Callable[..., Any]")
 
 @dataclass(slots=True)
 class Settings:
-    """What the options of this call of the command line say; it is click's `ctx.obj`.
+    """The common options of this invocation; click's `ctx.obj`.
 
     Attributes:
         as_json: whether results and errors are written as JSON.
@@ -30,7 +30,7 @@ class Settings:
     host: Host | None = None
 
     def the_host(self) -> Host:
-        """Return the host; the default one is made on first use."""
+        """Return the host, creating the default one on first use."""
         if self.host is None:
             from graphmill.plugin.host import default_host
 
@@ -66,7 +66,7 @@ def common_options(function: _F) -> _F:
 
 
 def take_model(arguments: tuple[str, ...], folder: str | None) -> tuple[str, tuple[str, ...]]:
-    """Return the MODEL and what else stands on the command line.
+    """Return MODEL and the remaining arguments.
 
     The model is the first argument, unless `--dir` gives it, as saved_model_cli spells it.
     """

@@ -157,7 +157,7 @@ def matching(pattern: str) -> list[str]:
 
 
 def make_dirs(path: str) -> None:
-    """Make folder `path` and those above it, where they are missing."""
+    """Create folder `path` and missing parents."""
     with typed_errors(path):
         if is_url(path):
             filesystem, inner = filesystem_of(path)
@@ -167,7 +167,7 @@ def make_dirs(path: str) -> None:
 
 
 def rename(source: str, target: str) -> None:
-    """Move file `source` to `target`, replacing what is there."""
+    """Move file `source` to `target`, replacing it."""
     with typed_errors(source):
         if is_url(source):
             filesystem, inner = filesystem_of(source)

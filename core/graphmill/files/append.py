@@ -1,4 +1,4 @@
-"""Files that are read while they grow: logs of events."""
+"""Read files while they grow, such as event logs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Appender:
             self._file.write(chunk)
 
     def flush(self) -> None:
-        """Let readers of the file see what was written."""
+        """Flush written data so that readers see it."""
         with typed_errors(self.path):
             self._file.flush()
 

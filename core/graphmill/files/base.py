@@ -1,4 +1,4 @@
-"""What readers and writers of files have in common."""
+"""Base classes of file readers and writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the operating system as status errors, with TensorFlow's codes.
+"""Convert operating system errors to status errors with TensorFlow's codes.
 
 Semantics: tensorflow's tsl/platform/errors.cc.
 """
@@ -35,7 +35,7 @@ _ERRNO_CLASSES: dict[int, type[errors.OpError]] = {
 
 @contextlib.contextmanager
 def typed_errors(path: str) -> Iterator[None]:
-    """Turn an OSError of the block into the status error of its code, with the path."""
+    """Convert an OSError of the block to a status error that names the path."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Remote files, through fsspec, which is imported when the first one is used."""
+"""Remote files through fsspec, which is imported on first use."""
 
 from __future__ import annotations
 

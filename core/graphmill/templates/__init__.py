@@ -1,4 +1,4 @@
-"""What `graphmill new-plugin` writes: plain files, in which a few names are filled in.
+"""Templates of `graphmill new-plugin`: plain files with placeholders for names.
 
 A folder for each kind of plugin holds `plugin.py` (the module's `__init__.py`), other modules, and
 `test_plugin.py`; `common` holds what all have. `@name@`, `@Name@` and `@NAME@` stand for the

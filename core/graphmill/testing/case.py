@@ -1,4 +1,4 @@
-"""Read op cases: tables in TOML, expanded to one `Case` per combination.
+"""Read op cases from TOML tables, one `Case` for each combination.
 
 The format is described in `graphmill.testing.cases`. This module and `inputs.py` need NumPy alone,
 so that the script that asks TensorFlow for its answers can use them wherever TensorFlow is.
@@ -57,7 +57,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Ask one op one question.
+    """One op case: op, attrs and inputs.
 
     `inputs` stand in OpDef order, a list input is a tuple of inputs. `attrs` hold raw TOML values:
     dtypes as names.
@@ -80,7 +80,7 @@ class Case:
 
     @property
     def family(self) -> str:
-        """Name the family of ops whose file the case stands in."""
+        """Return the op family, which names the case file."""
         return self.stem.split(".")[0]
 
     def values(self) -> list[Any]:

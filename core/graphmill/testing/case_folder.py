@@ -24,11 +24,11 @@ class CaseFolder:
         self._path = path.encode()
 
     def inside(self, values: Values) -> Values:
-        """Put the folder where the case says `{tmp}`."""
+        """Replace `{tmp}` by the folder."""
         return self._replaced(values, _MARK, self._path)
 
     def outside(self, values: Values) -> Values:
-        """Put `{tmp}` where the system says the folder."""
+        """Replace the folder by `{tmp}` in results."""
         return self._replaced(values, self._path, _MARK)
 
     def _replaced(self, values: Values, old: bytes, new: bytes) -> Values:
@@ -41,7 +41,7 @@ class CaseFolder:
 
 @contextmanager
 def case_folder(case: Case) -> Iterator[CaseFolder]:
-    """Make the folder of a case, if it asks for one, for as long as it runs."""
+    """Create a temporary folder while a case that needs one runs."""
     trees = [*case.inputs, *(case.program.feed.values() if case.program else ())]
     if not any(map(_asks, trees)):
         yield CaseFolder()

@@ -49,7 +49,7 @@ class CaseGraph:
 def node_attrs(
     op_def: OpDef, input_types: Sequence[Types], raw: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Give the canonical attrs of a node: inferred ones, those of the table, defaults.
+    """Return the canonical attrs of a node: inferred ones, those of the table, defaults.
 
     Raises:
         SpecError: if the number of inputs is wrong.
@@ -62,7 +62,7 @@ def node_attrs(
 
 
 def canonical(kind: str, value: Any) -> Any:
-    """Bring an attr from the form of the tables to the canonical one."""
+    """Convert an attr from the case file's form to the canonical one."""
     if kind.startswith("list("):
         return tuple(canonical(kind[5:-1], item) for item in value)
     if kind == "type":
@@ -114,7 +114,7 @@ def _program_graph(case: Case, program: Program, graph: GraphMaker) -> CaseGraph
 
 
 class GraphMaker:
-    """Add nodes to a GraphDef, knowing the types of what was added."""
+    """Add nodes to a GraphDef and track their output types."""
 
     def __init__(self, ops: OpRegistry, device: str = "") -> None:
         self._ops = ops
@@ -125,7 +125,7 @@ class GraphMaker:
         self.graph_def.versions.producer = 1700
 
     def placeholder(self, name: str, value: Input) -> Source:
-        """Add what is fed, of unknown shape."""
+        """Add a placeholder of unknown shape."""
         dtype = as_dtype(value.dtype)
         node = self.graph_def.node.add(name=name, op="Placeholder")
         attr_to_proto(dtype, node.attr["dtype"])
@@ -162,7 +162,7 @@ class GraphMaker:
             definition.ret[f"r{index}"] = names(source)
 
     def finish(self, run: Iterable[str], *, all_outputs: bool) -> CaseGraph:
-        """Give the graph with what each step fetches."""
+        """Return the graph with what each step fetches."""
         steps, fetched = [], []
         for step in run:
             fetches: list[str] = []
@@ -256,5 +256,5 @@ def _infer_one(arg: ArgDef, given: tuple[DType, ...], attrs: dict[str, Any]) -> 
 
 
 def is_object(dtype: DType) -> bool:
-    """Say whether values of a dtype are Python objects, which only a host can hold."""
+    """Return whether values of a dtype are Python objects, which only a host can hold."""
     return dtype.base_dtype in (dtypes.string, dtypes.resource, dtypes.variant)

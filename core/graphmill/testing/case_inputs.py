@@ -39,7 +39,7 @@ Values = np.ndarray[Any, Any]
 
 
 class SpecError(ValueError):
-    """Say that an input of a case is written wrongly."""
+    """An input of a case is malformed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Input:
 
     @property
     def text(self) -> str:
-        """Say the input again, in one spelling."""
+        """Return the canonical text of the input."""
         shape = "" if self.shape is None else "[" + ",".join(map(str, self.shape)) + "]"
         return f"{self.dtype}{shape} {self.how}".strip()
 
@@ -101,7 +101,7 @@ def parse_input(value: object, types: dict[str, str], seed_text: str) -> Input:
 
 
 def _check_words(how: str, text: str) -> None:
-    """Refuse what would be passed over in silence."""
+    """Refuse words that would be ignored."""
     if how.strip().startswith(":"):
         return
     for word in how.split():
@@ -112,7 +112,7 @@ def _check_words(how: str, text: str) -> None:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Give the NumPy dtype that holds values of a dtype; quantized ones by their integers.
+    """Return the NumPy dtype that holds values of a dtype; quantized ones by their integers.
 
     Raises:
         SpecError: if there is no such dtype.

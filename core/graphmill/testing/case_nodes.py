@@ -47,7 +47,7 @@ class FunctionSpec:
 
 
 def parse_node(text: str, values: Mapping[str, Any] | None = None) -> NodeSpec:
-    """Read one node.
+    """Parse one node.
 
     Args:
         text: `name = Op(input, ..., attr=value, after=[...])`.
@@ -67,7 +67,7 @@ def parse_node(text: str, values: Mapping[str, Any] | None = None) -> NodeSpec:
 
 
 def parse_function(text: str, values: Mapping[str, Any] | None = None) -> FunctionSpec:
-    """Read one function: `f(x: float32) -> (float32): y = Neg(x); return y`.
+    """Parse one function: `f(x: float32) -> (float32): y = Neg(x); return y`.
 
     Raises:
         SpecError: if it is not of this form.

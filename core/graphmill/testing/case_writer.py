@@ -16,7 +16,7 @@ Table = dict[str, Any]
 
 
 def table_of(case: Case) -> Table:
-    """Give the table of one case, its sweeps resolved; reserved keys that judge are kept."""
+    """Return the table of one case, its sweeps resolved; reserved keys that judge are kept."""
     table: Table = {}
     if case.program is None:
         table["in"] = [input_text(tree) for tree in case.inputs]
@@ -37,12 +37,12 @@ def table_of(case: Case) -> Table:
 
 
 def input_text(tree: InputTree) -> Any:
-    """Say an input, or a list input, as `in` says it."""
+    """Return the `in` text of an input or list input."""
     return [one.text for one in tree] if isinstance(tree, tuple) else tree.text
 
 
 def literal_text(values: Values, dtype: str) -> str:
-    """Say values as an input: their shape alone where there are none."""
+    """Return values as the text of an input; the shape alone if empty."""
     if values.size == 0:
         return f"{dtype}[{','.join(map(str, values.shape))}]"
     return f"{dtype}: {values.tolist()!r}"

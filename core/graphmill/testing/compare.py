@@ -30,7 +30,7 @@ _EPS = {
 
 
 def verdict(case: Case, run: Run, backend: str) -> str:
-    """Say what is wrong with the answer to a case; "" if nothing.
+    """Return what is wrong with the answer to a case; "" if nothing.
 
     Args:
         case: the question.
@@ -54,7 +54,7 @@ def verdict(case: Case, run: Run, backend: str) -> str:
 def difference(
     case: Case, expected: Answer, got: Answer, backend: str, *, slack: float = 1.0
 ) -> str:
-    """Say how `got` differs from what the case wants; "" if it does not.
+    """Return how `got` differs from the expected answer; "" if it does not.
 
     Args:
         case: the question, which says how to compare and may override the tolerance.

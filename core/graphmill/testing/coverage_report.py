@@ -29,7 +29,7 @@ class CoverageReport:
         self.reasons: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """File the report of one phase of a test, if it belongs to a suite; pytest calls it."""
+        """Record the outcome of a suite's test; a pytest hook."""
         found = next((v for k, v in report.user_properties if k == "graphmill"), None)
         if found is None or (report.when != "call" and report.outcome == "passed"):
             return

@@ -20,7 +20,7 @@ Asked = dict[str, dict[str, set[str]]]
 
 
 def types_asked(cases: Iterable[Case], ops: OpRegistry) -> Asked:
-    """Return the element types of all nodes of the cases that shall give an answer."""
+    """Return the dtypes of all nodes of the cases that expect a result."""
     asked: Asked = defaultdict(lambda: defaultdict(set))
     for case in cases:
         if case.error:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Say what came of a case: values and their dtypes, or an error's class without "Error"."""
+    """The result of a case: values and dtypes, or the error class without "Error"."""
 
     outputs: tuple[Values, ...] = ()
     dtypes: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Pair an answer with the digest of the case that it answers."""
+    """An answer with the digest of its case."""
 
     digest: str
     answer: Answer

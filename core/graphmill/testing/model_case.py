@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Say how a step came out: "" or what is wrong, and the largest error over its tolerance."""
+    """The outcome of a step: "" or what is wrong, and the largest error over its tolerance."""
 
     problem: str
     worst: float
@@ -89,7 +89,7 @@ class ModelCase:
         return self.check(results, step)
 
     def feeds(self, step: int) -> dict[str, Values]:
-        """Give what is fed at a step."""
+        """Return what is fed at a step."""
         batches = int(self.spec.get("batches") or 1)
         batch = step % batches
         fed = {}
@@ -104,7 +104,7 @@ class ModelCase:
         return fed
 
     def expected(self, step: int) -> list[Values]:
-        """Give TensorFlow's results of a step."""
+        """Return TensorFlow's results of a step."""
         count = len(self.spec["fetches"])
         if self.spec.get("ragged"):
             return [self._expected[f"e{index}_{step}"] for index in range(count)]

@@ -161,7 +161,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def graphmill_host() -> Host:
-    """Give the default host: what is installed, assembled once."""
+    """Return the default host: what is installed, assembled once."""
     from graphmill.plugin.host import default_host
 
     return default_host()
@@ -169,14 +169,14 @@ def graphmill_host() -> Host:
 
 @pytest.fixture(scope="session")
 def graphmill_device(request: pytest.FixtureRequest) -> str:
-    """Give the name of the device that `--graphmill-device` asks for; "" if it is not given."""
+    """Return the name of the device that `--graphmill-device` asks for; "" if it is not given."""
     given = str(request.config.getoption("--graphmill-device"))
     return given if not given or "/" in given or ":" in given else f"/device:{given}:0"
 
 
 @pytest.fixture
 def make_host() -> Callable[..., Host]:
-    """Give a maker of hosts: what is installed, and the plugins that are passed."""
+    """Return a maker of hosts: what is installed, and the plugins that are passed."""
 
     def make(*plugins: object) -> Host:
         from graphmill.plugin.host import Host
@@ -188,7 +188,7 @@ def make_host() -> Callable[..., Host]:
 
 @pytest.fixture(scope="session")
 def make_runner(graphmill_host: Host) -> Callable[[str], Runner]:
-    """Give a maker of case runners over the default host: "numpy", "jax" or "session"."""
+    """Return a maker of case runners over the default host: "numpy", "jax" or "session"."""
 
     def make(backend: str) -> Runner:
         from graphmill.testing.runners.backends import runner
@@ -200,7 +200,7 @@ def make_runner(graphmill_host: Host) -> Callable[[str], Runner]:
 
 @pytest.fixture
 def make_cases() -> Callable[[str], Iterable[Case]]:
-    """Give a maker of cases from text in the format of `graphmill.testing.cases`."""
+    """Return a maker of cases from text in the format of `graphmill.testing.cases`."""
 
     def make(text: str) -> list[Any]:
         from graphmill.testing.case import parse_cases

@@ -37,7 +37,7 @@ class TestKernels(conformance.KernelTests):
 
 
 class TestTiers(conformance.TierTests):
-    """What plugins declare, on that device, interpreted and compiled."""
+    """Plugin declarations on that device, interpreted and compiled."""
 
 
 class TestAllocator(conformance.AllocatorTests):
@@ -45,7 +45,7 @@ class TestAllocator(conformance.AllocatorTests):
 
     @pytest.fixture
     def allocator(self, graphmill_host: Host, graphmill_device: str) -> Iterator[Any]:
-        """Give the allocator of a device that no session owns."""
+        """Return the allocator of a device that no session owns."""
         wanted = parse_device_name(graphmill_device)
         if wanted.type is None:
             pytest.skip("no device is named: give --graphmill-device")
@@ -84,7 +84,7 @@ class TestPlugin(conformance.PluginTests):
 
     @pytest.fixture(autouse=True)
     def name(self, request: pytest.FixtureRequest) -> str:
-        """Give the plugin's name; its ops are those that are tested."""
+        """Return the plugin's name; its ops are those that are tested."""
         name = str(request.config.getoption("--graphmill-plugin"))
         if not name:
             pytest.skip("no plugin is named: give --graphmill-plugin")

@@ -28,7 +28,7 @@ _TYPES: Final = {"x": "float32: 2", "i": "int32: 0", "n": "int32: 2", "p": "bool
 
 @dataclass(frozen=True, slots=True)
 class TierProgram:
-    """A graph that applies an op in one place.
+    """A graph that applies an op in one context.
 
     Attributes:
         nodes: its nodes, as in op cases.

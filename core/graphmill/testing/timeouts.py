@@ -22,7 +22,7 @@ _SHARED = re.compile(r"graphmill-(\d+|helper)")  # threads of all sessions
 
 
 def within(call: Callable[[], _T], what: str, seconds: float = TIMEOUT) -> _T:
-    """Return what `call` returns, or raise what it raises; it runs in a thread of its own.
+    """Run `call` in a thread with a timeout; return its result or raise its exception.
 
     Args:
         call: what may hang.
@@ -55,7 +55,7 @@ def within(call: Callable[[], _T], what: str, seconds: float = TIMEOUT) -> _T:
 
 @contextmanager
 def no_leaked_threads(*, but: tuple[str, ...] = (), seconds: float = TIMEOUT) -> Iterator[None]:
-    """Expect that each thread that is started in the block ends, by itself and soon after it.
+    """Assert that all threads started in the block end soon after it.
 
     Threads are told apart and not counted: one of those that were there before may end meanwhile,
     and one that is about to end, as a timer that was cancelled or a compilation that is dropped, is
@@ -78,5 +78,5 @@ def no_leaked_threads(*, but: tuple[str, ...] = (), seconds: float = TIMEOUT) ->
 
 
 def __getattr__(name: str) -> Any:
-    """Return what has been renamed, by its old name."""
+    """Resolve old names of this module."""
     return renamed_name(__name__, name)

@@ -29,7 +29,7 @@ class Tolerance:
 
 
 def tolerance_of(op: str) -> Tolerance:
-    """Give the tolerance of an op."""
+    """Return the tolerance of an op."""
     table = tolerances()
     return table.get(op, table["default"])
 

@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
 
 
 class SecondOrStepTimer:
-    """Tells at which steps something is due: every so many seconds, or every so many steps.
+    """Decides when an action is due: every N seconds or every N steps.
 
     Args:
         every_secs: seconds between two times.
@@ -58,12 +58,12 @@ class SecondOrStepTimer:
         self.reset()
 
     def reset(self) -> None:
-        """Have the next step be one at which it is due."""
+        """Make the next step due."""
         self._last_step: int | None = None
         self._last_time = 0.0
 
     def is_due(self, step: int) -> bool:
-        """Return whether it is due at a step; not twice at the same one."""
+        """Return whether it is due at a step, at most once per step."""
         if self._last_step is None:
             return True
         if step == self._last_step:
@@ -79,7 +79,7 @@ class SecondOrStepTimer:
 
 
 class StopAtStepHook(SessionRunHook):
-    """Asks to stop after so many steps, or when the global step has come to a number.
+    """Stops after N steps, or at a given global step.
 
     Args:
         num_steps: how many steps after the first session's global step.
@@ -105,12 +105,12 @@ class StopAtStepHook(SessionRunHook):
             self._last_step = int(session.run(self._global_step)) + self._num_steps
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Ask for the global step."""
+        """Request the global step."""
         del run_context
         return SessionRunArgs(self._global_step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Ask to stop if it was the last step.
+        """Request a stop after the last step.
 
         What was fetched may be the value before the step's own increment, so the variable is read
         again when it looks like the last but one.
@@ -158,11 +158,11 @@ class CheckpointSaverHook(SessionRunHook):
         self._global_step = _global_step("CheckpointSaverHook")
 
     def after_create_session(self, session: Session) -> None:
-        """Save what a new session begins with, so that a recovery finds it."""
+        """Save the initial state of a new session for recovery."""
         self._save(session, int(session.run(self._global_step)))
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Ask for the global step."""
+        """Request the global step."""
         del run_context
         return SessionRunArgs(self._global_step)
 
@@ -174,7 +174,7 @@ class CheckpointSaverHook(SessionRunHook):
                 self._save(run_context.session, step)
 
     def end(self, session: Session) -> None:
-        """Save what is there at the end, if it is not saved yet."""
+        """Save the final state, if not saved yet."""
         step = int(session.run(self._global_step))
         if step != self._last_saved:
             self._save(session, step)
@@ -192,7 +192,7 @@ class CheckpointSaverHook(SessionRunHook):
 
 
 class LoggingTensorHook(SessionRunHook):
-    """Logs values of tensors, every so often and, if asked to, at the end.
+    """Logs tensor values periodically and optionally at the end.
 
     Args:
         tensors: tensors (or their names) by the names that the log shows, or a list of them.
@@ -222,13 +222,13 @@ class LoggingTensorHook(SessionRunHook):
         self._iteration = 0
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Ask for the values if they are to be logged."""
+        """Request the values if logging is due."""
         del run_context
         is_due = self._timer is not None and self._timer.is_due(self._iteration)
         return SessionRunArgs(self._tensors) if is_due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Log the values that were asked for."""
+        """Log the requested values."""
         del run_context
         if run_values.results is not None and self._timer is not None:
             self._timer.done_at(self._iteration)
@@ -236,7 +236,7 @@ class LoggingTensorHook(SessionRunHook):
         self._iteration += 1
 
     def end(self, session: Session) -> None:
-        """Log the values at the end, if asked to."""
+        """Log the values at the end, if enabled."""
         if self._at_end:
             _logger.info("%s", self._formatter(session.run(self._tensors)))
 
@@ -253,12 +253,12 @@ class NanTensorHook(SessionRunHook):
         self._loss_tensor, self._fails = loss_tensor, fail_on_nan_loss
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Ask for the loss."""
+        """Request the loss."""
         del run_context
         return SessionRunArgs(self._loss_tensor)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Look at the loss.
+        """Check the loss for NaN.
 
         Raises:
             NanLossDuringTrainingError: it is no number, and that is an error.

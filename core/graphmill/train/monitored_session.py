@@ -1,4 +1,4 @@
-"""`MonitoredSession`: runs steps with hooks, and goes on after a task of the cluster was lost.
+"""`MonitoredSession`: runs steps with hooks and recovers from lost tasks.
 
 Semantics: tensorflow/python/training/monitored_session.py. A step that fails with ABORTED or
 UNAVAILABLE, as when a server was restarted, is run again in a new session whose variables come
@@ -110,7 +110,7 @@ class MonitoredSession:
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
-        """Run a step with what the hooks add to it, in a new session if a task was lost.
+        """Run a step with the hooks' fetches and feeds, in a new session if a task was lost.
 
         Args:
             fetches, feed_dict, options, run_metadata: as of `Session.run`.
@@ -131,7 +131,7 @@ class MonitoredSession:
                 self._drop_session()
 
     def close(self) -> None:
-        """Tell the hooks that no step follows, and close the session; a second call does nothing.
+        """Call the hooks' `end` and close the session; idempotent.
 
         Raises:
             OpError: what a hook raises; the session is closed all the same.
@@ -191,7 +191,7 @@ class MonitoredSession:
         return self._session
 
     def _recover(self) -> Session:
-        """Return a new session, when the tasks that are away have come back."""
+        """Return a new session once the lost tasks are back."""
         limit = self._max_recovery_secs
         deadline = None if limit is None else time.monotonic() + limit
         while True:
@@ -245,7 +245,7 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
     recovery_wait_secs: float = 1.0,
     host: Host | None = None,
 ) -> MonitoredSession:
-    """Return a `MonitoredSession` for the chief, who saves checkpoints, or for a worker.
+    """Return a `MonitoredSession` for the chief, which saves checkpoints, or for a worker.
 
     Args:
         master: the target of the sessions; empty for this process.

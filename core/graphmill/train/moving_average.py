@@ -1,4 +1,4 @@
-"""`ExponentialMovingAverage`: shadow variables that follow others slowly.
+"""`ExponentialMovingAverage`: shadow variables that average others.
 
 Semantics: tensorflow/python/training/moving_averages.py.
 """

@@ -1,4 +1,4 @@
-"""`Optimizer`: from a loss to a node that updates variables.
+"""`Optimizer`: builds the update of variables from a loss.
 
 Semantics: tensorflow/python/training/optimizer.py. An optimizer says which op updates a variable,
 which further variables (slots) it keeps for each, and what its numbers are; this module builds the
@@ -111,7 +111,7 @@ class Optimizer:
         global_step: Variable | None = None,
         name: str | None = None,
     ) -> Node:
-        """Return a node that updates variables by their gradients; those without one stay.
+        """Return a node that updates the variables that have a gradient.
 
         Raises:
             InvalidArgumentError: there is no gradient at all.
@@ -133,7 +133,7 @@ class Optimizer:
         return sorted({slot for _, slot in self._made})
 
     def get_slot(self, variable: Variable, name: str) -> Variable | None:
-        """Return what is kept for a variable under a name, None if there is nothing."""
+        """Return the slot variable of a variable, or None."""
         return self._made.get((variable, name))
 
     def variables(self) -> list[Variable]:
@@ -147,7 +147,7 @@ class Optimizer:
             self._slot(variable, slot, lambda: array.zeros_like(variable.initial_value))
 
     def _prepare(self, graph: Graph) -> None:
-        """Make what all updates share."""
+        """Create the values that all updates share."""
         del graph
 
     def _inputs(self, variable: Variable) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The usual optimizers. Semantics: tensorflow/python/training/*.py, one file for each."""
+"""TensorFlow's optimizers; semantics of tensorflow/python/training/*.py."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class MomentumOptimizer(Optimizer):
         name: str = "Momentum",
         use_nesterov: bool = False,
     ) -> None:
-        """Set the length of a step and how much of the last one is kept."""
+        """Set the learning rate and momentum."""
         super().__init__(name, use_locking, lr=learning_rate, momentum=momentum)
         self._use_nesterov = use_nesterov
 
@@ -69,7 +69,7 @@ class AdagradOptimizer(Optimizer):
         use_locking: bool = False,
         name: str = "Adagrad",
     ) -> None:
-        """Set the length of a step and what the sum begins with."""
+        """Set the learning rate and the initial accumulator value."""
         super().__init__(name, use_locking, lr=learning_rate)
         self._initial = initial_accumulator_value
 
@@ -91,7 +91,7 @@ class AdadeltaOptimizer(Optimizer):
         use_locking: bool = False,
         name: str = "Adadelta",
     ) -> None:
-        """Set the length of a step, the decay and what keeps roots from zero."""
+        """Set the learning rate, the decay and epsilon."""
         super().__init__(name, use_locking, lr=learning_rate, rho=rho, epsilon=epsilon)
 
 
@@ -111,7 +111,7 @@ class RMSPropOptimizer(Optimizer):
         centered: bool = False,
         name: str = "RMSProp",
     ) -> None:
-        """Set the length of a step, the decay, the momentum and what is added to the mean."""
+        """Set the learning rate, the decay, the momentum and epsilon."""
         super().__init__(
             name, use_locking, lr=learning_rate, rho=decay, momentum=momentum, epsilon=epsilon
         )
@@ -177,7 +177,7 @@ class AdamOptimizer(Optimizer):
         use_locking: bool = False,
         name: str = "Adam",
     ) -> None:
-        """Set the length of a step, the decay of both moments and what keeps roots from zero."""
+        """Set the learning rate, beta1, beta2 and epsilon."""
         super().__init__(
             name, use_locking, lr=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon
         )

@@ -114,7 +114,7 @@ class Saver:
         return path
 
     def restore(self, sess: Session, save_path: Path) -> None:
-        """Set the variables to what a checkpoint says; they need no initialisation then.
+        """Restore the variables from a checkpoint; they need no initialisation.
 
         Raises:
             InvalidArgumentError: there is no checkpoint of that prefix, or a shape does not fit.
@@ -157,7 +157,7 @@ class Saver:
         return message
 
     def _note(self, path: str, latest_filename: str) -> None:
-        """Write which checkpoints there are; drop what is too much."""
+        """Write the checkpoint state file and delete old checkpoints."""
         self._kept = [entry for entry in self._kept if entry[0] != path]
         self._kept.append((path, time.time()))
         dropped = []
@@ -191,7 +191,7 @@ def get_checkpoint_state(folder: Path, latest_filename: str = STATE_FILE) -> Any
 
 
 def variable_def(variable: Variable) -> Any:
-    """Return what TensorFlow needs to know of a variable as a `VariableDef` message."""
+    """Return the `VariableDef` of a variable."""
     return proto.VariableDef(
         variable_name=variable.handle.name,
         initial_value_name=variable.initial_value.name,

@@ -1,4 +1,4 @@
-"""`Scaffold`: the nodes that make a new session ready, and how it gets its variables.
+"""`Scaffold`: the nodes that initialize a new session.
 
 Semantics: `Scaffold` in tensorflow/python/training/monitored_session.py, and
 tensorflow/python/training/session_manager.py.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Scaffold:
-    """What a session of a training program begins with.
+    """The nodes that initialize a session of a training program.
 
     Args:
         init_op: sets the variables where there is no checkpoint; by default their initialisers.
@@ -71,7 +71,7 @@ class Scaffold:
             self._is_set = {v.variable_name: v.is_initialized() for v in variables}
 
     def initialize(self, session: Session, checkpoint_dir: Path | None) -> str | None:
-        """Set the variables of a new session; return the checkpoint that they came from, if any.
+        """Initialize or restore the variables of a session; return the checkpoint, if any.
 
         Raises:
             FailedPreconditionError: some variables have no value afterwards; names them.
@@ -99,6 +99,6 @@ class Scaffold:
         return [name for name, is_set in known.items() if not is_set]
 
     def run_local_init(self, session: Session) -> None:
-        """Run what every new session runs, where somebody else sets the variables."""
+        """Run the local initialization where the chief sets the variables."""
         if self._local_init_op is not None:
             session.run(self._local_init_op)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SessionCreator(ABC):
-    """Makes sessions whose variables are set."""
+    """Makes sessions with initialized variables."""
 
     scaffold: Scaffold
 
@@ -38,7 +38,7 @@ class SessionCreator(ABC):
 
 
 class ChiefSessionCreator(SessionCreator):
-    """Sets the variables of each new session: from the latest checkpoint, or anew.
+    """Restores each new session from the latest checkpoint, or initializes it.
 
     Args:
         scaffold: the graph, and how it begins; by default a `Scaffold` of the default graph.

@@ -1,4 +1,4 @@
-"""`SessionRunHook`: what a `MonitoredSession` calls around its steps.
+"""`SessionRunHook`: callbacks around the steps of a `MonitoredSession`.
 
 Semantics: tensorflow/python/training/session_run_hook.py.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SessionRunArgs:
-    """What a hook adds to a step.
+    """Fetches and feeds that a hook adds to a step.
 
     Attributes:
         fetches: fetched for the hook, in any structure; None for nothing.
@@ -34,7 +34,7 @@ class SessionRunArgs:
 
 @dataclass(frozen=True)
 class SessionRunValues:
-    """What a step gave.
+    """Results of a step.
 
     Attributes:
         results: the values of the hook's own fetches; None if it asked for none.
@@ -62,12 +62,12 @@ class SessionRunContext:
         self.stop_requested = False
 
     def request_stop(self) -> None:
-        """Have `MonitoredSession.should_stop` say so after this step."""
+        """Make `MonitoredSession.should_stop` return True after this step."""
         self.stop_requested = True
 
 
 class SessionRunHook:
-    """What is called around the steps of a `MonitoredSession`; each method does nothing by default.
+    """Callbacks around the steps of a `MonitoredSession`; no-ops by default.
 
     Threads: the one that calls the session.
     """
@@ -76,20 +76,20 @@ class SessionRunHook:
         """Change the graph; called once, before the first session is made."""
 
     def after_create_session(self, session: Session) -> None:
-        """Take note of a new session, whose variables are set: the first, and after a recovery."""
+        """Handle a new session with initialized variables: the first, and after a recovery."""
         del session
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Return what to add to a step; None for nothing."""
+        """Return fetches and feeds to add to a step, or None."""
         del run_context
         return None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Take note of a step that went well, with what `before_run` asked for."""
+        """Handle a successful step, with the values that `before_run` requested."""
         del run_context, run_values
 
     def end(self, session: Session) -> None:
-        """Take note that no step follows; not called when a step failed."""
+        """Handle the end of training; not called when a step failed."""
         del session
 
 

@@ -29,7 +29,7 @@ def channels_back(x: Any, data_format: str) -> Any:
 
 
 def spatial(values: Any, data_format: str) -> tuple[int, int]:
-    """Return the two spatial ones of four attrs."""
+    """Return the two spatial entries of a four-entry attr."""
     start = 2 if data_format == "NCHW" else 1
     return values[start], values[start + 1]
 
@@ -37,7 +37,7 @@ def spatial(values: Any, data_format: str) -> tuple[int, int]:
 def pads(
     sizes: Any, taps: Any, strides: Any, dilations: Any, padding: str, explicit: Any, layout: str
 ) -> list[tuple[int, int]]:
-    """Return what is padded before and after, for height and width."""
+    """Return the padding before and after, for height and width."""
     if padding == "VALID":
         return [(0, 0), (0, 0)]
     if padding == "EXPLICIT":
@@ -75,7 +75,7 @@ def no_wider(dilations: Any, sizes: Any, strides: Any, padding: str) -> tuple[in
 
 
 class _Geometry:
-    """What the three convolution ops share: strides, dilations, padding."""
+    """Strides, dilations and padding of a convolution."""
 
     def __init__(
         self, x_shape: Any, w_shape: Any, strides: Any, dilations: Any, padding: str, explicit: Any,
@@ -135,7 +135,7 @@ def depthwise_conv2d(
     xp: Any, input: Any, filter: Any, *, strides: Any, padding: str, explicit_paddings: Any,  # noqa: A002
     data_format: str, dilations: Any,
 ) -> Any:  # fmt: skip
-    """Convolve each channel by itself."""
+    """Compute a depthwise convolution."""
     del xp
     height, width, channels, multiplier = filter.shape
     step, apart = spatial(strides, data_format), spatial(dilations, data_format)
@@ -166,7 +166,7 @@ def conv2d_backprop_input(
     xp: Any, input_sizes: Any, filter: Any, out_backprop: Any, *, strides: Any, padding: str,  # noqa: A002
     explicit_paddings: Any, data_format: str, dilations: Any,
 ) -> Any:  # fmt: skip
-    """Give the gradient of the input of a convolution."""
+    """Compute the gradient of a convolution by its input."""
     del xp
     shape = tuple(int(size) for size in input_sizes)
     if len(shape) == 2:
@@ -190,7 +190,7 @@ def conv2d_backprop_filter(
     xp: Any, input: Any, filter_sizes: Any, out_backprop: Any, *, strides: Any, padding: str,  # noqa: A002
     explicit_paddings: Any, data_format: str, dilations: Any,
 ) -> Any:  # fmt: skip
-    """Give the gradient of the filter of a convolution."""
+    """Compute the gradient of a convolution by its filter."""
     del xp
     shape = tuple(int(size) for size in filter_sizes)
     made = _Geometry(
@@ -207,7 +207,7 @@ def max_pool(
     xp: Any, input: Any, *, ksize: Any, strides: Any, padding: str, explicit_paddings: Any,  # noqa: A002
     data_format: str,
 ) -> Any:  # fmt: skip
-    """Give the largest value of each window."""
+    """Compute the maximum of each window."""
     del xp
     if data_format == "NHWC" and ksize[3] > 1:
         return _max_over_channels(input, ksize, strides)
@@ -224,7 +224,7 @@ def max_pool(
 def avg_pool(
     xp: Any, value: Any, *, ksize: Any, strides: Any, padding: str, data_format: str
 ) -> Any:
-    """Give the mean of each window, padding not counted."""
+    """Compute the mean of each window, without the padding."""
     del xp
     taps, step = _windows(value, ksize, strides, data_format)
     sizes = spatial(value.shape, data_format)
@@ -240,7 +240,7 @@ def avg_pool(
 
 
 def _max_over_channels(x: Any, ksize: Any, strides: Any) -> Any:
-    """Give the largest of each group of channels (MaxPoolingOp::SpatialMaxPool's other branch)."""
+    """Compute the maximum of each group of channels (MaxPoolingOp's depthwise case)."""
     depth = ksize[3]
     if tuple(ksize[:3]) != (1, 1, 1) or strides[3] != depth or x.shape[3] % depth:
         raise errors.UnimplementedError(
@@ -277,7 +277,7 @@ def fused_batch_norm(
     xp: Any, x: Any, scale: Any, offset: Any, mean: Any, variance: Any, *, epsilon: float,
     exponential_avg_factor: float, data_format: str, is_training: bool,
 ) -> Any:  # fmt: skip
-    """Normalise each channel, by statistics of the batch or given ones."""
+    """Normalise each channel by batch or given statistics."""
     del xp
     if x.ndim not in (4, 5):
         raise ValueError(f"input must be 4-dimensional, got {tuple(x.shape)}")

@@ -66,7 +66,7 @@ def erf(xp: Any, x: Any) -> Any:
 
 @kernel("Relu", backend="torch", types=_T)
 def relu(xp: Any, features: Any) -> Any:
-    """Cut off what is negative."""
+    """Compute the rectified linear unit."""
     del xp
     return torch.relu(features)
 

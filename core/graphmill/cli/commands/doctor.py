@@ -38,7 +38,7 @@ _VARIABLES: Final = (
 
 @dataclass(slots=True)
 class Diagnosis:
-    """What was found.
+    """The findings of `graphmill doctor`.
 
     Attributes:
         python: version and platform.
@@ -90,7 +90,7 @@ def doctor(settings: Settings) -> int:
 
 
 def diagnose(host: Host | None) -> Diagnosis:
-    """Return what there is to say of this installation; `host` is None if it has none."""
+    """Examine this installation; `host` is None if none could be assembled."""
     from graphmill.plugin.spi_version import VERSION
     from graphmill.runtime.process import effects
 
@@ -121,7 +121,7 @@ def _distributions(host: Host | None) -> list[str]:
 
 
 def _jax() -> dict[str, Any]:
-    """Return what JAX says of itself, asked in a process of its own: it may take hold of a GPU."""
+    """Return JAX's version and devices, queried in a subprocess because it may reserve a GPU."""
     import json
     import subprocess
 
@@ -162,7 +162,7 @@ def _tables(found: Diagnosis) -> list[Table | str]:
 
 
 def _process_table(states: dict[str, str]) -> Table:
-    """Return what graphmill changes in a process, and which of it is on."""
+    """Return the table of process-wide effects and whether each is on."""
     from graphmill.runtime.process.effects import EFFECTS
 
     table = Table(("process effect", "state", "what it changes", "when"))

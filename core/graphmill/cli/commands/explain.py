@@ -101,7 +101,7 @@ def explain(
 
 
 def _shown(records: Sequence[NodeRecord], wanted: Sequence[str]) -> Sequence[NodeRecord]:
-    """Return the records of the nodes that are asked for; of all, if none is.
+    """Return the records of the requested nodes, by default of all.
 
     Raises:
         NotFoundError: a step of the model runs no such node.

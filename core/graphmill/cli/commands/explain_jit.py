@@ -49,7 +49,7 @@ def record_after(loaded: LoadedModel, given: Mapping[str, Source], steps: int) -
 
 
 def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
-    """Return what `--jit` tells as JSON holds it."""
+    """Return the report of `--jit` as JSON data."""
     compilations = record.compilations.items()
     clusters = [
         {"device": device, "tier": cluster.tier, **as_plain(cluster)}
@@ -79,7 +79,7 @@ def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
 
 
 def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
-    """Return what `--jit` tells as text."""
+    """Return the report of `--jit` as text."""
     blocks: list[Block] = [
         f"mode {record.mode}; {record.num_steps} steps, {record.num_interpreted} of them node by "
         "node" + (f"; {record.reason}" if record.reason else "")
@@ -99,7 +99,7 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
 
 
 def _fed(loaded: LoadedModel, given: Mapping[str, Source]) -> dict[str, Port]:
-    """Return what is fed: all inputs but those that have a default and are not given."""
+    """Return the inputs to feed: all but those with an unused default."""
     defaults = {
         f"{node.name}:0"
         for node in loaded.graph_def.node
@@ -181,7 +181,7 @@ def _story(title: str, story: Story) -> Iterator[str]:
 
 
 def _reason(signature: SignatureRecord) -> str:
-    """Return what is to be told of a signature besides its numbers."""
+    """Return the reason or note of a signature."""
     told = [signature.reason] if signature.reason else []
     told.extend(f"cache: {compiled.cache}" for compiled in signature.compiles if compiled.cache)
     return "; ".join(told)

@@ -14,7 +14,7 @@ VARIABLES: Final = (_OWN, "JAX_COMPILATION_CACHE_DIR")
 
 
 def cache_sizes() -> dict[str, int | None]:
-    """Return the size in bytes of each folder that is set; None for one that is not there yet."""
+    """Return the size in bytes of each configured folder; None if it does not exist yet."""
     folders = [Path(os.environ[name]).expanduser() for name in VARIABLES if os.environ.get(name)]
     sizes = {
         str(folder): sum(_file_sizes(folder)) if folder.is_dir() else None for folder in folders
@@ -23,7 +23,7 @@ def cache_sizes() -> dict[str, int | None]:
 
 
 def advice_on_cache() -> list[str]:
-    """Return why our own folder is not used and what to do, if it is set and not usable."""
+    """Return why graphmill's cache folder is unusable and how to fix it, if so."""
     folder = Path(os.environ.get(_OWN, "")).expanduser()
     if not os.environ.get(_OWN) or not folder.exists():
         return []

@@ -27,7 +27,7 @@ _LAZY: Final = ("devices", "executors", "passes", "transports", "commands")
 
 
 def advice_on_plugins(host: Host) -> list[str]:
-    """Return lines on plugins that are not used, and on what others registered and cannot give."""
+    """Return advice on unused plugins and on broken registrations."""
     found = []
     for record in host.plugins:
         if record.status in ("failed", "conflict"):
@@ -43,7 +43,7 @@ def advice_on_plugins(host: Host) -> list[str]:
 
 
 def advice_on_requirements(distributions: Iterable[str]) -> list[str]:
-    """Return lines on what distributions require and is missing or of another version."""
+    """Return advice on missing or mismatched requirements of distributions."""
     found = []
     for name in dict.fromkeys(distributions):
         for needed, clauses in _requirements(name):
@@ -83,7 +83,7 @@ def _on_unused(record: PluginRecord) -> str:
 
 
 def _on_payloads(host: Host, record: PluginRecord) -> Iterator[str]:
-    """Yield lines on what the plugin named and cannot be imported: else it shows on first use."""
+    """Yield advice on registered objects that cannot be imported."""
     for kind in _LAZY:
         registry = getattr(host, kind)
         for name in record.registered.get(kind, ()):
@@ -140,7 +140,7 @@ def _on_idle_lowerings(host: Host, record: PluginRecord) -> Iterator[str]:
 
 
 def _suppliers(host: Host, op_def: OpDef) -> set[object]:
-    """Return whose kernels an op has; if it has none, who defines it."""
+    """Return the plugins that supply kernels of an op, else the one that defines it."""
     entries = host.kernels.registrations(op_def)
     found = {supplier_of(entry.owner) for entry in entries}
     return found or {supplier_of(host.ops.provenance(op_def.name))}
@@ -151,7 +151,7 @@ def _who(record: PluginRecord) -> str:
 
 
 def _requirements(distribution: str) -> Iterator[tuple[str, str]]:
-    """Yield name and version clauses of what a distribution always requires."""
+    """Yield name and version clauses of a distribution's unconditional requirements."""
     if not distribution:
         return  # the plugin is a module that the environment or the program names
     try:

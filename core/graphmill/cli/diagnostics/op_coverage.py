@@ -43,7 +43,7 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a survey says of the kernels of a host.
+    """Kernel coverage of a host over a survey of graphs.
 
     Attributes:
         tiers: in the order of their names.
@@ -85,7 +85,7 @@ class Coverage:
 
 
 def survey(folder: Path, present: Collection[str]) -> Coverage:
-    """Count what a survey of graphs needs and what there is.
+    """Count the ops of a survey of graphs and those with kernels.
 
     Args:
         folder: the survey's.

@@ -18,7 +18,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def image_array(source: Source, data: bytes, spec: InputSpec, *, resize: bool = False) -> Array:
-    """Return the picture in `data` as the model takes it.
+    """Return the image in `data` as an array for the model's input.
 
     The picture gets the channels that the input has, its pixels become floats in 0..1 where floats
     are wanted (`tf.image.convert_image_dtype`) and stay 0..255 where integers are. A batch
@@ -44,7 +44,7 @@ def image_array(source: Source, data: bytes, spec: InputSpec, *, resize: bool = 
 
 
 def _layout(spec: InputSpec) -> tuple[int, int, int]:
-    """Return height, width and channels of the pictures that an input takes, -1 where free."""
+    """Return the height, width and channels of an image input, -1 where unknown."""
     match spec.shape:
         case (_, height, width, channels):
             return height, width, channels

@@ -57,7 +57,7 @@ def read_value(source: Source, data: bytes) -> Any:
 
 
 def suffix_of(source: Source) -> str:
-    """Return the lower-case suffix that says what kind of file it is; refuse an unknown one."""
+    """Return the lower-case suffix of a supported file type; refuse others."""
     suffix = Path(source.text).suffix.lower()
     if suffix not in SUFFIXES:
         raise InvalidArgumentError(
@@ -104,7 +104,7 @@ def _load_text(source: Source, data: bytes) -> Lines:
 
 
 def _choose(source: Source, names: list[str]) -> str:
-    """Return the key that was asked for, or the only one, or the one named as the input."""
+    """Return the requested key, or the only one, or the one named like the input."""
     if source.key is not None:
         if source.key in names:
             return source.key

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """What a model takes for one input.
+    """Name, dtype and static shape of an input.
 
     Attributes:
         name: the input, as the user writes it.
@@ -30,11 +30,11 @@ class InputSpec:
 
     @property
     def is_text(self) -> bool:
-        """Whether the input takes strings."""
+        """Whether the input is a string tensor."""
         return self.dtype is not None and self.dtype.base_dtype.name == "string"
 
     def takes(self, shape: tuple[int, ...]) -> bool:
-        """Tell whether an array of this shape may be fed."""
+        """Return whether an array of this shape may be fed."""
         if self.shape is None:
             return True
         return len(shape) == len(self.shape) and all(

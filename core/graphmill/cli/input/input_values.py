@@ -65,7 +65,7 @@ def _from_file(source: Source, spec: InputSpec, *, resize: bool) -> Array:
 
 
 def _literal(source: Source, spec: InputSpec) -> Any:
-    """Return the value of a literal; what does not parse is text where text is wanted."""
+    """Return the value of a literal; text that does not parse is a string for string inputs."""
     try:
         return evaluate(source.text)
     except InvalidArgumentError as error:
@@ -114,7 +114,7 @@ def _number(word: str) -> int | float:
 
 
 def _text(items: Iterable[object], shape: tuple[int, ...], source: Source) -> Array:
-    """Return an object array of bytes, which is what a string tensor is."""
+    """Return a string tensor: an object array of bytes."""
     result = np.empty(shape, dtype=object)
     flat = result.reshape(-1)
     for index, item in enumerate(items):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A session over a model, with the outputs that were asked for.
+    """A session over a model, with the requested outputs.
 
     Attributes:
         name: the model as the user named it.
@@ -54,7 +54,7 @@ class LoadedModel:
     is_closed: bool
 
     def ports(self, names: Iterable[str]) -> dict[str, Port]:
-        """Return the input for each name; refuse names that are none, and say what is left out.
+        """Return the input for each name; refuse unknown and missing names.
 
         Raises:
             NotFoundError: the model has no such input.
@@ -195,7 +195,7 @@ def _graph(
 
 
 def _restore(session: Session, model: str, saver: SaverDef) -> None:
-    """Restore the checkpoint that lies beside a MetaGraph, `x` beside `x.meta`, if there is one."""
+    """Restore the checkpoint next to a MetaGraph (`x` for `x.meta`), if it exists."""
     prefix = model.removesuffix(".meta")
     if saver.restore_op_name and files.exists(prefix + ".index"):
         session.run([], {saver.filename_tensor_name: prefix}, targets=[saver.restore_op_name])

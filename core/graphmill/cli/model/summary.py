@@ -45,7 +45,7 @@ class Port:
     shape: Shape
 
     def spec(self) -> InputSpec:
-        """Return what may be fed here."""
+        """Return the input spec of this port."""
         return InputSpec(self.name, as_dtype(self.dtype) if self.dtype else None, self.shape)
 
     def as_data(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """What a graph with its signatures holds.
+    """Contents of a graph: sizes, ops, signatures, inputs and outputs.
 
     Attributes:
         tags: the tags of its MetaGraph, sorted; empty for a bare graph.
@@ -90,7 +90,7 @@ class ModelSummary:
 
 
 def summarize_meta_graph(loaded: LoadedMetaGraph, known: OpRegistry) -> ModelSummary:
-    """Return what a MetaGraph holds; `known` are the ops of the host."""
+    """Summarize a MetaGraph; `known` are the ops of the host."""
     meta = loaded.meta_graph_def
     return _contents(
         meta.graph_def,
@@ -102,7 +102,7 @@ def summarize_meta_graph(loaded: LoadedMetaGraph, known: OpRegistry) -> ModelSum
 
 
 def summarize_graph(loaded: LoadedGraph, known: OpRegistry) -> ModelSummary:
-    """Return what a bare graph holds; `known` are the ops of the host."""
+    """Summarize a bare graph; `known` are the ops of the host."""
     return _contents(loaded.graph_def, known, tags=(), producer="", signatures={})
 
 
@@ -145,7 +145,7 @@ def port_of_tensor(graph_def: GraphDef, known: OpRegistry, name: str) -> Port:
 
 
 def choose_signature(signatures: Mapping[str, Signature], key: str | None, model: str) -> Signature:
-    """Return the signature that was asked for, or `serving_default`, or the only one.
+    """Return the requested signature, or `serving_default`, or the only one.
 
     Raises:
         NotFoundError: there is no such signature, or none at all.
@@ -223,7 +223,7 @@ def _ends(graph_def: GraphDef, known: OpRegistry) -> Iterator[Port]:
 
 
 def _outputs(node: NodeDef, known: OpRegistry) -> Iterator[Port]:
-    """Yield the outputs of a node up to the first list, whose length is not looked up."""
+    """Yield the outputs of a node up to the first list output."""
     op_def = known.find(node.op)
     for index, arg in enumerate(op_def.output_args if op_def else ()):
         if arg.is_list:

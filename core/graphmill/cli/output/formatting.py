@@ -35,7 +35,7 @@ Block: TypeAlias = Table | str
 
 
 def emit(data: object, blocks: Iterable[Block], *, as_json: bool) -> None:
-    """Write a result to stdout: `data` as JSON when asked, else the blocks of text and tables."""
+    """Write a result to stdout: `data` as JSON on request, else blocks of text and tables."""
     if as_json:
         click.echo(json.dumps(plain(data), ensure_ascii=False, allow_nan=False, indent=2))
     elif sys.stdout.isatty():
@@ -79,7 +79,7 @@ def dtype_name(array: np.ndarray[Any, Any] | np.generic) -> str:
 
 
 def show_array(array: np.ndarray[Any, Any] | np.generic) -> str:
-    """Return an array as text; long ones are cut in the middle as NumPy does."""
+    """Return an array as text, abbreviated in the middle as NumPy does."""
     if array.dtype == object:
         shown = [_show_item(item) for item in np.asarray(array).reshape(-1)]
         array = np.array(shown, dtype=object).reshape(array.shape)

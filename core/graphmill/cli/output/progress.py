@@ -19,7 +19,7 @@ PATIENCE = 1.0
 
 @contextmanager
 def stage(what: str, *, patience: float = PATIENCE) -> Iterator[None]:
-    """Show `what` on stderr while the body runs, if it runs for longer than `patience` seconds.
+    """Show `what` on stderr if the body runs longer than `patience` seconds.
 
     A terminal gets a spinner that goes away; a file or pipe gets one line when the stage is found
     to be slow and one when it is done. The display runs in a timer thread of its own, which ends
@@ -66,7 +66,7 @@ class _Display:
                 self._status = False
 
     def stop(self) -> None:
-        """Take the display away, or say how long the stage took."""
+        """Clear the display, or print how long the stage took."""
         with self._lock:
             self._stopped = True
             if self._status:

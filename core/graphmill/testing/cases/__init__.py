@@ -1,4 +1,4 @@
-r"""Keep the op cases: what every kernel is asked, as data, one file per family of ops.
+r"""Op cases as data: inputs, attrs and expected results, one file per op family.
 
 `<family>.toml` (or `<family>.<part>.toml`) holds the questions, `results/<same stem>.npz`
 TensorFlow's answers, written by `tools/make_op_cases.py`. No code lives here;

@@ -1,4 +1,4 @@
-"""Suites for those who extend graphmill: inherit, name what is tested, get the tests.
+"""Conformance suites for plugins: inherit from a suite and name the object under test.
 
 For a device that is called NPU:
 

@@ -1,4 +1,4 @@
-"""`AllocatorTests`: who gives out memory keeps the limit and the books (rows R2, P2)."""
+"""`AllocatorTests`: allocators honour their limit and keep statistics (rows R2, P2)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AllocatorTests:
 
     @pytest.fixture
     def allocator(self) -> Allocator:
-        """Give a fresh allocator with the limit `limit`."""
+        """Return a fresh allocator with the limit `limit`."""
         raise NotImplementedError("override the fixture `allocator`")
 
     @rows("R2")

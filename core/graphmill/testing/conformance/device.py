@@ -1,4 +1,4 @@
-"""`DeviceTests`: what every device must do, whatever it computes with (row R2 and others)."""
+"""`DeviceTests`: the contract of devices (row R2 and others)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DTYPES = (
 
 
 class DeviceTests:
-    """Hold a device to what sessions expect of it.
+    """Test a device against the contract that sessions rely on.
 
         class TestNpu(DeviceTests):
             device = "/device:NPU:0"
@@ -55,12 +55,12 @@ class DeviceTests:
 
     @pytest.fixture
     def host(self, graphmill_host: Host) -> Host:
-        """Give the host whose device is tested; override it to bring plugins of your own."""
+        """Return the host whose device is tested; override it to bring plugins of your own."""
         return graphmill_host
 
     @pytest.fixture
     def name(self, graphmill_device: str) -> str:
-        """Give the device's name."""
+        """Return the device's name."""
         found = self.device or graphmill_device
         if not found:
             pytest.skip("no device is named: set `device`, or give --graphmill-device")
@@ -68,18 +68,18 @@ class DeviceTests:
 
     @pytest.fixture
     def kind(self, name: str) -> str:
-        """Give the device's type."""
+        """Return the device's type."""
         return parse_device_name(name).type or ""
 
     @pytest.fixture
     def config(self, name: str, kind: str) -> Any:
-        """Give the configuration of sessions that have the device, and one more of its type."""
+        """Return the configuration of sessions that have the device, and one more of its type."""
         index = parse_device_name(name).id or 0
         return proto.ConfigProto(device_count={kind: index + 1, "CPU": 1}, **self.settings)
 
     @pytest.fixture
     def made(self, host: Host, name: str, kind: str, config: Any) -> Iterator[Device]:
-        """Give a device that no session owns."""
+        """Return a device that no session owns."""
         devices = host.devices.get(kind).create_devices(config, _PREFIX)
         wanted = parse_device_name(name)
         fitting = [d for d in devices if wanted.matches(parse_device_name(d.name))]

@@ -1,4 +1,4 @@
-"""`ExecutorTests`: what every executor must do (rows E1, E6-E8, E11, E13, S6, S8)."""
+"""`ExecutorTests`: the contract of executors (rows E1, E6-E8, E11, E13, S6, S8)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ExecutorTests(SeededSuite):
-    """Hold an executor to what sessions expect of it.
+    """Test an executor against the contract that sessions rely on.
 
         class TestMyExecutor(ExecutorTests):
             executor_type = "MINE"
@@ -56,26 +56,26 @@ class ExecutorTests(SeededSuite):
 
     @pytest.fixture
     def name(self, request: pytest.FixtureRequest) -> str:
-        """Give the executor's name."""
+        """Return the executor's name."""
         return named(request, "executor", "executor_type", self.executor_type)
 
     @pytest.fixture
     def watched(
         self, plugins: list[object], probe_ops: ProbeOps, name: str
     ) -> Iterator[tuple[Host, ProbedFactory]]:
-        """Give a host whose executors are watched; what they did wrong fails the test."""
+        """Return a host whose executors are watched; what they did wrong fails the test."""
         host, probe = probed(Host(plugins=[*plugins, probe_ops, strict_device]), name, probe_ops)
         yield host, probe
         assert not probe.problems(), probe.problems()
 
     @pytest.fixture
     def host(self, watched: tuple[Host, ProbedFactory]) -> Host:
-        """Give the host of the tests."""
+        """Return the host of the tests."""
         return watched[0]
 
     @pytest.fixture
     def config(self, name: str) -> Any:
-        """Give the configuration that asks for the executor."""
+        """Return the configuration that asks for the executor."""
         made = proto.ConfigProto(**self.settings)
         made.experimental.executor_type = name
         return made

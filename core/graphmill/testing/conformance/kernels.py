@@ -60,12 +60,12 @@ class KernelTests:
 
     @pytest.fixture
     def host(self, graphmill_host: Host) -> Host:
-        """Give the host whose device is tested; override it to bring plugins of your own."""
+        """Return the host whose device is tested; override it to bring plugins of your own."""
         return graphmill_host
 
     @pytest.fixture
     def runner(self, host: Host, graphmill_device: str) -> Runner:
-        """Give what answers a case on the device."""
+        """Return what answers a case on the device."""
         device = self.device or graphmill_device
         if not device:
             return SessionRunner(host)
@@ -76,7 +76,7 @@ class KernelTests:
 
     @rows("E6", "E11", "S12")
     def test_op(self, case: Case, runner: Runner, graphmill_device: str) -> None:
-        """Give TensorFlow's answer to a case."""
+        """Return TensorFlow's answer to a case."""
         reason = self.exclude.get(case.id) or self.exclude.get(case.op)
         if reason:
             pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""`PassTests`: what every graph pass must leave as it is (row P4)."""
+"""`PassTests`: graph passes preserve results (row P4)."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class PassTests(SeededSuite):
 
     @pytest.fixture
     def name(self, request: pytest.FixtureRequest) -> str:
-        """Give the pass's name."""
+        """Return the pass's name."""
         return named(request, "pass", "pass_name", self.pass_name or None)
 
     @pytest.fixture
     def hosts(self, name: str, plugins: list[object], probe_ops: ProbeOps) -> tuple[Host, Host]:
-        """Give a host without passes, and one with the tested pass alone."""
+        """Return a host without passes, and one with the tested pass alone."""
         host = Host(plugins=[*plugins, probe_ops])
         names = pass_names(host)
         assert name in names, f"there is no pass {name!r}, only {names}"
@@ -57,7 +57,7 @@ class PassTests(SeededSuite):
 
     @pytest.fixture
     def config(self) -> Any:
-        """Give the configuration of the sessions."""
+        """Return the configuration of the sessions."""
         return proto.ConfigProto(**self.settings)
 
     @rows("P4")

@@ -1,4 +1,4 @@
-"""`PluginTests`: the kernels of a plugin, held to what they declare in every tier."""
+"""`PluginTests`: a plugin's kernels behave as declared in every tier."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIERS: Final = ("tiered", "eager", "deterministic")
 
 
 class PluginTests:
-    r"""Hold the kernels of a plugin to one meaning, interpreted and compiled.
+    r"""Test that a plugin's kernels agree interpreted and compiled.
 
         class TestMine(PluginTests):
             ops = ("Relu6",)
@@ -64,7 +64,7 @@ class PluginTests:
 
     @pytest.fixture
     def host(self, graphmill_host: Host) -> Host:
-        """Give the host whose kernels are tested; override it to bring plugins of your own."""
+        """Return the host whose kernels are tested; override it to bring plugins of your own."""
         return graphmill_host
 
     @rows("E6")

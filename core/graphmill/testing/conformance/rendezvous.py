@@ -1,4 +1,4 @@
-"""`RendezvousTests`: what every rendezvous must do (row R1)."""
+"""`RendezvousTests`: the contract of rendezvous (row R1)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RendezvousTests:
 
     @pytest.fixture
     def rendezvous(self, request: pytest.FixtureRequest) -> Rendezvous:
-        """Give a fresh rendezvous, where values are sent."""
+        """Return a fresh rendezvous, where values are sent."""
         name = self.transport or str(request.config.getoption("--graphmill-transport"))
         if not name:
             pytest.skip("no transport is named: set `transport`, or give --graphmill-transport")

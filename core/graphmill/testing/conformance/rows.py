@@ -1,4 +1,4 @@
-"""Say which rows of the runtime's specification a test shows."""
+"""Mark the rows of the runtime's specification that a test covers."""
 
 from __future__ import annotations
 

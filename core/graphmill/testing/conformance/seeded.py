@@ -1,4 +1,4 @@
-"""`SeededSuite`: what the suites share that try random graphs and programs by seed."""
+"""`SeededSuite`: base class of suites that test random graphs by seed."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class SeededSuite:
 
     @pytest.fixture
     def plugins(self) -> list[object]:
-        """Give plugins that hosts of these tests have besides those installed."""
+        """Return plugins that hosts of these tests have besides those installed."""
         return []
 
     @pytest.fixture
     def probe_ops(self) -> ProbeOps:
-        """Give ops that wait, fail and count how often they run."""
+        """Return ops that wait, fail and count how often they run."""
         return ProbeOps()
 
 

@@ -1,4 +1,4 @@
-"""`TierTests`: what plugins declare holds whether a step is interpreted or compiled, on a device.
+"""`TierTests`: plugin declarations hold on a device, interpreted and compiled.
 
 Plugins of a third party are made for the tests: kernels that win, ops that wait, effects,
 optimisers, random ops, checks and faults.
@@ -67,7 +67,7 @@ _EACH_FAULT: Final = (
 
 
 class TierTests:
-    """Hold a device, and the compiler that runs there, to what plugins declare.
+    """Test that a device and its compiler honour plugin declarations.
 
         class TestNpuTiers(TierTests):
             device = "/device:NPU:0"
@@ -88,22 +88,22 @@ class TierTests:
 
     @pytest.fixture(params=TIERS)
     def tier(self, request: pytest.FixtureRequest) -> str:
-        """Give each tier."""
+        """Return each tier."""
         return str(request.param)
 
     @pytest.fixture
     def plugins(self) -> list[object]:
-        """Give plugins that hosts of these tests have besides those installed."""
+        """Return plugins that hosts of these tests have besides those installed."""
         return []
 
     @pytest.fixture
     def place(self, graphmill_device: str) -> str:
-        """Give the device's name."""
+        """Return the device's name."""
         return self.device or graphmill_device or "/device:CPU:0"
 
     @pytest.fixture
     def config(self, place: str, tier: str) -> Any:
-        """Give the configuration of sessions of a tier: clusters of any size are compiled."""
+        """Return the configuration of sessions of a tier: clusters of any size are compiled."""
         parsed = parse_device_name(place)
         count = {"CPU": 1, parsed.type or "CPU": (parsed.id or 0) + 1}
         made = proto.ConfigProto(device_count=count, allow_soft_placement=True, **self.settings)
@@ -113,7 +113,7 @@ class TierTests:
 
     @pytest.fixture
     def open_session(self, plugins: list[object], config: Any) -> Callable[..., Any]:
-        """Give a maker of sessions on hosts with one plugin more."""
+        """Return a maker of sessions on hosts with one plugin more."""
 
         @contextmanager
         def made(plugin: object, graph: Callable[[Host], Any]) -> Iterator[_Steps]:

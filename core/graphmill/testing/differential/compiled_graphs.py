@@ -34,7 +34,7 @@ _STEPS: Final = 3  # of a graph with variables
 
 
 def jit_config(mode: str, device_type: str = "") -> proto.ConfigProto:
-    """Return a config that has clusters of any size compiled, as `mode` says.
+    """Return a config that compiles clusters of any size in `mode`.
 
     Args:
         mode: that of `config.graphmill.jit`, or `"deterministic"`.

@@ -21,7 +21,7 @@ _SAID_OF_DEAD = "was not evaluated"
 
 
 def reference_values(made: StructuredGraph, host: Host) -> dict[str, Any]:
-    """Return what the naive evaluator gives for each fetch, `DEAD` for what is dead."""
+    """Return the reference value of each fetch, `DEAD` for dead ones."""
     reference = ReferenceSession(graph_to_graph_def(made.graph), host)
     if made.start:
         reference.run([made.start])

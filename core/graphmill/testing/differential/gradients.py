@@ -34,7 +34,7 @@ _BOUND = {
 
 @functools.cache
 def accepted() -> tuple[Accepted, ...]:
-    """Read what is left as it is."""
+    """Read the accepted differences."""
     text = Path(__file__).with_name("gradients_accepted.toml").read_text("utf-8")
     return tuple(Accepted(**row) for row in tomllib.loads(text)["accepted"])
 
@@ -42,7 +42,7 @@ def accepted() -> tuple[Accepted, ...]:
 def judge(
     text: str, wanted: Answer, ask: Callable[[str], Answer], *, strict: bool = False
 ) -> tuple[str, str]:
-    """Say what came of a question: an outcome, and for "differ" how.
+    """Return the outcome of a question, and for "differ" the difference.
 
     Args:
         text: the question, as `gradient_answers.Wish.text` writes it.
@@ -70,7 +70,7 @@ def judge(
 
 
 def difference(wanted: Answer, got: Answer) -> str:
-    """Say how gradients differ from TensorFlow's; "" if they do not. Any two errors are alike."""
+    """Return how gradients differ from TensorFlow's, "" if not; any two errors are equal."""
     if got.error and (not wanted.error or got.error.startswith("<")):
         return f"expected {wanted.error or 'gradients'}, got {got.error} ({got.message})"
     if wanted.error or got.error:

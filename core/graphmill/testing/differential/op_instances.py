@@ -63,13 +63,13 @@ class Accepted:
 
 @functools.cache
 def accepted() -> tuple[Accepted, ...]:
-    """Read what is left as it is."""
+    """Read the accepted differences."""
     text = Path(__file__).with_name("op_instances_accepted.toml").read_text("utf-8")
     return tuple(Accepted(**row) for row in tomllib.loads(text)["accepted"])
 
 
 def outcome_without_answer(wanted: Answer) -> str:
-    """Return what came of a question to which TensorFlow has no answer; empty if it has one."""
+    """Return the outcome where TensorFlow has no answer; empty if it has one."""
     if wanted.error == NO_CASE:
         return "no case"
     if wanted.error in (CRASHED, HANGS):
@@ -80,7 +80,7 @@ def outcome_without_answer(wanted: Answer) -> str:
 def judge(
     text: str, wanted: Answer, ask: Callable[[str], Answer], backend: str, *, strict: bool = False
 ) -> tuple[str, str]:
-    """Say what came of an instance: an outcome, and for "differ" how.
+    """Return the outcome of an instance, and for "differ" the difference.
 
     Args:
         text: the instance, as a case file.
@@ -122,5 +122,5 @@ def _are_refusals(wanted: Answer, got: Answer) -> bool:
 
 
 def _is_fault(got: Answer) -> bool:
-    """Whether a kernel of ours broke down over what it should have refused."""
+    """Return whether a kernel crashed on an input that it should have refused."""
     return got.error == "Internal" and "the kernel " in got.message

@@ -25,7 +25,7 @@ _PRIORITY = 100
 
 
 class ChaosPlugin:
-    """The plugin; give it to a `Host`, and close it in the end.
+    """The plugin; pass it to a `Host` and close it afterwards.
 
     Args:
         num_threads: how many threads end `Abs` nodes.
@@ -40,7 +40,7 @@ class ChaosPlugin:
 
     @hookimpl
     def graphmill_register_kernels(self, kernels: KernelRegistrar) -> None:
-        """Register the kernels, before those that are there."""
+        """Register the kernels with a higher priority than existing ones."""
 
         @kernel("Neg", expensive=True, priority=_PRIORITY)
         def neg(xp: ArrayNamespace, x: Value) -> Value:
@@ -55,5 +55,5 @@ class ChaosPlugin:
 
 
 def __getattr__(name: str) -> Any:
-    """Return what has been renamed, by its old name."""
+    """Resolve old names of this module."""
     return renamed_name(__name__, name)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ProbeOps:
-    """Ops that wait, fail, end in a random order, write what they are given.
+    """Ops that wait, fail, finish in random order or write their input.
 
     - `Probe>Later(x: T, seed)`: gives `x`, after others of its step that wait: the order in which
       they end is drawn by the seed.
@@ -163,12 +163,12 @@ class ProbedFactory(ExecutorFactory):
         return _Probe(self._factory.new_executor(params, graph), self)
 
     def problems(self) -> list[str]:
-        """Return what was wrong with the runs so far, now that all steps have ended."""
+        """Return the violations seen so far; call it after all steps have ended."""
         wrong = [len(calls) for calls in self.runs if len(calls) != 1]
         return [*self.faults, *(f"done was called {count} times in one run" for count in wrong)]
 
 
 def probed(host: Host, executor_type: str, ops: ProbeOps) -> tuple[Host, ProbedFactory]:
-    """Return a host whose executors of a type are watched, and what watches them."""
+    """Return a host with probed executors of a type, and the probe."""
     factory = ProbedFactory(host.executors.get(executor_type), lambda: ops.waiting > 0)
     return with_executor(host, executor_type, factory), factory

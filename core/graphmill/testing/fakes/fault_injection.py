@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Faults:
-    """What goes wrong on a device.
+    """The faults of a device.
 
     Attributes:
         fail_at: name of a node whose kernel raises, as a broken driver would.
@@ -80,7 +80,7 @@ class Faults:
 
 
 def with_faults(host: Host, device_type: str, faults: Faults) -> Host:
-    """Return a host whose devices of a type go wrong as `faults` says, at the time of each call."""
+    """Return a host whose devices of a type have `faults`, which may change between calls."""
 
     def change(device: Device) -> None:
         changed: Any = device

@@ -35,7 +35,7 @@ class _ChangedFactory(DeviceFactory):
 
 
 def with_devices(host: Host, device_type: str, change: Callable[[Device], object]) -> Host:
-    """Return a host whose devices of a type are shown to `change` as soon as they are made."""
+    """Return a host that passes new devices of a type to `change`."""
     other = copy.copy(host)
     other.devices = Registry("device", prepare=instance_of(DeviceFactory))
     for name in sorted(host.devices.keys()):
@@ -47,7 +47,7 @@ def with_devices(host: Host, device_type: str, change: Callable[[Device], object
 
 
 def with_executor(host: Host, name: str, factory: ExecutorFactory) -> Host:
-    """Return a host that has one more executor, or another one under a name."""
+    """Return a host with an executor added or replaced."""
     other = copy.copy(host)
     other.executors = Registry("executor", prepare=instance_of(ExecutorFactory))
     for known in sorted(host.executors.keys()):

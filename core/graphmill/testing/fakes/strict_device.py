@@ -129,7 +129,7 @@ class StrictDevice(Device):
         return Box(self, np.array(value) if isinstance(value, np.ndarray) else value)
 
     def to_host(self, value: Value) -> Value:
-        """Return what is in a box.
+        """Return the value of a box.
 
         Raises:
             InternalError: it is no box of this device.
@@ -153,7 +153,7 @@ class StrictDevice(Device):
 
 
 class StrictDeviceFactory(DeviceFactory):
-    """Makes as many devices as `device_count["BOXED"]` says; none if it does not say."""
+    """Makes `device_count["BOXED"]` devices, none by default."""
 
     def create_devices(self, config: Any, name_prefix: str) -> list[StrictDevice]:
         """Return the devices of a session."""
@@ -169,5 +169,5 @@ def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Return what has been renamed, by its old name."""
+    """Resolve old names of this module."""
     return renamed_name(__name__, name)

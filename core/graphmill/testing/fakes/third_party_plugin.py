@@ -60,7 +60,7 @@ def _float_args(names: str) -> tuple[ArgDef, ...]:
 
 
 def scales(op: str, factor: float, **declared: Any) -> Any:
-    """Return a kernel of an op that gives `factor` times its first input.
+    """Return a kernel that returns `factor` times its first input.
 
     Args:
         op: an op whose first input and only output have one type.
@@ -76,7 +76,7 @@ def scales(op: str, factor: float, **declared: Any) -> Any:
 
 
 class Mailbox:
-    """A pair of ops that wait for each other as those of a queue do, `Foreign>Put` and `>Take`.
+    """A pair of blocking ops like those of a queue, `Foreign>Put` and `>Take`.
 
     Attributes:
         plugin: with both.
@@ -122,7 +122,7 @@ class Mailbox:
 
 
 class Counting:
-    """An op `Foreign>Act` that adds one, and counts how often it ran.
+    """An op `Foreign>Act` that adds one and counts its executions.
 
     Args:
         effect: what it declares.
@@ -183,7 +183,7 @@ class _Draw:
 
 
 def generator() -> ThirdPartyPlugin:
-    """Return a plugin with the random op `Foreign>Draw`, whose numbers follow from one variable."""
+    """Return a plugin with the random op `Foreign>Draw`, whose state is a variable."""
     traits = OpTraits(effects=frozenset({"state", "rng"}))
     return ThirdPartyPlugin([float_op("Foreign>Draw", is_stateful=True, traits=traits)], [_Draw])
 
@@ -216,5 +216,5 @@ def faulty(give: Callable[[Any], Any]) -> ThirdPartyPlugin:
 
 
 def __getattr__(name: str) -> Any:
-    """Return what has been renamed, by its old name."""
+    """Resolve old names of this module."""
     return renamed_name(__name__, name)

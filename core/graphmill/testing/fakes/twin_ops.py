@@ -65,7 +65,7 @@ def twin_name(name: str) -> str:
 
 
 def with_twins(graph: Graph, names: Iterable[str], host: Host) -> Graph:
-    """Return a copy of a graph in which twins take the place of some ops, in functions as well.
+    """Return a copy of a graph with some ops replaced by twins, in functions too.
 
     Args:
         graph: left as it is.

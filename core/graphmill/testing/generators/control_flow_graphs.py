@@ -62,7 +62,7 @@ class StructuredGraph:
 
 @dataclass(slots=True)
 class _Region:
-    """What can be used at one place of the graph.
+    """The values that are in scope at one point of the graph.
 
     Attributes:
         depth: how much deeper loops and conditionals may nest.
@@ -107,7 +107,7 @@ def structured_graph(
 
 
 def structured_graphs(ops: OpRegistry, *, depth: int = 2) -> Any:
-    """Give the Hypothesis strategy of structured graphs."""
+    """Return the Hypothesis strategy of structured graphs."""
     from hypothesis import strategies as st
 
     @st.composite
@@ -279,7 +279,7 @@ class _Maker:
         return self._add("RefIdentity", [ref], after), 0
 
     def _leak(self, inner: _Region, region: _Region) -> None:
-        """Let what is in a branch be used outside, where it may be dead."""
+        """Export a value of a branch, which may be dead outside."""
         if self._integer(0, 3):
             region.doubtful += self._some(inner.values + inner.doubtful, 1, 2)
             if inner.pivot is not None:
@@ -362,7 +362,7 @@ class _Maker:
         return self._add("Merge", inputs, self._after(region))
 
     def _gated(self, value: _Output, region: _Region) -> _Output:
-        """Return a value that dies with the region even if it comes from around it."""
+        """Return a value that is dead whenever its region is dead."""
         if region.pivot is None:
             return value
         return self._add("Identity", [value], [region.pivot]), 0

@@ -69,7 +69,7 @@ class BuiltProgram:
     total: str
 
     def run(self, session: Any, x: int) -> tuple[int, int]:
-        """Run it in a session, ours or TensorFlow's; return what `Program.expected` returns."""
+        """Run it in a session of graphmill or TensorFlow; return the values of `expected`."""
         session.run(self.start)
         return int(session.run(self.result, {self.x: x})), int(session.run(self.total))
 
@@ -85,7 +85,7 @@ def random_program(seed: int, depth: int = 4) -> Program:
 
 
 def programs(depth: int = 4) -> Any:
-    """Give the Hypothesis strategy of random programs."""
+    """Return the Hypothesis strategy of random programs."""
     from hypothesis import strategies as st
 
     @st.composite
@@ -187,7 +187,7 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Repetition:
-    """The sum of some variables after a loop, whose limit is computed anew before each turn.
+    """The sum of variables after a loop whose limit is recomputed before each iteration.
 
     Limit and bodies see a counter and the variables behind what was in scope before.
     """

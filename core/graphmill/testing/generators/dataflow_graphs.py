@@ -80,7 +80,7 @@ def random_graph(seed: int, ops: OpRegistry, nodes: int = 25) -> RandomGraph:
 
 
 def graphs(ops: OpRegistry, max_nodes: int = 15) -> Any:
-    """Give the Hypothesis strategy of random graphs."""
+    """Return the Hypothesis strategy of random graphs."""
     from hypothesis import strategies as st
 
     @st.composite

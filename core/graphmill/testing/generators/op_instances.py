@@ -31,7 +31,7 @@ _OPAQUE = frozenset(("resource", "variant"))  # no values can be written for the
 
 
 class Sweep:
-    """Draw instances of one op.
+    """Draw random instances of one op.
 
     Args:
         op_def: the op.
@@ -56,7 +56,7 @@ class Sweep:
                 yield text
 
     def _seeded(self, table: Table) -> Table:
-        """Give an op that draws numbers a seed, so that they can be compared."""
+        """Return an op that draws numbers a seed, so that they can be compared."""
         is_drawing = any(attr.name == "seed2" for attr in self._op_def.attrs)
         has_seed = any(table.get(name) for name in ("seed", "seed2"))
         if is_drawing and not has_seed and "in" in table and table.get("compare") != "shape":
@@ -123,7 +123,7 @@ class Sweep:
         return [one() for _ in range(self._random.randrange(4))] if arg.is_list else one()
 
     def _types(self, attr: AttrDef) -> tuple[str, ...]:
-        """Return the types to ask for: those of CPU kernels, now and then any other."""
+        """Return dtypes to test: those of CPU kernels, and sometimes others."""
         allowed = tuple(t.name for t in attr.allowed) or op_values.TYPES
         known = cpu_types().get(self._op_def.name, {}).get(attr.name, ())
         names = known if known and self._random.random() < 0.9 else allowed
@@ -211,7 +211,7 @@ def _retype_program(table: Table, attr: str, new: str) -> None:
 
 
 def _places(table: Table) -> list[_Place]:
-    """Return where in the table the inputs stand."""
+    """Return the positions of the inputs in the table."""
     if "feed" in table:
         return [("feed", name) for name in table["feed"]]
     places: list[_Place] = []
@@ -253,7 +253,7 @@ def _values_shape(text: str) -> tuple[int, ...]:
 
 
 def is_swept(op_def: OpDef) -> bool:
-    """Say whether instances of an op may be run: nothing outside the process may be touched."""
+    """Return whether instances of an op can run without external effects."""
     touching = {"fs.read", "fs.write", "net", "process", "python", "clock"}
     functions = any(attr.type in ("func", "list(func)") for attr in op_def.attrs)
     return not (functions or touching & effects_of(op_def))

@@ -63,7 +63,7 @@ def words(draw: random.Random, dtype: str) -> str:
 
 
 def retyped(text: str, dtype: str) -> str:
-    """Give an input another element type; values that were written out stay, if they can."""
+    """Return an input another element type; values that were written out stay, if they can."""
     old = parse_input(text, {}, "")
     if old.shape is None and old.how.startswith(":"):
         if "string" in (dtype, old.dtype) and dtype != old.dtype:
@@ -77,7 +77,7 @@ def retyped(text: str, dtype: str) -> str:
 
 
 def tensor_like(dtype: str, dims: Shape) -> str:
-    """Say an input of a shape, drawn plainly."""
+    """Return the text of a random input of a shape."""
     return f"{dtype}[{','.join(map(str, dims))}]"
 
 
@@ -105,7 +105,7 @@ def other_shape(draw: random.Random, old: Shape) -> Shape:
 
 
 def reshaped(draw: random.Random, text: str, dims: Shape) -> str:
-    """Give an input another shape; integers stay in the range that they were in."""
+    """Return an input another shape; integers stay in the range that they were in."""
     old = parse_input(text, {}, "")
     if not old.how.startswith(":"):
         how = "" if "spd" in old.how or "column" in old.how else old.how

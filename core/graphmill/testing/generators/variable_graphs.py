@@ -126,7 +126,7 @@ class _Maker:
         self._access(index, op, self._handle(index), rate, self._small())
 
     def _choose(self) -> None:
-        """Assign what a conditional gives, one side of which calculates."""
+        """Assign the result of a conditional with one computing branch."""
         switch = self._add("Switch", self._pick(self._values), "yes")
         other = self._add(self._pick(_UNARY), f"{switch}[1]")
         merge = self._add("Merge", f"[{switch}, {other}]")

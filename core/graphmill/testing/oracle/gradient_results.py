@@ -43,7 +43,7 @@ _HEADER = "# gradients of order "
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Say how gradients are asked for.
+    """Which gradients to compute.
 
     Attributes:
         order: 1, or 2 for the gradients of the gradients' weighed sum.
@@ -117,7 +117,7 @@ def question(case: Case, wish: Wish) -> Question:
 
 
 def weights(value: Values, turn: int = 0) -> Values:
-    """Return the gradients at an output: numbers that depend on its shape and the turn only."""
+    """Return the output gradients, which depend on its shape and the round only."""
     count = np.arange(value.size).reshape(value.shape) + 7 * turn
     if np.iscomplexobj(value):
         return (np.cos(count + 1) + 1j * np.sin(count)).astype(value.dtype)
@@ -201,7 +201,7 @@ def ask_graphmill(case: Case, wish: Wish) -> Answer:
 def _answer(
     asked: Question, wish: Wish, build: Any, session: Any, add: Any, refusals: Any
 ) -> Answer:
-    """Ask one system: for the values, then for the gradients of each order."""
+    """Compute values and gradients of each order in one system."""
     building, running = refusals
     feeds = {**asked.smooth, **asked.others}
     try:

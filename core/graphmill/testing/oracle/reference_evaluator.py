@@ -47,7 +47,7 @@ class ReferenceSession:
         self._step = 0
 
     def run(self, fetches: Iterable[str], feeds: Mapping[str, Any] | None = None) -> list[Any]:
-        """Evaluate tensors ("node:0") or run nodes ("node", for one without outputs: gives None).
+        """Evaluate tensors ("node:0") or run nodes ("node"; None if it has no outputs).
 
         Gives `DEAD` for a tensor that is dead.
 

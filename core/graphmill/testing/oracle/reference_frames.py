@@ -30,7 +30,7 @@ EVALUATED: Final = frozenset(ControlFlow) - {ControlFlow.NONE, ControlFlow.SWITC
 
 
 class _NotYetError(Exception):
-    """A value is asked for that must be computed first."""
+    """A requested value must be computed first."""
 
     def __init__(self, key: Key) -> None:
         super().__init__(key)
@@ -91,7 +91,7 @@ class FramesReference:
                 stack.append(missing.key)
 
     def _fire(self, name: str, tag: Tag) -> list[Any] | None:
-        """Return what a node gives in an iteration; None if it is dead."""
+        """Return the outputs of a node in an iteration; None if it is dead."""
         role = self._role(name)
         data, control = self._inputs[name]
         waits = [self._is_dead(source, tag) for source in control]
@@ -146,7 +146,7 @@ class FramesReference:
         return self.fired[key]
 
     def _home(self, name: str, tag: Tag) -> Tag:
-        """Return the iteration in which a node gave what is read in the iteration `tag`."""
+        """Return the iteration that produced a value read in the iteration `tag`."""
         role = self._role(name)
         if role is ControlFlow.ENTER:
             return tag[:-1]
@@ -156,7 +156,7 @@ class FramesReference:
         return self._leaves(name, tag) if role is ControlFlow.EXIT else tag
 
     def _leaves(self, name: str, tag: Tag) -> Tag:
-        """Return the iteration in which an `Exit` lets something out, or the last one."""
+        """Return the iteration in which an `Exit` is live, or the last one."""
         path = self._frame(name)
         number = 0
         while True:

@@ -32,7 +32,7 @@ _RUN = "in a run: "
 
 
 def version() -> str:
-    """Say which TensorFlow answers."""
+    """Return the version of TensorFlow."""
     return f"tensorflow {_tf().__version__}"
 
 
@@ -75,7 +75,7 @@ def _ask(case: Case, *, shapes: bool, timeout_ms: int) -> Answer:
 
 
 class _Feeds:
-    """Collect what is fed, by placeholder."""
+    """Collect feeds by placeholder."""
 
     def __init__(self, shapes: bool) -> None:
         self.shapes = shapes
@@ -93,7 +93,7 @@ def _lower_version(op: str) -> None:
 
 
 def session_config() -> Any:
-    """Give a ConfigProto that leaves the graph as it is."""
+    """Return a ConfigProto that leaves the graph as it is."""
     tf = _tf()
     config = tf.compat.v1.ConfigProto(
         inter_op_parallelism_threads=1, intra_op_parallelism_threads=1
@@ -131,13 +131,13 @@ def _run(graph: Any, runs: list[list[Any]], feeds: dict[Any, Any], timeout_ms: i
 
 
 def _class_name(error: Exception) -> str:
-    """Name the canonical class; what Python's front end refuses is an invalid argument."""
+    """Return the canonical error class; Python front-end errors are invalid arguments."""
     name = type(error).__name__
     return name.removesuffix("Error") if hasattr(error, "error_code") else "InvalidArgument"
 
 
 def _plain(value: Any) -> Values:
-    """Give a plain array: of bytes objects for strings, of integers for quantized types."""
+    """Return a plain array: of bytes objects for strings, of integers for quantized types."""
     # NumPy's own strings end before the zeros that bytes end with.
     array = np.asarray(value, dtype=object if isinstance(value, bytes) else None)
     if array.dtype.fields:
@@ -208,7 +208,7 @@ def _apply(op: str, name: str, inputs: list[Any], attrs: Mapping[str, Any]) -> A
 
 
 def _inferred(op_def: Any, inputs: list[Any]) -> dict[str, Any]:
-    """Infer type and number attrs from the inputs, apart from our own code that does the same."""
+    """Infer type and number attrs from the inputs, independently of graphmill's code."""
     attr_value = _tf().compat.v1.AttrValue
     values: dict[str, Any] = {}
     for arg, given in zip(op_def.input_arg, inputs, strict=True):

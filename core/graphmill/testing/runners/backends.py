@@ -19,7 +19,7 @@ class Runner(Protocol):
     """Answer cases."""
 
     def run(self, case: Case) -> Answer:
-        """Answer a case; `NotApplicableError` if this runner has no say on it."""
+        """Run a case; `NotApplicableError` if this runner does not support it."""
         ...
 
 

@@ -142,7 +142,7 @@ class DeviceRunner(SessionRunner):
 
 
 def _snapshot(value: Any, device: Device) -> bytes | None:
-    """Return the bytes of a tensor; None for what is none."""
+    """Return the bytes of a tensor; None for other values."""
     if isinstance(value, (Variable, ResourceHandle)) or not hasattr(value, "dtype"):
         return None
     if not isinstance(value, (np.ndarray, np.generic)):

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class NotApplicableError(Exception):
-    """Say why a case cannot be run in this way; it is no failure."""
+    """The case does not apply to this runner; not a failure."""
 
 
 class NoKernelError(NotApplicableError):
-    """Say that an op has no kernel at all."""
+    """The op has no kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class KernelRunner:
 
 
 def answer_of(run: Callable[[], Answer], refusals: tuple[type[Exception], ...] = ()) -> Answer:
-    """Run and turn what is raised into an answer; `NotApplicableError` passes.
+    """Run and convert exceptions to answers, except `NotApplicableError`.
 
     Args:
         run: gives the answer.

@@ -42,7 +42,7 @@ _WAIT_MS = 1500
 
 
 class AnswerProcess:
-    """Ask a process that is started anew after a crash.
+    """A runner in a subprocess, which is restarted after a crash.
 
     Args:
         backend: "tensorflow", "numpy", "session" or "jax"; or GRADIENTS or TENSORFLOW_GRADIENTS,
@@ -60,7 +60,7 @@ class AnswerProcess:
         self._folder = tempfile.TemporaryDirectory()
 
     def ask(self, text: str) -> Answer:
-        """Answer the one case of a text; how the process ended, if it did, stands as an error."""
+        """Run the case of a text; the end of the process is an error."""
         connection = self._connection or self._start()
         try:
             connection.send(text)
@@ -103,7 +103,7 @@ class AnswerProcess:
         return self._connection
 
     def _path(self, path: list[str]) -> dict[str, str]:
-        """Let another interpreter find this checkout, and the same one its packages as well."""
+        """Return the PYTHONPATH of the subprocess."""
         known = path if self._python == sys.executable else [p for p in path if _is_checkout(p)]
         return {"PYTHONPATH": os.pathsep.join(known)}
 
@@ -155,7 +155,7 @@ def _answer(text: str, ask: Callable[[Case, str], Answer]) -> Answer:
 
 
 def _answerer(backend: str) -> Callable[[Case, str], Answer]:
-    """Return what answers a case, of which the text is told too."""
+    """Return the function that runs a case."""
     import resource
 
     if backend != "jax":  # XLA reserves more than it uses

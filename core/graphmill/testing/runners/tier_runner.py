@@ -26,7 +26,7 @@ _PATIENCE: Final = 60.0  # seconds; the import of JAX counts
 
 
 class TierAnswer(NamedTuple):
-    """What came of a case under one tier.
+    """The result of a case in one tier.
 
     Attributes:
         answers: of each run.
@@ -55,7 +55,7 @@ class TierRunner(SessionRunner):
         super().__init__(host, device, config)
 
     def run_often(self, case: Case) -> TierAnswer:
-        """Answer a case several times in one session, and see what was compiled.
+        """Run a case several times in one session and note what was compiled.
 
         Raises:
             NotApplicableError: if no kernel for the op is registered.
