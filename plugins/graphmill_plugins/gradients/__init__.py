@@ -1,4 +1,4 @@
-"""How the gradients of TensorFlow's ops are built, by family.
+"""Register the gradient functions of TensorFlow's ops, by family.
 
 A family's module is imported when the first op of the family is differentiated. An op that none
 names is differentiated by JAX, if its kernel can be traced.

@@ -1,4 +1,4 @@
-"""What gradient functions have in common: broadcasting undone, conjugates, small arithmetic."""
+"""Helpers of gradient functions: reduce broadcasts, conjugates, small arithmetic."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def conj(tensor: Tensor) -> Tensor:
-    """Return the complex conjugate; a real tensor as it is."""
+    """Return the complex conjugate; real tensors unchanged."""
     return math.conj(tensor) if tensor.dtype.base_dtype.is_complex else tensor
 
 
 def shaped_as(op: ForwardOp, *pairs: tuple[Tensor, Tensor]) -> list[Tensor]:
-    """Undo the broadcasting of an op's two inputs.
+    """Reduce the gradients of an op's two inputs to their shapes before broadcasting.
 
     Args:
         op: the op.
@@ -34,7 +34,7 @@ def shaped_as(op: ForwardOp, *pairs: tuple[Tensor, Tensor]) -> list[Tensor]:
 
 
 def const(like: Tensor, value: Any) -> Tensor:
-    """Return a number of the type of a tensor."""
+    """Return a constant of a tensor's type."""
     made: Tensor = like.graph.constant(value, like.dtype.base_dtype)
     return made
 
@@ -45,7 +45,7 @@ def as_dense(value: Any) -> Tensor:
 
 
 def scattered(op: ForwardOp, dy: Any, **options: Any) -> Gradient:
-    """Add what a `GatherNd` read to zeros; return rows if it read single rows.
+    """Scatter the gradient of a `GatherNd` into zeros; return slices if it gathered rows.
 
     Args:
         op: the op, of the tensor or variable and the indices.

@@ -1,4 +1,4 @@
-"""Ops through which no gradient flows, whatever their types.
+"""Ops without a gradient for any type.
 
 Semantics: the `NotDifferentiable` of tensorflow/python/ops/*_grad.py. Ops whose outputs have no
 trainable type need no entry.

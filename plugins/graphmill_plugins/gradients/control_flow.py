@@ -1,4 +1,4 @@
-"""Gradients of ops of control flow that are no loop and no conditional.
+"""Gradients of control-flow ops other than loops and conditionals.
 
 Loops and conditionals themselves are gone through by `graphmill.backprop`.
 """
@@ -18,5 +18,5 @@ none = not_differentiable("LoopCond", "NoOp", "ControlTrigger")
 
 @gradient("NextIteration", "RefNextIteration", "Enter", "RefEnter", "Exit", "RefExit", slices=True)
 def same(_op: ForwardOp, dy: Gradient) -> Gradient:
-    """Return the same."""
+    """Return the gradient unchanged."""
     return dy

@@ -25,7 +25,7 @@ none = not_differentiable(
 
 @gradient("DynamicPartition")
 def dynamic_partition(op: ForwardOp, *dys: Gradient | None) -> list[Any]:
-    """Put the parts back to where they came from."""
+    """Stitch the partitions' gradients together."""
     data, partitions = op.inputs
     shape = op.shape(partitions)
     numbers = array.reshape(math.range(0, math.prod(shape, 0), 1), shape)
@@ -41,7 +41,7 @@ def dynamic_partition(op: ForwardOp, *dys: Gradient | None) -> list[Any]:
 
 @gradient("DynamicStitch", "ParallelDynamicStitch")
 def dynamic_stitch(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Read what was put."""
+    """Gather the gradient at the indices."""
     count = len(op.inputs) // 2
     given = as_dense(dy)
     return [None] * count + [array.gather_v2(given, index, 0) for index in op.inputs[:count]]

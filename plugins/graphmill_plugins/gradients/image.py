@@ -27,20 +27,20 @@ def _options(op: ForwardOp) -> dict[str, Any]:
 
 @gradient("ResizeNearestNeighbor")
 def resize_nearest_neighbor(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Add each pixel to where it came from."""
+    """Add each pixel's gradient to its source pixel."""
     size = op.shape(op.inputs[0])[1:3]
     return [image.resize_nearest_neighbor_grad(dy, size, **_options(op)), None]
 
 
 @gradient("ResizeBilinear")
 def resize_bilinear(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Spread each pixel over those that it came from."""
+    """Distribute each pixel's gradient over its source pixels."""
     return [image.resize_bilinear_grad(dy, op.inputs[0], **_options(op)), None]
 
 
 @gradient("ResizeBicubic")
 def resize_bicubic(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Spread each pixel over those that it came from; types of 16 bits have no gradient."""
+    """Distribute each pixel's gradient over its source pixels; 16-bit types have none."""
     if op.inputs[0].dtype.base_dtype.name not in ("float32", "float64"):
         return [None, None]
     return [image.resize_bicubic_grad(dy, op.inputs[0], **_options(op)), None]
@@ -48,7 +48,7 @@ def resize_bicubic(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("ScaleAndTranslate")
 def scale_and_translate(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Spread each pixel over those that it came from."""
+    """Distribute each pixel's gradient over its source pixels."""
     pixels, _, scale, translation = op.inputs
     options = {name: op.get_attr(name) for name in ("kernel_type", "antialias")}
     found = image.scale_and_translate_grad(dy, pixels, scale, translation, **options)
@@ -57,7 +57,7 @@ def scale_and_translate(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("CropAndResize")
 def crop_and_resize(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Spread each pixel over those that it came from; move the boxes."""
+    """Distribute each pixel's gradient over its source pixels, and over the boxes."""
     pixels, boxes, box_index = op.inputs[:3]
     method = op.get_attr("method")
     by_image = None
@@ -76,7 +76,7 @@ def crop_and_resize(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("ImageProjectiveTransformV2")
 def image_projective_transform(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Transform back. Semantics: tensorflow/python/ops/image_ops.py."""
+    """Apply the inverse transform. Semantics: tensorflow/python/ops/image_ops.py."""
     options = {name: op.get_attr(name) for name in ("interpolation", "fill_mode")}
     size = op.shape(op.inputs[0])[1:3]
     found = image.image_projective_transform_v2(dy, _inverse(op.inputs[1]), size, **options)
@@ -85,7 +85,7 @@ def image_projective_transform(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("ImageProjectiveTransformV3")
 def image_projective_transform_v3(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Transform back; what comes from outside of the image is zero."""
+    """Apply the inverse transform; pixels from outside of the image are zero."""
     options = {name: op.get_attr(name) for name in ("interpolation", "fill_mode")}
     size = op.shape(op.inputs[0])[1:3]
     found = image.image_projective_transform_v3(dy, _inverse(op.inputs[1]), size, 0.0, **options)
@@ -102,7 +102,7 @@ def _inverse(transforms: Tensor) -> Tensor:
 
 @gradient("RGBToHSV")
 def rgb_to_hsv(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Differentiate hue, saturation and value by each channel; of equal ones one leads."""
+    """Differentiate hue, saturation and value by each channel; the first of equal ones leads."""
     rgb = op.inputs[0]
     colours = [rgb[..., i] for i in range(3)]
     largest, smallest = _leading(*colours)

@@ -46,7 +46,7 @@ def log_matrix_determinant(op: ForwardOp, _sign: Any, dy: Tensor | None) -> Tens
 
 @gradient("MatrixSquareRoot")
 def matrix_square_root(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Solve Rᵀ X + X Rᵀ = dy for X, written as one system of linear equations."""
+    """Solve Rᵀ X + X Rᵀ = dy for X as one linear system."""
     root = op.outputs[0]
     sizes = array.shape(root)
     size = sizes[-1]
@@ -84,7 +84,7 @@ def matrix_solve(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 
 @gradient("MatrixTriangularSolve", "BatchMatrixTriangularSolve")
 def matrix_triangular_solve(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Solve with the adjoint; keep the triangle."""
+    """Solve with the adjoint, restricted to the triangle."""
     a, b = op.inputs
     adjoint, lower = op.get_attr("adjoint"), op.get_attr("lower")
     by_b = linalg.matrix_triangular_solve(a, dy, lower=lower, adjoint=not adjoint)
@@ -127,5 +127,5 @@ def _swapped(tensor: Tensor) -> Tensor:
 
 @gradient("MatrixSolveLs")
 def matrix_solve_ls(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Differentiate the kernel by matrix and right side; the regulariser has no gradient."""
+    """Differentiate by matrix and right-hand side; the regulariser has no gradient."""
     return generic_gradient(op, [dy], [True, True, False])

@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 @gradient("Print", slices=True)
 def printed(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Return the same; what is printed gets none."""
+    """Return the gradient unchanged; printed tensors have none."""
     return [dy, *[None] * (len(op.inputs) - 1)]

@@ -1,4 +1,4 @@
-"""Gradients of fake quantisation: they pass where a value is within the range.
+"""Gradients of fake quantisation, which pass where a value is within the range.
 
 Semantics: tensorflow/python/ops/array_grad.py, nn_grad.py.
 """
@@ -29,14 +29,14 @@ def _options(op: ForwardOp, *names: str) -> dict[str, Any]:
 
 @gradient("FakeQuantWithMinMaxArgs")
 def by_args(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     options = _options(op, "min", "max")
     return quantized.fake_quant_with_min_max_args_gradient(dy, op.inputs[0], **options)
 
 
 @gradient("FakeQuantWithMinMaxVars")
 def by_vars(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     x, low, high = op.inputs
     build = quantized.fake_quant_with_min_max_vars_gradient
     return list(build(dy, x, low, high, **_options(op)))
@@ -44,7 +44,7 @@ def by_vars(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 
 @gradient("FakeQuantWithMinMaxVarsPerChannel")
 def by_vars_per_channel(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     x, low, high = op.inputs
     build = quantized.fake_quant_with_min_max_vars_per_channel_gradient
     return list(build(dy, x, low, high, **_options(op)))
@@ -52,12 +52,12 @@ def by_vars_per_channel(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 
 @gradient("QuantizeAndDequantizeV4")
 def round_trip(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     build = quantized.quantize_and_dequantize_v4_grad
     return list(build(dy, *op.inputs, axis=op.get_attr("axis")))
 
 
 @gradient("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantize")
 def straight_through(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Pass through as if nothing were rounded."""
+    """Return the gradient unchanged, as if nothing were rounded."""
     return [dy, *[None] * (len(op.inputs) - 1)]

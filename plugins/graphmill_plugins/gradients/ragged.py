@@ -1,4 +1,4 @@
-"""Gradients of ragged tensors: the op is asked where each value went, by the values' numbers.
+"""Gradients of ragged tensors, routed by applying the op to the values' indices.
 
 Semantics: tensorflow/python/ops/ragged/ragged_conversion_ops.py, ragged_gather_ops.py.
 """
@@ -26,7 +26,7 @@ def _numbers(count: Tensor) -> Tensor:
 
 @gradient("RaggedTensorToTensor")
 def ragged_tensor_to_tensor(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Give each value what it became, and the default value what it filled."""
+    """Gather each value's gradient; the default value gets that of its fills."""
     _, values, default, *partitions = op.inputs
     kinds = op.get_attr("row_partition_types")
     depth = len(kinds) + (0 if kinds[0] == b"FIRST_DIM_SIZE" else 1)
@@ -52,7 +52,7 @@ def ragged_tensor_to_tensor(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("RaggedGather")
 def ragged_gather(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
-    """Add the gradient of each row to the rows that it was gathered from."""
+    """Add the gradient of each row to its source row."""
     depth = op.get_attr("PARAMS_RAGGED_RANK")
     found: list[Any] = [None] * len(op.inputs)
     dy = dys[-1]
@@ -72,7 +72,7 @@ def ragged_gather(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
 
 @gradient("RaggedTensorToSparse")
 def ragged_tensor_to_sparse(op: ForwardOp, _: Any, dy: Tensor | None, _shape: Any) -> list[Any]:
-    """Return the values in their shape."""
+    """Reshape the gradient of the values."""
     rest = [None] * (len(op.inputs) - 1)
     if dy is None:
         return [*rest, None]
@@ -81,7 +81,7 @@ def ragged_tensor_to_sparse(op: ForwardOp, _: Any, dy: Tensor | None, _shape: An
 
 @gradient("RaggedFillEmptyRows")
 def ragged_fill_empty_rows(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
-    """Give the values what was theirs, and the rest to the default."""
+    """Gather the gradient of the values; the default gets the rest."""
     dy = dys[1]
     if dy is None:
         return [None] * 4

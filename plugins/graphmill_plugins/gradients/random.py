@@ -1,4 +1,4 @@
-"""Random ops: no gradient flows to shapes and seeds, but gamma samples move with alpha.
+"""Gradients of random ops: none by shapes and seeds; gamma samples depend on alpha.
 
 Semantics: tensorflow/python/ops/random_grad.py.
 """
@@ -30,14 +30,14 @@ none = not_differentiable(
 
 @gradient("RandomGamma")
 def random_gamma(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Add up over the samples of each alpha."""
+    """Sum over the samples of each alpha."""
     shape, alpha = op.inputs
     return [None, _by_alpha(op, dy, alpha, array.size(shape))]
 
 
 @gradient("StatelessRandomGammaV2", "StatelessRandomGammaV3")
 def stateless_random_gamma(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Add up over the samples of each alpha."""
+    """Sum over the samples of each alpha."""
     alpha = op.inputs[-1]
     axes = array.size(op.inputs[0]) - array.rank(alpha)
     return [*[None] * (len(op.inputs) - 1), _by_alpha(op, dy, alpha, axes)]
@@ -51,7 +51,7 @@ def _by_alpha(op: ForwardOp, dy: Tensor, alpha: Tensor, axes: Tensor) -> Tensor:
 
 @gradient("StatelessParameterizedTruncatedNormal")
 def stateless_parameterized_truncated_normal(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Move the samples with the parameters, so that their places in the distribution stay.
+    """Differentiate the samples at fixed quantiles by the parameters.
 
     Semantics: Figurnov et al., Implicit Reparameterization Gradients, 2018.
     """

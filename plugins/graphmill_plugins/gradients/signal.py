@@ -1,4 +1,4 @@
-"""Gradients of Fourier transforms of complex numbers; those of real ones JAX finds.
+"""Gradients of complex Fourier transforms; JAX differentiates those of real numbers.
 
 Semantics: tensorflow/python/ops/signal/fft_ops.py.
 """

@@ -18,7 +18,7 @@ none = not_differentiable("SparseAddGrad", "SparseConcat")
 
 @gradient("SparseToDense")
 def sparse_to_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Take the values at the indices; the default gets the rest."""
+    """Gather the gradient at the indices; the default gets the rest."""
     taken = array.gather_nd(dy, op.inputs[0])
     axes = math.range(0, array.rank(dy), 1)
     rest = math.sum(dy, axes) - math.sum(taken, math.range(0, array.rank(taken), 1))
@@ -28,7 +28,7 @@ def sparse_to_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("SparseTensorDenseMatMul")
 def sparse_tensor_dense_mat_mul(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Multiply the gathered rows; multiply with the transposed matrix."""
+    """Multiply gathered rows for the values, and the transposed matrix for the dense input."""
     indices, values, shape, dense = op.inputs
     is_a, is_b = op.get_attr("adjoint_a"), op.get_attr("adjoint_b")
     by_dense = sparse.sparse_tensor_dense_mat_mul(
@@ -46,7 +46,7 @@ def sparse_tensor_dense_mat_mul(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("SparseReorder")
 def sparse_reorder(op: ForwardOp, _: Any, dy: Tensor | None) -> list[Any]:
-    """Put the values into the order that they had."""
+    """Restore the original order of the values."""
     if dy is None:
         return [None, None, None]
     indices, _, shape = op.inputs
@@ -57,7 +57,7 @@ def sparse_reorder(op: ForwardOp, _: Any, dy: Tensor | None) -> list[Any]:
 
 @gradient("SparseFillEmptyRows")
 def sparse_fill_empty_rows(op: ForwardOp, *dys: Any) -> list[Any]:
-    """Give the values what was theirs, and the rest to the default."""
+    """Gather the gradient of the values; the default gets the rest."""
     dy = dys[1]
     if dy is None:
         return [None] * 4
@@ -67,7 +67,7 @@ def sparse_fill_empty_rows(op: ForwardOp, *dys: Any) -> list[Any]:
 
 @gradient("SparseAdd")
 def sparse_add(op: ForwardOp, _: Any, dy: Tensor | None, _shape: Any) -> list[Any]:
-    """Give each value the gradient of the sum at its place."""
+    """Gather for each value the gradient of the sum at its index."""
     if dy is None:
         return [None] * 7
     found = sparse.sparse_add_grad(dy, op.inputs[0], op.inputs[3], op.outputs[0])
@@ -76,7 +76,7 @@ def sparse_add(op: ForwardOp, _: Any, dy: Tensor | None, _shape: Any) -> list[An
 
 @gradient("SparseSlice")
 def sparse_slice(op: ForwardOp, _: Any, dy: Tensor | None, _shape: Any) -> list[Any]:
-    """Give the values inside of the slice what is theirs, the others nothing."""
+    """Pass the gradient to the values inside the slice, zero to the others."""
     if dy is None:
         return [None] * 5
     found = sparse.sparse_slice_grad(dy, op.inputs[0], op.inputs[3], op.outputs[0])
@@ -95,13 +95,13 @@ def sparse_softmax(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("SparseTensorDenseAdd")
 def sparse_tensor_dense_add(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Take the gradients at the indices."""
+    """Gather the gradient at the indices."""
     return [None, array.gather_nd(dy, op.inputs[0]), None, dy]
 
 
 @gradient("SparseReduceSum")
 def sparse_reduce_sum(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Give each value the gradient of the sum that it is in."""
+    """Gather for each value the gradient of its sum."""
     indices, _, shape, axes = op.inputs
     rank = array.size(shape)
     axes = math.floor_mod(math.cast(array.reshape(axes, [-1]), DstT="int32") + rank, rank)
@@ -113,7 +113,7 @@ def sparse_reduce_sum(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("SparseDenseCwiseMul", "SparseDenseCwiseDiv")
 def sparse_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Multiply or divide by the dense elements at the indices; add up what these are used for."""
+    """Multiply or divide by the dense elements at the indices; sum over repeated uses."""
     indices, values, shape, dense = op.inputs
     whole = array.concat_v2(
         [

@@ -1,4 +1,4 @@
-"""Gradients of reading variables.
+"""Gradients of variable reads.
 
 Semantics: tensorflow/python/ops/resource_variable_ops.py, state_grad.py.
 """
@@ -25,13 +25,13 @@ none = not_differentiable(
 
 @gradient("ReadVariableOp", slices=True)
 def read_variable(_op: ForwardOp, dy: Gradient) -> Gradient:
-    """Return the same, as the gradient of the handle."""
+    """Return the gradient unchanged as that of the handle."""
     return dy
 
 
 @gradient("ResourceGather")
 def resource_gather(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Return the rows that were read."""
+    """Return the gradient as slices of the gathered rows."""
     shape = op.shape(op.inputs[0])
     indices = array.reshape(op.inputs[1], [-1])
     values = array.reshape(as_dense(dy), array.concat_v2([array.size(indices)[None], shape[1:]], 0))
@@ -40,5 +40,5 @@ def resource_gather(op: ForwardOp, dy: Gradient) -> list[Any]:
 
 @gradient("ResourceGatherNd")
 def resource_gather_nd(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Add what was read to zeros."""
+    """Scatter the gradient into zeros."""
     return [scattered(op, dy), None]

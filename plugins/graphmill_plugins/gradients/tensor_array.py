@@ -1,4 +1,4 @@
-"""Gradients of tensor arrays: reads become writes of a gradient array, and the other way round.
+"""Gradients of tensor arrays: reads become writes to a gradient array, and vice versa.
 
 The flow carries the gradient: it says that all parts have arrived.
 Semantics: tensorflow/python/ops/tensor_array_grad.py.

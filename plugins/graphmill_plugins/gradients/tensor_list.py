@@ -1,4 +1,4 @@
-"""Gradients of tensor lists, which are lists. Semantics: tensorflow/python/ops/list_ops.py."""
+"""Gradients of tensor lists, themselves lists. Semantics: tensorflow/python/ops/list_ops.py."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def push_back(op: ForwardOp, dlist: Tensor) -> list[Any]:
 
 @gradient("TensorListPopBack")
 def pop_back(op: ForwardOp, dlist: Tensor | None, delement: Tensor | None) -> list[Any]:
-    """Push; zeros for what has no gradient, so that all lists stay as long as they were."""
+    """Push; zeros if there is no gradient, so that list lengths stay equal."""
     if dlist is None:
         dlist = array.zeros_like(op.outputs[0])
     if delement is None:
@@ -48,7 +48,7 @@ def pop_back(op: ForwardOp, dlist: Tensor | None, delement: Tensor | None) -> li
 
 @gradient("TensorListStack")
 def stack(_op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Take apart."""
+    """Unstack."""
     shape = array.shape(dy)[1:]
     return [tensor_list.tensor_list_from_tensor(dy, shape), None]
 
@@ -63,7 +63,7 @@ def from_tensor(op: ForwardOp, dlist: Tensor) -> list[Any]:
 
 @gradient("TensorListGetItem")
 def get_item(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Set in a list of nothing, whose unset elements count as zeros."""
+    """Set an item of an empty list, whose unset elements count as zeros."""
     source, index = op.inputs[:2]
     count = tensor_list.tensor_list_length(source)
     shape = tensor_list.tensor_list_element_shape(source, shape_type="int32")
@@ -73,7 +73,7 @@ def get_item(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("TensorListSetItem")
 def set_item(op: ForwardOp, dlist: Tensor) -> list[Any]:
-    """Get; what was replaced gets zeros."""
+    """Get the item; the replaced element gets zeros."""
     _, index, item = op.inputs
     zeros = op.zeros(item)
     found = tensor_list.tensor_list_get_item(dlist, index, op.shape(item), element_dtype=_kind(op))
@@ -106,7 +106,7 @@ def scatter(op: ForwardOp, dlist: Tensor) -> list[Any]:
 
 @gradient("TensorListScatterIntoExistingList")
 def scatter_into(op: ForwardOp, dlist: Tensor) -> list[Any]:
-    """Gather; the list itself gets nothing where it was overwritten."""
+    """Gather; overwritten elements of the list get no gradient."""
     _, tensor, indices = op.inputs
     shape = array.shape(tensor)[1:]
     found = tensor_list.tensor_list_gather(dlist, indices, shape, element_dtype=_kind(op))
@@ -137,6 +137,6 @@ def split(op: ForwardOp, dlist: Tensor) -> list[Any]:
 
 @gradient("TensorListPushBackBatch")
 def push_back_batch(op: ForwardOp, dlists: Tensor) -> list[Any]:
-    """Return none: a batch of lists has no gradient, in TensorFlow either."""
+    """Return None: batches of lists have no gradient, as in TensorFlow."""
     del dlists
     return [None] * len(op.inputs)

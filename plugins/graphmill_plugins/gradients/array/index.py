@@ -1,4 +1,4 @@
-"""Gradients of ops that pick or put elements by index.
+"""Gradients of ops that gather or scatter by index.
 
 Semantics: tensorflow/python/ops/array_grad.py.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @gradient("Gather")
 def gather(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Return the rows that were read."""
+    """Return the gradient as slices of the gathered rows."""
     return [_rows(op, dy), None]
 
 
@@ -37,7 +37,7 @@ def _constant(tensor: Tensor) -> int | None:
 
 @gradient("GatherV2")
 def gather_v2(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Return the rows that were read; along another axis, add what was read to zeros."""
+    """Return slices of the gathered rows; along another axis, scatter into zeros."""
     batch = op.get_attr("batch_dims")
     axis = _constant(op.inputs[2])
     if batch == 0 and axis == 0:
@@ -78,19 +78,19 @@ def _along_axis(op: ForwardOp, dy: Tensor, batch: int) -> Tensor:
 
 @gradient("GatherNd")
 def gather_nd(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Add what was read to zeros."""
+    """Scatter the gradient into zeros."""
     return [scattered(op, dy, bad_indices_policy=op.get_attr("bad_indices_policy")), None]
 
 
 @gradient("ScatterNd")
 def scatter_nd(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Read what was added."""
+    """Gather the gradient at the indices."""
     return [None, array.gather_nd(as_dense(dy), op.inputs[0]), None]
 
 
 @gradient("TensorScatterUpdate")
 def tensor_scatter_update(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Give what was replaced to the updates."""
+    """Pass the gradient of replaced elements to the updates."""
     blank = op.zeros(op.inputs[2])
     kept = array.tensor_scatter_update(dy, op.inputs[1], blank)
     return [kept, None, array.gather_nd(dy, op.inputs[1])]
@@ -98,19 +98,19 @@ def tensor_scatter_update(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("TensorScatterAdd")
 def tensor_scatter_add(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Read what was added."""
+    """Gather the gradient at the indices for the updates."""
     return [dy, None, array.gather_nd(dy, op.inputs[1])]
 
 
 @gradient("TensorScatterSub")
 def tensor_scatter_sub(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Read what was subtracted."""
+    """Gather and negate the gradient at the indices for the updates."""
     return [dy, None, -array.gather_nd(dy, op.inputs[1])]
 
 
 @gradient("TensorScatterMax", "TensorScatterMin")
 def tensor_scatter_extreme(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Share each gradient among the values that are the extreme."""
+    """Share each gradient among the values that equal the extreme."""
     x, indices, updates = op.inputs
     y = op.outputs[0]
     kind = dy.dtype.base_dtype
@@ -123,14 +123,14 @@ def tensor_scatter_extreme(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("StridedSliceAssign")
 def none(op: ForwardOp, dy: Tensor) -> list[None]:
-    """Return none: a variable that is written has no derivative."""
+    """Return None, because variable writes have no derivative."""
     del dy
     return [None] * len(op.inputs)
 
 
 @gradient("ExtractImagePatches")
 def extract_image_patches(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Add each patch to where it was taken: count the pixels, and take patches of the numbers."""
+    """Add each patch to its pixels, found by extracting patches of pixel indices."""
     shape = op.shape(op.inputs[0])
     count, depth = shape[1] * shape[2], shape[3]
     numbers = math.range(1, count + 1, 1)

@@ -1,4 +1,4 @@
-"""Gradients of ops that move, join, repeat or cut elements.
+"""Gradients of ops that reshape, concatenate, tile, slice or permute.
 
 Semantics: tensorflow/python/ops/array_grad.py.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     slices=True,
 )
 def identity(_op: ForwardOp, dy: Gradient) -> Gradient:
-    """Return the same."""
+    """Return the gradient unchanged."""
     return dy
 
 
@@ -37,31 +37,31 @@ def identity(_op: ForwardOp, dy: Gradient) -> Gradient:
     slices=True,
 )
 def checked(_op: ForwardOp, dy: Gradient) -> Gradient:
-    """Return the same."""
+    """Return the gradient unchanged."""
     return dy
 
 
 @gradient("IdentityN", slices=True)
 def identity_n(_op: ForwardOp, *dys: Gradient | None) -> Sequence[Gradient | None]:
-    """Return the same."""
+    """Return the gradients unchanged."""
     return list(dys)
 
 
 @gradient("Reshape")
 def reshape(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
-    """Return in the input's shape."""
+    """Reshape to the input's shape."""
     return [array.reshape(as_dense(dy), op.shape(op.inputs[0])), None]
 
 
 @gradient("ExpandDims")
 def expand_dims(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
-    """Return in the input's shape."""
+    """Reshape to the input's shape."""
     return reshape(op, dy)
 
 
 @gradient("Squeeze")
 def squeeze(op: ForwardOp, dy: Gradient) -> Tensor | None:
-    """Return in the input's shape."""
+    """Reshape to the input's shape."""
     return array.reshape(as_dense(dy), op.shape(op.inputs[0]))
 
 
@@ -79,14 +79,14 @@ def conjugate_transpose(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 
 @gradient("Fill")
 def fill(_op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Sum over all."""
+    """Sum over all elements."""
     given = as_dense(dy)
     return [None, math.sum(given, math.range(0, array.rank(given), 1))]
 
 
 @gradient("BroadcastTo")
 def broadcast_to(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Sum over what was repeated."""
+    """Sum over the broadcast dimensions."""
     shape = op.shape(op.inputs[0])
     axes = array.broadcast_gradient_args(shape, op.shape(op.outputs[0])).r0
     return [array.reshape(math.sum(dy, axes), shape), None]
@@ -105,13 +105,13 @@ def tile(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
 
 @gradient("Pack")
 def pack(op: ForwardOp, dy: Gradient) -> list[Tensor]:
-    """Take apart."""
+    """Unstack."""
     return array.unpack(as_dense(dy), num=op.get_attr("N"), axis=op.get_attr("axis"))
 
 
 @gradient("Unpack")
 def unpack(op: ForwardOp, *dys: Gradient | None) -> Tensor:
-    """Put together."""
+    """Stack."""
     parts = _without_none(op, dys)
     return array.pack(parts, axis=op.get_attr("axis"))
 
@@ -141,25 +141,25 @@ def _joined(op: ForwardOp, dy: Gradient, parts: Sequence[Tensor], axis: Tensor) 
 
 @gradient("ConcatV2")
 def concat_v2(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Cut apart."""
+    """Split."""
     return [*_joined(op, dy, op.inputs[:-1], op.inputs[-1]), None]
 
 
 @gradient("Concat")
 def concat(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Cut apart."""
+    """Split."""
     return [None, *_joined(op, dy, op.inputs[1:], op.inputs[0])]
 
 
 @gradient("Split")
 def split(op: ForwardOp, *dys: Gradient | None) -> list[Tensor | None]:
-    """Join."""
+    """Concatenate."""
     return [None, _concatenated(op, dys, op.inputs[0])]
 
 
 @gradient("SplitV")
 def split_v(op: ForwardOp, *dys: Gradient | None) -> list[Tensor | None]:
-    """Join."""
+    """Concatenate."""
     return [_concatenated(op, dys, op.inputs[2]), None, None]
 
 
@@ -178,7 +178,7 @@ _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_ax
 
 @gradient("StridedSlice")
 def strided_slice(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Put into zeros."""
+    """Assign to a slice of zeros."""
     masks = {name: op.get_attr(name) for name in _MASKS}
     x, begin, end, strides = op.inputs
     shape = math.cast(op.shape(x), DstT=begin.dtype.base_dtype)
@@ -188,7 +188,7 @@ def strided_slice(op: ForwardOp, dy: Gradient) -> list[Any]:
 
 @gradient("StridedSliceGrad")
 def strided_slice_grad(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Cut out."""
+    """Slice."""
     masks = {name: op.get_attr(name) for name in _MASKS}
     begin, end, strides = op.inputs[1:4]
     found = array.strided_slice(as_dense(dy), begin, end, strides, **masks)
@@ -197,7 +197,7 @@ def strided_slice_grad(op: ForwardOp, dy: Gradient) -> list[Any]:
 
 @gradient("Pad", "PadV2")
 def pad(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Cut the padding off."""
+    """Remove the padding."""
     given, shape = as_dense(dy), op.shape(op.inputs[0])
     starts = math.cast(op.inputs[1][:, 0], DstT="int32")
     inner = array.slice(given, starts, shape)
@@ -207,7 +207,7 @@ def pad(op: ForwardOp, dy: Gradient) -> list[Any]:
 
 @gradient("MirrorPad")
 def mirror_pad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Fold the padding back."""
+    """Add the padding to the elements it mirrored."""
     return [array.mirror_pad_grad(dy, op.inputs[1], mode=op.get_attr("mode")), None]
 
 
@@ -241,40 +241,40 @@ def roll(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("SpaceToBatchND")
 def space_to_batch_nd(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Put the blocks back."""
+    """Apply the inverse op."""
     return [array.batch_to_space_nd(dy, op.inputs[1], op.inputs[2]), None, None]
 
 
 @gradient("BatchToSpaceND")
 def batch_to_space_nd(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Put the blocks back."""
+    """Apply the inverse op."""
     return [array.space_to_batch_nd(dy, op.inputs[1], op.inputs[2]), None, None]
 
 
 @gradient("SpaceToBatch")
 def space_to_batch(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Put the blocks back."""
+    """Apply the inverse op."""
     size = op.get_attr("block_size")
     return [array.batch_to_space(dy, op.inputs[1], block_size=size), None]
 
 
 @gradient("BatchToSpace")
 def batch_to_space(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Put the blocks back."""
+    """Apply the inverse op."""
     size = op.get_attr("block_size")
     return [array.space_to_batch(dy, op.inputs[1], block_size=size), None]
 
 
 @gradient("SpaceToDepth")
 def space_to_depth(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Put the blocks back."""
+    """Apply the inverse op."""
     size, form = op.get_attr("block_size"), op.get_attr("data_format")
     return array.depth_to_space(dy, block_size=size, data_format=form)
 
 
 @gradient("DepthToSpace")
 def depth_to_space(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Put the blocks back."""
+    """Apply the inverse op."""
     size, form = op.get_attr("block_size"), op.get_attr("data_format")
     return array.space_to_depth(dy, block_size=size, data_format=form)
 
@@ -287,7 +287,7 @@ def diag(_op: ForwardOp, dy: Tensor) -> Tensor:
 
 @gradient("DiagPart")
 def diag_part(_op: ForwardOp, dy: Tensor) -> Tensor:
-    """Put onto a diagonal."""
+    """Set the diagonal of zeros."""
     return array.diag(dy)
 
 
@@ -312,13 +312,13 @@ def matrix_diag_v3(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("MatrixDiagPart")
 def matrix_diag_part(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Put onto a diagonal of zeros."""
+    """Set the diagonal of zeros."""
     return array.matrix_set_diag(op.zeros(op.inputs[0]), dy)
 
 
 @gradient("MatrixDiagPartV2", "MatrixDiagPartV3")
 def matrix_diag_part_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Put onto diagonals of zeros."""
+    """Set diagonals of zeros."""
     zeros = op.zeros(op.inputs[0])
     if op.type.endswith("V2"):
         return [array.matrix_set_diag_v2(zeros, dy, op.inputs[1]), None, None]
@@ -328,14 +328,14 @@ def matrix_diag_part_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("MatrixSetDiag")
 def matrix_set_diag(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Give the diagonal to the diagonal, the rest to the matrix."""
+    """Split into the diagonal's gradient and the rest for the matrix."""
     blank = op.zeros(op.inputs[1])
     return [array.matrix_set_diag(dy, blank), array.matrix_diag_part(dy)]
 
 
 @gradient("MatrixSetDiagV2", "MatrixSetDiagV3")
 def matrix_set_diag_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Give the diagonals to the diagonals, the rest to the matrix."""
+    """Split into the diagonals' gradient and the rest for the matrix."""
     blank, k = op.zeros(op.inputs[1]), op.inputs[2]
     if op.type.endswith("V2"):
         return [

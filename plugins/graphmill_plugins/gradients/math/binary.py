@@ -1,4 +1,4 @@
-"""Gradients of elementwise functions of two tensors, and of products of matrices.
+"""Gradients of elementwise functions of two tensors, and of matrix products.
 
 Semantics: tensorflow/python/ops/math_grad.py.
 """
@@ -120,19 +120,19 @@ for _names, _function in _UNCONJUGATED.items():
 
 @gradient("AddN", slices=True)
 def add_n(op: ForwardOp, dy: Gradient) -> list[Gradient]:
-    """Return the same to all."""
+    """Return the gradient for each input."""
     return [dy] * len(op.inputs)
 
 
 @gradient("AccumulateNV2", slices=True)
 def accumulate_n(op: ForwardOp, dy: Gradient) -> list[Gradient]:
-    """Return the same to all."""
+    """Return the gradient for each input."""
     return [dy] * len(op.inputs)
 
 
 @gradient("Select")
 def select(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
-    """Give each element to the input that it came from."""
+    """Pass each element's gradient to the input it was selected from."""
     condition, given = op.inputs[0], as_dense(dy)
     zeros = array.zeros_like(given)
     return [None, math.select(condition, given, zeros), math.select(condition, zeros, given)]
@@ -140,7 +140,7 @@ def select(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
 
 @gradient("SelectV2")
 def select_v2(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
-    """Give each element to the input that it came from."""
+    """Pass each element's gradient to the input it was selected from."""
     condition, x, y = op.inputs
     given = as_dense(dy)
     zeros = const(given, 0)
@@ -159,7 +159,7 @@ def select_v2(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
 
 @gradient("ClipByValue")
 def clip_by_value(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Give what is inside of the bounds to the value, the rest to the bounds."""
+    """Pass the gradient to the value where it is within the bounds, else to the bound."""
     x, low, high = op.inputs
     zeros = array.zeros_like(dy)
     is_low, is_high = x < low, x > high
@@ -210,7 +210,7 @@ def batch_mat_mul(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
 
 @gradient("BatchMatMulV2", "BatchMatMulV3")
 def batch_mat_mul_v2(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
-    """Multiply with the other factor; sum over what was broadcast."""
+    """Multiply with the other factor; sum over broadcast dimensions."""
     found = _product(op, dy, _batched, "adj_x adj_y")
     shapes = [op.shape(tensor) for tensor in op.inputs]
     axes = array.broadcast_gradient_args(*(shape[:-2] for shape in shapes))
@@ -261,6 +261,6 @@ def polygamma(op: ForwardOp, dy: Tensor) -> Sequence[Tensor | None]:
 
 @gradient("Cross")
 def cross(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
-    """Return the products with the other vector."""
+    """Return the cross products with the other vector."""
     u, v = op.inputs
     return [math.cross(v, dy), math.cross(dy, u)]

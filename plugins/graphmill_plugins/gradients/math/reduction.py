@@ -1,4 +1,4 @@
-"""Gradients of reductions, cumulative sums and the like.
+"""Gradients of reductions and cumulative ops.
 
 Semantics: tensorflow/python/ops/math_grad.py.
 """
@@ -33,13 +33,13 @@ def _spread(op: ForwardOp, given: Tensor) -> Tensor:
 
 @gradient("Sum")
 def sum_(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Repeat along the axes that were summed."""
+    """Broadcast along the reduced axes."""
     return [_spread(op, as_dense(dy)), None]
 
 
 @gradient("Mean")
 def mean(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Repeat along the axes and divide by the number of elements."""
+    """Broadcast along the reduced axes, divided by the number of elements."""
     spread = _spread(op, as_dense(dy))
     sizes = [math.prod(op.shape(t), 0) for t in (op.inputs[0], op.outputs[0])]
     count = math.floor_div(sizes[0], math.maximum(sizes[1], 1))
@@ -48,7 +48,7 @@ def mean(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 
 @gradient("Max", "Min")
 def extreme(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Share among the elements that are the extreme."""
+    """Share the gradient among the elements that equal the extreme."""
     x, kept = op.inputs[0], _kept_shape(op)
     y = array.reshape(op.outputs[0], kept)
     is_hit = math.cast(math.equal(y, x), DstT=dy.dtype.base_dtype)
@@ -58,7 +58,7 @@ def extreme(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 
 @gradient("Prod")
 def prod(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Multiply with the product of the others, zeros among them or not."""
+    """Multiply with the product of the other elements, correct for zeros too."""
     x = op.inputs[0]
     shape = op.shape(x)
     rank = array.size(shape)
@@ -95,7 +95,7 @@ def cumsum(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 
 @gradient("Cumprod")
 def cumprod(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Sum what each element had a part in; zeros give NaN, as in TensorFlow."""
+    """Sum over the products that contain an element; zeros give NaN, as in TensorFlow."""
     x, axis = op.inputs
     options = {"exclusive": op.get_attr("exclusive"), "reverse": op.get_attr("reverse")}
     product = math.cumprod(x, axis, **options)
@@ -105,6 +105,6 @@ def cumprod(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 
 @gradient("All", "Any")
 def none(op: ForwardOp, dy: Tensor) -> list[None]:
-    """Return none: a truth value has no derivative."""
+    """Return None, because booleans have no derivative."""
     del dy
     return [None] * len(op.inputs)

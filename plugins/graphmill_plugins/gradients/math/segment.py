@@ -1,4 +1,4 @@
-"""Gradients of sums, means and extremes over segments.
+"""Gradients of segment reductions.
 
 Semantics: tensorflow/python/ops/math_grad.py.
 """
@@ -37,13 +37,13 @@ def _rows_or_zero(params: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
 
 @gradient("SegmentSum")
 def segment_sum(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Give each row the gradient of its segment."""
+    """Gather the gradient of each row's segment."""
     return [_rows(dy, op.inputs[1]), None]
 
 
 @gradient("SegmentMean")
 def segment_mean(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Give each row its share of the segment's gradient."""
+    """Gather the gradient of each row's segment, divided by the segment's size."""
     ids = op.inputs[1]
     shape = op.shape(op.inputs[0])
     ones_shape = array.concat_v2(
@@ -55,7 +55,7 @@ def segment_mean(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 
 @gradient("SegmentMin", "SegmentMax")
 def segment_extreme(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Share a segment's gradient among the rows that are its extreme."""
+    """Share a segment's gradient among the rows that equal its extreme."""
     x, ids = op.inputs
     is_hit = math.equal(x, _rows(op.outputs[0], ids))
     counts = math.segment_sum(math.cast(is_hit, DstT=dy.dtype.base_dtype), ids)
@@ -65,13 +65,13 @@ def segment_extreme(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 
 @gradient("UnsortedSegmentSum")
 def unsorted_segment_sum(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Give each row the gradient of its segment."""
+    """Gather the gradient of each row's segment."""
     return [_rows_or_zero(dy, op.inputs[1])[0], None, None]
 
 
 @gradient("UnsortedSegmentMax", "UnsortedSegmentMin")
 def unsorted_segment_extreme(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Share a segment's gradient among the rows that are its extreme."""
+    """Share a segment's gradient among the rows that equal its extreme."""
     x, ids, count = op.inputs
     gathered, is_there = _rows_or_zero(op.outputs[0], ids)
     is_hit = math.logical_and(math.equal(x, gathered), is_there)
@@ -123,13 +123,13 @@ def sparse_segment_sum_n(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("SparseSegmentMean")
 def sparse_segment_mean(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Share the gradient of each segment among its rows."""
+    """Add the gradient of each segment, divided by its size, to its rows."""
     count = op.shape(op.inputs[0])[0]
     return [math.sparse_segment_mean_grad(dy, op.inputs[1], op.inputs[2], count), None, None]
 
 
 @gradient("SparseSegmentSqrtN")
 def sparse_segment_sqrt_n(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Share the gradient of each segment among its rows."""
+    """Add the gradient of each segment, divided by the root of its size, to its rows."""
     count = op.shape(op.inputs[0])[0]
     return [math.sparse_segment_sqrt_n_grad(dy, op.inputs[1], op.inputs[2], count), None, None]

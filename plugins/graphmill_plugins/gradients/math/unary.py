@@ -196,7 +196,7 @@ def cast(op: ForwardOp, dy: Tensor) -> Tensor | None:
 
 @gradient("Bitcast")
 def bitcast(op: ForwardOp, dy: Tensor) -> None:
-    """Return none: bits have no derivative."""
+    """Return None, because bits have no derivative."""
     del op, dy
 
 
@@ -218,7 +218,7 @@ def imag(op: ForwardOp, dy: Tensor) -> Tensor:
 
 @gradient("Complex")
 def complex_(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Return real and imaginary part."""
+    """Return the real and the imaginary part."""
     kind = op.inputs[0].dtype.base_dtype
     x, y = op.inputs
     return shaped_as(op, (x, math.real(dy, Tout=kind)), (y, math.imag(dy, Tout=kind)))
@@ -258,5 +258,5 @@ def next_after(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 
 @gradient("IsFinite", "IsInf", "IsNan")
 def none(op: ForwardOp, dy: Tensor) -> None:
-    """Return none: a truth value has no derivative."""
+    """Return None, because booleans have no derivative."""
     del op, dy

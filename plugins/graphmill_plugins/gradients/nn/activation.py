@@ -121,7 +121,7 @@ def bias_add_grad(op: ForwardOp, dy: Tensor) -> Tensor:
 
 @gradient("TopK", "TopKV2")
 def top_k(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
-    """Put the gradients to where the values were."""
+    """Scatter the gradients to the positions of the values."""
     rest = [None] * (len(op.inputs) - 1)
     if dy is None:
         return [None, *rest]

@@ -90,7 +90,7 @@ def conv3d_backprop_input(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("Dilation2D")
 def dilation2d(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Give each gradient to the element that was the largest."""
+    """Add each gradient to the element of the maximum."""
     x, kernel = op.inputs
     names = ("strides", "rates", "padding")
     options = {name: op.get_attr(name) for name in names}

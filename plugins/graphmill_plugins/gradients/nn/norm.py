@@ -27,25 +27,25 @@ def _normalised(op: ForwardOp, dys: tuple[Any, ...], build: Callable[..., Any]) 
 
 @gradient("FusedBatchNorm")
 def fused_batch_norm(op: ForwardOp, *dys: Any) -> list[Any]:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     return _normalised(op, dys, nn.fused_batch_norm_grad)
 
 
 @gradient("FusedBatchNormV2")
 def fused_batch_norm_v2(op: ForwardOp, *dys: Any) -> list[Any]:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     return _normalised(op, dys, nn.fused_batch_norm_grad_v2)
 
 
 @gradient("FusedBatchNormV3")
 def fused_batch_norm_v3(op: ForwardOp, *dys: Any) -> list[Any]:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     return _normalised(op, dys, nn.fused_batch_norm_grad_v3)
 
 
 @gradient("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
 def fused_batch_norm_grad(op: ForwardOp, *dys: Any) -> list[Any]:
-    """Differentiate once more. What was saved of x counts as x, so it has no gradient itself.
+    """Differentiate again; values saved from x count as x and have no gradient themselves.
 
     Semantics: tensorflow/python/ops/nn_fused_batch_norm_grad.py.
     """
@@ -115,14 +115,14 @@ def _inferred(
 
 @gradient("LRN")
 def lrn(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     names = ("depth_radius", "bias", "alpha", "beta")
     return nn.lrn_grad(dy, op.inputs[0], op.outputs[0], **{n: op.get_attr(n) for n in names})
 
 
 @gradient("BatchNormWithGlobalNormalization")
 def batch_norm(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     t, mean, variance, _, gamma = op.inputs
     found = nn.batch_norm_with_global_normalization_grad(
         t,

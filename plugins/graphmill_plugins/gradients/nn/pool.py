@@ -18,14 +18,14 @@ def _options(op: ForwardOp, *names: str) -> dict[str, Any]:
 
 @gradient("MaxPool")
 def max_pool(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Give each gradient to the element that was the largest."""
+    """Add each gradient to the element of the maximum."""
     names = ("ksize", "strides", "padding", "explicit_paddings", "data_format")
     return nn.max_pool_grad(op.inputs[0], op.outputs[0], dy, **_options(op, *names))
 
 
 @gradient("MaxPoolV2")
 def max_pool_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Give each gradient to the element that was the largest."""
+    """Add each gradient to the element of the maximum."""
     options = _options(op, "padding", "data_format")
     sizes = op.inputs[1:]
     return [nn.max_pool_grad_v2(op.inputs[0], op.outputs[0], dy, *sizes, **options), None, None]
@@ -33,7 +33,7 @@ def max_pool_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("MaxPoolWithArgmax")
 def max_pool_with_argmax(op: ForwardOp, dy: Tensor | None, _: Any) -> Tensor | None:
-    """Give each gradient to the element that was the largest."""
+    """Add each gradient to the element of the maximum."""
     if dy is None:
         return None
     names = ("ksize", "strides", "padding", "include_batch_in_index")
@@ -43,7 +43,7 @@ def max_pool_with_argmax(op: ForwardOp, dy: Tensor | None, _: Any) -> Tensor | N
 
 @gradient("MaxPoolGrad")
 def max_pool_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Take the gradients of the largest elements."""
+    """Gather the gradients of the maxima."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     x, y = op.inputs[:2]
     found = nn.max_pool_grad_grad(x, y, dy, **options)
@@ -52,7 +52,7 @@ def max_pool_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("MaxPoolGradV2")
 def max_pool_grad_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Take the gradients of the largest elements."""
+    """Gather the gradients of the maxima."""
     options = _options(op, "padding", "data_format")
     x, y, _, *sizes = op.inputs
     found = nn.max_pool_grad_grad_v2(x, y, dy, *sizes, **options)
@@ -61,7 +61,7 @@ def max_pool_grad_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("MaxPoolGradGrad")
 def max_pool_grad_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Give each gradient to the element that was the largest."""
+    """Add each gradient to the element of the maximum."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     x, y = op.inputs[:2]
     return [op.zeros(x), op.zeros(y), nn.max_pool_grad(x, y, dy, **options)]
@@ -69,7 +69,7 @@ def max_pool_grad_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("FractionalMaxPool")
 def fractional_max_pool(op: ForwardOp, dy: Tensor | None, *_: Any) -> Tensor | None:
-    """Give each gradient to the element that was the largest."""
+    """Add each gradient to the element of the maximum."""
     if dy is None:
         return None
     options = _options(op, "overlapping")
@@ -78,7 +78,7 @@ def fractional_max_pool(op: ForwardOp, dy: Tensor | None, *_: Any) -> Tensor | N
 
 @gradient("FractionalAvgPool")
 def fractional_avg_pool(op: ForwardOp, dy: Tensor | None, *_: Any) -> Tensor | None:
-    """Share among the elements of the window."""
+    """Share each gradient among the elements of the window."""
     if dy is None:
         return None
     shape = math.cast(op.shape(op.inputs[0]), DstT="int64")
@@ -88,35 +88,35 @@ def fractional_avg_pool(op: ForwardOp, dy: Tensor | None, *_: Any) -> Tensor | N
 
 @gradient("AvgPool")
 def avg_pool(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Share among the elements of the window."""
+    """Share each gradient among the elements of the window."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     return nn.avg_pool_grad(op.shape(op.inputs[0]), dy, **options)
 
 
 @gradient("AvgPoolGrad")
 def avg_pool_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Take means."""
+    """Apply average pooling."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     return [None, nn.avg_pool(dy, **options)]
 
 
 @gradient("AvgPool3D")
 def avg_pool3d(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Share among the elements of the window."""
+    """Share each gradient among the elements of the window."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     return nn.avg_pool3d_grad(op.shape(op.inputs[0]), dy, **options)
 
 
 @gradient("MaxPool3D")
 def max_pool3d(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Give each gradient to the element that was the largest."""
+    """Add each gradient to the element of the maximum."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     return nn.max_pool3d_grad(op.inputs[0], op.outputs[0], dy, **options)
 
 
 @gradient("MaxPool3DGrad")
 def max_pool3d_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Take the gradients of the largest elements."""
+    """Gather the gradients of the maxima."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     x, y = op.inputs[:2]
     return [op.zeros(x), op.zeros(y), nn.max_pool3d_grad_grad(x, y, dy, **options)]
@@ -124,7 +124,7 @@ def max_pool3d_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("MaxPool3DGradGrad")
 def max_pool3d_grad_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Give each gradient to the elements that were the largest."""
+    """Add each gradient to the elements of the maximum."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     x, y = op.inputs[:2]
     return [op.zeros(x), op.zeros(y), nn.max_pool3d_grad(x, y, dy, **options)]
@@ -132,6 +132,6 @@ def max_pool3d_grad_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("AvgPool3DGrad")
 def avg_pool3d_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Take means."""
+    """Apply average pooling."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     return [None, nn.avg_pool3d(dy, **options)]

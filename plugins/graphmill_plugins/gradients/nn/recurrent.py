@@ -24,11 +24,11 @@ def _block(op: ForwardOp, dys: tuple[Any, ...], build: Any) -> list[Any]:
 
 @gradient("BlockLSTM")
 def block_lstm(op: ForwardOp, *dys: Any) -> list[Any]:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     return _block(op, dys, nn.block_lstm_grad)
 
 
 @gradient("BlockLSTMV2")
 def block_lstm_v2(op: ForwardOp, *dys: Any) -> list[Any]:
-    """Call the op for it."""
+    """Apply the op's gradient op."""
     return _block(op, dys, nn.block_lstm_grad_v2)
