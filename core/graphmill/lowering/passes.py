@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from graphmill.deprecations import names_pass
 from graphmill.errors import FailedPreconditionError, OpError
 from graphmill.lowering.plugin_faults import PluginFaultError
 from graphmill.lowering.policies.effects_policy import EffectsPolicy
@@ -85,7 +84,16 @@ def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> No
 
 def is_switched_off(name: str) -> bool:
     """Return whether `GRAPHMILL_DISABLE_PASSES` names a pass, or an analysis of a compiler."""
-    return names_pass(os.environ.get(DISABLE_VARIABLE, "").split(","), name)
+    return _is_named(name, os.environ.get(DISABLE_VARIABLE, ""))
+
+
+def _is_named(name: str, names: str | frozenset[str]) -> bool:
+    """Return whether a pass is among names, its old name included."""
+    if not names:
+        return False
+    from graphmill.deprecations import names_pass
+
+    return names_pass(names.split(",") if isinstance(names, str) else names, name)
 
 
 def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
@@ -100,7 +108,7 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
     """
     validates = is_validation_on()
     for name, graph_pass in options.host.passes.in_phase(phase):
-        if is_switched_off(name) or names_pass(options.forbidden, name):
+        if is_switched_off(name) or _is_named(name, options.forbidden):
             continue
         owner = options.host.passes.provenance(name)
         verifier = PassVerifier(graph, f"{name!r} of {owner} ({phase})") if validates else None
