@@ -1,4 +1,4 @@
-"""Masters, workers and clients over gRPC, in TensorFlow's protocol.
+"""TensorFlow's distributed runtime over gRPC: masters, workers and clients.
 
 Semantics: `tensorflow/core/distributed_runtime`. grpcio (the extra `graphmill[grpc]`) is imported
 when a server is made or a session for a target `grpc://HOST:PORT`, not before.

@@ -1,4 +1,4 @@
-"""`Connection`: calls to one task over gRPC, which fail when the task falls silent."""
+"""`Connection`: gRPC calls to one task, which fail when the task stops responding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Credentials`: certificates with which the tasks and clients of a cluster know each other.
+"""`Credentials`: TLS certificates for the tasks and clients of a cluster.
 
 TensorFlow's protocol has no authentication. With these settings a server takes connections by TLS
 alone; with `tls_ca` only from those who show a certificate of that authority (mutual TLS).
@@ -25,7 +25,7 @@ _VARIABLE: Final = "GRAPHMILL_{}"
 
 
 class Credentials(NamedTuple):
-    """What one process shows to others, and whom it believes; all in PEM form.
+    """The certificate a process presents and the authorities it trusts, in PEM form.
 
     Attributes:
         certificate, private_key: its own; empty for none, which a client may have.

@@ -1,4 +1,4 @@
-"""`Heartbeat`: notices that the other end of a connection is silent while calls wait for it.
+"""`Heartbeat`: detect that a peer has stopped responding while calls are in flight.
 
 TCP does not tell a process that was stopped, or a network that drops everything, from one that is
 slow. So while a call is in flight the other end is asked something small from time to time; if it
@@ -57,7 +57,7 @@ def silence_seconds(config: proto.ConfigProto | None) -> float:
 
 
 class Heartbeat:
-    """What is known of the other end of a connection.
+    """The liveness of one peer.
 
     Args:
         seconds: for how long it may be silent; 0 for any time.
@@ -141,7 +141,7 @@ class Heartbeat:
 
 
 class HeartbeatMonitor:
-    """The thread that checks all heartbeats of this process while any of them has calls.
+    """A thread that checks all heartbeats of this process while calls are in flight.
 
     Threads: `_lock` guards the table and the start of the thread. `is_awake` is read without it: a
     call is noted before it is read, and it is reset before the calls are looked at once more.

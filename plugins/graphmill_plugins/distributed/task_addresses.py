@@ -1,4 +1,4 @@
-"""The tasks of a cluster by name, their addresses, and what becomes of those that move."""
+"""The addresses of a cluster's tasks, and how moves to new addresses are handled."""
 
 from __future__ import annotations
 

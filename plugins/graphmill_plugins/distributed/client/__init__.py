@@ -1,4 +1,4 @@
-"""The client of a master: sessions on a server, TensorFlow's or ours, reached by gRPC.
+"""Clients of a master: sessions that run on a server over gRPC.
 
 Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_session.cc`.
 """

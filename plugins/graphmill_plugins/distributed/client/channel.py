@@ -1,4 +1,4 @@
-"""`MasterChannel`: the calls of one session to its master.
+"""`MasterChannel`: calls from one session to its master.
 
 Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_remote_master.cc`. Each session has a
 channel of its own, so that closing it cancels the session's calls and no others; gRPC shares one

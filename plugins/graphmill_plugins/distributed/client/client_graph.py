@@ -1,4 +1,4 @@
-"""`ClientGraph`: the graph of a session on a server, and what the server has of it."""
+"""`ClientGraph`: a remote session's graph, and the part that the server already has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ClientGraph:
-    """The nodes of a session, those of them that the server does not have, and types of feeds.
+    """The nodes of a session, those not yet sent, and the types of feeds.
 
     Threads: `_lock` guards the graph while it grows.
 

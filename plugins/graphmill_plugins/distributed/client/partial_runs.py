@@ -1,4 +1,4 @@
-"""Partial runs on a master: what each still has to be fed and to fetch."""
+"""Partial runs on a master: track what each still has to feed and fetch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PartialRun:
-    """A partial run that is not finished.
+    """An unfinished partial run.
 
     Attributes:
         options: how it was set up.
@@ -29,7 +29,7 @@ class PartialRun:
 
 
 class PartialRuns:
-    """The partial runs of one session that are not finished, by handle.
+    """The unfinished partial runs of one session, by handle.
 
     Threads: `_lock` guards the table.
     """

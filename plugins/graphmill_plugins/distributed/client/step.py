@@ -1,4 +1,4 @@
-"""What one signature asks of a master: feeds by type, fetches once each, and the answer."""
+"""Prepare a step for a master: typed feeds, deduplicated fetches, and the response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StepPlan:
-    """How to run a signature on a master.
+    """A prepared signature of a step.
 
     Attributes:
         feeds, targets: names.

@@ -1,1 +1,1 @@
-"""MasterService: clients' sessions, their steps, callables and partial runs."""
+"""The master service: client sessions, steps, callables and partial runs."""

@@ -1,4 +1,4 @@
-"""`ClusterWorkers`: the workers of all tasks of a cluster, as a master calls them."""
+"""`ClusterWorkers`: a master's connections to the workers of all tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ClusterWorkers:
-    """The workers of a cluster, connected to when the first session needs them.
+    """The workers of a cluster, connected when the first session needs them.
 
     Args:
         server_def: the cluster, and which task of it this process is.

@@ -1,4 +1,4 @@
-"""`GrpcWorker`: a task's worker service over gRPC, as a master calls it.
+"""`GrpcWorker`: call a task's worker service over gRPC.
 
 Semantics: `tensorflow/core/distributed_runtime/rpc/grpc_remote_worker.cc`. The worker may be
 TensorFlow's.

@@ -1,4 +1,4 @@
-"""`MasterSession`: one session of a client, on the server or on the tasks of its cluster.
+"""`MasterSession`: one client session, on this server or on all tasks of the cluster.
 
 Semantics: `tensorflow/core/distributed_runtime/master_session.cc`.
 """
@@ -38,7 +38,7 @@ CLOSED = "Step was cancelled by an explicit call to `Session::Close()`."
 
 
 class MasterSession:
-    """A client's session: what runs it, its graph version, callables and requests.
+    """A client's session: its runtime, graph version, callables and requests.
 
     Threads: any number of calls at once; `_lock` guards the version, the callables and the count.
 

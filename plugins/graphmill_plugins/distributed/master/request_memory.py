@@ -1,4 +1,4 @@
-"""`RequestMemory`: a request that is sent again is attached to the first one, never run twice."""
+"""`RequestMemory`: make retried requests idempotent by attaching them to the first one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
 
 
 class Request:
-    """One request, running or finished; `RequestMemory` guards it.
+    """One request, in flight or finished; guarded by `RequestMemory`.
 
     Attributes:
         num_callers: how many calls wait for it.

@@ -1,4 +1,4 @@
-"""`MasterService`: the calls of clients, from the bytes of requests to those of responses (W2).
+"""`MasterService`: serve the calls of clients, from request bytes to response bytes (W2).
 
 Semantics: `tensorflow/core/distributed_runtime/master.cc`.
 """
@@ -53,7 +53,7 @@ _CONTROL_SECONDS = 30.0
 
 
 class MasterService:
-    """The master of a task: its clients' sessions run on the devices of all tasks of the cluster.
+    """The master of a task; its sessions run on the devices of all tasks.
 
     Sessions share the devices, and so the variables, queues and tables that live there; one whose
     config says `isolate_session_state` has devices of its own. Where the task is alone, its

@@ -1,4 +1,4 @@
-"""`SessionTable`: the sessions of a master by handle; those that nobody uses are collected."""
+"""`SessionTable`: the sessions of a master by handle; idle ones are collected."""
 
 from __future__ import annotations
 

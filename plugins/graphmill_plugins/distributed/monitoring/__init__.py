@@ -1,1 +1,1 @@
-"""What a server tells of itself: counters, metrics, its status, its log."""
+"""Monitoring of a server: counters, metrics, status and log."""

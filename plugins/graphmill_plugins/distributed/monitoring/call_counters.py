@@ -1,4 +1,4 @@
-"""`CallCounters`: the calls of a server by method, with their statuses and bytes."""
+"""`CallCounters`: count a server's calls by method, status and bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphmill cluster status`: what the tasks of a cluster do."""
+"""`graphmill cluster status`: show the state of a cluster's tasks."""
 
 from __future__ import annotations
 

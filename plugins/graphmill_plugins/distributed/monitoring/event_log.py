@@ -1,4 +1,4 @@
-"""Log lines of a server: one line an event, with fields.
+"""Format a server's log: one line per event, with fields.
 
 Loggers are `graphmill.server` (calls, at level DEBUG) and `graphmill.server.master` (sessions, at
 level INFO). The fields travel in the record's attribute `fields`, so that any handler of a user's
@@ -35,7 +35,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """An object in one line: `time`, `level`, `logger`, `event`, and the event's fields."""
+    """One JSON object per line: `time`, `level`, `logger`, `event` and the event's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line of JSON."""

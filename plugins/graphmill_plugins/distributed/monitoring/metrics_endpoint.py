@@ -1,4 +1,4 @@
-"""`MetricsEndpoint`: a port on which Prometheus reads a server's metrics by HTTP."""
+"""`MetricsEndpoint`: an HTTP port for Prometheus."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def metrics_port(config: proto.ConfigProto) -> int | None:
 
 
 class MetricsEndpoint:
-    """Answers GET /metrics in a thread of its own.
+    """Serves GET /metrics in a thread.
 
     Args:
         host: the address to listen on.

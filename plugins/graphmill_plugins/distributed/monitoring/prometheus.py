@@ -15,7 +15,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Sample(NamedTuple):
-    """One number of a metric.
+    """One value of a metric.
 
     Attributes:
         labels: the values of its labels by their names.

@@ -1,4 +1,4 @@
-"""The metrics of a server, from the counters of its parts."""
+"""Collect a server's metrics from the counters of its parts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TOTALS = frozenset({"steps", "failed_steps"})
 
 
 class ServerMetrics:
-    """What a server counts, as metrics with the label `task`.
+    """A server's counters as metrics with the label `task`.
 
     Args:
         task: the name of the server's task.

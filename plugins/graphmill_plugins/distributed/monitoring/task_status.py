@@ -1,4 +1,4 @@
-"""`StatusService`: what a server tells of its task, as JSON, to `graphmill cluster status`.
+"""`StatusService`: return a task's status as JSON to `graphmill cluster status`.
 
 A service of graphmill's own beside TensorFlow's two; TensorFlow's servers answer UNIMPLEMENTED.
 """
@@ -26,7 +26,7 @@ DRAINING: Final = "draining"
 
 
 class StatusService:
-    """Tells what a server does now.
+    """Returns the current status of a server.
 
     Args:
         devices: the server's devices.

@@ -1,4 +1,4 @@
-"""Clusters whose tasks are actors of Ray: started by one call, found by name, restarted by Ray.
+"""Clusters on Ray: each task is an actor, found by name and restarted by Ray.
 
     from graphmill_plugins.distributed.ray import start_cluster
 

@@ -1,4 +1,4 @@
-"""`start_cluster`: a cluster of graphmill's tasks on Ray, one restartable actor for each."""
+"""`start_cluster`: start a cluster on Ray with one restartable actor per task."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _logger = logging.getLogger("graphmill.distributed")
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """How a task is.
+    """The status of a task.
 
     Attributes:
         job, index: which task.

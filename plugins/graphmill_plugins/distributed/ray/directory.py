@@ -1,4 +1,4 @@
-"""`Directory`: the actor that knows where the tasks of a cluster are, and tells of changes.
+"""`Directory`: an actor that stores the addresses of a cluster's tasks.
 
 Tasks and those who watch call `exchange` again and again: it brings their own address and waits for
 what they have not seen. So nothing is lost when the directory restarts: the next calls fill it.
@@ -17,7 +17,7 @@ Version: TypeAlias = "tuple[int, int]"
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Where a task is.
+    """The address of a task.
 
     Attributes:
         job, index: which task.
@@ -33,7 +33,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a directory knows.
+    """The contents of a directory.
 
     Attributes:
         version: of the table.
@@ -47,7 +47,7 @@ class Table:
 
 
 class Directory:
-    """Where the tasks of a cluster are.
+    """The addresses of a cluster's tasks.
 
     Threads: one event loop runs all calls.
 

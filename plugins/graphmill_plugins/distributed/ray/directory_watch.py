@@ -1,4 +1,4 @@
-"""`DirectoryWatch`: hears of every change of a cluster's directory, and keeps a task in it."""
+"""`DirectoryWatch`: follow the changes of a cluster's directory, and register a task in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _logger = logging.getLogger("graphmill.distributed")
 
 
 class DirectoryWatch:
-    """Calls the directory again and again, in a thread of its own, until it is closed.
+    """Polls the directory in a thread until it is closed.
 
     Args:
         engine: how the directory is called.

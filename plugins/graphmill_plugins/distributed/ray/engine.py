@@ -1,4 +1,4 @@
-"""`Engine`: what this plugin needs of Ray, and of what stands for it in tests."""
+"""`Engine`: the interface to Ray that this plugin needs, also implemented by a test fake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PendingCall(Protocol):
-    """A call of an actor's method that has begun."""
+    """An actor call in flight."""
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for what the method returns.
@@ -31,7 +31,7 @@ class PendingCall(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ActorOptions:
-    """How an actor is started.
+    """The options with which an actor is started.
 
     Attributes:
         name, namespace: how it is found.

@@ -1,4 +1,4 @@
-"""Under which names the parts of a cluster are found in Ray."""
+"""The names of a cluster's actors in Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`RayEngine`: actors and placement groups of Ray itself."""
+"""`RayEngine`: the `Engine` that uses Ray."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BUILT_IN = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 
 
 class RayEngine(Engine):
-    """The engine that is Ray; see `Engine`."""
+    """Implements `Engine` with Ray."""
 
     def connect(self, *, may_start: bool) -> bool:
         """Connect to the cluster of Ray that is running, or start one on this machine."""
@@ -147,7 +147,7 @@ class RayEngine(Engine):
 
 
 class RayCall:
-    """A call of an actor's method; see `PendingCall`.
+    """An actor call in flight; see `PendingCall`.
 
     Args:
         reference: Ray's name for what will come.

@@ -1,4 +1,4 @@
-"""`RayClusterResolver`: where the tasks of a cluster on Ray are now, and when they move."""
+"""`RayClusterResolver`: resolve the current addresses of a cluster's tasks on Ray."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RayClusterResolver(ClusterResolver):
-    """Asks the directory of a cluster that `start_cluster` has started, from any process of Ray's.
+    """Queries the directory of a cluster from any process of the Ray cluster.
 
     Args:
         name: of the cluster.

@@ -1,4 +1,4 @@
-"""Sessions on clusters of Ray, whose target is the name of the cluster and not an address."""
+"""Sessions on Ray clusters, whose target is a cluster name instead of an address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`TaskServer`: the actor of a task, with its gRPC server inside, so that both die together.
+"""`TaskServer`: a task's actor, with the gRPC server in its process.
 
 Its methods only control it: what sessions do goes over gRPC.
 """
@@ -30,7 +30,7 @@ _HEALTH_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class TaskDefinition:
-    """What the actor of a task is started with, each time.
+    """The arguments with which a task's actor is started and restarted.
 
     Attributes:
         cluster: its name.
@@ -51,7 +51,7 @@ class TaskDefinition:
 
 
 class TaskServer:
-    """The server of one task, in an actor.
+    """The server of one task inside an actor.
 
     Args:
         definition: which task.

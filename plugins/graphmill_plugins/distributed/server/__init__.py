@@ -1,4 +1,4 @@
-"""The gRPC server of a task: its port, its threads, the dispatch of calls, and `serve`."""
+"""The gRPC server of a task: its port, threads, call dispatch, and `serve`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address of a task: where its server listens, and what its clients are told."""
+"""The address of a task: where it listens, and what it advertises to clients."""
 
 from __future__ import annotations
 

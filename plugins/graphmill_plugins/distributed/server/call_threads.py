@@ -1,4 +1,4 @@
-"""`CallThreads`: the threads that calls run on; a call that waits holds no other back."""
+"""`CallThreads`: run calls in threads so that a blocked call delays no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IDLE_SECONDS = 30.0
 
 
 class Submitted:
-    """What `CallThreads.submit` returns: tells the server when a call is over."""
+    """The result of `CallThreads.submit`: tells the server when a call is over."""
 
     __slots__ = ("_callback", "_is_done", "_lock")
 
@@ -70,7 +70,7 @@ class _CallThread:
 
 
 class CallThreads:
-    """Runs each call on a thread of its own, at once: an idle one, or else a new one.
+    """Runs each call at once in a thread: an idle one, or else a new one.
 
     A step may wait for another client's step for as long as it likes (a queue, a barrier), so a
     call must never wait for a thread that another call holds. The thread that was used last is used

@@ -1,4 +1,4 @@
-"""From calls on the wire to methods of the services, and from what they raise to statuses."""
+"""Dispatch gRPC calls to service methods, and convert exceptions to statuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger("graphmill.server")
 
 
 class Call:
-    """One call of a client, as a service sees it.
+    """One client call as a service sees it.
 
     Args:
         context: grpcio's context of the call.
@@ -50,7 +50,7 @@ class Call:
 
 
 class Services(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
-    """The methods of a server by path.
+    """The methods of a server, by path.
 
     Args:
         behaviours: what each method does with the bytes of a request.

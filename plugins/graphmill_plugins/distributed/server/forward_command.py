@@ -1,4 +1,4 @@
-"""`graphmill forward`: let clients that cannot speak TLS use a server that asks for it."""
+"""`graphmill forward`: let clients without TLS use a server that requires it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Limits`: what a server lets its clients have."""
+"""`Limits`: resource limits of a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLUGIN: Final = "distributed"
 
 
 class Limits(NamedTuple):
-    """The bounds of a server; 0 is none. Settings of `distributed` in the server's own config.
+    """The limits of a server, 0 for none: settings of `distributed` in its own config.
 
     Attributes:
         max_sessions: how many sessions of clients may be open.
@@ -98,7 +98,7 @@ def count_nodes(graph: proto.GraphDef) -> int:
 
 
 class StepSlots:
-    """Slots for the steps that run: `with slots:` around a step holds one.
+    """Slots for running steps; `with slots:` around a step holds one.
 
     Threads: `_lock` guards the count.
 

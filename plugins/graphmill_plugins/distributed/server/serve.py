@@ -1,4 +1,4 @@
-"""`graphmill serve`: the server of a task as a process of its own."""
+"""`graphmill serve`: run the server of a task as a process."""
 
 from __future__ import annotations
 

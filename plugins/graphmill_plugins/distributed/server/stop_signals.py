@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as an event that a command waits for."""
+"""Turn SIGTERM and SIGINT into an event that a command waits for."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Large tensors between tasks: in shared memory on one host, in pieces between hosts."""
+"""Transfer large tensors between tasks: shared memory on one host, chunks between hosts."""

@@ -1,4 +1,4 @@
-"""`BlockPool`: the shared memory of a sender, used again and again within bounds.
+"""`BlockPool`: a bounded pool of a sender's shared-memory blocks.
 
 New memory costs far more than a copy into memory that is there: each page is cleared and mapped
 first. So blocks are kept for a while after their receivers have let go of them.
@@ -39,7 +39,7 @@ class _Entry:
 
 
 class BlockPool:
-    """The blocks of one sender.
+    """The shared-memory blocks of one sender.
 
     Threads: `_lock` guards the table; tensors are copied outside of it.
 

@@ -1,4 +1,4 @@
-"""`TransferCounters`: how many tensors and bytes went which way."""
+"""`TransferCounters`: count tensors and bytes by transfer path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATHS: Final = (MESSAGE, PIECES, SHARED_MEMORY)
 
 
 class TransferCounters:
-    """Counts tensors of RecvTensor by path and direction, for whoever reports on the task.
+    """Counts RecvTensor's tensors by path and direction for reports.
 
     Threads: `_lock` guards the counts.
 

@@ -1,4 +1,4 @@
-"""`host_identity`: what two processes have in common that can share memory."""
+"""`host_identity`: identify processes that can share memory."""
 
 from __future__ import annotations
 

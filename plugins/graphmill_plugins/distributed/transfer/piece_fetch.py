@@ -1,4 +1,4 @@
-"""`PieceFetch`: fetches a tensor piece by piece, several pieces at once."""
+"""`PieceFetch`: fetch a tensor in pieces, several at a time."""
 
 from __future__ import annotations
 

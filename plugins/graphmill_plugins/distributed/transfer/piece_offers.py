@@ -1,4 +1,4 @@
-"""`PieceOffers`: tensors of steps whose receivers fetch them piece by piece."""
+"""`PieceOffers`: tensors that receivers fetch in pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`TransferSettings`: what the configuration of a server says of large tensors between tasks."""
+"""`TransferSettings`: the server settings for large tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_PIECE: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class TransferSettings:
-    """How large tensors travel between graphmill's tasks.
+    """The settings for transfers of large tensors between tasks.
 
     Attributes:
         shared_memory: whether tensors of tasks on one host may be in shared memory.

@@ -1,4 +1,4 @@
-"""`SharedBlock`: memory that holds one tensor after the other for receivers on the same host.
+"""`SharedBlock`: shared memory that holds one tensor at a time for receivers on the host.
 
 The memory is a file that no folder lists (`memfd_create`). It ends with the last process that has
 it open, however that process ends, so nothing can be left behind in `/dev/shm`. Receivers open it

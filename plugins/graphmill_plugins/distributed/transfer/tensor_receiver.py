@@ -1,4 +1,4 @@
-"""`TensorReceiver`: the receiver's side of what two tasks agree on for a large tensor."""
+"""`TensorReceiver`: the receiving side of large tensor transfers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OfferedTensor:
-    """A tensor that a sender offers.
+    """A tensor offered by a sender.
 
     Attributes:
         transfer_id: names the transfer.
@@ -40,7 +40,7 @@ class OfferedTensor:
 
 
 class TensorReceiver:
-    """Says what this task can take, and takes it.
+    """Announces which transfers this task supports, and receives tensors.
 
     Args:
         settings: what this task wants.

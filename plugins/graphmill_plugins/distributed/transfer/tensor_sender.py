@@ -1,4 +1,4 @@
-"""`TensorSender`: the sender's side of what two tasks agree on for a large tensor."""
+"""`TensorSender`: the sending side of large tensor transfers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DEAD: Final = np.zeros((0,), np.float32)  # stands where a tensor has to be
 
 
 class TensorSender:
-    """Answers RecvTensor: with the tensor, or with where it is.
+    """Answers RecvTensor with the tensor or with its location.
 
     Args:
         settings: what this task offers.

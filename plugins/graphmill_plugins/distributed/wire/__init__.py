@@ -1,1 +1,1 @@
-"""The protocol as bytes: method paths, statuses, messages with tensors."""
+"""The wire protocol: method paths, statuses, messages with tensors."""

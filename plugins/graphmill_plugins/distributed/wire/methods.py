@@ -1,4 +1,4 @@
-"""The methods of both services: path, request and response.
+"""The methods of both services: path, request and response types.
 
 Semantics: `tensorflow/core/protobuf/master_service.proto` and `worker_service.proto`. Servers and
 clients use generic handlers on bytes, so no generated service code is needed.

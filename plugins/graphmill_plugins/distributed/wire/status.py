@@ -1,4 +1,4 @@
-"""Errors as gRPC statuses and as codes in response bodies, and back.
+"""Convert errors to gRPC statuses and to codes in responses, and back.
 
 The canonical codes of TensorFlow are gRPC's numbers. Which way an error goes matters for one code:
 a client sends a request again, with the same request id, when the *status* is UNAVAILABLE. So
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class RpcFailure(Protocol):
-        """What a failed call tells, in both of grpcio's interfaces."""
+        """The status of a failed call, for both of grpcio's interfaces."""
 
         def code(self) -> grpc.StatusCode | None:
             """Return the status code."""
