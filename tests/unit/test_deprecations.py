@@ -50,7 +50,7 @@ def test_renamed_name_is_found_by_its_old_name(module: str, old: str) -> None:
 
 
 @pytest.mark.parametrize("module", sorted(RENAMED_NAMES))
-def test_unknown_name_of_a_module_with_renamed_names_is_an_attribute_error(module: str) -> None:
+def test_unknown_name_is_attribute_error(module: str) -> None:
     with pytest.raises(AttributeError, match="never_there"):
         _ = importlib.import_module(module).never_there
 

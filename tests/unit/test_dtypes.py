@@ -32,7 +32,7 @@ def test_numbers_and_names_are_those_of_the_messages(dtype: dtypes.DType) -> Non
 
 
 @pytest.mark.parametrize("dtype", PLAIN, ids=str)
-def test_the_numpy_form_tells_the_type(dtype: dtypes.DType) -> None:
+def test_numpy_form_identifies_the_dtype(dtype: dtypes.DType) -> None:
     numpy_dtype = dtype.as_numpy_dtype
     assert as_dtype(numpy_dtype) is dtype
     assert numpy_dtype is dtype.as_numpy_dtype
@@ -41,7 +41,7 @@ def test_the_numpy_form_tells_the_type(dtype: dtypes.DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", NEEDS_ML_DTYPES, ids=str)
-def test_the_numpy_form_of_small_types_tells_the_type(dtype: dtypes.DType) -> None:
+def test_numpy_form_of_small_types_identifies_the_dtype(dtype: dtypes.DType) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     assert dtype.as_numpy_dtype == np.dtype(getattr(ml_dtypes, dtype.name))
     assert as_dtype(dtype.as_numpy_dtype) is dtype
@@ -86,7 +86,7 @@ def test_reference_types(dtype: dtypes.DType) -> None:
         ("FLOAT32_REF", None),
     ],
 )
-def test_what_names_a_type(value: object, dtype: dtypes.DType | None) -> None:
+def test_type_names_are_parsed(value: object, dtype: dtypes.DType | None) -> None:
     if dtype is None:
         with pytest.raises(errors.InvalidArgumentError):
             as_dtype(value)

@@ -92,7 +92,7 @@ def test_s12_an_error_can_be_sent_elsewhere(again) -> None:
     assert sent.args == error.args
 
 
-def test_s12_an_error_with_a_constructor_of_its_own_can_be_sent_too() -> None:
+def test_s12_error_with_custom_constructor_can_be_pickled() -> None:
     error = PluginConflictError("two", owners=())
     sent = pickle.loads(pickle.dumps(error))
     assert (type(sent), sent.message, sent.owners) == (PluginConflictError, "two", ())
@@ -112,7 +112,7 @@ def test_s12_near_matches(name: str, candidates: list[str], text: str) -> None:
     assert sorted(found.split("'")) == sorted(text.split("'"))
 
 
-def test_s12_near_matches_among_very_many_names_are_found_at_once() -> None:
+def test_s12_near_matches_among_many_names_are_fast() -> None:
     names = [f"resnet/block{i % 5}/unit_{i % 17}/weights_{i}/read" for i in range(50_000)]
     text = errors.suggest("resnet/block2/unit_12/weights_45997/raed", names)
     assert "'resnet/block2/unit_12/weights_45997/read'" in text

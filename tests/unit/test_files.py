@@ -91,7 +91,7 @@ def test_write_makes_folders_and_leaves_no_temporary(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["f"]  # noqa: PTH208
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"old")
 

@@ -119,7 +119,7 @@ CORE_FILES = python_files(CORE)
 PLUGIN_FILES = python_files(PLUGINS)
 
 
-def test_every_part_of_core_stands_on_a_floor() -> None:
+def test_every_part_of_core_has_a_layer() -> None:
     parts = {part_of(module_name(file)) for file in CORE_FILES}
     assert parts - set(FLOOR_OF) - {"testing"} == set()
 
@@ -183,7 +183,7 @@ def test_only_jax_kernels_import_jax(file: Path) -> None:
         assert not is_within(imported, "jax", "jaxlib"), imported
 
 
-def test_the_propagator_knows_no_threads() -> None:
+def test_propagator_is_single_threaded() -> None:
     file = PLUGINS / "graphmill_plugins" / "default_executor" / "propagator.py"
     libraries = ("threading", "_thread", "concurrent", "asyncio", "queue", "multiprocessing")
     for imported in imports_of(file):

@@ -77,7 +77,7 @@ def test_hook_docstrings_are_complete(hook: str) -> None:
 
 
 @pytest.mark.parametrize("hook", sorted(EFFECTS))
-def test_the_example_registers_what_it_says(hook: str) -> None:
+def test_example_registers_what_it_documents(hook: str) -> None:
     assert EFFECTS[hook](host_with_example(hook))
 
 

@@ -37,7 +37,7 @@ def test_frozen_memory_cannot_be_written() -> None:
         array.flags.writeable = True
 
 
-def test_what_is_not_frozen() -> None:
+def test_writable_arrays_and_views_are_not_frozen() -> None:
     own = np.zeros(100)
     assert not is_frozen(own)
     view = own.view()

@@ -187,7 +187,7 @@ def op_names_in(source: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.folder)
-def test_ops_are_known_by_traits_and_not_by_name(part: Part) -> None:
+def test_ops_are_recognized_by_traits_not_by_name(part: Part) -> None:
     found = {name: op_names_in(path.read_text("utf-8")) for name, path in part.files()}
     more = {
         name: " ".join(sorted(extra.elements()))

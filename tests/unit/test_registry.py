@@ -118,7 +118,7 @@ def test_instance_of_takes_instances() -> None:
     assert devices.get("NPU") is made
 
 
-def test_an_object_of_the_wrong_kind_is_an_error_that_names_its_plugin() -> None:
+def test_wrong_object_kind_names_its_plugin() -> None:
     devices = registry(prepare=instance_of(Base))
     devices.add("NPU", 42, owner=NPU)
     with pytest.raises(PluginError, match=r"42 is not a Base") as caught:
@@ -179,7 +179,7 @@ def test_two_that_replace_conflict() -> None:
         devices.add("NPU", Derived, owner=TPU, replace=True)
 
 
-def test_withdraw_brings_back_what_was_outranked() -> None:
+def test_removal_restores_the_outranked_entry() -> None:
     devices = registry()
     devices.add("NPU", Base, owner=NPU)
     devices.add("NPU", Derived, owner=TPU, replace=True)
@@ -264,7 +264,7 @@ def test_one_can_be_preferred_without_changing_the_others() -> None:
     assert registry.priority("NPU") == 0
 
 
-def test_what_is_not_there_cannot_be_preferred() -> None:
+def test_missing_type_cannot_be_preferred() -> None:
     registry: Registry[Any] = Registry("device")
     with pytest.raises(errors.NotFoundError, match="no device 'NPU'"):
         registry.preferring("NPU")

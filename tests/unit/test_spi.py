@@ -94,7 +94,7 @@ def test_a_plugin_module_pays_for_the_marker_only() -> None:
 
 
 @pytest.mark.parametrize("module", CONCEPTS, ids=named)
-def test_a_module_of_a_concept_imports_nothing_before_it_is_used(module: ModuleType) -> None:
+def test_spi_module_imports_lazily(module: ModuleType) -> None:
     statement = f"import sys, {module.__name__}"
     code = f"{statement}\nassert not {{'numpy', 'graphmill.ops'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,7 +14,7 @@ pytest.importorskip("google_crc32c")
 
 
 @pytest.mark.parametrize("compression", ["", "ZLIB", "GZIP"])
-def test_records_come_back(tmp_path, compression):
+def test_records_round_trip(tmp_path, compression):
     path = tmp_path / "deep" / "x.tfrecord"
     records = [b"one", b"", bytes(range(256)) * 2000]
     with TFRecordWriter(path, compression) as writer:

@@ -119,7 +119,7 @@ def test_wrong_arguments_are_refused(
         build(x)
 
 
-def test_a_plugin_brings_a_gradient_and_wins_over_the_built_in_one() -> None:
+def test_plugin_gradient_overrides_the_built_in_one() -> None:
     @graphmill.gradient("Neg")
     def neg(_op: Any, dy: Any) -> Any:
         return dy * 100.0

@@ -109,14 +109,14 @@ def test_error_as_json(graphmill_cli: Callable[..., Any]) -> None:
     assert error["exit_code"] == outcome.code == error_reporting.INVALID
 
 
-def test_unimplemented_has_an_exit_code_of_its_own(graphmill_cli: Callable[..., Any]) -> None:
+def test_unimplemented_has_its_own_exit_code(graphmill_cli: Callable[..., Any]) -> None:
     command = failing(errors.UnimplementedError("not here"))
     assert (
         graphmill_cli("fail", host=host_with("fail", command)).code == error_reporting.UNSUPPORTED
     )
 
 
-def test_errors_of_the_run_have_an_exit_code_of_their_own() -> None:
+def test_execution_errors_have_their_own_exit_code() -> None:
     error = errors.InvalidArgumentError("bad")
     error_reporting.mark_as_execution(error)
     assert error_reporting.exit_code(error) == error_reporting.EXECUTION
@@ -127,7 +127,7 @@ def test_interrupt(graphmill_cli: Callable[..., Any]) -> None:
     assert outcome.code == error_reporting.INTERRUPTED
 
 
-def test_traceback_only_when_asked(
+def test_traceback_is_shown_on_request_only(
     graphmill_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = host_with("fail", failing(errors.InvalidArgumentError("bad")))
@@ -143,7 +143,7 @@ def test_a_fault_is_raised_not_hidden(graphmill_cli: Callable[..., Any]) -> None
         graphmill_cli("fail", host=host_with("fail", failing(ZeroDivisionError())))
 
 
-def test_python_dash_m_is_the_same_command_and_pipes_are_plain() -> None:
+def test_python_m_is_the_same_command_with_plain_pipes() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "graphmill", "ops", "Conv2D"],
         capture_output=True, text=True, check=False,

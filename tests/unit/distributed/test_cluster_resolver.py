@@ -38,7 +38,7 @@ def test_fixed_addresses_never_change() -> None:
     stop()
 
 
-def test_who_is_no_task_has_no_target() -> None:
+def test_resolver_without_task_has_no_target() -> None:
     with pytest.raises(NotFoundError, match="no task None of job None"):
         SimpleClusterResolver(CLUSTER).master()
 
@@ -158,7 +158,7 @@ def resolvers() -> list[Any]:
 
 
 @pytest.mark.parametrize("resolver", resolvers(), ids=lambda found: type(found).__name__)
-def test_every_resolver_tells_of_tasks_that_move_and_restart(resolver: Any) -> None:
+def test_every_resolver_reports_moved_and_restarted_tasks(resolver: Any) -> None:
     changes: list[Any] = []
     end = resolver.watch(changes.append)
     spec = resolver.cluster_spec()

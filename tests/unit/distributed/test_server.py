@@ -60,7 +60,7 @@ def test_a_server_def_says_all_and_arguments_override_it() -> None:
         (7, "worker", 0, "cluster"),
     ],
 )
-def test_what_does_not_fit_is_refused(cluster: Any, job: Any, task: Any, message: str) -> None:
+def test_mismatch_is_refused(cluster: Any, job: Any, task: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         definition(cluster, job, task)
 
@@ -122,7 +122,7 @@ def test_an_unknown_protocol_is_refused() -> None:
         Server(protocol="smoke", host=Host([], load_entry_points=False))
 
 
-def test_a_server_follows_what_its_resolver_tells() -> None:
+def test_server_follows_its_resolver() -> None:
     factory = RecordingFactory()
     host = Host([factory], load_entry_points=False)
     resolver = SimpleClusterResolver({"worker": ["a:1", "b:1"]}, "worker", 0)

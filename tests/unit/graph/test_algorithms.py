@@ -37,7 +37,7 @@ def dags(draw: st.DrawFn, max_nodes: int = 12) -> Graph:
 
 
 @given(dags())
-def test_in_topological_order_each_node_comes_after_what_it_waits_for(graph: Graph) -> None:
+def test_topological_order_respects_all_edges(graph: Graph) -> None:
     """G1."""
     order = topological_order(graph)
     place = {node: index for index, node in enumerate(order)}

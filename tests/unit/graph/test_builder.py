@@ -88,7 +88,7 @@ def test_a_scope_and_a_node_share_names(graph: Graph) -> None:
     assert graph.constant(1, name="a").op.name == "a_1"
 
 
-def test_unique_name_can_be_asked_without_taking_it(graph: Graph) -> None:
+def test_unique_name_can_be_previewed(graph: Graph) -> None:
     assert graph.unique_name("x", mark_as_used=False) == "x"
     assert graph.unique_name("x") == "x"
     assert graph.unique_name("x", mark_as_used=False) == "x_1"
@@ -341,7 +341,7 @@ def test_tensors_are_keys(graph: Graph) -> None:
     assert x != "x:0"
 
 
-def test_a_tensor_tells_its_consumers(graph: Graph) -> None:
+def test_tensor_lists_its_consumers(graph: Graph) -> None:
     x = graph.placeholder("float32", name="x")
     y = x * x
     assert x.consumers() == [y.op]

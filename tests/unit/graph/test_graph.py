@@ -88,7 +88,7 @@ def test_a_name_is_given_once(graph: Graph) -> None:
     assert len(graph) == 1
 
 
-def test_too_few_inputs_leave_no_node_behind(graph: Graph) -> None:
+def test_too_few_inputs_add_no_node(graph: Graph) -> None:
     """G1, S12."""
     x = placeholder(graph, "x")
     with pytest.raises(errors.InvalidArgumentError, match="'float' do not match 0 inputs") as e:
@@ -107,7 +107,7 @@ def test_rejected_input_leaves_no_edge(graph: Graph) -> None:
     assert not graph.has_node("y")
 
 
-def test_a_reference_may_be_read_where_a_value_is_expected_but_not_the_other_way(
+def test_reference_converts_to_value_but_not_vice_versa(
     graph: Graph,
 ) -> None:
     """G1."""

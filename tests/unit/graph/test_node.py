@@ -61,7 +61,7 @@ def chain() -> Graph:
     return graph
 
 
-def test_a_node_knows_what_it_reads_and_waits_for() -> None:
+def test_node_lists_inputs_and_control_inputs() -> None:
     """G1."""
     graph = chain()
     x, y = graph.nodes
@@ -72,7 +72,7 @@ def test_a_node_knows_what_it_reads_and_waits_for() -> None:
     assert repr(y) == "<Node 'y' op=Neg>"
 
 
-def test_an_edge_knows_both_ends_and_the_name_of_its_tensor() -> None:
+def test_edge_has_both_ends_and_tensor_name() -> None:
     """G1."""
     _, y = chain().nodes
     (data,), (control,) = y.in_edges, y.control_in_edges

@@ -42,7 +42,7 @@ trees = st.recursive(
 
 
 @given(trees)
-def test_packing_what_was_flattened_gives_the_same(tree: Any) -> None:
+def test_flatten_and_pack_round_trip(tree: Any) -> None:
     again = pack(tree, flatten(tree))
     assert again == tree
     assert type(again) is type(tree)

@@ -171,7 +171,7 @@ def test_wide_indices_make_all_wide(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("key", [1.5, "a", True, [0, 1], np.array([0, 1]), slice("a", None)])
-def test_what_is_no_index(graph: Graph, key: Any) -> None:
+def test_invalid_index_is_refused(graph: Graph, key: Any) -> None:
     x = graph.placeholder("float32")
     with pytest.raises(TypeError, match="cannot index a tensor"):
         x[key]

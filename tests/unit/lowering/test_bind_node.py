@@ -68,7 +68,7 @@ def refused() -> Any:
 
 
 @pytest.mark.parametrize("forbidden", ["net", "log"])
-def test_effect_of_kernel_or_op_is_refused_before_the_kernel_is_made(forbidden: str) -> None:
+def test_forbidden_effect_is_refused_before_kernel_creation(forbidden: str) -> None:
     graph = graphmill.Graph()
     node = graph.create_op("PrintV2", [graph.constant(b"text")], name="n")
     definition = KernelDef(("PrintV2",), refused, make=True, effects=frozenset({"net"}))

@@ -92,7 +92,7 @@ def test_s3_functions_are_copied_and_failure_is_atomic(make: Any) -> None:
     assert "f" in state.graph.library
 
 
-def test_s4_a_client_graph_is_pruned_and_seen_by_the_passes() -> None:
+def test_s4_client_graph_is_pruned_before_passes() -> None:
     seen: list[list[str]] = []
 
     class Plugin:

@@ -117,7 +117,7 @@ def graph_of(make: Any, *nodes: Any, functions: Any = ()) -> Any:
     return graph_from_graph_def(graph_def(*nodes, functions=functions), make.host.ops)
 
 
-def test_e11_a_kernel_is_bound_to_node_device_namespace_and_functions(make: Any) -> None:
+def test_e11_kernel_is_bound_to_node_device_and_functions(make: Any) -> None:
     factory = make()
     made = factory.create(graph_of(make, X, neg("n")).node("n"))
     assert (made.node_name, made.op, made.device.name) == ("n", "Neg", "/device:CPU:0")
@@ -136,7 +136,7 @@ def test_e11_stateful_kernels_are_shared_by_the_executors_of_a_session(
     assert plugin.made == 1
 
 
-def test_e11_a_kernel_with_a_context_of_an_op_without_state_belongs_to_its_executor(
+def test_e11_stateless_context_kernel_is_owned_by_its_executor(
     make: Any,
 ) -> None:
     graph = graph_of(make, X, node_def("a", "Ceil", "x", T="float32"))
@@ -152,7 +152,7 @@ def test_e11_stateful_kernels_of_a_function_are_its_own(make: Any, plugin: Plugi
     assert plugin.made == 2
 
 
-def test_e11_a_constant_is_copied_to_its_device_once_but_strings_are_not(make: Any) -> None:
+def test_e11_constant_is_copied_to_device_once_except_strings(make: Any) -> None:
     factory = make(Far(DeviceAttributes("/device:NPU:0", "NPU")))
     text = const_def("s", np.array([b"a"], object))
     graph = graph_of(make, const_def("c", [1.0]), text)
@@ -193,7 +193,7 @@ def test_g3_ends_and_calls_of_functions_need_no_kernel(make: Any) -> None:
     assert (made.op, made.definition.async_) == ("f", True)
 
 
-def test_s12_a_kernel_that_cannot_be_made_names_node_and_plugin(make: Any) -> None:
+def test_s12_kernel_creation_failure_names_node_and_plugin(make: Any) -> None:
     graph = graph_of(make, X, node_def("s", "Sign", "x", T="float32"))
     factory = make()
     with pytest.raises(errors.InternalError, match="KeyError: 'cannot be made'") as caught:

@@ -83,7 +83,7 @@ def test_a_pass_reads_the_settings_of_its_plugin() -> None:
     assert seen == [{"limit": 3, "mode": "fast"}, {}]
 
 
-def test_p4_a_status_error_of_a_pass_stays_what_it_is(run: Any, plugin: Passes) -> None:
+def test_p4_status_error_of_a_pass_is_unchanged(run: Any, plugin: Passes) -> None:
     plugin.error = errors.InvalidArgumentError("bad graph", node="n")
     with pytest.raises(errors.InvalidArgumentError) as caught:
         run("POST_REWRITE_FOR_EXEC")

@@ -133,7 +133,7 @@ def test_s4_the_full_graph_is_not_changed() -> None:
         (([], [], ["_SINK"]), errors.NotFoundError, "'_SINK' does not exist"),
     ],
 )
-def test_s4_what_cannot_be_requested(arguments: Any, error: Any, words: str) -> None:
+def test_s4_invalid_requests_are_refused(arguments: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         client(*arguments)
 

@@ -67,7 +67,7 @@ def ops_with_kernels(host):
     return sorted(set(host.kernels.ops()) & set(OpRegistry().names()))
 
 
-def test_stateful_op_with_a_kernel_declares_an_effect_or_is_listed_without(graphmill_host):
+def test_stateful_op_declares_an_effect_or_is_listed(graphmill_host):
     for name in ops_with_kernels(graphmill_host):
         op = graphmill_host.ops.get(name)
         if op.is_stateful:

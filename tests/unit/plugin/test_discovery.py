@@ -37,9 +37,7 @@ def found(*names: str) -> list[Candidate]:
     return [c for c in discovery.entry_point_plugins() if c.distribution in names]
 
 
-def test_plugins_come_by_distribution_and_name_whatever_the_path_says(
-    tmp_path: Path, use_dists: UseDists
-) -> None:
+def test_plugins_are_ordered_by_distribution_and_name(tmp_path: Path, use_dists: UseDists) -> None:
     for index, dist in enumerate(["zeta-x", "Alpha_X", "mid.x"]):
         points = f"b = {dist[:3]}_b\na = {dist[:3]}_a\n"
         use_dists(write_dist(tmp_path / str(index), dist, entry_points=points))
@@ -54,7 +52,7 @@ def test_plugins_come_by_distribution_and_name_whatever_the_path_says(
     ]
 
 
-def test_a_candidate_knows_version_and_requirements_but_is_not_imported(
+def test_candidate_has_version_and_requirements_without_import(
     use_dists: UseDists,
 ) -> None:
     use_dists("version_mismatch")
@@ -71,7 +69,7 @@ def test_the_distribution_that_python_would_use_counts(tmp_path: Path, use_dists
     assert [(c.name, c.version) for c in found("twice-x")] == [("new", "2.0")]
 
 
-def test_a_plugin_hidden_by_a_distribution_without_plugins_is_not_found(
+def test_plugin_shadowed_by_another_distribution_is_not_found(
     tmp_path: Path, use_dists: UseDists
 ) -> None:
     use_dists(write_dist(tmp_path / "old", "twice-y", "1.0", "old = old_y\n"))
@@ -131,7 +129,7 @@ def test_environment_plugins_keep_their_order(monkeypatch: pytest.MonkeyPatch) -
         (set(), False),
     ],
 )
-def test_what_disables_a_plugin(listed: set[str], expected: bool) -> None:
+def test_plugin_is_disabled_by_name_or_distribution(listed: set[str], expected: bool) -> None:
     candidate = Candidate("npu", "graphmill_npu", "entry point", object, "graphmill-npu", "1")
     assert is_disabled(candidate, listed) is expected
 

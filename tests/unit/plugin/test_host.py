@@ -59,7 +59,7 @@ class TestGoodPlugin:
         use_dists("good")
         return Host()
 
-    def test_its_record_tells_what_it_registered(self, host: Host) -> None:
+    def test_record_lists_registrations(self, host: Host) -> None:
         found = record(host, "downstream")
         assert found.status == "loaded"
         assert found.owner == DOWNSTREAM
@@ -85,7 +85,7 @@ class TestGoodPlugin:
         assert isinstance(host.devices.get("NPU"), DeviceFactory)
         assert "fake_downstream.device" in sys.modules
 
-    def test_every_registry_knows_the_plugin(self, host: Host) -> None:
+    def test_every_registry_lists_the_plugin(self, host: Host) -> None:
         assert host.devices.provenance("NPU") == DOWNSTREAM
         assert host.devices.priority("NPU") == 150
         assert host.executors.provenance("SEQUENTIAL") == DOWNSTREAM
@@ -131,7 +131,7 @@ class TestGoodPlugin:
 
 
 class TestFaults:
-    def test_what_a_failing_plugin_registered_is_withdrawn(self, use_dists: UseDists) -> None:
+    def test_registrations_of_failing_plugin_are_removed(self, use_dists: UseDists) -> None:
         use_dists("raising_hook")
         with pytest.warns(PluginWarning) as caught:
             host = Host()
@@ -326,7 +326,7 @@ class TestPasses:
         host = bare_host(plugin("mine", register_passes=register_passes))
         assert isinstance(host.passes.get("p"), Counting)
 
-    def test_what_cannot_be_called_is_no_pass(self) -> None:
+    def test_non_callable_is_not_a_pass(self) -> None:
         def register_passes(passes: Any) -> None:
             passes.add("p", "os:sep", phase="PRE_PLACEMENT")
 

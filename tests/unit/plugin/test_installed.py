@@ -59,7 +59,7 @@ def test_a_zip_file_on_the_path_is_looked_into(
     assert found.headers.startswith("Name: packed")
 
 
-def test_a_finder_with_distributions_of_its_own_is_asked(
+def test_custom_distribution_finder_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = write_dist(tmp_path) / "some_dist-1.0.dist-info"

@@ -86,7 +86,7 @@ def test_a_misspelt_hook_is_found_with_a_suggestion(use_dists: UseDists) -> None
     assert "did you mean 'graphmill_register_ops'" in record(manager, "misspelt").error
 
 
-def test_two_distributions_with_one_plugin_name_are_both_refused_and_named(
+def test_duplicate_plugin_names_are_refused_and_both_named(
     use_dists: UseDists,
 ) -> None:
     use_dists("twin_a", "twin_b")
@@ -150,7 +150,7 @@ def test_two_names_for_one_module_conflict(tmp_path: Path, use_dists: UseDists) 
     assert record(manager, "b").status == "conflict"
 
 
-def test_a_plugin_that_exits_while_it_is_imported_does_not_end_the_program(
+def test_plugin_calling_exit_on_import_is_contained(
     monkeypatch: pytest.MonkeyPatch, use_dists: UseDists, tmp_path: Path
 ) -> None:
     (tmp_path / "fake_exits.py").write_text("raise SystemExit(3)\n")
@@ -173,7 +173,7 @@ def test_modules_of_the_environment_are_plugins(
     assert str(loaded.owner) == "plugin 'fake_twin_a' (module fake_twin_a)"
 
 
-def test_a_module_of_the_environment_that_is_loaded_already_changes_nothing(
+def test_already_loaded_environment_module_is_ignored(
     monkeypatch: pytest.MonkeyPatch, use_dists: UseDists
 ) -> None:
     use_dists("twin_a")
@@ -183,7 +183,7 @@ def test_a_module_of_the_environment_that_is_loaded_already_changes_nothing(
     assert [r.name for r in manager.records if r.module == "fake_twin_a"] == ["twin"]
 
 
-def test_a_plugin_of_the_program_may_be_module_instance_or_class() -> None:
+def test_explicit_plugin_may_be_module_instance_or_class() -> None:
     class Plugin:
         @graphmill.hookimpl
         def graphmill_configure(self, host: Any) -> None:
@@ -246,7 +246,7 @@ def test_an_optional_hook_may_be_unknown() -> None:
     assert manager.records[0].status == "loaded"
 
 
-def test_hooks_are_called_one_by_one_and_a_raising_one_stops_no_other(
+def test_raising_hook_does_not_stop_other_hooks(
     monkeypatch: pytest.MonkeyPatch, use_dists: UseDists
 ) -> None:
     use_dists("twin_a", "raising_hook", "rival_a")

@@ -26,7 +26,7 @@ def test_importing_the_package_loads_no_protobuf():
     assert not [name for name in loaded if name.endswith("_pb2")]
 
 
-def test_a_message_loads_only_what_it_needs():
+def test_message_loads_only_required_modules():
     loaded = loaded_after("from graphmill import proto; proto.GraphDef")
     assert "graphmill.proto.node_def_pb2" in loaded
     assert "graphmill.proto.config_pb2" not in loaded

@@ -161,7 +161,7 @@ def test_a_timeout_ends_with_the_collective() -> None:
     assert threading.active_count() <= before + len(waiting)
 
 
-def test_what_cannot_be_combined_fails_all() -> None:
+def test_incompatible_members_fail_the_group() -> None:
     def refuse(_: Sequence[CollectiveRequest]) -> list[Any]:
         raise ZeroDivisionError("nothing there")
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_combined_fails_all() -> None:
         assert "ZeroDivisionError: nothing there" in step.told[device][1].message
 
 
-def test_a_group_that_the_step_is_too_small_for_is_refused() -> None:
+def test_collective_group_larger_than_the_step_is_refused() -> None:
     step = Step(num_devices=1)
     step.join(0)
     assert isinstance(step.told[0][1], errors.UnimplementedError)

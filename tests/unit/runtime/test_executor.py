@@ -45,7 +45,7 @@ def test_e2_executor_release_does_nothing_by_default() -> None:
     Outcome().close()
 
 
-def test_e13_step_makes_a_manager_of_its_own_when_it_is_requested() -> None:
+def test_e13_step_creates_cancellation_manager_on_demand() -> None:
     parent = CancellationManager()
     args = step(cancellation_manager=parent)
     args.start_cancel(FIRST)  # nobody waits: nothing is told
@@ -80,7 +80,7 @@ def test_e13_ended_step_is_removed_from_its_parent() -> None:
     assert not own.is_cancelled
 
 
-def test_e10_a_call_shares_all_but_the_frame_with_its_step() -> None:
+def test_e10_function_call_shares_all_but_the_frame() -> None:
     args = step(sync_on_finish=True, stats_collector="collector")
     frame = CallFrame([1], 1)
     call = args.for_call(frame)

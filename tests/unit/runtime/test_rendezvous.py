@@ -116,7 +116,7 @@ def test_deadness_crosses_r1() -> None:
     assert receiver.outcomes == [(None, True, None)]
 
 
-def test_a_second_send_is_refused_and_the_first_value_kept_r1() -> None:
+def test_second_send_is_refused_r1() -> None:
     rendezvous, receiver = IntraProcessRendezvous(), Receiver()
     rendezvous.send(KEY, HOST, 1)
     with pytest.raises(errors.AbortedError, match="Duplicated send"):
@@ -170,7 +170,7 @@ def test_cancellation_ends_a_wait_r1_e13() -> None:
     assert len(receiver.outcomes) == 1
 
 
-def test_a_wait_that_begins_after_cancellation_ends_at_once_r1_e13() -> None:
+def test_wait_after_cancellation_ends_immediately_r1_e13() -> None:
     rendezvous, receiver, manager = IntraProcessRendezvous(), Receiver(), CancellationManager()
     manager.start_cancel()
     rendezvous.recv_async(KEY, TransferArgs(cancellation=manager), receiver)

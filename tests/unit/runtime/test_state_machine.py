@@ -40,7 +40,7 @@ def test_an_event_changes_the_state_and_returns_the_action() -> None:
     assert made.state is Door.SHUT
 
 
-def test_the_story_tells_transitions_with_their_causes() -> None:
+def test_story_lists_transitions_with_causes() -> None:
     story = Story()
     made = door(story)
     made.send(Push.PUSH, "the wind")

@@ -98,7 +98,7 @@ def test_the_same_bundles_are_written(name: str, tmp_path: Path) -> None:
     assert_same_files(tmp_path / "x", name)
 
 
-def test_the_same_bundle_comes_from_a_merge(tmp_path: Path) -> None:
+def test_merge_gives_the_same_bundle(tmp_path: Path) -> None:
     shards: list[list[Any]] = []
     for row in CONTENTS["partitioned"]:
         if row[0] == "matrix":  # the first row of each shard

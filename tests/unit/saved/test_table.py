@@ -87,7 +87,7 @@ def test_damaged_table_is_reported(content: bytes, words: str) -> None:
     assert "t.index" in caught.value.message
 
 
-def test_a_checksum_is_only_compared_when_asked() -> None:
+def test_checksum_is_compared_only_on_request() -> None:
     content = bytearray(GOOD)
     content[content.index(b"value")] = ord("V")
     with pytest.raises(errors.DataLossError, match="checksum"):

@@ -258,7 +258,7 @@ def test_g3_missing_kernels_are_reported_for_all_devices(make_host: Any) -> None
         assert session.run("b:0", {"b:0": 1.0}) == 1
 
 
-def test_a_kernel_that_cannot_be_made_for_a_node_is_a_typed_error(make_host: Any) -> None:
+def test_kernel_creation_failure_is_a_typed_error(make_host: Any) -> None:
     class Plugin:
         error: Exception = KeyError("oops")
 
@@ -353,7 +353,7 @@ def test_a_chain_far_longer_than_the_stack_is_deep_runs() -> None:
         assert session.run("n0:0", {"x:0": 3.0}) == -3
 
 
-def test_a_chain_of_control_edges_far_longer_than_the_stack_is_deep_runs() -> None:
+def test_very_long_control_edge_chain_runs() -> None:
     count = 20_000
     nodes = [node_def(f"n{i}", "NoOp", *([f"^n{i - 1}"] if i else [])) for i in range(count)]
     with graphmill.Session(graph=graph_def(*nodes)) as session:

@@ -35,7 +35,7 @@ def joined(source: str, target: str) -> dict[str, str]:
     return {"from_tensor": source, "to_tensor": target}
 
 
-def test_feeds_come_in_order_and_fetches_go_out_as_a_list_s7(session: Any) -> None:
+def test_feeds_are_ordered_and_fetches_are_a_list_s7(session: Any) -> None:
     options = {"feed": ["y", "x:0"], "fetch": ["c", "a:0", "a:0"], "target": ["t"]}
     call = session.make_callable_from_options(options)
     assert call(2.0, 1.0) == [22.0, 2.0, 2.0]
@@ -62,7 +62,7 @@ def test_connection_replaces_one_tensor_by_another_s7(
     assert session.run("c:0", {"x:0": 1.0, "y:0": 0.0}) == 2.0  # others are as they were
 
 
-def test_a_callable_with_a_connection_is_built_again_as_any_signature_is_s7(session: Any) -> None:
+def test_callable_with_connection_is_rebuilt_like_others_s7(session: Any) -> None:
     options = {"feed": ["x:0"], "fetch": ["c:0"], "tensor_connection": [joined("a:0", "y:0")]}
     call = session.make_callable_from_options(options)
     for _ in range(8):
@@ -109,7 +109,7 @@ def test_connections_in_a_ring_are_a_cycle_s7(session: Any) -> None:
         session.make_callable_from_options({"fetch": ["c:0"], "tensor_connection": ring})
 
 
-def test_a_fetch_stays_on_its_device_and_is_fed_from_there_s7() -> None:
+def test_device_fetch_is_fed_without_copy_s7() -> None:
     graph = graphmill.Graph()
     with graph.as_default(), graph.device("/device:BOXED:0"):
         x = graph.placeholder("float32", [2], name="x")

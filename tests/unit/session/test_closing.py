@@ -31,7 +31,7 @@ def variable_graph() -> Any:
     return graph.as_graph_def()
 
 
-def test_s10_resources_live_from_step_to_step_and_belong_to_the_session() -> None:
+def test_s10_resources_persist_across_steps_of_a_session() -> None:
     with (
         graphmill.Session(graph=variable_graph()) as one,
         graphmill.Session(graph=variable_graph()) as other,
@@ -133,7 +133,7 @@ def test_s11_functions_added_during_close_are_closed() -> None:
     assert impl._functions[second.name].closing.is_cancelled
 
 
-def test_s11_a_closed_session_leaves_nothing_behind(make_host: Any) -> None:
+def test_s11_closed_session_frees_everything(make_host: Any) -> None:
     host = make_host()
     with no_leaked_threads():
         session = graphmill.Session(graph=variable_graph(), host=host)

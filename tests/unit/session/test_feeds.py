@@ -173,7 +173,7 @@ def test_s6_a_shape_must_fit(
             converted(value, "float32", shape)
 
 
-def test_s6_the_message_tells_both_shapes() -> None:
+def test_s6_message_names_both_shapes() -> None:
     with pytest.raises(errors.InvalidArgumentError) as caught:
         converted([1.0], "float32", (-1, 3))
     assert caught.value.message == (
@@ -238,7 +238,7 @@ def test_s6_any_tensor_can_be_fed(session: Any) -> None:
     assert list(session.run("both:1", {"both:1": X})) == [1, 2]
 
 
-def test_s6_a_tensor_that_is_fed_and_fetched_comes_back(session: Any) -> None:
+def test_s6_fed_tensor_can_be_fetched(session: Any) -> None:
     np.testing.assert_array_equal(session.run("y:0", {"y:0": X}), X)
     fed = session.run(["x:0", "y:0"], {"x:0": X})
     np.testing.assert_array_equal(fed, [X, -X])
@@ -250,7 +250,7 @@ def test_s6_feeds_that_nothing_needs_are_checked_and_unused(session: Any) -> Non
         session.run("y:0", {"y:0": X, "x:0": [1.0]})
 
 
-def test_s6_a_feed_is_named_by_operation_tensor_or_mapping_of_any_kind(session: Any) -> None:
+def test_s6_feed_keys_may_be_operations_tensors_or_names(session: Any) -> None:
     tensor = session.graph.get_tensor_by_name("x:0")
     for feeds in (
         {"x": X},
@@ -262,7 +262,7 @@ def test_s6_a_feed_is_named_by_operation_tensor_or_mapping_of_any_kind(session: 
         assert list(session.run("y:0", feeds)) == [-1, -2]
 
 
-def test_s6_a_placeholder_that_is_not_fed_is_an_error_naming_it(session: Any) -> None:
+def test_s6_unfed_placeholder_is_named(session: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError) as caught:
         session.run("y:0")
     assert "You must feed a value for placeholder tensor 'x' with dtype float" in str(caught.value)
@@ -281,7 +281,7 @@ def test_s6_control_inputs_of_other_nodes_are_kept(session: Any) -> None:
     assert session.run("after_y:0", {"y:0": X, "x:0": X}) == 2
 
 
-def test_s6_a_placeholder_that_is_a_target_must_run_though_it_is_fed(session: Any) -> None:
+def test_s6_fed_placeholder_may_be_a_target(session: Any) -> None:
     """As in TensorFlow."""
     with pytest.raises(errors.InvalidArgumentError, match="placeholder tensor 'x'"):
         session.run("y:0", {"x:0": X}, targets=["x"])

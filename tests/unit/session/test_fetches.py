@@ -75,18 +75,18 @@ A, B = np.float32(1.5), np.array([1, 2], np.int32)
     ],
     ids=repr,
 )
-def test_s6_a_structure_comes_back_filled(session: Any, fetches: Any, expected: Any) -> None:
+def test_s6_structure_fetch_is_returned_filled(session: Any, fetches: Any, expected: Any) -> None:
     assert same(session.run(fetches), expected)
 
 
-def test_s6_a_dataclass_comes_back_filled(session: Any) -> None:
+def test_s6_dataclass_fetch_is_returned_filled(session: Any) -> None:
     report = session.run(Report("a:0"))
     assert type(report) is Report
     assert report.loss == A
     assert np.array_equal(report.step, B)
 
 
-def test_s6_an_attrs_class_comes_back_filled(session: Any) -> None:
+def test_s6_attrs_class_fetch_is_returned_filled(session: Any) -> None:
     """`attrs` is told by its class attribute alone, so that it need not be installed."""
 
     class Attrs:
@@ -111,7 +111,7 @@ def test_s6_kinds_of_dicts_are_kept(session: Any) -> None:
     assert session.run(types.MappingProxyType({"k": "a:0"})) == {"k": A}
 
 
-def test_s6_a_subclass_of_list_comes_back_as_a_list_and_one_of_tuple_as_itself(
+def test_s6_list_subclass_is_returned_as_list_and_tuple_subclass_as_itself(
     session: Any,
 ) -> None:
     kinds = [type("L", (list,), {}), type("T", (tuple,), {})]
@@ -149,9 +149,7 @@ def test_s6_invalid_fetch_is_invalid_argument(session: Any, fetch: Any, words: s
         ("_SINK:0", "'_SINK' does not exist"),
     ],
 )
-def test_s6_unknown_fetch_is_not_found_and_near_matches_are_reported(
-    session: Any, fetch: str, words: str
-) -> None:
+def test_s6_unknown_fetch_suggests_near_matches(session: Any, fetch: str, words: str) -> None:
     with pytest.raises(errors.NotFoundError, match=words):
         session.run(fetch)
     assert session.run("a:0") == A
@@ -198,7 +196,7 @@ def test_s6_a_tensor_of_another_graph_is_refused() -> None:
                 call()
 
 
-def test_s6_a_session_of_a_message_takes_tensors_by_their_name() -> None:
+def test_s6_graph_def_session_accepts_tensor_names() -> None:
     graph = Graph()
     x = graph.constant(1.0, name="x")
     with graphmill.Session(graph=graph.as_graph_def()) as session:
@@ -213,7 +211,7 @@ def test_s6_names_of_feeds_and_targets() -> None:
             name(5)
 
 
-def test_s6_one_target_or_feed_need_not_stand_in_a_list(session: Any) -> None:
+def test_s6_single_target_or_feed_needs_no_list(session: Any) -> None:
     assert list(several("n")) == ["n"]
     assert list(several(["n", "m"])) == ["n", "m"]
     assert session.run([], targets="n") == []

@@ -156,7 +156,7 @@ def test_two_threads_that_see_the_same_step_submit_one_job() -> None:
 
 
 @pytest.mark.parametrize("is_expensive", [False, True])
-def test_a_loop_is_cheap_or_not_by_the_kernels_of_its_device(is_expensive: bool) -> None:
+def test_loop_cost_depends_on_kernels_of_its_device(is_expensive: bool) -> None:
     """Its entrance is told by the trait of an op that no TensorFlow has."""
     asked = []
 
@@ -261,7 +261,7 @@ def test_our_own_internal_errors_surface_in_validation_mode(
             made.run("y:0", {"x:0": 2})
 
 
-def test_the_story_tells_how_a_graph_became_hot(make_host: Any) -> None:
+def test_story_lists_steps_to_hot_state(make_host: Any) -> None:
     plugin = FaultyPass("POST_PLACEMENT", ValueError())
     plugin._run = lambda graph, options: None  # type: ignore[method-assign]
     with session(plugin, make_host, "tiered") as made:

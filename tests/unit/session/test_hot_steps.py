@@ -118,7 +118,7 @@ def test_failed_rebuild_keeps_the_old_executor(hot: HotPass, host: Host) -> None
     assert hot.seen == 1
 
 
-def test_eager_sessions_tell_what_refuses_a_graph(hot: HotPass, host: Host) -> None:
+def test_eager_sessions_name_what_refuses_a_graph(hot: HotPass, host: Host) -> None:
     hot.error = UnimplementedError("the pass's own words")
     with session(host, jit="eager") as made, pytest.raises(UnimplementedError, match="own words"):
         made.run("y:0", {"x:0": 2})
@@ -137,7 +137,7 @@ def test_steps_continue_while_the_graph_is_built_again(hot: HotPass, host: Host)
     assert hot.seen == 1
 
 
-def test_a_session_that_closes_waits_for_what_is_being_built(hot: HotPass, host: Host) -> None:
+def test_session_close_waits_for_pending_builds(hot: HotPass, host: Host) -> None:
     hot.may_go_on.clear()
     made = session(host)
     for _ in range(3):

@@ -45,7 +45,7 @@ def test_s1_a_session_may_begin_empty() -> None:
         assert session.run("y:0", {"x:0": 2.0}) == -2
 
 
-def test_s1_one_cpu_by_default_and_as_many_as_are_requested() -> None:
+def test_s1_one_cpu_by_default_or_device_count() -> None:
     with graphmill.Session(config={"device_count": {"GPU": 0}}) as session:
         cpus = [d.name for d in session.list_devices() if d.device_type == "CPU"]
         assert cpus == [PREFIX + "CPU:0"]

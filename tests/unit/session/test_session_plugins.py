@@ -53,7 +53,7 @@ class ExecutorPlugin:
         executors.add("RECORDER", Factory)
 
 
-def test_e1_a_plugin_supplies_an_executor_and_the_config_chooses_it() -> None:
+def test_e1_config_selects_plugin_executor() -> None:
     plugin = ExecutorPlugin()
     plugin.host = graphmill.Host(plugins=[plugin])
     config = {"experimental": {"executor_type": "RECORDER"}, "graphmill": {"jit": "off"}}
@@ -138,7 +138,7 @@ def test_s1_plugin_supplies_a_device_and_nodes_request_it() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no driver"), errors.UnavailableError("no driver")])
-def test_s12_a_factory_that_cannot_make_its_devices_is_a_typed_error(error: Exception) -> None:
+def test_s12_device_factory_failure_is_a_typed_error(error: Exception) -> None:
     class Failing(NpuFactory):
         pass
 
@@ -152,7 +152,7 @@ def test_s12_a_factory_that_cannot_make_its_devices_is_a_typed_error(error: Exce
         graphmill.Session(host=graphmill.Host(plugins=[Plugin()]))
 
 
-def test_p4_a_plugin_supplies_a_pass_which_changes_what_runs_and_not_the_session() -> None:
+def test_p4_plugin_pass_changes_the_run_but_not_the_session_graph() -> None:
     class Plugin:
         @graphmill.hookimpl
         def graphmill_register_passes(self, passes: Any) -> None:
@@ -178,7 +178,7 @@ def test_p4_a_plugin_supplies_a_pass_which_changes_what_runs_and_not_the_session
         assert [node.op for node in session.graph] == ["Placeholder", "Neg"]
 
 
-def test_p4_a_pass_that_breaks_is_a_typed_error_naming_pass_and_plugin() -> None:
+def test_p4_failing_pass_names_pass_and_plugin() -> None:
     class Plugin:
         @graphmill.hookimpl
         def graphmill_register_passes(self, passes: Any) -> None:

@@ -41,7 +41,7 @@ X = node_def("x", "Placeholder", dtype="float32", shape=None)
         (2, "qint8", np.int8),
     ],
 )
-def test_s6_a_tensor_of_rank_0_comes_back_as_a_scalar(value: Any, dtype: str, kind: type) -> None:
+def test_s6_rank_0_tensor_is_returned_as_scalar(value: Any, dtype: str, kind: type) -> None:
     graph = Graph()
     array = (
         np.array(value)
@@ -58,7 +58,7 @@ def test_s6_a_tensor_of_rank_0_comes_back_as_a_scalar(value: Any, dtype: str, ki
     assert result == (value.encode() if dtype == "string" else value)
 
 
-def test_s6_small_types_come_back_in_their_numpy_form() -> None:
+def test_s6_small_dtypes_are_returned_as_numpy_types() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     graph = Graph()
     with graph.as_default():
@@ -71,7 +71,7 @@ def test_s6_small_types_come_back_in_their_numpy_form() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1,), (0, 3), (2, 2)])
-def test_s6_other_tensors_come_back_as_plain_arrays_to_write_to(shape: tuple[int, ...]) -> None:
+def test_s6_fetched_tensors_are_writable_arrays(shape: tuple[int, ...]) -> None:
     graph = Graph()
     graph.constant(np.zeros(shape, np.float32), name="c")
     graph.constant(np.full(shape, b"s", object), name="s")
@@ -117,7 +117,7 @@ def memory() -> Any:
 @pytest.mark.parametrize(
     "fetch", ["c", "reshaped", "transposed", "same", "part", "broadcast", "fresh", "s", "s_same"]
 )
-def test_s6_writing_to_what_was_fetched_changes_no_constant(memory: Any, fetch: str) -> None:
+def test_s6_writing_to_a_fetch_changes_no_constant(memory: Any, fetch: str) -> None:
     name = f"{fetch}:0"
     call = memory.make_callable(name)
     for run in (call, lambda: memory.run(name), lambda: memory.run([name, name])[1]):
@@ -128,7 +128,7 @@ def test_s6_writing_to_what_was_fetched_changes_no_constant(memory: Any, fetch: 
     np.testing.assert_array_equal(memory.run("c:0"), np.arange(6).reshape(2, 3))
 
 
-def test_s6_two_fetches_of_one_tensor_share_nothing_with_the_graph(memory: Any) -> None:
+def test_s6_repeated_fetches_do_not_alias_the_graph(memory: Any) -> None:
     one, other = memory.run(["fresh:0", "c:0"])
     one[:] = 5
     assert other[0, 0] == 0
@@ -136,7 +136,7 @@ def test_s6_two_fetches_of_one_tensor_share_nothing_with_the_graph(memory: Any) 
 
 
 @pytest.mark.parametrize("fetch", ["x:0", "x_same:0", "x_flat:0"])
-def test_s6_writing_to_what_was_fetched_changes_no_feed(memory: Any, fetch: str) -> None:
+def test_s6_writing_to_a_fetch_changes_no_feed(memory: Any, fetch: str) -> None:
     fed = np.zeros(2, np.float32)
     memory.run(fetch, {"x:0": fed})[:] = 7
     assert list(fed) == [0, 0]
@@ -156,7 +156,7 @@ def test_s6_variable_value_is_isolated_from_feeds_and_fetches(
     assert list(memory.run(read)) == [1, 2]
 
 
-def test_s6_reading_a_variable_and_changing_it_later_leaves_what_was_read(memory: Any) -> None:
+def test_s6_read_variable_value_survives_later_writes(memory: Any) -> None:
     memory.run("assign:0", {"x:0": [1.0, 2.0]})
     before = memory.run("read:0")
     memory.run("assign_add:0", {"x:0": [10.0, 10.0]})
@@ -207,7 +207,7 @@ def test_s12_an_error_names_node_op_device_and_node_def(probe: Any, probe_host: 
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_s12_whatever_a_kernel_raises_is_typed(
+def test_s12_kernel_exceptions_become_typed_errors(
     probe: Any, probe_host: Any, raised: BaseException, cls: type[errors.OpError]
 ) -> None:
     probe.error = raised
@@ -266,7 +266,7 @@ def waiting(probe_host: Any) -> Any:
         yield session
 
 
-def test_s6_a_step_that_takes_too_long_is_cancelled_with_deadline_exceeded(waiting: Any) -> None:
+def test_s6_step_timeout_is_deadline_exceeded(waiting: Any) -> None:
     with pytest.raises(errors.DeadlineExceededError, match="within its timeout of 20 ms"):
         waiting.run("w:0", {"x:0": 1.0}, options={"timeout_in_ms": 20})
     assert waiting.run("y:0", {"x:0": 1.0}) == -1
@@ -282,7 +282,7 @@ def test_s6_the_sessions_timeout_holds_for_steps_without_one(probe_host: Any) ->
 
 
 @pytest.mark.parametrize("timeout", [-1, 0, 10**6, 2**62])
-def test_s6_a_timeout_that_is_none_or_far_away_changes_nothing(waiting: Any, timeout: int) -> None:
+def test_s6_absent_or_long_timeout_changes_nothing(waiting: Any, timeout: int) -> None:
     options = RunOptions(timeout_in_ms=timeout)
     with no_leaked_threads():
         assert waiting.run("y:0", {"x:0": 1.0}, options=options) == -1
@@ -361,7 +361,7 @@ def stats(session: Any, fetches: Any, **keywords: Any) -> dict[str, Any]:
     return {node.node_name: node for node in device.node_stats}
 
 
-def test_e12_a_trace_has_times_and_outputs_of_the_nodes_that_ran(traced: Any) -> None:
+def test_e12_trace_has_times_and_outputs_of_executed_nodes(traced: Any) -> None:
     before = time.time_ns()
     nodes = stats(traced, "y:0", feed_dict={"x:0": np.ones((3, 2), np.float32)})
     node = nodes["y"]
@@ -428,7 +428,7 @@ def test_s6_metadata_is_filled_for_a_step_that_fails(probe: Any, probe_host: Any
     assert [n.node_name for n in metadata.step_stats.dev_stats[0].node_stats] == ["c"]
 
 
-def test_s6_partition_graphs_are_what_ran(traced: Any) -> None:
+def test_s6_partition_graphs_are_the_executed_ones(traced: Any) -> None:
     metadata = RunMetadata()
     options = RunOptions(output_partition_graphs=True)
     x = np.ones((1, 2), np.float32)

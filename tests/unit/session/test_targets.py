@@ -99,9 +99,7 @@ def _counter() -> Any:
     )
 
 
-def test_sessions_of_a_server_share_what_lives_on_its_devices(
-    host: Host, devices: DeviceMgr
-) -> None:
+def test_sessions_of_a_server_share_device_resources(host: Host, devices: DeviceMgr) -> None:
     first, second = (DirectSession(host, proto.ConfigProto(), devices) for _ in range(2))
     for session in (first, second):
         session.extend(_counter())

@@ -25,7 +25,7 @@ def test_a_sweep_is_a_product():
     assert [c.inputs[0].dtype for c in cases] == ["float32", "float32", "int32", "int32"]
 
 
-def test_a_table_may_stand_for_several_ops():
+def test_kernel_table_may_cover_several_ops():
     cases = parse('[["Sin Cos"]]\nin = ["float32[2]"]\n')
     assert [(c.op, c.id) for c in cases] == [("Sin", "Sin/part.0"), ("Cos", "Cos/part.0")]
 

@@ -9,7 +9,7 @@ import numpy as np
 from graphmill.testing.case_folder import case_folder
 
 
-def test_a_case_that_asks_gets_a_folder_of_its_own(make_cases):
+def test_case_with_tmp_gets_its_own_folder(make_cases):
     (case,) = make_cases("[[ReadFile]]\nin = [\"string: ['{tmp}/a', 'b']\"]")
     (value,) = case.values()
     with case_folder(case) as folder:
@@ -27,7 +27,7 @@ def test_another_case_gets_none(make_cases):
         assert folder.inside(np.array([b"{tmp}"], object)).tolist() == [b"{tmp}"]
 
 
-def test_programs_ask_by_their_feeds(make_cases):
+def test_program_case_gets_folder_through_its_feeds(make_cases):
     feed = "feed = { f = \"string: '{tmp}/a'\" }"
     (case,) = make_cases(f"[[ReadFile]]\n{feed}\nnodes = ['y = ReadFile(f)']\nrun = ['y']")
     with case_folder(case) as folder:

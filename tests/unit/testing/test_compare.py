@@ -52,7 +52,7 @@ def test_all_kinds_of_difference_are_reported(want, got, words):
     assert re.search(words, says(want, got))
 
 
-def test_a_unit_in_the_last_place_is_no_difference_and_a_thousandth_is():
+def test_one_ulp_is_accepted_and_a_thousandth_is_not():
     assert says(answer([1.0]), answer([1 + 1e-7])) == ""
     assert says(answer([1.0]), answer([1.001]))
 

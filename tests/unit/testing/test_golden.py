@@ -8,7 +8,7 @@ from graphmill.testing.case_inputs import numpy_dtype
 from graphmill.testing.golden import Answer, Stored, read_answers, write_answers
 
 
-def test_answers_come_back(tmp_path):
+def test_answers_round_trip(tmp_path):
     strings = np.array([[b"a", b"\xff\0"]], dtype=object)
     bfloat = np.array([1.5, np.nan], numpy_dtype("bfloat16"))
     values = (np.array(3, np.int64), np.zeros((0, 2), np.float32), strings, bfloat)

@@ -21,7 +21,7 @@ class Runner:
         return Answer(error="Unimplemented", message=self.message)
 
 
-def test_a_library_that_is_not_installed_is_a_reason_to_skip() -> None:
+def test_missing_library_skips_the_case() -> None:
     runner = Runner("files are read with Pillow, which is not installed; run: pip\n [[node]]")
     with pytest.raises(pytest.skip.Exception, match="Pillow, which is not installed"):
         KernelTests().test_op(CASE, runner, "")

@@ -84,7 +84,7 @@ def test_strings_are_compared_as_bytes(make):
     assert case.check([np.array([b"a", b"c"], object)], 0).problem == "y:0: strings differ"
 
 
-def test_paths_stand_in_the_scratch_folder(make, tmp_path):
+def test_paths_are_in_the_scratch_folder(make, tmp_path):
     case = make(fed={}, feeds=[{"name": "p:0", "dtype": "string", "path": "{tmp}/a"}])
     assert case.feeds(0)["p:0"].item() == f"{tmp_path}/a".encode()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_path_of_tests_is_never_taken_for_the_file_of_the_report(tmp_path: Path) -> None:
+def test_test_path_is_not_taken_as_report_file(tmp_path: Path) -> None:
     test = tmp_path / "test_mine.py"
     test.write_text("def test_it(): pass\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--graphmill-levels"]

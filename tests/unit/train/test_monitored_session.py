@@ -106,7 +106,7 @@ class Recorder(train.SessionRunHook):
         self.calls.append("end")
 
 
-def test_hooks_are_called_around_steps_and_get_what_they_requested(program: Program) -> None:
+def test_hooks_run_around_steps_and_get_requested_values(program: Program) -> None:
     silent, asking = Recorder(), Recorder(train.SessionRunArgs({"x": program.x}))
     creator = program.creator()
     with train.MonitoredSession(creator, [silent, asking]) as session:
@@ -117,7 +117,7 @@ def test_hooks_are_called_around_steps_and_get_what_they_requested(program: Prog
     assert asking.calls == ["begin", "created", "before", ("after", {"x": 2.0}), "end"]
 
 
-def test_hooks_may_feed_but_not_what_is_fed_already(program: Program) -> None:
+def test_hooks_may_feed_only_unfed_tensors(program: Program) -> None:
     feeding = Recorder(train.SessionRunArgs(feed_dict={program.x: 3.0}))
     creator = program.creator()
     with train.MonitoredSession(creator, [feeding]) as session:
@@ -147,7 +147,7 @@ def test_hooks_may_request_options(program: Program) -> None:
 
 
 @pytest.mark.parametrize("lost", [errors.AbortedError, errors.UnavailableError])
-def test_a_lost_task_gives_a_new_session_from_the_last_checkpoint(
+def test_lost_task_restarts_from_last_checkpoint(
     lost: Any, program: Program, tmp_path: Path
 ) -> None:
     creator = program.creator(checkpoint_dir=tmp_path)
@@ -178,7 +178,7 @@ def test_without_checkpoints_it_begins_again(program: Program) -> None:
         assert session.run(program.step, {program.x: 1.0}) == 1
 
 
-def test_recovery_ends_with_the_last_error_when_its_time_is_over(program: Program) -> None:
+def test_recovery_timeout_raises_the_last_error(program: Program) -> None:
     away = [errors.UnavailableError(f"away {n}") for n in range(3)]
     creator = program.creator(away)
     with pytest.raises(errors.UnavailableError, match="away 0"):
@@ -207,7 +207,7 @@ def test_an_error_that_leaves_the_block_does_not_call_end(program: Program) -> N
         session.run(program.v)
 
 
-def test_variables_that_nobody_sets_are_named(program: Program) -> None:
+def test_uninitialized_variables_are_named(program: Program) -> None:
     with program.graph.as_default():
         only_v = graphmill.variables_initializer([program.v], name="only_v")
     creator = program.creator(init_op=only_v)
@@ -225,7 +225,7 @@ def test_local_init_runs_in_each_session(program: Program) -> None:
         assert session.run(program.v) == 8
 
 
-def test_a_worker_waits_for_the_chief_and_names_what_is_missing(program: Program) -> None:
+def test_worker_waits_for_chief_and_names_missing_variables(program: Program) -> None:
     creator = train.WorkerSessionCreator(program.scaffold(), max_wait_secs=0, recovery_wait_secs=0)
     with pytest.raises(errors.DeadlineExceededError, match="no value: global_step, v"):
         creator.create_session()

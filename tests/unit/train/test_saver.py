@@ -28,7 +28,7 @@ def made() -> Any:
         yield session, saver, v, r
 
 
-def test_what_is_saved_is_restored(made: Any, tmp_path: Path) -> None:
+def test_save_and_restore_round_trip(made: Any, tmp_path: Path) -> None:
     session, saver, v, r = made
     path = saver.save(session, tmp_path / "model", 7)
     assert path == str(tmp_path / "model-7")

@@ -79,7 +79,7 @@ def test_jit_options_without_jit_are_a_usage_error(graphmill_cli, digits, option
     assert "--jit" in outcome.err
 
 
-def test_jit_tells_clusters_tiers_and_counts(graphmill_cli, digits) -> None:
+def test_jit_report_has_clusters_tiers_and_counts(graphmill_cli, digits) -> None:
     pytest.importorskip("jax")
     outcome = graphmill_cli("explain", str(digits / "saved_model_tf2"), "--jit", "--json")
     assert outcome.code == 0, outcome.err

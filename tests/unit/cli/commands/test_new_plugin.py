@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_it_says_what_comes_next(graphmill_cli: Any, tmp_path: Path) -> None:
+def test_output_lists_next_steps(graphmill_cli: Any, tmp_path: Path) -> None:
     outcome = graphmill_cli("new-plugin", "device", "npu", "--folder", str(tmp_path))
     assert outcome.code == 0, outcome.err
     assert f"pip install -e '{tmp_path}/graphmill-npu[test]'" in outcome.out

@@ -112,7 +112,7 @@ def test_truncated_picture_is_a_typed_error(grey: Source) -> None:
         load(grey, GREY)
 
 
-def test_without_pillow_the_error_says_what_to_install(
+def test_missing_pillow_error_names_the_package(
     grey: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)

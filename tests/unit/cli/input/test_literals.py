@@ -104,7 +104,7 @@ _JSON_LIKE = st.recursive(
 
 
 @given(_JSON_LIKE)
-def test_repr_of_plain_values_comes_back(value: object) -> None:
+def test_repr_of_plain_values_round_trips(value: object) -> None:
     assert evaluate(repr(value)) == value
 
 

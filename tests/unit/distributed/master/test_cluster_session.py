@@ -168,7 +168,7 @@ def test_root_cause_names_its_task_and_step_is_cleaned_up(master: Master) -> Non
     assert run(session, ["y:0"], {"x:0": 2.0}) == [-2]
 
 
-def test_an_unknown_name_and_a_wrong_feed_fail_before_anything_is_sent(master: Master) -> None:
+def test_invalid_names_and_feeds_fail_before_sending(master: Master) -> None:
     session = master.session(there_and_back())
     with pytest.raises(errors.NotFoundError, match="fetch 'z' does not exist"):
         run(session, ["z:0"])
@@ -177,7 +177,7 @@ def test_an_unknown_name_and_a_wrong_feed_fail_before_anything_is_sent(master: M
     assert not master.workers[0].requests("run_graph")
 
 
-def test_a_graph_that_one_task_refuses_is_deregistered_at_the_others(master: Master) -> None:
+def test_graph_refused_by_one_task_is_deregistered_everywhere(master: Master) -> None:
     session = master.session(there_and_back())
     master.workers[1].is_lost = True
     with pytest.raises(errors.UnavailableError, match=f"From {task(1)}:\nSocket closed"):
@@ -371,7 +371,7 @@ def test_step_stats_and_partition_graphs_of_all_tasks_are_gathered(master: Maste
 
 
 @pytest.mark.parametrize("lends", [False, True])
-def test_fetches_from_the_masters_task_are_copied_unless_lent(master: Master, lends: bool) -> None:
+def test_local_fetches_are_copied_unless_borrowed(master: Master, lends: bool) -> None:
     graph = graphmill.Graph()
     with graph.as_default(), graph.device(task(0)):
         graph.constant(np.arange(1000, dtype=np.float32), name="c")

@@ -80,7 +80,7 @@ def registered_nodes(worker: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("index", "expected"), [(0, -3), (1, 9), (2, 0), (7, 0), (-1, 0)])
-def test_the_case_of_an_index_out_of_range_is_the_last(
+def test_out_of_range_case_index_takes_the_last_branch(
     master: Master, index: int, expected: float
 ) -> None:
     names = ["far", "near", "zero"]

@@ -41,7 +41,7 @@ def test_a_step_passes_through_64_tasks(new_master: Callable[..., Master]) -> No
         ({"experimental": {"share_cluster_devices_in_session": True}}, 2),
     ],
 )
-def test_tasks_are_notified_of_all_devices_where_asked(
+def test_tasks_get_all_devices_on_request(
     master: Master, config: dict[str, Any], count: int
 ) -> None:
     master.session(graphmill.Graph(), **config)

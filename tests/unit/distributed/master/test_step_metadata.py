@@ -45,7 +45,7 @@ def test_costs_are_measured_in_every_nth_step(master: Master) -> None:
     assert nodes[y.input_info[0].preceding_node].name.startswith("doubled/_recv")
 
 
-def test_costs_and_traces_come_together(master: Master) -> None:
+def test_costs_and_traces_are_collected_together(master: Master) -> None:
     session = master.session(there_and_back(), graph_options={"build_cost_model": 1})
     metadata = measured(session, **TRACE)
     assert metadata.cost_graph.node

@@ -77,7 +77,7 @@ def key_from(edge: str) -> str:
     return str(RendezvousKey(f"{OTHER}/device:CPU:0", 5, DEVICE, edge))
 
 
-def test_a_receive_may_come_before_its_step(manager: RendezvousMgr) -> None:
+def test_receive_may_precede_its_step(manager: RendezvousMgr) -> None:
     got = Outcomes()
     manager.recv_local_async(7, key_to("e"), got)
     assert not got
@@ -167,7 +167,7 @@ def test_receives_from_another_task_are_all_in_flight_at_once(
     assert step.awaited_keys() == []
 
 
-def test_what_the_client_gives_is_awaited_here(manager: RendezvousMgr) -> None:
+def test_client_receives_are_awaited_locally(manager: RendezvousMgr) -> None:
     step, got = manager.find(7), Outcomes()
     step.initialize(7, {DEVICE}, NoPeers())
     client = f"{OTHER}/device:CPU:0"
@@ -209,7 +209,7 @@ def test_a_cancelled_receive_is_withdrawn_at_the_other_task(
     assert step.is_empty
 
 
-def test_a_task_that_nobody_knows_is_unavailable(manager: RendezvousMgr) -> None:
+def test_unknown_task_is_unavailable(manager: RendezvousMgr) -> None:
     step, got = manager.find(7), Outcomes()
     step.initialize(7, {DEVICE}, NoPeers())
     step.recv_async(key_from("a"), HOST, got)

@@ -388,7 +388,7 @@ def test_recv_tensor_may_precede_the_step(cluster: Cluster) -> None:
     assert got.get() == -2
 
 
-def test_steps_leave_nothing_behind(cluster: Cluster) -> None:
+def test_steps_free_everything(cluster: Cluster) -> None:
     handles = there_and_back(cluster)
 
     def left() -> int:

@@ -101,7 +101,7 @@ def test_structures(graph: Graph, pred: Tensor, x: Tensor) -> None:
 
 
 @pytest.mark.parametrize(("strict", "kind"), [(False, Tensor), (True, list)])
-def test_a_list_of_one_comes_alone(pred: Tensor, x: Tensor, strict: bool, kind: type) -> None:
+def test_list_of_one_is_unpacked(pred: Tensor, x: Tensor, strict: bool, kind: type) -> None:
     assert isinstance(cond(pred, lambda: [x], lambda: [x + 1], strict=strict), kind)
 
 
@@ -155,7 +155,7 @@ def test_nodes_of_a_branch_wait_for_nodes_outside(graph: Graph, pred: Tensor, x:
     assert inputs(graph.node("cond/Const")) == ["^gate", "^cond/switch_t"]
 
 
-def test_the_predicate_waits_for_what_the_conditional_waits_for(
+def test_predicate_has_control_inputs_of_the_conditional(
     graph: Graph, pred: Tensor, x: Tensor
 ) -> None:
     with graph.control_dependencies([control_flow.no_op(name="gate")]):
@@ -222,7 +222,7 @@ def test_a_value_as_predicate_needs_a_default_graph() -> None:
         cond([True], lambda: 1, lambda: 2)
 
 
-def test_the_graph_of_the_predicate_is_the_default_one_in_branches() -> None:
+def test_branches_use_the_graph_of_the_predicate() -> None:
     graph = Graph()
     pred = graph.placeholder("bool", ())
     with Graph().as_default():

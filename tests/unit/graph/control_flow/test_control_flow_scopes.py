@@ -156,7 +156,7 @@ def test_a_refused_node_is_not_added(graph: Graph, x: Tensor) -> None:
     assert len(graph) == count
 
 
-def test_what_comes_out_can_be_used_everywhere(x: Tensor) -> None:
+def test_control_flow_results_can_be_used_everywhere(x: Tensor) -> None:
     last = while_loop(lambda i: i < x, lambda i: i + 1, [0])
     chosen = cond(last > 2, lambda: last + 1, lambda: x)
     assert while_loop(lambda i: i < chosen, lambda i: i + last, [chosen]).op.op == "Exit"

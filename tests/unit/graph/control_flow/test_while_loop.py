@@ -123,9 +123,7 @@ def test_invariant_nodes_run_with_the_condition(graph: Graph, x: Tensor) -> None
     assert inputs(graph.node("while/Greater/y")) == ["^while/Merge"]
 
 
-def test_an_inner_loop_that_begins_with_an_invariant_runs_with_the_body(
-    graph: Graph, x: Tensor
-) -> None:
+def test_inner_loop_over_invariant_runs_with_the_body(graph: Graph, x: Tensor) -> None:
     def body(i: Tensor) -> Tensor:
         return i + while_loop(lambda j: j > i, lambda j: j - 1, [x])
 
@@ -141,7 +139,7 @@ def test_loop_in_branch_enters_switched_values(graph: Graph, x: Tensor) -> None:
     assert (switch.op, inputs(switch)) == ("Switch", ["x", "cond/pred_id"])
 
 
-def test_a_conditional_in_a_loop_switches_what_entered(graph: Graph, x: Tensor) -> None:
+def test_conditional_in_loop_switches_entered_values(graph: Graph, x: Tensor) -> None:
     while_loop(lambda i: i < 3, lambda i: cond(i > 1, lambda: x, lambda: i + 1), [0])
     switch = graph.node("while/cond/Merge").in_edges[1].src
     assert switch.op == "Switch"
@@ -198,7 +196,7 @@ def test_structures_reach_the_functions_and_the_result(graph: Graph, x: Tensor) 
 
 
 @pytest.mark.parametrize("result", [list, tuple])
-def test_the_result_comes_as_body_returns_it(x: Tensor, result: type) -> None:
+def test_result_has_the_structure_of_the_body(x: Tensor, result: type) -> None:
     found = while_loop(lambda i, j: i < x, lambda i, j: result((i + 1, j)), [0, 0])
     assert type(found) is result
 
@@ -267,7 +265,7 @@ def test_a_body_waits_for_a_node_outside(
     assert token is gate if has_output else inputs(token) == ["^gate"]
 
 
-def test_an_inner_loop_waits_for_a_node_outside_of_the_outer_one(graph: Graph, x: Tensor) -> None:
+def test_inner_loop_may_depend_on_outermost_nodes(graph: Graph, x: Tensor) -> None:
     gate = control_flow.no_op(name="gate")
 
     def body(i: Tensor) -> Tensor:
@@ -288,7 +286,7 @@ def test_a_body_waits_for_nodes_of_its_own(graph: Graph, x: Tensor) -> None:
     assert inputs(graph.node("while/late")) == ["while/Identity", "^while/add"]
 
 
-def test_a_loop_in_a_branch_waits_for_nodes_of_the_branch(graph: Graph, x: Tensor) -> None:
+def test_loop_in_branch_may_depend_on_branch_nodes(graph: Graph, x: Tensor) -> None:
     def branch() -> Tensor:
         with graph.control_dependencies([control_flow.no_op(name="gate")]):
             return while_loop(lambda i: i < 3, lambda i: i + 1, [x])

@@ -161,9 +161,7 @@ def test_an_attr_given_twice_is_left_to_the_parser() -> None:
 
 @settings(max_examples=300)
 @given(graphs(), st.data())
-def test_damaged_bytes_are_typed_errors_or_what_protobuf_reads(
-    graph: Any, data: st.DataObject
-) -> None:
+def test_damaged_bytes_are_errors_or_parse_like_protobuf(graph: Any, data: st.DataObject) -> None:
     content = bytearray(graph.SerializeToString())
     for _ in range(data.draw(st.integers(1, 3))):
         if content:

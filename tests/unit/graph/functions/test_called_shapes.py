@@ -126,7 +126,7 @@ def test_a_branch_that_cannot_be_is_no_error(graph: Graph) -> None:
     assert y.shape.rank is None
 
 
-def test_loops_know_what_stays(graph: Graph) -> None:
+def test_loops_detect_invariants(graph: Graph) -> None:
     x = graph.placeholder("float32", [3, 2])
     for body, shape in (("stays", (3, 2)), ("summed", (None, 2))):
         (y,) = functional.while_([x], cond="always", body=body)

@@ -48,7 +48,7 @@ def test_e10_arguments_nodes_and_results_become_a_graph() -> None:
     assert made.graph.node("x").attrs["index"] == made.graph.node("y_RetVal").attrs["index"] == 0
 
 
-def test_e10_results_may_be_arguments_and_come_in_the_order_of_the_signature() -> None:
+def test_e10_results_may_be_arguments_in_signature_order() -> None:
     results = {"b": ("int32", "j"), "a": ("float32", "x"), "again": ("float32", "x")}
     made = body(function_def("f", {"x": "float32", "j": "int32"}, results))
     assert made.ret_types == (dtypes.int32, FLOAT, FLOAT)
@@ -70,7 +70,7 @@ def test_e10_outputs_are_named_by_output_and_number() -> None:
     assert [found[f"{name}_RetVal"] for name in "abc"] == [["s"], ["s:1"], ["u:1"]]
 
 
-def test_e10_nodes_may_come_in_any_order_and_wait_for_each_other() -> None:
+def test_e10_body_nodes_may_be_in_any_order() -> None:
     nodes = (neg("second", "first:y:0", "^side"), neg("first", "x"), node_def("side", "NoOp", "^x"))
     made = body(function_def("f", {"x": "float32"}, {"y": ("float32", "second:y:0")}, *nodes))
     assert drawn(made)["second"] == ["first", "^side"]
@@ -126,7 +126,7 @@ def polymorphic() -> Any:
     return function
 
 
-def test_e10_attrs_take_the_place_of_placeholders_and_lists_are_unfolded() -> None:
+def test_e10_attr_placeholders_are_replaced_and_lists_expanded() -> None:
     """A list argument is one `_Arg` for each element, and so are list results."""
     made = body(polymorphic(), T=dtypes.int64)
     assert made.arg_types == (dtypes.int64,) * 2
@@ -150,7 +150,7 @@ def test_e10_an_input_may_name_a_whole_list() -> None:
     assert drawn(made)["again"] == ["split", "split:1"]
 
 
-def test_e10_a_result_must_be_as_many_tensors_as_it_says() -> None:
+def test_e10_result_must_have_the_declared_tensor_count() -> None:
     function = polymorphic()
     function.ret["same"] = "xs:0"
     with pytest.raises(

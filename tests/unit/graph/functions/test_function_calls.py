@@ -64,7 +64,7 @@ def test_op_without_function_attrs_calls_nothing() -> None:
     assert calls_of(make("NoOp")) == []
 
 
-def test_op_that_is_a_function_calls_it_once_without_private_attrs() -> None:
+def test_function_op_calls_once_without_private_attrs() -> None:
     library = FunctionLibrary()
     message = proto.FunctionDef()
     message.signature.name = "double"

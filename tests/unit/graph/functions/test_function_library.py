@@ -94,7 +94,7 @@ def test_e10_a_copy_grows_by_itself(library: FunctionLibrary) -> None:
     assert library.gradients == library.large_tensors == {}
 
 
-def test_g1_a_library_is_written_as_it_came() -> None:
+def test_g1_library_round_trips() -> None:
     given = message(function("f"), function("g", "text"), f="g")
     given.registered_gradients.add(gradient_func="g", registered_op_type="FGrad")
     library = FunctionLibrary()
@@ -148,7 +148,7 @@ def test_e10_a_body_is_called_by_name_and_never_written(library: FunctionLibrary
     assert library.body("made") is None
 
 
-def test_e10_each_instance_of_a_body_has_a_graph_of_its_own(library: FunctionLibrary) -> None:
+def test_e10_each_function_instance_has_its_own_graph(library: FunctionLibrary) -> None:
     library.add_body("made", body("made"))
     ops = graphmill.default_host().ops
     first = instantiate_function("made", {}, library, ops)

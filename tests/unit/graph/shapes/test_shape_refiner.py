@@ -34,7 +34,7 @@ def made(function: Any) -> Any:
     return graphmill.op_function(mine)
 
 
-def test_a_size_that_is_computed_from_shapes_is_known(graph: Graph) -> None:
+def test_size_computed_from_shapes_is_static(graph: Graph) -> None:
     x = graph.placeholder("float32", [4, 6, None])
     shape = ops.array.shape(x)
     rows = shape[0] * shape[1]
@@ -43,7 +43,7 @@ def test_a_size_that_is_computed_from_shapes_is_known(graph: Graph) -> None:
     assert ops.array.fill(both, 0.0).shape == (4, 6, 5)
 
 
-def test_a_size_that_is_not_known_stays_open(graph: Graph) -> None:
+def test_unknown_size_stays_dynamic(graph: Graph) -> None:
     x = graph.placeholder("float32", [None, 6])
     count = ops.array.shape(x)[0]
     assert ops.array.reshape(x, ops.array.pack([count, 2, 3])).shape == (None, 2, 3)
@@ -63,7 +63,7 @@ def test_variables_have_a_shape(graph: Graph) -> None:
     assert (by_handle @ by_reference).shape == (2, 5)
 
 
-def test_sizes_that_stay_in_a_loop_are_known_and_others_are_not(graph: Graph) -> None:
+def test_loop_invariant_sizes_are_static(graph: Graph) -> None:
     def body(i: Tensor, x: Tensor, y: Tensor) -> list[Tensor]:
         return [i + 1, ops.math.tanh(x), ops.array.concat_v2([y, y], 0)]
 
@@ -75,7 +75,7 @@ def test_sizes_that_stay_in_a_loop_are_known_and_others_are_not(graph: Graph) ->
     assert y.shape == (None, 3)
 
 
-def test_branches_that_agree_are_known(graph: Graph) -> None:
+def test_agreeing_branches_are_static(graph: Graph) -> None:
     x = graph.placeholder("float32", [4, 2])
     chosen = graphmill.cond(
         graph.placeholder("bool", []), lambda: x, lambda: ops.array.tile(x[:1], [3, 1])
@@ -118,7 +118,7 @@ def test_an_edit_is_noticed(graph: Graph) -> None:
     assert y.shape == (5,)
 
 
-def test_a_graph_that_was_loaded_knows_too(graph: Graph) -> None:
+def test_loaded_graph_has_shapes(graph: Graph) -> None:
     ops.math.neg(graph.placeholder("float32", [None, 3]), name="y")
     loaded = Graph.from_graph_def(graph.as_graph_def())
     assert loaded.get_tensor_by_name("y:0").shape == (None, 3)

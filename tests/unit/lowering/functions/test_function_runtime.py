@@ -92,7 +92,7 @@ def test_e10_recursion_runs_to_the_stated_depth(sum_to: Any) -> None:
     assert sum_to(n) == n * (n + 1) // 2
 
 
-def test_e10_beyond_the_stated_depth_is_a_typed_error_and_the_session_continues(
+def test_e10_recursion_limit_is_a_typed_error(
     sum_to: Any,
 ) -> None:
     with pytest.raises(errors.ResourceExhaustedError, match=f"more than {MAX_CALL_DEPTH} deep"):
@@ -176,7 +176,7 @@ def test_e10_a_function_may_have_several_results() -> None:
         assert session.run(["call:0", "call:1"], {"x:0": 4}) == [4, -4]
 
 
-def test_e10_a_function_with_attrs_is_instantiated_for_each_set_of_them() -> None:
+def test_e10_function_is_instantiated_per_attr_set() -> None:
     double = function_def("double", {"x": "float32"}, {}, node_def("sum", "AddV2", "x", "x"))
     signature = double.signature
     signature.attr.add(name="T", type="type")
@@ -330,9 +330,7 @@ def test_e10_a_function_may_run_on_several_devices() -> None:
 
 @pytest.mark.parametrize("executor_type", ["DEFAULT", "INLINE", "SINGLE_THREADED_EXECUTOR"])
 @pytest.mark.parametrize("target", ["/cpu:0", "/cpu:1"])
-def test_e10_a_remote_call_runs_on_the_device_that_its_input_names(
-    target: str, executor_type: str
-) -> None:
+def test_e10_remote_call_runs_on_the_named_device(target: str, executor_type: str) -> None:
     """The call node is on the first device; where its function ran, its statistics tell."""
     call = node_def(
         "call",

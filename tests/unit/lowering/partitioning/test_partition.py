@@ -87,7 +87,7 @@ def test_a_graph_on_one_device_is_returned_itself_p3(devices: DeviceMgr) -> None
     assert split(graph, devices) == {CPU[1]: graph}
 
 
-def test_a_tensor_crosses_once_to_each_device_that_reads_it_p3(devices: DeviceMgr) -> None:
+def test_tensor_is_sent_once_per_receiving_device_p3(devices: DeviceMgr) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")
@@ -99,7 +99,7 @@ def test_a_tensor_crosses_once_to_each_device_that_reads_it_p3(devices: DeviceMg
     assert [len(of(parts[name], "_Recv")) for name in CPU] == [0, 1, 1]
 
 
-def test_both_ends_carry_the_same_key_and_the_senders_incarnation_p3(devices: DeviceMgr) -> None:
+def test_send_and_receive_share_key_and_incarnation_p3(devices: DeviceMgr) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")
@@ -129,7 +129,7 @@ def test_a_control_edge_crosses_as_an_empty_tensor_p3(devices: DeviceMgr) -> Non
     assert (identity.op, identity.in_edges[0].src.op) == ("Identity", "_Recv")
 
 
-def test_without_control_flow_receives_are_known_to_be_live_p3(devices: DeviceMgr) -> None:
+def test_without_control_flow_receives_are_always_live_p3(devices: DeviceMgr) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")
@@ -165,7 +165,7 @@ def test_a_reference_itself_does_not_leave_its_device_p3(devices: DeviceMgr) -> 
         split(graph, devices)
 
 
-def test_host_memory_is_sent_and_received_as_such_p2_p3(devices: DeviceMgr) -> None:
+def test_host_memory_sends_and_receives_use_host_ops_p2_p3(devices: DeviceMgr) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")

@@ -28,7 +28,7 @@ def sources(graph: Any, name: str) -> list[str]:
     return [edge.src.op for edge in graph.node(name).in_edges]
 
 
-def test_a_kernel_declares_what_it_wants_on_the_host_p2(device, finder) -> None:
+def test_kernel_declares_host_memory_inputs_p2(device, finder) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32")

@@ -279,7 +279,7 @@ def test_device_requests_of_full_graph_apply_to_subgraph_p1(placing: Placing) ->
     assert placing.place(full=whole.graph)["v"] == "CPU:1"
 
 
-def test_placements_are_logged_when_asked_p1(
+def test_placements_are_logged_on_request_p1(
     placing: Placing, caplog: pytest.LogCaptureFixture
 ) -> None:
     placing.node("b", placing.node("a"), on="/cpu:1")

@@ -111,13 +111,13 @@ def test_a_list_of_several_kinds_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", ["text", np.float32(1), [1], object(), {"a": 1}])
-def test_what_is_not_canonical_is_refused(value: Any) -> None:
+def test_non_canonical_value_is_refused(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="not an attr value in canonical form"):
         attr_to_proto(value)
 
 
 @pytest.mark.parametrize("item", [AttrPlaceholder("x"), (1,)])
-def test_what_no_list_can_hold_is_refused(item: Any) -> None:
+def test_invalid_list_element_is_refused(item: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"list attr cannot hold|not an attr value"):
         attr_to_proto((item,))
 

@@ -59,7 +59,7 @@ def scale(xp: Any, narrow: int, wide: int) -> Any:
     return xp.int64(narrow + wide)
 
 
-def test_an_attr_that_a_plugin_declares_to_have_32_bits_is_checked() -> None:
+def test_plugin_attr_declared_32_bit_is_checked() -> None:
     host = graphmill.Host(plugins=[Scales()])
     graph = graphmill.Graph(host.ops)
     graph.create_op("Mine>Scale", [], {"narrow": 1, "wide": 1 << 40}, "fits")

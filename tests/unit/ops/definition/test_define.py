@@ -183,7 +183,7 @@ def nested(x: list[list[T]]) -> None: ...
         (nested, "no type for a tensor"),
     ],
 )
-def test_signatures_that_tell_no_op(function: Any, message: str) -> None:
+def test_signatures_without_an_op(function: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         op(function)
 

@@ -60,7 +60,7 @@ def test_an_op_of_a_plugin_is_judged_by_its_definition() -> None:
     assert effects_of(OpDef("Mine", (ArgDef("x", dtypes.resource),))) == {"state"}
 
 
-def test_ops_whose_names_speak_of_files_have_been_thought_of() -> None:
+def test_ops_with_file_names_declare_effects() -> None:
     telling = re.compile(r"(Read|Write)File|^Save|^Restore|Records?Dataset$|Rpc|PyFunc|Kafka|Sql")
     silent = [name for name in bundled_ops().names() if telling.search(name) and not effects(name)]
     assert silent == []

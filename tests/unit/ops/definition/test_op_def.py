@@ -55,7 +55,7 @@ def test_a_missing_or_unbound_type_attr_is_named_with_the_op() -> None:
         op("AddV2").output_types({"T": AttrPlaceholder("Tin")})
 
 
-def test_defaults_fill_in_what_is_missing_only() -> None:
+def test_defaults_fill_missing_attrs_only() -> None:
     attrs = op("MatMul").with_defaults({"T": F32, "transpose_a": True})
     assert attrs["transpose_a"] is True
     assert attrs["transpose_b"] is False
@@ -132,9 +132,7 @@ def test_canonical_values(kind: str, given: Any, expected: Any) -> None:
         ("list(string)", "abc"),
     ],
 )
-def test_a_value_of_the_wrong_type_names_op_attr_and_what_was_expected(
-    kind: str, given: Any
-) -> None:
+def test_type_error_names_op_attr_and_expected_type(kind: str, given: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="attr 'a' of op Op: ") as caught:
         AttrDef("a", kind).canonical(given, "Op")
     assert caught.value.op == "Op"

@@ -30,7 +30,7 @@ def test_tensorflow_ops_are_there_from_the_start(ops: OpRegistry) -> None:
     assert ops.owner("MatMul") == "TensorFlow"
 
 
-def test_an_unknown_op_is_answered_with_near_matches_and_failed_plugins() -> None:
+def test_unknown_op_lists_near_matches_and_failed_plugins() -> None:
     ops = OpRegistry(failures=lambda: ["plugin 'x' does not import"])
     with pytest.raises(
         NotFoundError, match=r"unknown op 'Matmul'; did you mean 'MatMul'"
@@ -67,7 +67,7 @@ def test_the_same_definition_again_is_fine(ops: OpRegistry) -> None:
     assert "Downstream>Twice" not in ops
 
 
-def test_two_definitions_of_a_name_are_a_conflict_that_names_both(ops: OpRegistry) -> None:
+def test_duplicate_definition_names_both_owners(ops: OpRegistry) -> None:
     ops.add(TWICE, owner=ONE)
     with pytest.raises(PluginConflictError, match="dist-two") as caught:
         ops.add(OpDef("Downstream>Twice"), owner=TWO)
@@ -91,7 +91,7 @@ def test_names_of_tensorflows_own_tests_are_free(ops: OpRegistry) -> None:
     assert ops.get("Simple").family == ""
 
 
-def test_what_defines_no_op(ops: OpRegistry) -> None:
+def test_invalid_op_definitions_are_refused(ops: OpRegistry) -> None:
     with pytest.raises(InvalidArgumentError, match="defines no op"):
         ops.add(42)
     with pytest.raises(InvalidArgumentError, match="not a name for an op"):

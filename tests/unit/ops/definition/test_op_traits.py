@@ -103,7 +103,7 @@ def test_tensorflow_op_added_again_keeps_its_traits() -> None:
     assert registry.get("Identity").traits.forwards
 
 
-def test_loops_and_conditionals_are_known_by_their_calls() -> None:
+def test_loops_and_conditionals_are_recognized_by_their_calls() -> None:
     ops = OpRegistry()
     assert ops.get("While").traits.is_loop
     assert ops.get("Case").traits.is_conditional
@@ -132,7 +132,7 @@ BODY = FunctionCall("body", CallKind.LOOP_BODY)
         ((CONDITION, BODY, FunctionCall("hook", CallKind.ONCE)), False),
     ],
 )
-def test_a_while_calls_a_condition_and_a_body_and_no_more(
+def test_while_calls_only_condition_and_body(
     calls: tuple[FunctionCall, ...], is_while: bool
 ) -> None:
     attrs = tuple(AttrDef(call.attr, "func") for call in calls)

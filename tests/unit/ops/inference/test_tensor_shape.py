@@ -57,7 +57,7 @@ def test_axes_are_put_in_and_taken_out() -> None:
 
 
 @given(KNOWN, KNOWN)
-def test_known_shapes_broadcast_as_in_numpy(one: list[int], other: list[int]) -> None:
+def test_static_shapes_broadcast_as_in_numpy(one: list[int], other: list[int]) -> None:
     try:
         wanted: object = np.broadcast_shapes(tuple(one), tuple(other))
     except ValueError:
@@ -68,7 +68,7 @@ def test_known_shapes_broadcast_as_in_numpy(one: list[int], other: list[int]) ->
 
 
 @given(SHAPES, SHAPES)
-def test_merging_keeps_what_either_knows(one: object, other: object) -> None:
+def test_merging_shapes_keeps_sizes_of_either(one: object, other: object) -> None:
     left, right = TensorShape(one), TensorShape(other)
     if not left.is_compatible_with(right):
         with pytest.raises(InvalidArgumentError):
@@ -80,7 +80,7 @@ def test_merging_keeps_what_either_knows(one: object, other: object) -> None:
 
 
 @given(SHAPES, SHAPES)
-def test_relaxing_keeps_what_both_know(one: object, other: object) -> None:
+def test_relaxing_shapes_keeps_common_sizes(one: object, other: object) -> None:
     left, right = TensorShape(one), TensorShape(other)
     relaxed = left.relaxed_with(right)
     assert relaxed == right.relaxed_with(left)

@@ -73,7 +73,7 @@ def test_op_that_forwards_has_the_value_of_its_input(forwards: bool, shape: Any)
     assert shape_after(ops) == TensorShape(shape)
 
 
-def test_op_without_a_value_function_has_no_known_value() -> None:
+def test_op_without_value_function_has_no_static_value() -> None:
     ops = OpRegistry()
     ops.add(HALVE)
     assert shape_after(ops).rank is None

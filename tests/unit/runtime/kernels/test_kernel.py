@@ -51,7 +51,7 @@ def bound(declared: Any, op_def: OpDef, **attrs: Any) -> Any:
     return bind(definition, construction).compute
 
 
-def test_e11_a_kernel_is_given_the_namespace_the_inputs_and_the_attrs_it_names() -> None:
+def test_e11_kernel_gets_namespace_inputs_and_named_attrs() -> None:
     @kernel("Add")
     def add(xp: Any, x: Any, y: Any, *, T: Any, name: Any, lambda_: Any) -> Any:
         return xp, x, y, T, name, lambda_
@@ -141,7 +141,7 @@ def test_e11_a_ufunc_may_be_a_kernel() -> None:
     assert bind(definition, construction).compute is np.negative
 
 
-def test_e11_a_bound_kernel_has_the_variable_that_its_declaration_names() -> None:
+def test_e11_bound_kernel_has_its_declared_variable() -> None:
     @kernel("Add", stateful=True, variable="kept")
     class Sum:
         def __init__(self, construction: Any) -> None:
@@ -207,7 +207,7 @@ def test_e11_a_class_is_made_for_the_node() -> None:
     assert bound(Add, ADD, **FLOAT)("ctx", 1, 2) == ("n", "Add", 0.5)
 
 
-def test_e11_list_inputs_come_as_lists_and_list_outputs_go_flat() -> None:
+def test_e11_list_inputs_are_lists_and_list_outputs_are_flattened() -> None:
     @kernel("Split")
     def split(xp: Any, axis: Any, values: list[Any]) -> Any:
         return axis, [value + 1 for value in values]
@@ -234,7 +234,7 @@ def test_e11_single_list_input_and_output_stay_lists(inputs: tuple, result: Any)
     assert bound(pack, PACK, T=dtypes.int32, N=len(inputs))(*inputs) == result
 
 
-def test_e11_lists_reach_a_stateful_kernel_behind_the_context() -> None:
+def test_e11_stateful_kernel_gets_context_before_list_inputs() -> None:
     @kernel("Pack", stateful=True)
     def pack(ctx: Any, values: list[Any]) -> Any:
         return [ctx, *values]
@@ -302,7 +302,7 @@ def test_e11_a_kernel_needs_an_op_and_known_effects() -> None:
         kernel("Add", effects=["fs"])
 
 
-def test_e11_a_function_may_be_declared_for_several_ops_in_several_ways() -> None:
+def test_e11_kernel_function_may_serve_several_ops() -> None:
     @kernel("A", "B", types={"T": ["float32", np.int32]}, device="NPU", priority=2)
     @kernel("C", backend="jax", label="fast", effects={"log"}, host_memory=["x"])
     def function(xp: Any) -> None:
@@ -317,14 +317,14 @@ def test_e11_a_function_may_be_declared_for_several_ops_in_several_ways() -> Non
 
 
 @pytest.mark.parametrize("bar", ["host", "stateful", "async_", "dynamic_shape"])
-def test_e11_what_a_compiler_may_trace(bar: str) -> None:
+def test_e11_traceable_ops(bar: str) -> None:
     (plain,) = kernels_of(kernel("A")(lambda xp: None))
     (barred,) = kernels_of(kernel("A", **{bar: True})(lambda xp: None))
     assert plain.is_traceable
     assert not barred.is_traceable
 
 
-def test_e11_kernels_are_collected_from_a_module_but_not_what_it_imports() -> None:
+def test_e11_only_kernels_defined_in_a_module_are_collected() -> None:
     module = types.ModuleType("some_kernels")
 
     @kernel("Own")

@@ -25,7 +25,7 @@ def step(**fields: Any) -> ExecutorArgs:
     return ExecutorArgs(1, CallFrame([], 0), **fields)
 
 
-def test_outcome_of_a_kernel_is_its_outputs_or_what_it_raised() -> None:
+def test_kernel_outcome_is_outputs_or_exception() -> None:
     assert outcome_of(lambda x: x + 1, 1) == (2, None)
     outputs, error = outcome_of(lambda: [][0])
     assert outputs is None
@@ -40,7 +40,7 @@ def test_outcome_of_lets_an_interrupt_through() -> None:
         outcome_of(interrupted)
 
 
-def test_call_and_wait_lets_the_step_continue_meanwhile() -> None:
+def test_call_and_wait_does_not_block_the_step() -> None:
     args, order = step(), []
 
     def compute(x: int, done: Any) -> None:
@@ -51,7 +51,7 @@ def test_call_and_wait_lets_the_step_continue_meanwhile() -> None:
     assert order == ["other work"]
 
 
-def test_call_and_wait_raises_what_the_kernel_hands_to_done() -> None:
+def test_call_and_wait_raises_the_error_passed_to_done() -> None:
     with pytest.raises(ValueError, match="bad"):
         call_and_wait(kernel(lambda done: done(error=ValueError("bad"))), [], step())
 

@@ -59,7 +59,7 @@ def test_e6_references_are_read_where_a_value_is_wanted() -> None:
     assert inputs == [3]
 
 
-def test_e6_an_uninitialised_reference_is_an_error_unless_the_op_takes_it() -> None:
+def test_e6_uninitialised_reference_is_an_error_unless_allowed() -> None:
     ref = Ref(dtypes.float32, None, "v")
     with pytest.raises(errors.FailedPreconditionError, match="uninitialized value v"):
         read_refs(GRAPH.node("read"), (0,), [ref])
@@ -137,7 +137,7 @@ def test_s12_kernel_exception_becomes_a_status(
         raise status
 
 
-def test_s12_a_status_stays_what_it_is() -> None:
+def test_s12_status_is_unchanged() -> None:
     error = errors.AbortedError("x")
     assert as_status(error, KERNEL) is error
     assert "of the executor failed" in as_status(TypeError(), None).message

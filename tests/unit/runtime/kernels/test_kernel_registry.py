@@ -68,7 +68,7 @@ def test_e11_priority_then_backend_then_device_type(
     assert reason == "ranks lower"
 
 
-def test_e11_the_devices_first_backend_with_a_fitting_kernel_is_taken(
+def test_e11_first_matching_backend_of_device_is_chosen(
     registry: KernelRegistry,
 ) -> None:
     registry.add(definition("general"))
@@ -146,7 +146,7 @@ def test_e11_a_function_or_table_is_registered_for_all_its_ops(registry: KernelR
     assert registry.ops() == ["Abs", "Neg", "Sign"]
 
 
-def test_e11_what_declares_no_kernel_is_refused(registry: KernelRegistry) -> None:
+def test_e11_object_without_kernel_declaration_is_refused(registry: KernelRegistry) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="declares no kernel; decorate"):
         registry.add(len)
 
@@ -245,7 +245,7 @@ def misfit_module(monkeypatch: pytest.MonkeyPatch) -> str:
     return "misfit_kernels"
 
 
-def test_kernel_of_a_module_that_does_not_fit_its_op_is_left_out_alone(misfit_module: str) -> None:
+def test_mismatched_kernel_of_a_module_is_skipped(misfit_module: str) -> None:
     ops = OpRegistry()
     registry = KernelRegistry(ops.get)
     registry.add_module(misfit_module, ["Neg", "Abs"], MINE)
@@ -258,7 +258,7 @@ def test_kernel_of_a_module_that_does_not_fit_its_op_is_left_out_alone(misfit_mo
     assert registry.ops() == ["Abs"]
 
 
-def test_kernel_of_a_required_plugin_that_does_not_fit_its_op_is_an_error(
+def test_mismatched_kernel_of_required_plugin_is_an_error(
     misfit_module: str,
 ) -> None:
     ops = OpRegistry()

@@ -101,7 +101,7 @@ def test_kernel_of_one_namespace_may_leave_it_out(options: dict[str, Any]) -> No
         checked(wrong)
 
 
-def test_kernel_that_renames_the_namespace_still_gets_it_and_is_warned_about() -> None:
+def test_renamed_namespace_parameter_warns() -> None:
     @kernel("MatMul", host=True)
     def mm(numpy: Any, x: Any, y: Any) -> Any:
         return x
@@ -121,7 +121,7 @@ def test_parameter_named_like_a_python_keyword_takes_an_underscore() -> None:
         checked(mm)
 
 
-def test_plugin_with_such_a_kernel_is_not_used_and_says_why() -> None:
+def test_plugin_with_invalid_kernel_is_disabled_with_reason() -> None:
     @kernel("MatMul")
     def mm(xp: Any, a: Any, b: Any, transpose_x: bool = False) -> Any:
         return a

@@ -79,7 +79,7 @@ def test_module_that_cannot_be_imported_names_op_and_owner() -> None:
         registry.find("Mine>Op", MINE)
 
 
-def test_what_declares_no_lowering_is_refused() -> None:
+def test_object_without_lowering_declaration_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="declares no lowering"):
         LoweringRegistry().add(lambda trace: None)
     with pytest.raises(InvalidArgumentError, match="needs the names"):
@@ -182,7 +182,7 @@ def never(node: Any) -> str:
 
 
 @pytest.mark.parametrize("registered", [0, -1], ids=["equal", "lower"])
-def test_kernel_form_wins_over_a_registered_one_of_no_higher_priority(registered: int) -> None:
+def test_kernel_form_wins_unless_registered_priority_is_higher(registered: int) -> None:
     lowerings = LoweringRegistry()
     lowerings.add(Lowering(("Neg",), other_form, priority=registered), owner=MINE)
     found = lowerings.find("Neg", MINE, Lowering(("Neg",), form))
@@ -198,7 +198,7 @@ def test_registered_form_of_a_higher_priority_wins_over_the_kernels() -> None:
     assert found == Lowering(("Neg",), other_form, priority=1)
 
 
-def test_kernel_declaration_without_a_form_counts_together_with_a_registered_form() -> None:
+def test_declaration_without_form_combines_with_registered_form() -> None:
     lowerings = LoweringRegistry()
     lowerings.add(Lowering(("Neg",), other_form, static=("x",), refuse=never), owner=MINE)
     own = Lowering(("Neg",), standalone=True, refuse=lambda node: None)
@@ -252,7 +252,7 @@ MISFITS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", MISFITS)
-def test_checks_and_lowerings_that_do_not_fit_their_op_are_refused(message: str) -> None:
+def test_mismatched_checks_and_lowerings_are_refused(message: str) -> None:
     @kernel("Less", **MISFITS[message])
     def less(xp: Any, x: Any, y: Any) -> Any:
         return x < y

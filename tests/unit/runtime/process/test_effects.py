@@ -44,7 +44,9 @@ def output_of(code: str, off: str) -> str:
         ("malloc", set(), ["malloc"]),
     ],
 )
-def test_variable_names_what_is_off(text: str, off: set[str], wrong: list[str]) -> None:
+def test_environment_variable_lists_disabled_effects(
+    text: str, off: set[str], wrong: list[str]
+) -> None:
     assert effects.parse(text) == (off, wrong)
 
 

@@ -60,7 +60,7 @@ def test_e13_a_parent_is_not_cancelled_with_its_child() -> None:
     assert not other.is_cancelled
 
 
-def test_e13_a_child_of_what_is_cancelled_is_cancelled() -> None:
+def test_e13_child_of_cancelled_manager_is_cancelled() -> None:
     parent = CancellationManager()
     parent.start_cancel(REASON)
     child = CancellationManager(parent)

@@ -56,7 +56,7 @@ def test_e12_non_list_outputs_are_not_described(result: object) -> None:
     assert describe_outputs(result, 0 if result is None else 2) == ()
 
 
-def test_e12_an_array_with_a_dtype_of_its_own_is_described_without() -> None:
+def test_e12_array_with_custom_dtype_is_described_without_it() -> None:
     class Strange:
         dtype = "mystery"
         shape = (4,)

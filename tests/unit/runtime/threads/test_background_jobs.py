@@ -38,7 +38,7 @@ def test_a_queue_that_is_full_takes_no_more() -> None:
     assert work.wait_idle(30)
 
 
-def test_what_is_forgotten_is_not_done() -> None:
+def test_forgotten_jobs_are_not_run() -> None:
     work, begin, done = BackgroundWork(), threading.Event(), []
     mine, other = object(), object()
     work.submit(other, begin.wait)

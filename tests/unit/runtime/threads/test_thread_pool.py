@@ -12,7 +12,7 @@ from graphmill.runtime.steps.step_runner import StepRunner
 from graphmill.runtime.threads.thread_pool import SharedThreadPools, ThreadPool
 
 
-def test_e5_tasks_run_in_threads_of_the_pool_and_close_waits_for_them() -> None:
+def test_e5_tasks_run_in_pool_threads_and_close_joins_them() -> None:
     pool = ThreadPool(2, "test")
     names: list[str] = []
     for _ in range(5):
@@ -22,7 +22,7 @@ def test_e5_tasks_run_in_threads_of_the_pool_and_close_waits_for_them() -> None:
     assert set(names) <= {"test-0", "test-1"}
 
 
-def test_s2_threads_start_when_they_are_needed_and_no_more_than_requested() -> None:
+def test_s2_threads_start_on_demand_up_to_the_limit() -> None:
     pool = ThreadPool(2)
     assert pool.num_started == 0
     for _ in range(5):
@@ -73,7 +73,7 @@ def test_s2_sessions_share_pools_by_name() -> None:
         pools.get("named", 3)
 
 
-def test_e5_what_is_posted_is_called_in_order_by_the_driving_thread() -> None:
+def test_e5_posted_calls_run_in_order_on_driving_thread() -> None:
     runner = StepRunner()
     calls: list[object] = []
     runner.post(lambda: calls.append("a"))

@@ -48,7 +48,7 @@ def test_instances_are_new_and_of_many_types_and_shapes():
 
 
 @pytest.mark.parametrize("stem", ["math", "state", "array.join"])
-def test_the_text_of_a_case_asks_what_the_case_asks(stem):
+def test_case_text_round_trips(stem):
     for case in load_cases(stems=[stem])[::7]:
         (again,) = parse_cases(case_text(case.op, table_of(case)), stem)
         assert spellings(again) == spellings(case)
@@ -104,7 +104,7 @@ def test_verdicts(theirs, ours, outcome):
     assert judge(TEXT, theirs, lambda _: ours, "session")[0] == outcome
 
 
-def test_a_known_difference_is_no_failure():
+def test_known_difference_is_not_a_failure():
     theirs, ours = numbers(0, 2), numbers(1, 2)
     text = '[[Round]]\nin = ["int64: [1, 2]"]'
     whole = Answer(tuple(v.astype("int64") for v in theirs.outputs), ("int64",))
@@ -120,7 +120,7 @@ def test_every_known_difference_has_a_reason():
     ("text", "message", "covered"),
     [("in = [nan]", "in range", True), ("in = [1]", "in range", False), ("in = [nan]", "", False)],
 )
-def test_a_known_difference_may_hang_on_the_instance_and_the_message(text, message, covered):
+def test_known_difference_may_depend_on_instance_and_message(text, message, covered):
     entry = Accepted("^Sin expected", "why", instance="nan", tensorflow="range")
     assert entry.covers("Sin", "expected a result", text, message) is covered
 

@@ -9,7 +9,7 @@ from graphmill.testing.dtype_coverage import types_asked
 from graphmill.testing.oracle.cpu_types import cpu_types
 
 
-def test_ops_attrs_and_types_are_known():
+def test_ops_attrs_and_types_are_registered():
     ops = OpRegistry()
     known = set(ops.names())
     for op, attrs in cpu_types().items():

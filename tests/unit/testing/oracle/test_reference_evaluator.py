@@ -65,7 +65,7 @@ def test_a_deep_graph_needs_no_recursion(graphmill_host):
     assert session.run(["n4999:0"], feeds) == [1]
 
 
-def test_control_flow_gives_what_is_dead(graphmill_host):
+def test_control_flow_propagates_dead_values(graphmill_host):
     session, feeds = made(
         graphmill_host,
         "c = Less(x, x)",

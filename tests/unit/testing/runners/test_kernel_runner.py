@@ -60,7 +60,7 @@ def test_a_wrong_dtype_shows():
     assert run(NEG, wide).dtypes == ("float64 (op says float32)",)
 
 
-def test_a_fault_of_the_kernel_stands_in_brackets():
+def test_kernel_fault_is_shown_in_brackets():
     @kernel("Neg")
     def broken(xp, x):
         raise KeyError("oops")
@@ -68,7 +68,7 @@ def test_a_fault_of_the_kernel_stands_in_brackets():
     assert run(NEG, broken).error == "<KeyError>"
 
 
-def test_what_numpy_refuses_is_an_invalid_argument():
+def test_numpy_error_is_invalid_argument():
     @kernel("AddV2")
     def add(xp, x, y):
         return xp.add(x, y)

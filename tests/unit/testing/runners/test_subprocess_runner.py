@@ -13,12 +13,12 @@ def process():
         yield made
 
 
-def test_an_answer_comes_back(process):
+def test_answer_round_trips(process):
     answer = process.ask('[[Neg]]\nin = ["float32: [1.0, -2.0]"]')
     assert [value.tolist() for value in answer.outputs] == [[-1.0, 2.0]]
 
 
-def test_an_error_comes_back(process):
+def test_error_round_trips(process):
     assert process.ask('[[Reshape]]\nin = ["float32[3]", "int32: [2]"]').error == "InvalidArgument"
 
 
